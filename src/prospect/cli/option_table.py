@@ -10,6 +10,7 @@ from prospect.cli.option import Option
 from prospect.cli.option_tables.choosing import CHOOSING
 from prospect.cli.option_tables.code import CODE
 from prospect.cli.option_tables.counting import COUNTING
+from prospect.cli.option_tables.naming import NAMING
 from prospect.cli.option_tables.output import OUTPUT
 from prospect.cli.option_tables.sampling import SAMPLING, STORING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     *SAMPLING,
     *OUTPUT,
+    *NAMING,
     *COUNTING,
     *CODE,
     *CHOOSING,

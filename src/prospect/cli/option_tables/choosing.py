@@ -3,38 +3,10 @@
 from __future__ import annotations
 
 from prospect.cli import store_values, values
-from prospect.cli.commands import COMPARERS, FINDERS, REPORTS, SPECIFIED
+from prospect.cli.commands import COMPARERS, REPORTS, SPECIFIED
 from prospect.cli.option import Option
 
 CHOOSING = (
-    Option(
-        "use_cache",
-        "",
-        ("no-cache",),
-        "",
-        "neither read nor write the cache of symbol tables and of what a sample costs",
-        (*FINDERS, "top"),
-        value=False,
-    ),
-    Option(
-        "debuginfod_s",
-        "",
-        ("debuginfod",),
-        "SEC",
-        "wait at most SEC seconds in all for debug-file servers (DEBUGINFOD_URLS) to send the "
-        "symbols of objects that have none; 0 asks no server",
-        FINDERS,
-        values.seconds,
-    ),
-    Option(
-        "native",
-        "",
-        ("native",),
-        "",
-        "show the functions of the Python interpreter itself, as called by Python functions, "
-        "instead of Python functions with the time of both",
-        FINDERS,
-    ),
     Option(
         "sections",
         "",

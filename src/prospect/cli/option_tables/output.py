@@ -1,11 +1,10 @@
-"""Options of what is written: reports, recordings, formats, and which files give names."""
+"""Options of what is written: reports, recordings, formats."""
 
 from __future__ import annotations
 
 from prospect.cli import store_values, values
 from prospect.cli.commands import (
     COMPARERS,
-    FINDERS,
     NAMERS,
     READERS,
     RECORDERS,
@@ -64,33 +63,6 @@ OUTPUT = (
         "leave out rows with less than PERCENT of the time that -V asks for, instead of -m and -k",
         REPORTS,
         values.percent,
-    ),
-    Option(
-        "system_map",
-        "K",
-        ("system-map",),
-        "FILE",
-        "kernel symbols from this System.map (default: the running kernel's own)",
-        FINDERS,
-        values.file_to_read,
-    ),
-    Option(
-        "kernel_image",
-        "L",
-        ("kernel-image",),
-        "FILE",
-        "kernel symbols from this uncompressed vmlinux (default: the running kernel's own)",
-        FINDERS,
-        values.file_to_read,
-    ),
-    Option(
-        "program",
-        "",
-        ("program",),
-        "FILE",
-        "the program that wrote a gmon.out (default: a.out in the same directory)",
-        ("report", "view", "calls"),
-        values.file_to_read,
     ),
     Option(
         "save",
