@@ -132,3 +132,16 @@ def test_what_was_attached_to_takes_the_part_of_the_command():
         (7, "server", False, False),  # the recorder, if a shell attaches to itself
         (8, "server", False, True),
     }
+
+
+def test_who_is_followed_by_inheritance_alone_descends_from_whom_it_was_attached_to():
+    log = EventLog()
+    log.comm(0, 5, b"server")
+    log.comm(10, 8, b"child")  # started while events were opened: there is no record of its fork
+    log.comm(0, 7, b"recorder")
+    extras = {"attached_pids": [5], "recorder_pids": [7]}
+    followed = processes_of(log, scope="task", **extras)
+    assert set(followed.pid[followed.is_descendant].tolist()) == {5, 8}
+    assert followed.pid[followed.is_command].tolist() == [5]
+    everyone = processes_of(log, scope="system", **extras)
+    assert everyone.pid[everyone.is_descendant].tolist() == [5]

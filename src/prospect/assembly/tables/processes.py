@@ -57,7 +57,7 @@ def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
         is_recorder=is_recorder,
         is_command=is_command,
         # The recorder may have been started by a shell that it attached to.
-        is_descendant=_descendants(is_command, rows.parent_row) & ~is_recorder,
+        is_descendant=_descended(is_command, rows.parent_row, info) & ~is_recorder,
     )
 
 
@@ -133,6 +133,20 @@ def _attached_rows(
         parent = int(parent_row[row])
         marked[row] = parent >= 0 and pid[parent] == pid[row] and bool(marked[parent])
     return marked
+
+
+def _descended(
+    is_command: NDArray[np.bool_], parent_row: NDArray[np.int32], info: RecordingInfo
+) -> NDArray[np.bool_]:
+    """Mark COMMAND, or whom was attached to, and all that descends from it.
+
+    Threads are opened one after the other, and what one of them starts meanwhile may be followed
+    on some CPUs without a record of its fork. Where nothing but inheritance follows anybody, all
+    that is there descends from them.
+    """
+    if attached_pids(info.extras) and info.extras.get("scope") == "task":
+        return np.ones_like(is_command)
+    return _descendants(is_command, parent_row)
 
 
 def _descendants(is_command: NDArray[np.bool_], parent_row: NDArray[np.int32]) -> NDArray[np.bool_]:
