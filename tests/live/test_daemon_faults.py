@@ -263,5 +263,5 @@ def test_a_service_that_comes_and_goes_is_still_known(tmp_path):
         assert not group.exists()
         assert daemon.end() == 0
     found = read_store(str(tmp_path / "s"), ["service:prospect-comes.service"])
-    assert found.hits.count.sum() > 100
+    assert found.hits.count.sum() > 20  # of 380, if it has a CPU to itself
     assert {"sh"} <= set(found.processes.name)

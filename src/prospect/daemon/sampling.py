@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from prospect.daemon.services import RecordedServices, Services
+from prospect.daemon.services import Services
 from prospect.light import Closing
 from prospect.live.bounds import Bounds
 from prospect.live.session import LiveSession
@@ -42,7 +42,7 @@ class Sampling(Closing):
             CaptureError: the whole system may not be sampled; says what to do.
         """
         self._options = options
-        self._services = Services() if not options.target else RecordedServices()
+        self._services = Services("" if options.target else "/proc")
         self._session = LiveSession(
             RecordOptions(
                 frequency_hz=options.frequency_hz,

@@ -1,6 +1,7 @@
 """Processes → the services that they are part of, by their control groups.
 
-Source: cgroups(7), ``/proc/PID/cgroup``. A process is asked as its window ends, so that one that
+Source: cgroups(7), ``/proc/PID/cgroup``; PERF_RECORD_CGROUP, which samples name where the kernel
+has them. Where they name none, a process of this machine is asked as its window ends, and one that
 has ended is taken for part of what its parent is part of.
 """
 
@@ -18,17 +19,12 @@ _MOST_BYTES = 4096
 _MOST_KNOWN = 20_000
 
 
-class RecordedServices:
-    """What processes of another machine are part of, as samples say that have hit them."""
-
-    def of(self, processes: ProcessTable) -> dict[int, str]:
-        """Return the services of those rows of processes that have one."""
-        groups = enumerate(processes.control_group or ())
-        return {row: service for row, path in groups if (service := service_of(path))}
-
-
 class Services:
-    """What processes are part of; remembers those that were asked for."""
+    """What processes are part of; remembers those that were asked for.
+
+    Args:
+        proc: where this machine's processes are asked; "" where they are another machine's.
+    """
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -39,11 +35,14 @@ class Services:
         found: dict[int, str] = {}
         pids, starts = processes.pid.tolist(), processes.start_ns.tolist()
         kernel = processes.is_kernel_thread.tolist()
+        groups = processes.control_group
         for row, (pid, start) in enumerate(zip(pids, starts, strict=True)):
             if pid <= 0 or kernel[row]:
                 continue
             key = (pid, start)
-            if key not in self._known:
+            if groups and (sampled := service_of(groups[row])):
+                self._known[key] = sampled
+            elif key not in self._known:
                 service = self._read(pid)
                 if service is None:
                     continue
@@ -69,6 +68,8 @@ class Services:
                 found[row] = self._known[pid, int(processes.start_ns[row])] = service
 
     def _read(self, pid: int) -> str | None:
+        if not self._proc:
+            return None
         try:
             descriptor = os.open(f"{self._proc}/{pid}/cgroup", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

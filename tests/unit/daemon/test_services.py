@@ -6,6 +6,7 @@ import pytest
 
 from builders.profile_builder import ProfileBuilder
 from prospect.daemon.services import Services, service_of_groups
+from prospect.records import replace
 
 CONTAINER = "a1" * 32
 
@@ -49,3 +50,17 @@ def test_a_number_that_was_given_again_is_another_process(tmp_path):
         build.process("p", 10, start_ns=start)
         cgroup.write_text(f"0::/{name}.service")
         assert services.of(build.build().processes) == {0: f"{name}.service"}
+
+
+def test_what_samples_say_needs_no_process_and_goes_before_what_was_known(tmp_path):
+    build = ProfileBuilder()
+    build.process("web", 10)
+    build.process("helper", 11, parent_pid=10, parent_index=0)
+    processes = build.build().processes
+    for proc in (str(tmp_path), ""):
+        services = Services(proc)
+        assert services.of(replace(processes, control_group=["/", ""])) == {}
+        sampled = replace(processes, control_group=["/system.slice/web.service", ""])
+        assert services.of(sampled) == {0: "web.service", 1: "web.service"}
+        assert services.of(replace(processes, control_group=["/b.service", "/"]))[0] == "b.service"
+        assert services.of(processes)[0] == "b.service"

@@ -47,6 +47,8 @@ def test_a_long_name_is_typed_by_a_part_that_means_it_alone():
     name = "void std::sort_loop<std::vector<int> >(int)"
     assert "annotate sort_loop run.data" in "".join(next_lines(name=name, raw_name="_Z9sort_loop"))
     assert "annotate main run.data" in "".join(next_lines())
+    bracket = "[fn at 0x6e90]"
+    assert f"annotate '{bracket}' run.data" in "".join(next_lines(name=bracket, raw_name=bracket))
 
 
 def test_of_a_python_function_the_source_lines_are_proposed():

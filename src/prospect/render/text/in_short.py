@@ -323,7 +323,8 @@ def _typed_name(view: ReportView, function: int) -> str:
         # What a program calls something stands in the names that linkers see too.
         rows = (row for row, symbol in enumerate(functions.raw_name) if part in symbol)
     meant = [name for row in rows if part in (name := functions.name[row]).partition("(")[0]]
-    is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1
+    # Half of a bracket, `0x6e90]`, is nothing that anybody would type.
+    is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1 and "]" not in part
     return escaped(shlex.quote(part if is_enough else min(names, key=len)))
 
 
