@@ -155,7 +155,7 @@ main()
 # reads the values of recordings is one, of stores another.
 @pytest.mark.parametrize(
     ("words", "most"),
-    [(("--version",), 27), (("--help",), 48), (("completion", "bash"), 44)],
+    [(("--version",), 28), (("--help",), 48), (("completion", "bash"), 44)],
 )
 def test_what_only_says_something_loads_little(words, most):
     modules = loaded(*words)

@@ -42,7 +42,8 @@ REPORT = Command(
     "report",
     "[FILE|-|--store DIR] [SPEC...]",
     "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe; or "
-    "on part of a daemon's store, as in since:02:10 until:02:25 comm:nginx",
+    "on part of a daemon's store, as in since:02:10 until:02:25 comm:nginx (docs/daemon.md lists "
+    "these words)",
     1,
     has_store=True,
 )
@@ -115,7 +116,7 @@ CONTROL = Command(
     "control",
     "status|stop|start|dump|reset|session NAME",
     "ask a store's daemon for its status, or control it: stop or start sampling, write what it "
-    "has, forget the session, begin another",
+    "has (dump), delete all that the current session has stored (reset), begin another session",
     2,
 )
 STORE = Command(

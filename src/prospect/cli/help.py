@@ -24,7 +24,8 @@ DESCRIPTION = (
     "Prospect says exactly what a machine was doing while a command ran: it interrupts every CPU "
     "many times a second, notes the process and the instruction, and reports time by process, "
     "routine and kernel routine. The command needs no rebuilding; its input, output, signals and "
-    "exit status stay its own. Without privilege it profiles your own processes in user space; "
+    "exit status stay its own. Without privilege it profiles your own processes as far as "
+    "kernel.perf_event_paranoid allows (by default not at all on Debian and Ubuntu); "
     "`prospect doctor` says what this machine allows."
 )
 # (what one wants to know, the command line)
@@ -79,8 +80,9 @@ EXIT_STATUS = (
     ("2", "the command line is wrong; nothing was started"),
     ("1", "compare: a run ended with a status other than 0, without --ignore-failure"),
     ("126, 127", "COMMAND cannot be run, or is not found"),
-    ("0, 3", "diff, compare: --fail-if is not met, or is undecided; it is met"),
-    ("0, 1, 2", "doctor: everything, not everything, nothing can be profiled"),
+    ("0", "diff, compare: --fail-if is not met, or undecided"),
+    ("3", "diff, compare: --fail-if is met"),
+    ("0, 1, 2", "doctor: everything, not everything, or nothing can be profiled"),
 )
 
 

@@ -81,8 +81,8 @@ CHOOSING = (
         "object",
         "",
         ("object",),
-        "IMAGE",
-        "only samples that hit this image",
+        "NAME",
+        "only samples in this program, library or module",
         ("calls",),
         values.name,
     ),
@@ -285,8 +285,8 @@ CHOOSING = (
         "",
         ("fail-if",),
         "CONDITION",
-        "exit with status 3 if it is sure that 'slower by 3%', 'faster by 3% at 99%', or "
-        "'different by 3% at 95% in NAME'",
+        "exit with status 3 if CONDITION is met with confidence (95% unless said): 'slower by 3%', "
+        "'faster by 3% at 99%', or 'different by 3% at 95% in NAME'",
         COMPARERS,
         values.condition,
     ),

@@ -13,8 +13,8 @@ COUNTING = (
         ("event",),
         "EVENTS",
         "count these events, separated by commas, groups in braces; may be given several times "
-        "(default: task-clock, switches, migrations, page faults, and cycles, instructions and "
-        "branches where there are counters)",
+        "(default: task-clock, switches, migrations, page faults, and cycles, instructions, "
+        "branches and branch misses where there are counters)",
         ("stat",),
         values.events,
         is_repeated=True,

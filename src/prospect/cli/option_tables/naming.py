@@ -49,8 +49,8 @@ NAMING = (
         "",
         ("native",),
         "",
-        "show the functions of the Python interpreter itself, as called by Python functions, "
-        "instead of Python functions with the time of both",
+        "show the Python interpreter's own functions as rows, with the Python functions as their "
+        "callers (default: a Python function's time includes what the interpreter does for it)",
         FINDERS,
     ),
     Option(
@@ -58,7 +58,8 @@ NAMING = (
         "",
         ("no-cache",),
         "",
-        "neither read nor write the cache of symbol tables and of what a sample costs",
+        "neither read nor write the cache of symbol tables and of what a sample costs, and ask no "
+        "debug-file server",
         (*FINDERS, "top"),
         value=False,
     ),

@@ -149,9 +149,9 @@ OUTPUT = (
         "",
         ("merge",),
         "CLASSES",
-        f"add up what was kept apart by {', '.join(store_values.MERGED)}, as opreport does; a "
-        "report adds up all that no other option keeps apart, so this only refuses --separate, "
-        "--sort and --columns that do",
+        "accepted for scripts written for opreport: a report adds up "
+        f"{', '.join(store_values.MERGED)} anyway; an error together with --separate, "
+        "--sort or --columns that keep the same apart",
         ("report",),
         store_values.merged,
         words=store_values.MERGED,

@@ -13,7 +13,8 @@ SAMPLING = (
         (),
         "2|3|4|k",
         "details of: 2 the command itself, 3 the command and all its descendants, "
-        "4 every process active on the system, k the kernel only",
+        "4 every process active on the system, k the kernel only; with neither COMMAND nor -p, "
+        "2 and 3 mean 4",
         CHOOSERS,
         values.details,
     ),
@@ -53,9 +54,9 @@ SAMPLING = (
         "",
         ("clocks",),
         "K",
-        "sample by K timers, 1 to 4, that share the rate: a program is never in step with all of "
-        "them, and what they disagree on is the error; 0 samples by a hardware counter where there "
-        "is one, on most machines also where interrupts are masked",
+        "sample by K timers, 1 to 4, that share the rate: no program is in step with all of them, "
+        "and how much they disagree shows the error; 0 samples by a hardware counter if there is "
+        "one, which on most machines interrupts even where interrupts are masked",
         SAMPLERS,
         values.clocks,
     ),
@@ -194,7 +195,7 @@ SAMPLING = (
         ("compress",),
         "",
         "compress the recording with Zstandard, as perf record -z does: with copies of stacks it "
-        "is about 15 times smaller, for a little more of the recorder's time",
+        "is 13 to 18 times smaller, for about a quarter more of the recorder's time",
         ("record",),
     ),
     Option(
@@ -305,9 +306,10 @@ STORING = (
         "keep",
         "",
         ("keep",),
-        "AGE[,SIZE]",
+        "AGE[,DAYS][,SIZE]",
         "remove what is older than AGE, such as 12h, 7d or 4w, and the oldest of the rest once the "
-        "store is larger than SIZE, such as 500M",
+        "store is larger than SIZE, such as 500M; DAYS, such as 90d, is how long summaries of days "
+        "are kept, 400d unless said",
         _DAEMON,
         store_values.keep,
     ),

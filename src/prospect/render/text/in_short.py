@@ -189,7 +189,7 @@ def _separation(short: InShort) -> str:
     if math.isinf(short.needed_s):
         return "= rows differ by too little to be told apart"
     seconds = float(f"{short.needed_s:.2g}")
-    return f"= cannot be told from the row above; a run of {seconds:.0f} s could"
+    return f"= cannot be told from the row above in a run under {seconds:.0f} s"
 
 
 def _service_of(row: ProgramRow) -> str:
