@@ -53,7 +53,10 @@ class RecordSink:
 
     Attributes:
         bytes_written: records' bytes in the file so far.
+        keeps_records: whether they are still in the file once all are written.
     """
+
+    keeps_records = True
 
     def __init__(self, fd: int, bound_bytes: int = 0) -> None:
         """Begin behind what the file holds; it takes `bound_bytes` of records, 0 for any number."""

@@ -4,6 +4,10 @@ Where several events watch for BPF programs on a CPU, also those of other record
 the size of each one's tail to one header: the record says more bytes than it has, and its tail does
 not stand at its end, where readers look for it. perf then refuses the file. Here the tail is moved.
 
+Copies of stacks are part of a recording, and may hold whatever a profiled program likes: what looks
+like such a record is one only where the chain of records leads to it. That is followed only where
+something looks like one, as most recordings have none.
+
 Source: perf_event_ksymbol_output() and perf_event_bpf_output() in ``kernel/events/core.c``, Linux
 6.18, which do not put header.size back as perf_event_mmap_output() does.
 """
@@ -22,6 +26,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from prospect.abi.attr import EventDescription
 
 _HEADER = struct.Struct("<IHH")
@@ -31,38 +38,50 @@ _BPF_EVENT_BYTES = 24
 # Programs, and the trampolines and dispatchers that call them.
 _NAME = b"bpf_"
 _ID = struct.Struct("<Q")
+# KSYM_NAME_LEN, include/linux/kallsyms.h.
 _MOST_NAME = 512
-# Behind the symbols of a program, of which it may have several, comes the record of it.
-_MOST_BEHIND = 64
+# Where so many names stand in nothing that looks like a record, following the chain takes less.
+_MOST_NAMES = 10_000
 
 
-def mend_program_records(fd: int, events: Sequence[EventDescription]) -> int:
+def mend_program_records(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> int:
     """Move the tails of such records where they belong; return how many there were.
 
     Args:
-        fd: a regular file, whole records among what it holds.
+        fd: a regular file.
+        begin: where its first record is.
+        end: where its last one ends.
         events: of the recording, with PERF_SAMPLE_IDENTIFIER; all have tails of one size.
 
     Raises:
         OSError: the file cannot be read or changed.
+        ImportError: there are such records, but no numpy, which finds them among the others.
     """
     tail_bytes = 8 * layout_of(events[0].attr).tail_words if events else 0
     ids = {number for event in events for number in event.ids}
     mended = 0
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
     try:
-        if not tail_bytes or not os.fstat(again).st_size:
+        if not tail_bytes or not begin < end <= os.fstat(again).st_size:
             return 0
-        with mmap.mmap(again, 0) as data:
-            for at in _names(data):
-                begin = at - _KSYMBOL.size
-                if begin >= 0 and _is_symbol(data, begin):
-                    known = data.find(b"\0", at, at + _MOST_NAME) + 1 - begin
-                    mended += _mend(data, begin, -(-known // 8) * 8, tail_bytes, ids)
-                    mended += _mend_behind(data, begin, tail_bytes, ids)
+        with mmap.mmap(again, end) as data:
+            if _may_have_some(data, tail_bytes, ids):
+                for at in _places(data, begin, events):
+                    mended += _mend(data, at, tail_bytes, ids)
     finally:
         os.close(again)
     return mended
+
+
+def _may_have_some(data: mmap.mmap, tail_bytes: int, ids: Collection[int]) -> bool:
+    """Say whether anything looks like such a record of a symbol, which each program has."""
+    for number, at in enumerate(_names(data)):
+        begin = at - _KSYMBOL.size
+        if begin >= 0 and _is_symbol(data, begin) and _tail_of(data, begin, tail_bytes, ids) >= 0:
+            return True
+        if number == _MOST_NAMES:
+            return True
+    return False
 
 
 def _names(data: mmap.mmap) -> Iterator[int]:
@@ -86,28 +105,69 @@ def _is_symbol(data: mmap.mmap, begin: int) -> bool:
     return is_symbol and size % 8 == 0 and begin + size <= len(data)
 
 
-def _mend_behind(data: mmap.mmap, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
-    """Mend the first record of a program behind its symbol."""
-    for _ in range(_MOST_BEHIND):
-        begin += _HEADER.unpack_from(data, begin)[2]
-        if begin + _HEADER.size > len(data):
-            return 0
-        type_, _, size = _HEADER.unpack_from(data, begin)
-        if size < _HEADER.size or begin + size > len(data):
-            return 0
-        if type_ == abi.PERF_RECORD_BPF_EVENT:
-            return _mend(data, begin, _BPF_EVENT_BYTES, tail_bytes, ids)
-    return 0
+def _places(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> list[int]:
+    """Return where the records of symbols and of programs begin, in bytes."""
+    import numpy as np  # noqa: PLC0415 - most recordings have no program
+
+    from prospect.events.decode import looks_of  # noqa: PLC0415 - likewise
+    from prospect.events.records import find_records  # noqa: PLC0415 - likewise
+    from prospect.events.schema import schema_of  # noqa: PLC0415 - likewise
+
+    words = np.frombuffer(data, "<u8", (len(data) - begin) // 8, begin)
+    found = _Programs()
+    find_records(words, looks_of(schema_of(events)), _Passed(), found)
+    del words  # the file cannot be unmapped while somebody has it
+    return [begin + 8 * place for place in found.places]
 
 
-def _mend(data: mmap.mmap, begin: int, body: int, tail: int, ids: Collection[int]) -> int:
-    """Move a record's tail to its end if it stands right behind its `body` bytes, and not there."""
-    size = _HEADER.unpack_from(data, begin)[2]
-    if size <= body + tail or begin + size > len(data):
+class _Programs:
+    """Takes all records but samples, and keeps where those of symbols and programs are."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+
+    def append(self, words: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
+        """Look at the types of the records whose headers stand at `positions`."""
+        types = words.take(positions) & 0xFFFFFFFF
+        is_wanted = (types == abi.PERF_RECORD_KSYMBOL) | (types == abi.PERF_RECORD_BPF_EVENT)
+        self.places += positions[is_wanted].tolist()
+
+
+class _Passed:
+    """Takes samples, which are right."""
+
+    def begin_batch(self, words: int, words_left: int) -> None:
+        """Make no room."""
+
+    def rewind(self) -> None:
+        """Forget nothing."""
+
+    def append(self, words: NDArray[np.uint64], positions: range | NDArray[np.int64]) -> None:
+        """Leave them as they are."""
+
+
+def _mend(data: mmap.mmap, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
+    """Move a record's tail to its end if it stands before that; return how many were moved."""
+    there = _tail_of(data, begin, tail_bytes, ids)
+    if there < 0:
         return 0
-    there = begin + body
-    if _ID.unpack_from(data, there + tail - _ID.size)[0] not in ids:
-        return 0
-    moved = data[there : there + tail]
-    data[there : begin + size] = bytes(size - body - tail) + moved
+    end = begin + _HEADER.unpack_from(data, begin)[2]
+    moved = data[there : there + tail_bytes]
+    data[there:end] = bytes(end - there - tail_bytes) + moved
     return 1
+
+
+def _tail_of(data: mmap.mmap, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
+    """Return where the tail of a record stands that is larger than what is in it, -1 of others."""
+    type_, _, size = _HEADER.unpack_from(data, begin)
+    there = begin + _BPF_EVENT_BYTES
+    if type_ == abi.PERF_RECORD_KSYMBOL:
+        name = begin + _KSYMBOL.size
+        end = data.find(b"\0", name, min(name + _MOST_NAME, begin + size))
+        if end < 0:
+            return -1
+        there = begin + -(-(end + 1 - begin) // 8) * 8
+    if there + tail_bytes >= begin + size:
+        return -1
+    is_ours = _ID.unpack_from(data, there + tail_bytes - _ID.size)[0] in ids
+    return there if is_ours else -1

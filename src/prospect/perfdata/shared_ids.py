@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventDescription
 
 
-def mend_shared_ids(fd: int, begin: int, events: Sequence[EventDescription]) -> int:
+def mend_shared_ids(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> int:
     """Give samples of unknown ids the id of the event that they are of; return how many these were.
 
     Args:
-        fd: a regular file, records from `begin` to its end.
-        begin: where the first record is; a multiple of 8.
+        fd: a regular file.
+        begin: where its first record is.
+        end: where its last one ends.
         events: of the recording.
 
     Raises:
@@ -44,11 +45,10 @@ def mend_shared_ids(fd: int, begin: int, events: Sequence[EventDescription]) -> 
         return 0
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
     try:
-        size = os.fstat(again).st_size
-        if size <= begin:
+        if not begin < end <= os.fstat(again).st_size:
             return 0
-        with mmap.mmap(again, size) as data:
-            words = np.frombuffer(data, "<u8", (size - begin) // 8, begin)
+        with mmap.mmap(again, end) as data:
+            words = np.frombuffer(data, "<u8", (end - begin) // 8, begin)
             samples = _Foreign(ids, schema.id_word)
             find_records(words, looks_of(schema), samples, _Passed())
             places = samples.places()

@@ -190,22 +190,12 @@ def _written(
         from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
 
         clear_build_id_bits(started.output_fd, started.writer.data_offset)
-    _mend(started.output_fd, started.writer.data_offset, info)
+    if started.sink.keeps_records:
+        from prospect.recording.mending import mend_records  # noqa: PLC0415 - at the end
+
+        end = os.fstat(started.output_fd).st_size
+        mend_records(started.output_fd, started.writer.data_offset, end, info.events)
     return _finish(started.writer, info, result)
-
-
-def _mend(output_fd: int, begin: int, info: RecordingInfo) -> None:
-    """Put right what the kernel wrote wrong; where that cannot be, it stays as it is."""
-    from prospect.perfdata.program_records import mend_program_records  # noqa: PLC0415 - at the end
-
-    try:
-        mend_program_records(output_fd, info.events)
-        if any(event.attr.shares_samples for event in info.events):
-            from prospect.perfdata.shared_ids import mend_shared_ids  # noqa: PLC0415 - imports numpy
-
-            mend_shared_ids(output_fd, begin, info.events)
-    except (OSError, ImportError):  # another machine is sampled without numpy
-        return
 
 
 def _finish(

@@ -53,6 +53,8 @@ class Watched:
         watched = self
 
         class Sink(RecordSink):
+            keeps_records = False  # the pump gives the memory back of what is sent
+
             def append(self, buffers: Sequence[memoryview | bytes]) -> None:
                 watched.wait()
                 super().append(buffers)

@@ -36,7 +36,7 @@ LEFT_OUT = frozenset(
     {
         "prospect.capture.compressed_sink",
         "prospect.capture.events.probe_places",
-        "prospect.perfdata.shared_ids",
+        "prospect.recording.mending",
         "prospect.recording.counted_functions",
         "prospect.render.notebook",
     }

@@ -61,8 +61,10 @@ def record_on(
         file = ReceivedFile(output_fd, bound + _MORE_BYTES if bound else _UNBOUNDED)
         result = _result(remote, remote.run(file), file)
         if not result.is_cut:
+            from prospect.recording.mending import mend_file  # noqa: PLC0415 - once COMMAND has ended
             from prospect.target.names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
 
+            mend_file(output_fd)
             fetch_names(output_fd, remote.fetch)
         return result
 

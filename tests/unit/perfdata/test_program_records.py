@@ -39,7 +39,7 @@ def mended(data, events=(EVENT,)):
     fd = os.memfd_create("recording", os.MFD_CLOEXEC)
     try:
         os.write(fd, data)
-        count = mend_program_records(fd, events)
+        count = mend_program_records(fd, 0, len(data), events)
         return count, os.pread(fd, len(data) + 1, 0)
     finally:
         os.close(fd)
@@ -82,3 +82,35 @@ def test_the_tail_stands_at_the_end_again():
 )
 def test_all_else_stays_as_it_is(data):
     assert mended(data) == (0, data)
+
+
+def sample(payload):
+    """A sample with a copy of a stack in it."""
+    body = TAIL[-8:] + TAIL[:-8] + payload
+    return struct.pack("<IHH", abi.PERF_RECORD_SAMPLE, 0, 8 + len(body)) + body
+
+
+def test_what_a_program_has_on_its_stack_is_no_record():
+    made_up = struct.pack("<IHHQIHH", abi.PERF_RECORD_KSYMBOL, 0, 65528, 0, 64, 1, 0)
+    made_up += b"bpf_prog".ljust(16, b"\0") + TAIL
+    data = sample(made_up) + sample(bytes(64)) * 2000
+    assert mended(data) == (0, data)
+    behind = symbol(more=64) + program(more=32)
+    count, found = mended(data + behind)
+    assert count == 2
+    assert found[: len(data)] == data
+
+
+@pytest.mark.parametrize("name", [b"bpf_" + b"x" * 700, b"bpf_" + b"x" * 20])
+def test_a_name_without_an_end_is_none(name):
+    body = struct.pack("<QIHH", 0, 64, 1, 0) + name.ljust(-(-len(name) // 8) * 8, b"x")
+    record = struct.pack("<IHH", abi.PERF_RECORD_KSYMBOL, 0, 8 + len(body)) + body
+    data = TAIL + record
+    assert mended(data) == (0, data)
+
+
+def test_many_such_names_on_stacks_hide_no_record():
+    data = sample(b"bpf_" * 12_000) + symbol(more=64)
+    count, found = mended(data)
+    assert count == 1
+    assert found[-len(TAIL) :] == TAIL

@@ -32,7 +32,7 @@ def mended(records, events=(CLOCK, SWITCHES)):
     fd = os.memfd_create("recording", os.MFD_CLOEXEC)
     try:
         os.write(fd, HEADER + records)
-        count = mend_shared_ids(fd, BEGIN, events)
+        count = mend_shared_ids(fd, BEGIN, BEGIN + len(records), events)
         found = os.pread(fd, BEGIN + len(records) + 1, 0)
     finally:
         os.close(fd)

@@ -1,0 +1,55 @@
+"""What the kernel wrote wrong in a recording is put right, so that perf reads it as well.
+
+Comes in: a file whose records are complete. Goes out: the same. Recordings of another machine are
+mended here once they have arrived: there they leave memory as fast as the connection takes them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from prospect.errors import RecordingError
+from prospect.perfdata.program_records import mend_program_records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.abi.attr import EventDescription
+
+
+def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> None:
+    """Put right what can be; the rest stays as it is.
+
+    Args:
+        fd: a regular file.
+        begin: where its first record is.
+        end: where its last one ends.
+        events: of the recording.
+    """
+    try:
+        mend_program_records(fd, begin, end, events)
+        if any(event.attr.shares_samples for event in events):
+            from prospect.perfdata.shared_ids import mend_shared_ids  # noqa: PLC0415 - imports numpy
+
+            mend_shared_ids(fd, begin, end, events)
+    except (OSError, ImportError, RecordingError):  # a report reads them all the same
+        return
+
+
+def mend_file(fd: int) -> None:
+    """Do that in a whole recording, which says itself where its records are."""
+    import mmap  # noqa: PLC0415 - what this machine records is not whole yet
+
+    from prospect.perfdata.header import read_events, read_file_header  # noqa: PLC0415 - likewise
+
+    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file = memoryview(mmap.mmap(again, 0, prot=mmap.PROT_READ))
+        header = read_file_header(file, "<")
+        events = read_events(file, header, [])
+    except (OSError, ValueError, RecordingError):  # the report says why
+        return
+    finally:
+        os.close(again)
+    mend_records(fd, header.data.offset, sum(header.data), events)
