@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from prospect.estimate.statistics.digits import decimals
 from prospect.records import NamedTuple
 from prospect.tui.lines import Span, fitted, name_fitted
@@ -31,8 +29,6 @@ from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_RECENT, BY_TIM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from prospect.tui.rows import Row
 
@@ -178,7 +174,7 @@ def row_lines(
         cursor: the place of the row that keys act on.
     """
     percent = 100.0 / scale.span_s
-    digits = bar_digits(np.array([row.half_s for row in rows]) * percent)
+    digits = [bar_digits(row.half_s * percent) for row in rows]
     lines = []
     for place, (row, points) in enumerate(zip(rows, digits, strict=True), start=first):
         cells = [_cell(column, row, place, points, scale) for column in form.columns]
@@ -217,11 +213,10 @@ def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> S
     return Span(f"{place + 1}{'=' if row.is_like_above else ' '}".rjust(width) + " ", FAINT)
 
 
-def bar_digits(half_percent: NDArray[np.float64]) -> list[int]:
-    """Return how many digits behind the point the error bars support."""
-    usable = np.where(np.isnan(half_percent), _UNKNOWN_HALF, half_percent)
-    digits: list[int] = np.minimum(decimals(usable), _MOST_DECIMALS).tolist()
-    return digits
+def bar_digits(half_percent: float) -> int:
+    """Return how many digits behind the point an error bar supports."""
+    usable = _UNKNOWN_HALF if math.isnan(half_percent) else half_percent
+    return min(decimals(usable), _MOST_DECIMALS)
 
 
 def _pointed(value: float, digits: int) -> str:

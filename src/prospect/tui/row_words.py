@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from prospect.tui.columns import bar_digits
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 def interval_words(row: Row, scale: Scale, *, is_short: bool = False) -> str:
     """Say a row's time and how sure it is, in words; `is_short` for a narrow screen."""
     percent = 100.0 / scale.span_s
-    (digits,) = bar_digits(np.array([row.half_s * percent]))
+    digits = bar_digits(row.half_s * percent)
     if not math.isnan(row.blocked_s):
         return _waiting_words(row, percent)
     if math.isnan(row.seconds):

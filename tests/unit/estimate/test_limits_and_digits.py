@@ -90,7 +90,7 @@ def test_a_row_that_is_always_there_may_have_been_away_unseen():
     ],
 )
 def test_digits_are_those_that_the_error_supports(half_width_s, digits):
-    assert decimals(np.array([half_width_s])).tolist() == [digits]
+    assert decimals(half_width_s) == digits
 
 
 @pytest.mark.parametrize(

@@ -7,31 +7,22 @@ to 1000, of which two are left.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+import math
 
 MOST_DECIMALS = 6
 _TWO_DIGITS_UP_TO = 3.545
-_ROUNDED_UP_FROM = 9.495
 
 
-def decimals(half_width_s: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return how many digits behind the point a time and its half width are shown with, i64[n].
+def decimals(half_width_s: float) -> int:
+    """Return how many digits behind the point a time and its half width are shown with.
 
     Args:
-        half_width_s: f64[n]; where it is 0 or not known there is nothing to go by, and the most
-            digits are returned.
+        half_width_s: where it is 0 or not known there is nothing to go by, and the most digits
+            are returned.
     """
-    usable = np.isfinite(half_width_s) & (half_width_s > 0)
-    half = np.where(usable, half_width_s, 1.0)
-    exponent = np.floor(np.log10(half))
-    leading = half / 10.0**exponent
-    digits = np.where(leading < _TWO_DIGITS_UP_TO, 1 - exponent, -exponent)
-    digits = np.where(usable, digits, MOST_DECIMALS)
+    if not 0 < half_width_s < math.inf:
+        return MOST_DECIMALS
+    exponent = math.floor(math.log10(half_width_s))
     # 950 becomes 1000: one digit more in front, and two of them left, is one behind as before.
-    digits = np.where(leading >= _ROUNDED_UP_FROM, -exponent, digits)
-    return np.clip(np.where(usable, digits, MOST_DECIMALS), 0, MOST_DECIMALS).astype(np.int64)
+    has_two = half_width_s / 10.0**exponent < _TWO_DIGITS_UP_TO
+    return min(max(has_two - exponent, 0), MOST_DECIMALS)

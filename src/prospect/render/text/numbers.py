@@ -11,15 +11,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from prospect.estimate.statistics.digits import decimals
 from prospect.render.encoding import significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
 
     from prospect.estimate.errors.row_estimates import RowEstimates
 
@@ -72,10 +68,8 @@ class Figures:
         if not self.has_time:
             return [NO_TIME] * len(column), [NO_TIME] * len(column)
         times, bars = [], []
-        halves = np.fromiter(half_widths, np.float64)
-        for seconds, half, digits in zip(
-            column, halves.tolist(), self._row_digits(halves), strict=True
-        ):
+        for seconds, half in zip(column, half_widths, strict=True):
+            digits = self._digits_of(half)
             # The point goes with the last digit.
             behind = " " * (self.digits - digits + (digits == 0))
             times.append(f"{significant(seconds):.{digits}f}{behind}")
@@ -87,7 +81,7 @@ class Figures:
         """Return a time in seconds with its error bar, where that is known."""
         if not self.has_time or not _is_known(seconds, half_s):
             return self.seconds(seconds)
-        (digits,) = self._row_digits(np.array([half_s]))
+        digits = self._digits_of(half_s)
         return f"{significant(seconds):.{digits}f} ± {significant(half_s):.{digits}f}"
 
     def milliseconds_with_bar(self, seconds: float, half_s: float) -> str:
@@ -96,14 +90,13 @@ class Figures:
             return "unknown"
         if not _is_known(seconds, half_s):
             return f"{seconds * 1e3:.{max(self.digits - 3, 0)}f} ms"
-        (digits,) = self._row_digits(np.array([half_s]))
+        digits = self._digits_of(half_s)
         # Tenths of a second are whole hundreds of milliseconds.
         time, half = (round(significant(value), digits) * 1e3 for value in (seconds, half_s))
         return f"{time:.{max(digits - 3, 0)}f} ± {half:.{max(digits - 3, 0)}f} ms"
 
-    def _row_digits(self, halves: NDArray[np.float64]) -> list[int]:
-        digits: list[int] = np.minimum(decimals(halves), self.digits).tolist()
-        return digits
+    def _digits_of(self, half_s: float) -> int:
+        return min(decimals(half_s), self.digits)
 
 
 def _is_known(seconds: float, half_s: float) -> bool:
