@@ -5,7 +5,7 @@ A table is a record whose fields are columns, numpy arrays or lists, or None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -46,6 +46,11 @@ def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
 
     columns = {name: column(values, more[name]) for name, values in contents(table).items()}
     return type(table)(**columns)
+
+
+def tuples(*columns: NDArray[np.integer]) -> Iterator[tuple[int, ...]]:
+    """Return the rows of columns of integers, as numbers of Python's."""
+    return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def looked_up(table: NDArray[_Scalar], index: NDArray[np.integer]) -> NDArray[_Scalar]:

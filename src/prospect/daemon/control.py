@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
 
 NAME = "control"
+# What may be asked for; a session has a name behind it.
+COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
 _MOST_REQUEST_BYTES = 4096
 _MOST_ANSWER_BYTES = 1 << 20
 _ARRIVAL_S = 2.0
@@ -73,7 +75,7 @@ class ControlSocket(Closing):
                 request.answer({"error": f"user {user} may not control this daemon"})
                 return None
             request.words = _words(_line(connection, _MOST_REQUEST_BYTES))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             connection.close()
             return None
         return request
@@ -134,7 +136,7 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
             f"{store.path}: no daemon writes to this store; start one: prospect daemon --store"
             f" {store.path}"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"{store.path}: the daemon does not answer: {reason}") from None
     if not isinstance(answer, dict):

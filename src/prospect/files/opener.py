@@ -182,17 +182,17 @@ def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
     from socket import send_fds  # noqa: PLC0415 - no file of others, no socket
 
     wanted = Request(names[root_bytes:], names[:root_bytes], uid, largest_bytes, *flags)
-    descriptor = -1
     try:
         descriptor, facts = _open(wanted, switch)
-        if not is_local(facts.device):
-            descriptor = _copied(channel, descriptor, largest_bytes)
-        send_fds(channel, [_ANSWER.pack(_DONE, *facts)], [descriptor])
+        try:
+            if not is_local(facts.device):
+                _copy(channel, descriptor, largest_bytes)
+            send_fds(channel, [_ANSWER.pack(_DONE, *facts)], [descriptor])
+        finally:
+            # Before a refusal: a server that keeps this waiting, or fails it, is the file's own.
+            os.close(descriptor)
     except FAILURES as error:
         channel.send(_ANSWER.pack(refusal_of(error), *_NO_FACTS))
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 def _open(wanted: Request, switch: Switch) -> tuple[int, FileFacts]:
@@ -268,20 +268,22 @@ def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
     )
 
 
-def _copied(channel: socket.socket, descriptor: int, largest_bytes: int) -> int:
-    """Copy a file into memory, saying now and then that it goes on; return that memory."""
+def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
+    """Copy a file into memory, which its descriptor then stands for.
+
+    Now and then it is said that this goes on.
+    """
+    memory = os.memfd_create("copy", os.MFD_CLOEXEC)
     try:
-        memory = os.memfd_create("copy", os.MFD_CLOEXEC)
         size, said_s = 0, time.monotonic()
         while chunk := os.read(descriptor, _CHUNK_BYTES):
             size += len(chunk)
             if size > min(largest_bytes, _LARGEST_COPY_BYTES):
-                os.close(memory)
                 raise UnfitError
             os.write(memory, chunk)
             if time.monotonic() - said_s > _SAY_S:
                 channel.send(_ANSWER.pack(_BUSY, *_NO_FACTS))
                 said_s = time.monotonic()
+        os.dup2(memory, descriptor, inheritable=False)
     finally:
-        os.close(descriptor)
-    return memory
+        os.close(memory)

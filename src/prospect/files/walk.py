@@ -53,10 +53,11 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
         MayBlockError: the walk came to where it may have to wait.
         OSError: there is nothing, or it may not be reached.
     """
-    steps = _Steps(root, may_wait)
+    steps = _Steps(may_wait)
     todo = path.split(b"/")[::-1]
     links = 0
     try:
+        steps.begin(root)
         while todo:
             part = todo.pop()
             if part in (b"", b"."):
@@ -64,12 +65,12 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
             if part == b"..":
                 steps.back()
                 continue
-            at = steps.look(part)
+            at = steps.take(part)
             status = os.fstat(at)
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 text = os.readlink(b"", dir_fd=at)
-                os.close(at)
+                steps.back()
                 is_refused = root != b"/" or (not follow_last and not any(todo))
                 if is_refused or links > _MOST_LINKS or not steps.trusts(status, owners):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -77,7 +78,6 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
                     steps.restart()
                 todo += text.split(b"/")[::-1]
                 continue
-            steps.take(at)
             if as_everybody and not _everybody_may(status):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return steps.last()
@@ -86,26 +86,30 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
 
 
 class _Steps:
-    """The directories that the walk has come through, each held open."""
+    """The directories that the walk has come through, each held open until `close`."""
 
-    def __init__(self, root: bytes, may_wait: Callable[[int], bool] | None) -> None:
+    def __init__(self, may_wait: Callable[[int], bool] | None) -> None:
         self._may_wait = may_wait
         self._open: list[int] = []
-        self._open.append(self._checked(os.open(root, PATH_ONLY | os.O_DIRECTORY)))
 
-    def look(self, part: bytes) -> int:
-        """Open a name in the directory that was reached."""
+    def begin(self, root: bytes) -> None:
+        """Open the root."""
+        self._held(os.open(root, PATH_ONLY | os.O_DIRECTORY))
+
+    def take(self, part: bytes) -> int:
+        """Open a name in the directory that was reached, and go there."""
         if len(self._open) > _MOST_PARTS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        return self._checked(os.open(part, _STEP, dir_fd=self._open[-1]))
+        return self._held(os.open(part, _STEP, dir_fd=self._open[-1]))
 
-    def _checked(self, at: int) -> int:
+    def _held(self, at: int) -> int:
         """Return a descriptor that can be asked; opening a mount's root has not asked its server.
 
+        It is held before it is asked: whatever is asked of it, a server may answer with an error.
         Source: ``fs/namei.c`` (Linux 6.18), step_into() and do_o_path().
         """
+        self._open.append(at)
         if self._may_wait is not None and self._may_wait(at):
-            os.close(at)
             raise MayBlockError
         return at
 
@@ -115,9 +119,6 @@ class _Steps:
         # In a sticky directory only the link's owner, and the directory's, can replace it.
         is_closed = not directory.st_mode & _OTHERS_WRITE or directory.st_mode & stat.S_ISVTX
         return bool(link.st_uid in owners and directory.st_uid in owners and is_closed)
-
-    def take(self, at: int) -> None:
-        self._open.append(at)
 
     def back(self) -> None:
         if len(self._open) > 1:

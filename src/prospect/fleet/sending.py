@@ -228,7 +228,7 @@ def sent_before(store: StoreDirectory, url: str) -> SentBefore:
         state = json.loads(store.read_bytes(STATE, _MOST_STATE_BYTES))
         if state["url"] == url:
             return SentBefore(max(int(state["next"]), 0), max(int(state["day"]), 0))
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         pass
     return SentBefore()
 

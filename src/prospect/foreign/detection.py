@@ -14,7 +14,7 @@ Kind = Literal["", "folded", "gmon", "perf script", "pprof"]
 
 _PERF_MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP")
 _GZIP_MAGIC = b"\x1f\x8b"
-_FOLDED_LINE = re.compile(rb"\S.*[ \t]+[0-9]+(?:\.[0-9]*)?")
+_COUNT = re.compile(rb"[0-9]+(?:\.[0-9]*)?")
 _FOLDED_LINES = 1 << 10
 _LAST_PPROF_FIELD = 15  # doc_url
 
@@ -49,5 +49,11 @@ def _is_folded(head: bytes) -> bool:
     if len(lines) > 1:
         lines.pop()  # what the head ends with may be cut off
     said = [line for line in map(bytes.strip, lines) if line and not line.startswith(b"#")]
-    folded = sum(_FOLDED_LINE.fullmatch(line) is not None for line in said)
+    folded = sum(_ends_with_count(line) for line in said)
     return 2 * folded > len(said)
+
+
+def _ends_with_count(line: bytes) -> bool:
+    # As the reader takes them apart. A pattern for all of it would try each blank as the last.
+    words = line.rsplit(None, 1)
+    return len(words) == 2 and _COUNT.fullmatch(words[1]) is not None

@@ -41,7 +41,8 @@ _TIMED = re.compile(
 _UNTIMED = re.compile(_WHO + rb"()()" + _WHAT)
 # With -F comm,pid,ip and the like: nothing else on the line but, without chains, the address.
 _BARE = re.compile(_WHO + rb"()()()()(?=[ \t]*$|[ \t]+[0-9a-f]{6,16}(?:[ \t]|$))")
-_FRAME = re.compile(rb"[ \t]*([0-9a-f]{1,16})(?:[ \t]+(\S.*?))?[ \t]*$")
+# Of a line without blanks at its end.
+_FRAME = re.compile(rb"[ \t]*([0-9a-f]{1,16})(?:[ \t]+(\S.*))?$")
 _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _RECORD = b"PERF_RECORD_"
 _DELETED = b" (deleted))"
@@ -71,8 +72,8 @@ def is_perf_script(head: bytes) -> bool:
         sample = _header(line)
         if sample is None:
             return False
-        has_frame = following.startswith(b"\t") and _FRAME.match(following) is not None
-        if has_frame or (sample.event and sample.time_s >= 0) or _FRAME.match(sample.rest):
+        has_frame = following.startswith(b"\t") and _frame(following) is not None
+        if has_frame or (sample.event and sample.time_s >= 0) or _frame(sample.rest):
             return True
     return False
 
@@ -103,7 +104,7 @@ def perf_script_profile(origin: str, data: memoryview) -> Profile:
             sample, frames = found, []
         elif sample and line[:1].isspace():
             # What is no frame is more of the sample: a source line, a branch stack.
-            if frame := _FRAME.match(line):
+            if frame := _frame(line):
                 frames.append(sums.frames[frame[2] or b""])
         elif not line.startswith(b"#") and _RECORD not in line:
             odd.add(number)
@@ -134,6 +135,12 @@ def _header(line: bytes) -> _Sample | None:
     )
 
 
+def _frame(line: bytes) -> re.Match[bytes] | None:
+    """Return address and what follows it, None if a line is no frame."""
+    # A pattern that leaves out blanks at the end tries to at each blank within, of megabytes maybe.
+    return _FRAME.match(line.rstrip(b" \t"))
+
+
 class _Sums(Record, frozen=False):
     """Samples by thread name, process, event and stack."""
 
@@ -155,7 +162,7 @@ class _Sums(Record, frozen=False):
     def add(self, sample: _Sample, frames: list[int]) -> None:
         """Count a sample; its frames are the innermost first."""
         if not frames:
-            alone = _FRAME.match(sample.rest)
+            alone = _frame(sample.rest)
             frames = [self.frames[(alone[2] or b"") if alone else b""]]
         self.samples += 1
         comm, event = self.comms[sample.comm], self.events[sample.event or b"samples"]

@@ -80,7 +80,7 @@ class FloodGate:
         words = np.frombuffer(data, "<u8", len(data) // 8)
         if np.count_nonzero(np.isin(words & _MASK_LOW, _FLOODING)) < _FEW:
             return data
-        found = _Positions()
+        found = RecordStarts()
         if find_records(words, Looks(self._least_words), _NoSamples(), found) is not None:
             return data
         start = found.all()
@@ -152,16 +152,16 @@ def without_records(words: Words, start: Rows) -> bytes:
     return b"".join([words[begin:end].data for begin, end in pieces])
 
 
-class _Positions:
-    """Where records other than samples begin."""
+class RecordStarts:
+    """Where records of a kind begin."""
 
     def __init__(self) -> None:
         self._parts: list[Rows] = []
 
-    def append(self, words: Words, positions: Rows) -> None:
+    def append(self, words: Words, positions: Positions) -> None:
         """Take positions of a batch."""
         del words
-        self._parts.append(positions)
+        self._parts.append(np.asarray(positions, np.int64))
 
     def all(self) -> Rows:
         """Return all of them, ascending."""

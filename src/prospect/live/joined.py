@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.table_rows import appended, taken
+from prospect.columns.table_rows import appended, taken, tuples
 from prospect.figures.selection import only_used
 from prospect.live.joined_runs import join_clocks, join_losses, join_runs, lost_in_parts
 from prospect.live.joined_threads import JoinedThreads, part_of_threads
@@ -247,7 +247,7 @@ class _Rows:
         """Return `whole` with the part behind it."""
         comm, new_comms = self._comms.find(part.comms)
         process, new_processes = self._processes.find(
-            _tuples(part.processes.pid, part.processes.start_ns)
+            tuples(part.processes.pid, part.processes.start_ns)
         )
         of_object, new_objects = self._objects.find(_object_keys(part.objects))
         functions = replace(part.functions, object_index=of_object[part.functions.object_index])
@@ -263,7 +263,7 @@ class _Rows:
         )
         locations = replace(part.locations, function_index=function[part.locations.function_index])
         location, new_locations = self._locations.find(
-            _tuples(locations.function_index, locations.address)
+            tuples(locations.function_index, locations.address)
         )
         cause, new_causes = self._causes.find(
             zip(part.causes.kind.tolist(), part.causes.name, strict=True)
@@ -297,7 +297,7 @@ class _Rows:
 
     def _join_hits(self, whole: HitTable, part: HitTable) -> tuple[HitTable, NDArray[np.int32]]:
         row, new = self._hits.find(
-            _tuples(
+            tuples(
                 part.process_index,
                 part.comm_index,
                 part.location_index,
@@ -323,16 +323,12 @@ class _Rows:
 
         def keys() -> Iterable[tuple[int, int, int]]:
             # A caller's row is known when its callees' are asked for: it stands before them.
-            for caller, at, mode in _tuples(known.caller_index, known.location_index, known.mode):
+            for caller, at, mode in tuples(known.caller_index, known.location_index, known.mode):
                 yield rows[caller] if caller >= 0 else -1, at, mode
 
         row, new = self._stacks.find(keys(), rows)
         caller = row[known.caller_index]
         return appended(whole, replace(known, caller_index=caller), new), row
-
-
-def _tuples(*columns: NDArray[np.generic]) -> Iterable[tuple[int, ...]]:
-    return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _object_keys(objects: ObjectTable) -> Iterable[tuple[object, ...]]:

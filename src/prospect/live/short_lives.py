@@ -19,13 +19,12 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.events.records import Looks, find_records
-from prospect.live.floods import FloodGate, without_records
+from prospect.live.floods import FloodGate, RecordStarts, without_records
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.records import Positions
     from prospect.events.schema import PerEvent, Schema
 
     Words = NDArray[np.uint64]
@@ -113,7 +112,7 @@ class _Lives(NamedTuple):
 
 def _of_short_lives(words: Words, schema: Schema, until_ns: int) -> Rows:
     """Return where the records begin that nobody will ask about."""
-    samples, others = _Found(), _Found()
+    samples, others = _SampleStarts(), RecordStarts()
     looks = Looks(schema.least_fixed_words)
     if find_records(words, looks, samples, others) is not None:
         return np.empty(0, np.int64)
@@ -234,11 +233,11 @@ def _of(words: Words, start: Rows, schema: Schema, name: str) -> NDArray[np.uint
     return found
 
 
-class _Found:
-    """Where records of a kind begin."""
+class _SampleStarts(RecordStarts):
+    """Where samples begin, of which a batch may be taken back."""
 
     def __init__(self) -> None:
-        self._parts: list[Rows] = []
+        super().__init__()
         self._sure = 0
 
     def begin_batch(self, words: int, words_left: int) -> None:
@@ -249,12 +248,3 @@ class _Found:
     def rewind(self) -> None:
         """Forget what was appended since the batch began."""
         del self._parts[self._sure :]
-
-    def append(self, words: Words, positions: Positions) -> None:
-        """Take positions of a batch."""
-        del words
-        self._parts.append(np.asarray(positions, np.int64))
-
-    def all(self) -> Rows:
-        """Return all of them."""
-        return np.concatenate([np.empty(0, np.int64), *self._parts])

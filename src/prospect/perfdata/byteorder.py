@@ -19,10 +19,11 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi.layout import layout_of
+from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -92,15 +93,24 @@ def to_little_endian(records: bytes, events: Sequence[EventDescription]) -> byte
     end = start + ((head & np.uint64(0xFFFF)) >> np.uint64(3)).astype(np.int64)
     misc = head >> np.uint64(16) & np.uint64(0xFFFF)
     words[start] = type_ | misc << np.uint64(32) | head << np.uint64(48)
-    layouts = [layout_of(event.attr) for event in events]
     is_sample = type_ == abi.PERF_RECORD_SAMPLE
     event = _event_rows(words, start, end, is_sample, events)
-    for row, description in enumerate(events):
-        own = is_sample & (event == row)
-        _mend_samples(words, stored, start[own], end[own], description.attr)
+    samples = np.flatnonzero(is_sample)
+    for own in _by_event(samples, event[samples]):
+        attr = events[int(event[own[0]])].attr
+        _mend_samples(words, stored, start[own], end[own], attr)
     side = _Records(start[~is_sample], end[~is_sample], event[~is_sample])
+    layouts = {row: layout_of(events[row].attr) for row in distinct(side.event).tolist()}
     _mend_side_records(words, stored, side, layouts)
     return words.tobytes()
+
+
+def _by_event(records: _Rows, event: _Rows) -> Iterator[_Rows]:
+    """Yield the records of each event that has any: a file may describe thousands of others."""
+    order = np.argsort(event, kind="stable")
+    begin = run_starts(event[order])
+    for first, length in zip(begin.tolist(), run_lengths(begin, len(order)).tolist(), strict=True):
+        yield records[order[first : first + length]]
 
 
 def _record_starts(words: _Words) -> _Rows:
@@ -121,13 +131,13 @@ def _event_rows(
 ) -> _Rows:
     """Return each record's event, 0 where it names none."""
     rows = np.zeros(len(start), np.int64)
-    layouts = [layout_of(event.attr) for event in events]
     if len({event.attr._replace(**_WITHOUT_EFFECT) for event in events}) < 2:
         return rows
     # perf lets events of different layouts into one recording only if their id stands in one
     # place: IDENTIFIER first in samples and last in the others, or ID.
-    sample_word = layouts[0].sample.get("identifier") or layouts[0].sample.get("id")
-    tail_word = layouts[0].tail.get("identifier") or layouts[0].tail.get("id")
+    layout = layout_of(events[0].attr)
+    sample_word = layout.sample.get("identifier") or layout.sample.get("id")
+    tail_word = layout.tail.get("identifier") or layout.tail.get("id")
     ids = np.array([i for event in events for i in event.ids], np.uint64)
     row_of_id = np.repeat(np.arange(len(events)), [len(event.ids) for event in events])
     if not sample_word or not len(ids):
@@ -212,7 +222,7 @@ def _mend_raw(words: _Words, stored: _Words, at: _Rows, end: _Rows) -> _Rows:
 
 
 def _mend_side_records(
-    words: _Words, stored: _Words, records: _Records, layouts: Sequence[SampleLayout]
+    words: _Words, stored: _Words, records: _Records, layouts: Mapping[int, SampleLayout]
 ) -> None:
     """Mend the records that are no samples, one by one: names of any length are in them."""
     out = words.data.cast("B")

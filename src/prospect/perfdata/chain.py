@@ -47,7 +47,6 @@ class RecordChain:
     Attributes:
         damage: what broke the chain, empty while it is whole. Nothing is read behind it.
         unread_bytes: of records from where it broke on, as far as they were fed.
-        tracing_data: what stood behind a HEADER_TRACING_DATA record, its first megabytes at most.
     """
 
     def __init__(self, order: str, place: str, offset: int = 0) -> None:
@@ -59,7 +58,7 @@ class RecordChain:
         self._rest = b""
         self._payload_bytes = 0
         self._is_tracing_data = False
-        self.tracing_data = b""
+        self._tracing_data = bytearray()
 
     def feed(self, data: bytes | memoryview) -> Iterator[Piece]:
         """Take in the next bytes and yield the records that are whole now.
@@ -122,12 +121,17 @@ class RecordChain:
             return f"{self._place} ends within the payload before byte {self._offset}"
         return ""
 
+    @property
+    def tracing_data(self) -> bytes:
+        """What stood behind HEADER_TRACING_DATA records, its first megabytes at most."""
+        return bytes(self._tracing_data)
+
     def _pass_payload(self, buffer: memoryview, at: int) -> int:
         step = min(self._payload_bytes, len(buffer) - at)
         self._payload_bytes -= step
-        room = _MOST_TRACING_BYTES - len(self.tracing_data)
+        room = _MOST_TRACING_BYTES - len(self._tracing_data)
         if self._is_tracing_data and step and room > 0:
-            self.tracing_data += bytes(buffer[at : at + min(step, room)])
+            self._tracing_data += buffer[at : at + min(step, room)]
         return at + step
 
 

@@ -26,7 +26,10 @@ _LITTLE_ENDIAN = 0
 _LONG_BYTES = 8
 # The first lines of a tracepoint's ``format`` file.
 _FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
-_FIELD = rb"\tfield:[^;]*\b%s;\toffset:(\d{1,5});\tsize:([248]);"
+# A field has a line of its own: each line is looked at once, whatever a file repeats in it.
+_FIELD = rb"^\tfield:[^;\n]{0,256}\b%s;\toffset:(\d{1,5});\tsize:([248]);"
+# Fields stand before what may be long, how they are printed; those wanted end within 2 KiB.
+_MOST_FORMAT_BYTES = 1 << 16
 # What reports read of tracepoints' records, in the order of `EventDescription.fields`. The type is
 # the first half of a word, whose second half says whether that was in an interrupt.
 _WANTED_FIELDS = {
@@ -87,7 +90,7 @@ def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
     for _ in range(fields.u32()):
         group = fields.name()
         for _ in range(fields.u32()):
-            content = bytes(fields.take(fields.u64()))
+            content = bytes(fields.take(fields.u64())[:_MOST_FORMAT_BYTES])
             described = _FORMAT.match(content)
             if described:
                 full = f"{group}:{described[1].decode(errors='replace')}"
@@ -98,7 +101,7 @@ def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
 def _fields(name: str, content: bytes) -> tuple[tuple[int, int], ...]:
     """Return where the wanted fields stand; none where one is missing."""
     wanted = _WANTED_FIELDS.get(name, ())
-    found = [re.search(_FIELD % field, content) for field in wanted]
+    found = [re.search(_FIELD % field, content, re.MULTILINE) for field in wanted]
     places = tuple((int(one[1]), int(one[2])) for one in found if one)
     is_known = len(places) == len(wanted) and all(offset % 4 == 0 for offset, _ in places)
     return places if is_known else ()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.columns.table_rows import tuples
 from prospect.figures.stacks.frames import frame_labels, frame_table
 from prospect.figures.stacks.stack_weights import (
     nanoseconds,
@@ -163,12 +164,12 @@ def _functions(profile: CompleteProfile, frames: FrameTable, costs: _Costs) -> I
     positions = [f"{a:#x} {n}" for a, n in zip(address, line, strict=True)]
     entry = _entries(profile, frames)
     own: dict[int, list[str]] = {}
-    for frame, place, count, time_ns in _listed(
+    for frame, place, count, time_ns in tuples(
         frames.frame.take(costs.place), costs.place, costs.samples, costs.time_ns
     ):
         own.setdefault(frame, []).append(f"{positions[place]} {count} {time_ns}")
     calls: dict[int, list[tuple[int, str]]] = {}
-    for frame, place, callee, count, time_ns in _listed(
+    for frame, place, callee, count, time_ns in tuples(
         frames.frame.take(costs.call_place),
         costs.call_place,
         costs.callee,
@@ -182,10 +183,6 @@ def _functions(profile: CompleteProfile, frames: FrameTable, costs: _Costs) -> I
         for callee, text in calls.get(frame, ()):
             lines += (names.of_callee(frame, callee), text)
         yield ("\n".join(lines) + "\n").encode()
-
-
-def _listed(*columns: NDArray[np.int64]) -> Iterator[tuple[int, ...]]:
-    return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _entries(profile: CompleteProfile, frames: FrameTable) -> list[int]:

@@ -40,6 +40,11 @@ _MOST_CALLS = 0xFFFF_FFFF
 _BIN_BYTES = 2
 _MOST_BINS = 1 << 27
 _MOST_TICKS = 0xFFFF
+# Hits are what a recording says, of years maybe. So many histograms hold 50 days of one
+# instruction, and so many bytes a program of 100 MB with 40 minutes of one.
+_MOST_HISTOGRAMS = 1 << 16
+_MOST_HISTOGRAM_BYTES = 1 << 32
+_MOST_ARCS = 1 << 24
 _RATE_HZ = 1000  # of the file's ticks, whatever the samples' own rate was
 
 
@@ -59,7 +64,8 @@ class GmonRenderer(Record):
 
         Raises:
             RenderError: `out` cannot be written.
-            UsageError: an option has no meaning, or the program's code is spread too widely.
+            UsageError: an option has no meaning, the program's code is spread too widely, or hits
+                or calls are more than a file of sensible size counts.
         """
         write_pieces(_pieces(complete(profile), self.detail), out)
 
@@ -70,6 +76,7 @@ def _pieces(profile: Profile, detail: Detail) -> Iterator[bytes]:
     # gprof prints whatever dimension a file has.
     rate_hz, dimension = (_RATE_HZ, b"seconds") if has_time else (1, b"hits")
     low, ticks, program = _histogram(profile, detail, rate_hz)
+    arcs = _arcs(profile, detail, program)
     yield _HEADER.pack(b"gmon", 1)
     while True:
         part = np.minimum(ticks, _MOST_TICKS)
@@ -79,7 +86,7 @@ def _pieces(profile: Profile, detail: Detail) -> Iterator[bytes]:
         ticks = ticks - part
         if not ticks.any():
             break
-    yield _arcs(profile, detail, program)
+    yield arcs
 
 
 def _arcs(profile: Profile, detail: Detail, program: int) -> bytes:
@@ -99,6 +106,8 @@ def _arcs(profile: Profile, detail: Detail, program: int) -> bytes:
     )
     # A count has 32 bits; gprof adds up the records of one arc.
     parts = np.maximum(-(-calls // _MOST_CALLS), 1)
+    if parts.sum() > _MOST_ARCS:
+        raise UsageError(_too_many("calls"))
     nth = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
     records = np.empty(len(nth), _ARC)
     records["tag"] = 1
@@ -141,7 +150,14 @@ def _histogram(
     if int(place.max()) >= _MOST_BINS:
         raise UsageError("the program's code is too far apart for a gmon.out")
     ticks = np.bincount(place.astype(np.int64), weight.take(rows)).astype(np.float64)
+    histograms = max(float(ticks.max()) / _MOST_TICKS, 1.0)
+    if histograms > min(_MOST_HISTOGRAMS, _MOST_HISTOGRAM_BYTES / (2 * len(ticks))):
+        raise UsageError(_too_many("hits"))
     return low, _rounded(ticks), program
+
+
+def _too_many(what: str) -> str:
+    return f"the program's {what} are too many for the short counters of a gmon.out; pprof has room"
 
 
 def _rounded(ticks: NDArray[np.float64]) -> NDArray[np.int64]:

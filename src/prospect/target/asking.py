@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
 AGENT = "prospect.target.asked"
 _MOST_LINE_BYTES = 1 << 20
+_DAMAGES = (
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError),
+    RecursionError,  # JSON that is nested too deep
+)
 
 
 def count_on(
@@ -130,7 +134,7 @@ def _read(read: Callable[[Any], _Kind], said: object) -> _Kind:
     """
     try:
         return read(said)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
+    except _DAMAGES:
         raise CaptureError("the target's answer is damaged") from None
 
 

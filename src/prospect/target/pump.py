@@ -43,7 +43,9 @@ SECTIONS = (
     b" .plt.got .rela.plt .rel.plt .gnu.version .gnu.version_r .gnu_debuglink .gnu_debugaltlink"
     b" .gnu_debugdata .note.gnu.build-id .shstrtab .ARM.exidx"
 ).split()
-MOST_SECTIONS = 1 << 16
+MOST_SECTIONS = 1 << 18
+MOST_NAMES_BYTES = 1 << 26
+EXTENDED = 0xFFFF  # SHN_XINDEX, PN_XNUM
 CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid
 FRAME = struct.Struct("<cI")
 OFFSET = struct.Struct("<Q")
@@ -199,10 +201,11 @@ def relay(order: dict[str, object], out: Out) -> bool:
     ours, its = os.pipe()
     child = os.fork()
     if not child:
-        with contextlib.suppress(OSError, ValueError, struct.error):
+        try:
             os.close(ours)
             send_file(order, its)
-        os._exit(0)
+        finally:  # whatever a hostile file raises, it goes no further
+            os._exit(0)
     os.close(its)
     letter = b""
     deadline = time.monotonic() + FILE_S
@@ -279,22 +282,39 @@ def send_file(order: dict[str, object], to: int) -> None:
 
 
 def elf_parts(descriptor: int, size: int) -> list[tuple[int, int]]:
-    """Return offset and size of what is sent of an ELF file; defined by elf(5)."""
+    """Return offset and size of what is sent of an ELF file; defined by elf(5).
+
+    Raises:
+        ValueError: it is none, or has no sections.
+        struct.error: they lie outside of it.
+    """
     head = os.pread(descriptor, 64, 0)
-    if head[:4] != b"\x7fELF":
+    if len(head) < 64 or head[:4] != b"\x7fELF":
         raise ValueError("not an ELF file")
     order = "<" if head[5] == 1 else ">"
     is_64 = head[4] == 2
     ident = struct.unpack_from(order + ("QQQIHHHHHH" if is_64 else "IIIIHHHHHH"), head, 24)
     program, table, entry, count, names = ident[1], ident[2], ident[7], ident[8], ident[9]
-    parts = [(0, 64), (program, ident[5] * ident[6]), (table, entry * count)]
-    layout = struct.Struct(order + ("IIQQQQ" if is_64 else "IIIIII"))
-    rows = [
-        layout.unpack_from(os.pread(descriptor, entry, table + row * entry))
-        for row in range(min(count, MOST_SECTIONS))
-    ]
-    strings = os.pread(descriptor, rows[names][5], rows[names][4])
-    for name, kind, _, _, offset, length in rows:
+    if not 0 < table < size:
+        raise ValueError("it has no sections")
+    layout = struct.Struct(order + ("IIQQQQII" if is_64 else "IIIIIIII"))
+
+    def section(row: int) -> tuple[int, ...]:
+        return layout.unpack_from(os.pread(descriptor, entry, table + row * entry))
+
+    # What does not fit the head's 16 bits stands in the first section: sh_size, sh_link, sh_info.
+    *_, most_sections, link, most_segments = section(0)
+    count = count or most_sections
+    names = link if names == EXTENDED else names
+    segments = most_segments if ident[6] == EXTENDED else ident[6]
+    if names >= count:
+        raise ValueError("its sections have no names")
+    parts = [(0, 64), (program, ident[5] * segments), (table, entry * count)]
+    offset, length = section(names)[4:6]
+    length = min(length, size - offset, MOST_NAMES_BYTES)
+    strings = os.pread(descriptor, length, offset) if length > 0 else b""
+    for row in range(min(count, MOST_SECTIONS)):
+        name, kind, _, _, offset, length, _, _ = section(row)
         text = strings[name : strings.find(b"\0", name)]
         if kind != 8 and (text in SECTIONS or text.startswith(b".note")):  # SHT_NOBITS has none
             parts.append((offset, length))

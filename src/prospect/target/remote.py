@@ -322,7 +322,7 @@ def _hello_in(line: bytes) -> dict[str, Any] | None:
         hello = json.loads(line)
         is_whole = all(isinstance(number, int) for number in hello["python"])
         bytes.fromhex(hello["magic"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return hello if is_whole else None
 
@@ -330,7 +330,7 @@ def _hello_in(line: bytes) -> dict[str, Any] | None:
 def _answer_in(content: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"pid": 0}
     return answer if isinstance(answer, dict) and answer else {"pid": 0}
 

@@ -69,8 +69,13 @@ class LoopbackServer(ThreadingHTTPServer):
             self.waiting.drop_one() and self._free.acquire(timeout=_DROPPED_S)
         ):
             self.waiting.add(request)
-            super().process_request(request, client_address)
-            return
+            try:
+                super().process_request(request, client_address)
+            except (RuntimeError, MemoryError):  # there can be no more threads
+                self.waiting.remove(request)
+                self._free.release()
+            else:
+                return
         with contextlib.suppress(OSError):
             request.settimeout(0)
             request.send(_TOO_MANY)

@@ -24,7 +24,7 @@ class Processes:
         self.rows = {int(pid.removeprefix("p")): row for pid, row in processes.items()}
         self.rows[RECORDER] = (1, 5, 1000)
         monkeypatch.setattr(python_processes, "read_if_there", self.read)
-        monkeypatch.setattr(python_processes, "_listed", lambda path: [path.split("/")[2]])
+        monkeypatch.setattr(python_processes, "names_in", lambda path: [path.split("/")[2]])
         # Each question is answered by a new look.
         monkeypatch.setattr(python_processes, "_SOON_S", 0.0)
         monkeypatch.setattr(python_processes, "_LATER_S", 0.0)

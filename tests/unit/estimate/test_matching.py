@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 
@@ -55,6 +58,26 @@ def labels(before, after, renamed=("", "")):
 )
 def test_a_clone_is_the_routine_it_was_made_of(name, matched):
     assert routine_name(name) == matched
+
+
+def test_what_a_clone_is_called_is_what_a_pattern_says():
+    clone = re.compile(
+        r"(?: \[clone [^\]]*\]|\.(?:constprop|isra|part|cold|lto_priv|llvm|localalias|specialized)"
+        r"(?:\.\d+)*)+\Z"
+    )
+    parts = ("f", ".", ".isra", ".cold", ".0", "12", " [clone ", " [clone", "]", ".llvm.9", "(a)")
+    for count in range(6):
+        for chosen in itertools.product(parts, repeat=count):
+            name = "".join(chosen)
+            assert routine_name(name) == (clone.sub("", name) or name)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", [".cold", ".cold.0", " [clone ", " [clone .isra.0]", ".0", "]"])
+def test_a_long_name_costs_no_more_than_its_length(part):
+    name = part * 100_000
+    for odd in (name + "x", name + "]", "x" + name):
+        assert routine_name(odd) in {odd, "x"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
 from prospect.api.store import read_store
 from prospect.cli.main import main
 from prospect.fleet import object_store
-from prospect.fleet.sending import Shipment, sent_before, waiting
+from prospect.fleet.sending import STATE, SentBefore, Shipment, sent_before, waiting
 from prospect.fleet.share import is_chosen
 from prospect.fleet.shipping import ship
 from prospect.records import replace
@@ -175,6 +175,12 @@ def test_what_a_target_does_not_take_waits_and_comes_later(
     assert sent(store).complaint == ""
     assert hits_of(URL) == ALL
     assert sent_before(store, URL).next == len(WINDOWS)
+
+
+@pytest.mark.parametrize("state", [b"{", b"[" * 100000, b'{"url": "%s", "next": 1e999, "day": 0}'])
+def test_what_a_damaged_file_says_was_sent_is_sent_again(store, state):
+    store.write_bytes(STATE, state.replace(b"%s", URL.encode()))
+    assert sent_before(store, URL) == SentBefore()
 
 
 def test_a_target_that_is_away_is_said(s3_server, store, monkeypatch):

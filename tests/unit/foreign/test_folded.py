@@ -81,12 +81,20 @@ def test_a_stack_as_deep_as_no_program_has_is_refused():
         (b"\n\n", ""),
         (b"# comment\nodd\na;b 1.5\nc;d 2\ne;f 3\n", "folded"),
         (b"#!/bin/sh\nexit 1\n", ""),
+        (b"a;b  c \t 1.\na;b x\n 12\na 1 2\n", ""),
+        (b"a;b  c \t 1.\na;b x\na 1 2\n", "folded"),
         (b"\x7fELF\x02\x01\x01\0", ""),
         (b"\x1f\x8b\x08\0", "pprof"),
     ],
 )
 def test_contents_say_what_a_file_is(head, kind):
     assert foreign_kind(head) == kind
+
+
+def test_blanks_within_a_line_cost_no_more_than_their_length():
+    began_s = time.process_time()
+    assert foreign_kind(b"x" + b" " * 65_000 + b"y") != "folded"
+    assert time.process_time() - began_s < 2
 
 
 def test_comments_and_a_few_odd_lines_are_left_out_and_said():

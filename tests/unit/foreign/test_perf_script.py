@@ -125,7 +125,15 @@ def test_other_text_is_something_else(data):
 
 
 @pytest.mark.parametrize(
-    "line", [b"a " * 200_000, b"a 1 " * 100_000, b" " * 400_000 + b"x", b"a 1" + b" " * 400_000]
+    "line",
+    [
+        b"a " * 200_000,
+        b"a 1 " * 100_000,
+        b" " * 400_000 + b"x",
+        b"a 1" + b" " * 400_000,
+        b"\tff x" + b" " * 400_000 + b"y",
+        b"a 1 ffffff x" + b" " * 400_000 + b"y",
+    ],
 )
 def test_a_hostile_line_costs_no_more_than_its_length(line):
     began_s = time.process_time()

@@ -7,6 +7,7 @@ import pytest
 from builders import perfdata as build
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
+from prospect.perfdata import byteorder
 from prospect.perfdata.byteorder import to_little_endian
 
 EVERYTHING = (1 << 14) - 1 | build.IDENTIFIER
@@ -56,6 +57,25 @@ def test_events_that_differ_only_in_their_read_format_are_told_apart():
         for order in "<>"
     )
     assert to_little_endian(big, events) == little
+
+
+def test_events_that_have_no_samples_cost_none_a_look(monkeypatch):
+    looks = []
+    mend = byteorder._mend_samples
+    monkeypatch.setattr(
+        byteorder, "_mend_samples", lambda *args: looks.append(len(args[2])) or mend(*args)
+    )
+    # Each has samples of another layout, so that they are told apart by their ids.
+    events = [event(read_format=8 * (n % 2))._replace(ids=(n,)) for n in range(1000)]
+    little, big = (
+        b"".join(
+            build.RecordBuilder(EVERYTHING, order).sample(**FULL | {"id": n}, read=read)
+            for n, read in ((700, [1]), (3, [3, 1, 2, 3]), (700, [2]))
+        )
+        for order in "<>"
+    )
+    assert to_little_endian(big, events) == little
+    assert sorted(looks) == [1, 2]
 
 
 def test_counts_beyond_the_record_change_nothing_outside_it():

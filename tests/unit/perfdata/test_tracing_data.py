@@ -84,6 +84,15 @@ def test_fields_stand_where_the_kernel_of_the_recording_put_them(offset, fields)
     assert described[372].fields == ()
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("line", [b"\tfield:", b"\tfield:\n", b"\n\tfield:" + b" next_pid" * 100])
+def test_formats_of_fields_without_an_end_cost_no_more_than_their_length(line):
+    head = b"name: sched_switch\nID: 372\n"
+    hostile = head + line * (70_000 // len(line))
+    section = encode_tracing_data(b"page", b"event", {"sched": [hostile] * 100})
+    assert described_tracepoints(memoryview(section))[372].fields == ()
+
+
 @pytest.mark.parametrize("size", [0, 9, 10, 20, 60, 120, len(SECTION) - 60])
 def test_a_cut_section_is_our_own_error(size):
     with pytest.raises(RecordingError):

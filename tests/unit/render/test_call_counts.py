@@ -12,6 +12,7 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.profile_builder import ProfileBuilder, clock_event
 from builders.stacks import stacks_profile
+from prospect.errors import UsageError
 from prospect.estimate.errors.calls import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
@@ -252,3 +253,10 @@ def test_more_calls_than_an_arc_holds_are_several_arcs():
         (64, 16, 2),
         (96, 16, 100),
     ]
+
+
+def test_more_calls_than_any_program_makes_are_refused():
+    profile = counted_profile()
+    counts = replace(profile.call_counts, calls=np.array([2**62, 100, 7, 5]))
+    with pytest.raises(UsageError, match="calls are too many"):
+        arcs_of(replace(profile, call_counts=counts))

@@ -53,6 +53,7 @@ def test_text_moves_no_cursor():
         (_counts_in, through_json(COUNTS._replace(target=5))),
         (_interval_line_in, b"[]"),
         (_interval_line_in, b"{"),
+        (_interval_line_in, b"[" * 100000),
         (_diagnosis_in, SAID | {"status": 7}),
         (_diagnosis_in, SAID | {"checks": []}),
         (_diagnosis_in, SAID | {"checks": [{"name": "a", "state": "b", "finding": "c"}]}),

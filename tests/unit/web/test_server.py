@@ -189,3 +189,18 @@ def test_where_all_are_being_answered_no_more_are_taken(monkeypatch):
             assert all(received(one).endswith(b"hello") for one in (first, second))
         server.shutdown()
         thread.join()
+
+
+def test_where_no_thread_can_be_had_a_connection_is_refused_and_takes_no_room(port, monkeypatch):
+    start = threading.Thread.start
+
+    def start_no_other(thread):
+        if thread._target.__name__ == "process_request_thread":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", start_no_other)
+        for _ in range(2 * server_module._MOST_CONNECTIONS):
+            assert said(port, b"").startswith(b"HTTP/1.0 503 ")
+    assert said(port, REQUEST).endswith(b"hello")

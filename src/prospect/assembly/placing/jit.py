@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events, Samples
+    from prospect.events.columns import Events, Samples, Tasks
     from prospect.files.budget import Cost, ReadBudget
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.jit.jit_code import JitCode
@@ -158,17 +158,49 @@ def _costs(
 
 
 def _markers(events: Events) -> list[_Marker]:
-    """Find the mappings of jitdump files, one for each process and file."""
-    mmaps, tasks = events.mmaps, events.tasks
+    """Find the mappings of jitdump files, the first for each process, file and program it ran."""
+    mmaps = events.mmaps
     dumps = [row for row in _mapped_names(events) if dump_pid(events.names[row])]
+    rows = np.flatnonzero(np.isin(mmaps.name, dumps))
+    pid = mmaps.pid.take(rows)
+    columns = (rows, pid, mmaps.name.take(rows))
     found: dict[tuple[int, bytes, int], _Marker] = {}
-    for row in np.flatnonzero(np.isin(mmaps.name, dumps)).tolist():
-        pid = int(mmaps.pid[row])
-        execs = (tasks.kind == TASK_EXEC) & (tasks.pid == pid) & (tasks.order > mmaps.order[row])
-        end_ns = int(tasks.time_ns[execs].min(initial=np.uint64(_NEVER_NS)))
-        path = events.names[int(mmaps.name[row])]
-        found.setdefault((pid, path, end_ns), _Marker(row, pid, path, end_ns))
+    for row, of_pid, name, end_ns in zip(
+        *(column.tolist() for column in columns),
+        _next_execs(events.tasks, pid, mmaps.order.take(rows)),
+        strict=True,
+    ):
+        key = (of_pid, events.names[name], end_ns)
+        if key not in found:
+            found[key] = _Marker(row, *key)
     return list(found.values())
+
+
+def _next_execs(tasks: Tasks, pid: NDArray[np.int32], order: NDArray[np.int64]) -> list[int]:
+    """Return when each of these processes runs another program after a place of the recording.
+
+    The earliest time of its execs there counts, however many those are: all are passed over once.
+    """
+    execs = np.flatnonzero((tasks.kind == TASK_EXEC) & np.isin(tasks.pid, pid))
+    of_pid = np.concatenate((tasks.pid.take(execs), pid))
+    at = np.concatenate((tasks.order.take(execs), order))
+    ends = np.concatenate((tasks.time_ns.take(execs), np.full(len(pid), _NEVER_NS, np.uint64)))
+    backwards = np.lexsort((at, of_pid))[::-1]
+    found = [_NEVER_NS] * len(pid)
+    process, end_ns = -1, _NEVER_NS
+    for row, one, time_ns in zip(
+        backwards.tolist(),
+        of_pid.take(backwards).tolist(),
+        ends.take(backwards).tolist(),
+        strict=True,
+    ):
+        if one != process:
+            process, end_ns = one, _NEVER_NS
+        if row < len(execs):
+            end_ns = min(end_ns, time_ns)
+        else:
+            found[row - len(execs)] = end_ns
+    return found
 
 
 def _is_monotonic(info: RecordingInfo) -> bool:

@@ -85,8 +85,7 @@ class CallProbes:
     def __init__(self, functions: Sequence[Function]) -> None:
         self.hook: EntryHook | None = None
         self._functions = functions
-        self._fds: list[int] = []
-        self._links: list[int] = []
+        self._held = bpf.Held()
         self._maps = program.Maps(-1, -1, -1)
         self._program_fd = -1
         self._taken: dict[tuple[int, int, int], int] = {}
@@ -97,17 +96,14 @@ class CallProbes:
         Raises:
             OSError: the kernel refused.
         """
-        self._maps = program.Maps(*(self._keep(bpf.create_map(one)) for one in _layouts()))
+        self._maps = program.Maps(*(self._held.keep(bpf.create_map(one)) for one in _layouts()))
         code = program.call_program(self._maps, pid_namespace())
-        self._program_fd = self._keep(bpf.load_uprobes_program("prospect_calls", code))
+        self._program_fd = self._held.keep(bpf.load_uprobes_program("prospect_calls", code))
         self.close_gate()
 
     def close(self) -> None:
         """Let go of everything; the kernel then takes it away."""
-        self.remove()
-        for fd in self._fds:
-            os.close(fd)
-        self._fds = []
+        self._held.close()
 
     def measure_cost(self, kind: str) -> ProbeCost:
         """Measure what a call costs that is counted, for a kind of first instruction."""
@@ -140,19 +136,18 @@ class CallProbes:
             OSError: the kernel refused.
         """
         for file, of_file in self._by_file(numbers).items():
-            self._links.append(self._attach(file, of_file))
+            self._held.links.append(self._attach(file, of_file))
             if self.hook:
-                self._links += self.hook.attach(*self._places(file, of_file))
+                self._held.links += self.hook.attach(*self._places(file, of_file))
 
     def remove(self) -> None:
         """Take the probes away."""
-        while self._links:
-            os.close(self._links.pop())
+        self._held.detach()
 
     @property
     def are_placed(self) -> bool:
         """Whether there are any."""
-        return bool(self._links)
+        return bool(self._held.links)
 
     def open_gate(self) -> None:
         """Let calls count from now on."""
@@ -200,10 +195,6 @@ class CallProbes:
             OSError: the kernel refused.
         """
         return bpf.read_percpu_sum(self._maps.dropped, 0) + bpf.missed_runs(self._program_fd)
-
-    def _keep(self, fd: int) -> int:
-        self._fds.append(fd)
-        return fd
 
     def _by_file(self, numbers: Iterable[int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = defaultdict(list)

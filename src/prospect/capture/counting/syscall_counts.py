@@ -53,8 +53,7 @@ class SyscallCounter:
     """The kernel's counters of system calls: `open`, `start`, `finish`, `close`."""
 
     def __init__(self) -> None:
-        self._fds: list[int] = []
-        self._links: list[int] = []
+        self._held = bpf.Held()
         self._maps = programs.Maps(-1, -1, -1, -1)
         self._enter_fd = self._exit_fd = -1
         self._is_first_namespace = True
@@ -77,8 +76,8 @@ class SyscallCounter:
             enter = programs.enter_program(self._maps, machine, _cpu_shift(), namespace)
             leave = programs.exit_program(self._maps, machine)
             load = bpf.load_raw_tracepoint_program
-            self._enter_fd = self._keep(load("prospect_enter", enter))
-            self._exit_fd = self._keep(load("prospect_exit", leave))
+            self._enter_fd = self._held.keep(load("prospect_enter", enter))
+            self._exit_fd = self._held.keep(load("prospect_exit", leave))
         except OSError as error:
             raise CaptureError(_refusal(error)) from error
 
@@ -96,7 +95,7 @@ class SyscallCounter:
 
     def finish(self) -> Calls:
         """Count no more; return what was counted, and measure what that cost, for about 20 ms."""
-        self._detach()
+        self._held.detach()
         self._interval_ns = (self._interval_ns[0], time.monotonic_ns())
         try:
             return self._read()
@@ -127,17 +126,14 @@ class SyscallCounter:
 
     def close(self) -> None:
         """Let go of everything; the kernel then takes it away."""
-        self._detach()
-        for fd in self._fds:
-            os.close(fd)
-        self._fds = []
+        self._held.close()
 
     def _create_maps(self) -> programs.Maps:
         entries, flags = _room(
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), os.uname().release
         )
         words = bpf.load_words_type(programs.STATE_WORDS)
-        self._keep(words.types_fd)
+        self._held.keep(words.types_fd)
         layouts = (
             bpf.MapLayout(
                 "prospect_thread",
@@ -171,20 +167,12 @@ class SyscallCounter:
                 entries=1,
             ),
         )
-        return programs.Maps(*(self._keep(bpf.create_map(layout)) for layout in layouts))
-
-    def _keep(self, fd: int) -> int:
-        self._fds.append(fd)
-        return fd
+        return programs.Maps(*(self._held.keep(bpf.create_map(layout)) for layout in layouts))
 
     def _attach(self) -> None:
         # The end first: a call that begins in between is then passed over, not left without end.
-        self._links.append(bpf.attach_raw_tracepoint("sys_exit", self._exit_fd))
-        self._links.append(bpf.attach_raw_tracepoint("sys_enter", self._enter_fd))
-
-    def _detach(self) -> None:
-        while self._links:
-            os.close(self._links.pop())
+        self._held.links.append(bpf.attach_raw_tracepoint("sys_exit", self._exit_fd))
+        self._held.links.append(bpf.attach_raw_tracepoint("sys_enter", self._enter_fd))
 
     def _measure_cost_ns(self) -> float:
         """Return by how much a short call takes longer while calls are counted.
@@ -195,7 +183,7 @@ class SyscallCounter:
         plain_ns = _call_ns()
         self._attach()
         counted_ns = _call_ns()
-        self._detach()
+        self._held.detach()
         return max(counted_ns - plain_ns, 0.0)
 
 

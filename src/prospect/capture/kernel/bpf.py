@@ -40,6 +40,30 @@ _MISSES_OFFSET = 208
 _NAME_OFFSET = 64
 
 
+class Held:
+    """What one keeps in the kernel: maps and programs, and `links`, as long as these run."""
+
+    def __init__(self) -> None:
+        self.links: list[int] = []
+        self._fds: list[int] = []
+
+    def keep(self, fd: int) -> int:
+        """Keep a map, a program or types until `close`; return its descriptor."""
+        self._fds.append(fd)
+        return fd
+
+    def detach(self) -> None:
+        """Let the programs run no more."""
+        while self.links:
+            os.close(self.links.pop())
+
+    def close(self) -> None:
+        """Let go of everything; the kernel then takes it away."""
+        self.detach()
+        while self._fds:
+            os.close(self._fds.pop())
+
+
 class ValueType(NamedTuple):
     """Types of a map's key and value, as maps that belong to tasks must have them."""
 

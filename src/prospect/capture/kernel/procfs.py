@@ -50,6 +50,14 @@ def read_if_there(path: str, most_bytes: int = 1 << 30) -> bytes:
         return b""
 
 
+def names_in(directory: str) -> list[str]:
+    """Return the names in a directory, none where it cannot be read."""
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
 def read_setting(path: str) -> int | None:
     """Return the number in a file below /proc/sys, None where there is none."""
     try:

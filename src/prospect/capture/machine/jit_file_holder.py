@@ -21,7 +21,7 @@ import struct
 import time
 
 from prospect.capture.kernel.inotify import DirectoryWatch
-from prospect.capture.kernel.procfs import list_pids, read_if_there
+from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there
 from prospect.files.child import tell
 from prospect.files.mounts import waiting_points
 from prospect.records import NamedTuple
@@ -215,7 +215,7 @@ class JitFileHolder:
                 pids_of.setdefault(key, []).extend(pids)
         for key, directory in self._directories.items():
             self._progress.at(directory.place)
-            for name in _names_in(f"/proc/self/fd/{directory.fd}"):
+            for name in names_in(f"/proc/self/fd/{directory.fd}"):
                 self._hold(key, os.fsencode(name))
         self._name_owners(pids_of)
 
@@ -315,14 +315,6 @@ class JitFileHolder:
         except OSError:
             pass  # it has ended
         return status.st_uid in owners and status.st_mtime >= since_s
-
-
-def _names_in(directory: str) -> list[str]:
-    """Return the names in a directory, none where it cannot be read."""
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
 
 
 def _packed(content: bytes) -> str:

@@ -13,7 +13,7 @@ import os
 import struct
 import time
 
-from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.procfs import names_in, read_if_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,16 +138,9 @@ def _activity(pid: int) -> tuple[int, frozenset[bytes]]:
     ticks = sum(map(int, _fields(pid)[11:13]))
     directory = f"/proc/{pid}/task"
     children: set[bytes] = set()
-    for tid in _listed(directory):
+    for tid in names_in(directory):
         children.update(read_if_there(f"{directory}/{tid}/children").split())
     return ticks, frozenset(children)
-
-
-def _listed(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
 
 
 def _fields(pid: int) -> list[bytes]:

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 # kworker/u8:3-events_unbound is one of a pool; ksoftirqd/1 is one a CPU.
 _KTHREAD_NUMBER = re.compile(r"(?<=^kworker)/.*|/\d+$", re.DOTALL)
-# foo.isra.0 is foo as the compiler chose to build it this time, foo.cold the part seldom run.
-_CLONE = re.compile(
-    r"(?: \[clone [^\]]*\]|\.(?:constprop|isra|part|cold|lto_priv|llvm|localalias|specialized)"
-    r"(?:\.\d+)*)+$"
+# foo.isra.0 is foo as the compiler chose to build it this time, foo.cold the part seldom run. Some
+# demanglers write it as foo() [clone .isra.0].
+_CLONES = frozenset(
+    {"constprop", "isra", "part", "cold", "lto_priv", "llvm", "localalias", "specialized"}
 )
+_DEMANGLED_CLONE = " [clone "
 _DELETED = " (deleted)"
 _MODULE_SUFFIX = re.compile(r"\.ko(?:\.\w+)?$")
 # One row each: their paths hold process ids or addresses, or name no file at all.
@@ -57,7 +58,29 @@ def process_name(name: str, *, is_kernel_thread: bool) -> str:
 
 def routine_name(name: str) -> str:
     """Return the name that a routine is matched by; "" for hits without a name."""
-    return _CLONE.sub("", name) or name
+    end = len(name)
+    while (begin := _clone_begin(name, end)) < end:
+        end = begin
+    return name[:end] or name
+
+
+def _clone_begin(name: str, end: int) -> int:
+    """Return where what says of a clone that it is one begins, of what ends there; else `end`.
+
+    From the end of a name, which a file may make long: a pattern would try each place in it.
+    """
+    if name.endswith("]", 0, end):
+        begin = name.find(_DEMANGLED_CLONE, name.rfind("]", 0, end - 1) + 1, end)
+        return begin if begin >= 0 else end
+    at = end
+    while (dot := name.rfind(".", 0, at)) >= 0:
+        word = name[dot + 1 : at]
+        if word in _CLONES:
+            return dot
+        if not word.isdecimal():
+            break
+        at = dot
+    return end
 
 
 def object_name(kind: int, path: str, build_id: str) -> ObjectName:

@@ -15,7 +15,7 @@ from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import distinct
 from prospect.figures.calls.call_graph import ORDER_DIGITS
 from prospect.figures.portions import event_seconds
-from prospect.figures.stacks.call_forest import levels
+from prospect.figures.stacks.call_forest import joined, levels
 from prospect.figures.stacks.frames import first_of_each
 from prospect.records import Record
 
@@ -244,10 +244,10 @@ def _tree(
 
 def _in_order(grown: list[_Level], labels: list[str], seconds: NDArray[np.float64]) -> CallTree:
     """Put the rows of all depths into the order of printing."""
-    parent = _joined([level.parent for level in grown])
+    parent = joined([level.parent for level in grown])
     depth = np.repeat(np.arange(len(grown)), [len(level.parent) for level in grown])
-    frame = _joined([level.frame for level in grown])
-    hits = _joined([level.hits for level in grown])
+    frame = joined([level.frame for level in grown])
+    hits = joined([level.hits for level in grown])
     total_s = np.concatenate([level.total_s for level in grown]) if grown else np.empty(0)
     own_s = np.zeros(len(parent))
     for level, below in itertools.zip_longest(grown, grown[1:]):
@@ -281,7 +281,3 @@ def _in_order(grown: list[_Level], labels: list[str], seconds: NDArray[np.float6
             for level in grown
         ],
     )
-
-
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -100,14 +100,15 @@ def fold_recursion(forest: NamedForest) -> NamedForest:
         new_depth.append(np.full(len(key), nth, np.int64))
         size += len(key)
     return NamedForest(
-        caller_index=_joined(new_caller),
-        frame_index=_joined(new_frame),
-        depth=_joined(new_depth),
+        caller_index=joined(new_caller),
+        frame_index=joined(new_frame),
+        depth=joined(new_depth),
         row_of_stack=new_row.take(first).take(forest.row_of_stack)
         if len(forest)
         else forest.row_of_stack,
     )
 
 
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return columns one behind the other, of levels maybe; none of them is an empty one."""
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,0 +1,73 @@
+"""The child that opens files: what goes wrong with one file is that file's alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prospect.files import opener as opener_module
+from prospect.files.opener import OWN_RIGHTS, Opener, Refusal, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOO_LARGE, UNREADABLE = b"x" * 2000, b"y" * 10
+
+
+@pytest.fixture
+def opener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
+    """One that takes no file for local, and so copies each, up to 1000 bytes."""
+    real = os.read
+
+    def read(descriptor: int, size: int) -> bytes:
+        data = real(descriptor, size)
+        if data == UNREADABLE:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return data
+
+    monkeypatch.setattr(opener_module, "is_local", lambda _: False)
+    monkeypatch.setattr(opener_module, "_LARGEST_COPY_BYTES", 1000)
+    monkeypatch.setattr(os, "read", read)
+    made = Opener()
+    yield made
+    made.close()
+
+
+def request(path: Path) -> Request:
+    return Request(os.fsencode(path), b"/", OWN_RIGHTS, 1 << 20)
+
+
+def content(opener: Opener, path: Path) -> bytes:
+    answer = opener.open(request(path))
+    assert not isinstance(answer, Refusal)
+    try:
+        return os.pread(answer[0], 100, 0)
+    finally:
+        os.close(answer[0])
+
+
+def held_by_child(opener: Opener) -> int:
+    return len(list(Path(f"/proc/{opener._child.pid}/fd").iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("written", "refusal"), [(TOO_LARGE, Refusal.UNFIT), (UNREADABLE, Refusal.MISSING)]
+)
+def test_a_file_that_cannot_be_copied_costs_nobody_an_answer(
+    tmp_path: Path, opener: Opener, written: bytes, refusal: Refusal
+) -> None:
+    bad, good = tmp_path / "bad", tmp_path / "good"
+    bad.write_bytes(written)
+    good.write_bytes(b"good")
+    children, held = set(), set()
+    for _ in range(4):
+        assert content(opener, good) == b"good"
+        assert opener.open(request(bad)) == refusal
+        # What was copied is let go before a refusal is said; a file only after it was handed over.
+        children.add(opener._child.pid)
+        held.add(held_by_child(opener))
+    assert len(children) == len(held) == 1
