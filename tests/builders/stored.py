@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from builders.stacks import stacks_profile
@@ -67,6 +68,27 @@ def fill(path: Path, windows: Iterable[Window], session: str = "current") -> lis
 
 def samples_file(path: Path, segment: Segment) -> Path:
     return path / segment.path(SAMPLES)
+
+
+def lose_a_value(file: Path, column: str) -> None:
+    """Write a file as another program might that has no value of a column in the first row."""
+    import duckdb  # noqa: PLC0415 - tests of stores alone need it
+
+    with closing(duckdb.connect()) as connection:
+        path = str(file)
+        heads = connection.execute("SELECT key, value FROM parquet_kv_metadata(?)", [path])
+        named = [f"{key.decode()}: '{value.decode()}'" for key, value in heads.fetchall()]
+        options = f", KV_METADATA {{{', '.join(named)}}}" if named else ""
+        lost = f'CASE WHEN file_row_number = 0 THEN NULL ELSE "{column}" END AS "{column}"'
+        connection.execute(
+            f"COPY (SELECT * EXCLUDE file_row_number REPLACE ({lost})"
+            " FROM read_parquet(?, hive_partitioning=false, file_row_number=true))"
+            f" TO '{path}.lost' (FORMAT parquet{options})",
+            [path],
+        )
+    lossy = file.with_name(f"{file.name}.lost")
+    file.write_bytes(lossy.read_bytes())
+    lossy.unlink()
 
 
 def by_routine(profile: Profile, times: int = 1) -> Counter[tuple[str, ...]]:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.cli.store_place import usual_store
 from prospect.cli.terminal import show
+from prospect.daemon.control import COMMANDS, ask
 from prospect.errors import UsageError
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
-
-_WORDS = ("status", "stop", "start", "dump", "reset", "session")
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -22,18 +21,17 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     Raises:
         ProspectError: the words mean nothing, or no daemon answers.
     """
-    if not words or words[0] not in _WORDS:
+    if not words or words[0] not in COMMANDS:
         from prospect.spelling import suggestion
 
-        what = suggestion(words[0], _WORDS) if words else ""
-        raise UsageError(f"control: give one of {', '.join(_WORDS)}{what}")
+        what = suggestion(words[0], COMMANDS) if words else ""
+        raise UsageError(f"control: give one of {', '.join(COMMANDS)}{what}")
     if (words[0] == "session") != (len(words) == 2):
         raise UsageError(
             "control: session NAME begins another session"
             if words[0] == "session"
             else f"control: unexpected '{words[1]}'; see prospect help control"
         )
-    from prospect.daemon.control import ask
     from prospect.store.directory import StoreDirectory
 
     with StoreDirectory(settings.store or usual_store(settings.target)) as store:

@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from prospect.daemon.control import ControlSocket
+from prospect.daemon.control import COMMANDS, ControlSocket
 from prospect.daemon.memory import give_back
 from prospect.daemon.metrics import metrics_text, write_metrics
 from prospect.daemon.pushing import Pushing
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_S = 3600.0
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
 
 
 class Daemon:
@@ -117,6 +116,7 @@ class Daemon:
                 os.read(wake_fd, 512)
         if self._writing.pid_fd in ready:
             self._writing.finish()
+            give_back()  # what was kept of the window while a full disk might have asked for it
             if self._writing.newest:
                 self._pushing.add(self._writing.newest)
             self._tell_metrics()
@@ -147,12 +147,11 @@ class Daemon:
         if self._sampling and (is_due or self._wants_window or self._is_ending):
             window, lost = self._sampling.take()
             self._totals.add(window, lost)
-            if self._is_ending or any(one.words == ["stop"] for one in self._waiting):
+            if self._is_ending or self._is_to_stop:
                 self._stop_sampling()
             self._wants_window = False
             self._take_options()
             self._writing.begin(window)
-            del window
             give_back()
             return True
         self._wants_window = False
@@ -163,6 +162,12 @@ class Daemon:
             self._answer(request)
         self._waiting.clear()
         return not self._is_ending
+
+    @property
+    def _is_to_stop(self) -> bool:
+        """Whether sampling is to end, as the last of those who wait says who speaks of that."""
+        words = [one.words[0] for one in self._waiting if one.words[0] in ("stop", "start")]
+        return words[-1:] == ["stop"]
 
     def _follow_signals(self) -> None:
         while self._signals:
@@ -220,7 +225,8 @@ class Daemon:
                 request.answer({"error": str(error)})
                 return
         self._waiting.append(request)
-        self._wants_window = word != "start"
+        # Others may wait for a window by now, and so may new settings.
+        self._wants_window |= word != "start"
         if word == "session":
             self._next_session = rest[0]
 

@@ -29,10 +29,10 @@ _HOUR_S = 3600
 
 
 class _Written(NamedTuple):
+    window: Window
     segment: Segment
     known: Known
-    data: bytes
-    tries: int = 0
+    tries: int
 
 
 class StoreWriting:
@@ -95,10 +95,8 @@ class StoreWriting:
         """
         self._check_place()
         segment = segment_for(window.span, self.session, self._number)
-        tables, known = without_known(window, segment.directory, self._known)
         self._number += 1
-        self._written = _Written(segment, known, packed(segment, window.head, tables))
-        self._encoder = Encoder(self._store, self._written.data)
+        self._write(window, segment)
 
     def finish(self) -> None:
         """See how it ended, and go on as that demands; maybe something is under way then.
@@ -116,8 +114,8 @@ class StoreWriting:
         if written is None:
             return
         if outcome.is_full and written.tries < _MOST_DROPPED and self._drop_oldest():
-            self._written = written._replace(tries=written.tries + 1)
-            self._encoder = Encoder(self._store, written.data)
+            # Packed anew: with the oldest may have gone names that this window was to do without.
+            self._write(written.window, written.segment, written.tries + 1)
             return
         if outcome.complaint and written.segment in self._store.segments():
             outcome = Outcome("", is_full=False)  # it was killed when all was done
@@ -134,6 +132,12 @@ class StoreWriting:
         ours = [one for one in self._store.segments() if one.session == self.session]
         self._known = None
         return drop(self._store, [(one, ASKED_FOR) for one in ours])
+
+    def _write(self, window: Window, segment: Segment, tries: int = 0) -> None:
+        """Let a child write a window, without the names that its directory has already."""
+        tables, known = without_known(window, segment.directory, self._known)
+        self._written = _Written(window, segment, known, tries)
+        self._encoder = Encoder(self._store, packed(segment, window.head, tables))
 
     def _note(self, outcome: Outcome, written: _Written) -> None:
         if outcome.complaint:
@@ -170,8 +174,9 @@ class StoreWriting:
         if count and not self.dropped:
             self._say(f"{self._store.path}: the disk is full; the oldest windows make room")
         self.dropped += count
-        # Names that it had brought are gone: the next window brings all of its own.
-        self._known = None
+        if oldest and self._known and oldest.directory == self._known.directory:
+            # Names that it had brought are gone: whatever is packed next brings all of its own.
+            self._known = None
         return count > 0
 
     def _tidy(self) -> None:

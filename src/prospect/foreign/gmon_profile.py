@@ -14,10 +14,8 @@ import numpy as np
 from prospect.errors import RecordingError
 from prospect.foreign.tables import (
     no_causes,
-    no_clocks,
     no_losses,
     no_mappings,
-    no_samples,
     process_table,
     run_info,
 )
@@ -26,6 +24,7 @@ from prospect.profile.call_counts import CallCounts, CountedFunctions
 from prospect.profile.model import KIND_ELF, MODE_USER, HitTable, Profile
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
+from prospect.profile.unsampled import no_clocks, no_samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

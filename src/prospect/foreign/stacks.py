@@ -13,10 +13,8 @@ import numpy as np
 from prospect.errors import RecordingError
 from prospect.foreign.tables import (
     no_causes,
-    no_clocks,
     no_losses,
     no_mappings,
-    no_samples,
     process_table,
 )
 from prospect.profile.model import (
@@ -33,6 +31,7 @@ from prospect.profile.model import (
     StackTable,
 )
 from prospect.profile.naming import NameSource
+from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import Record
 
 if TYPE_CHECKING:

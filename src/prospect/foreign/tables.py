@@ -10,11 +10,9 @@ from prospect.profile.model import (
     BIRTH_PREEXISTING,
     CAUSE_NONE,
     CauseTable,
-    ClockTable,
     LossTable,
     MappingTable,
     ProcessTable,
-    SampleTable,
 )
 from prospect.profile.run_info import RunInfo
 
@@ -93,27 +91,3 @@ def no_losses() -> LossTable:
 def no_causes() -> CauseTable:
     """Return the one row that every table of causes has."""
     return CauseTable(np.array([CAUSE_NONE], np.uint8), [""])
-
-
-def no_samples() -> SampleTable:
-    """Return a table without rows."""
-    return SampleTable(
-        hit_index=np.empty(0, np.int32),
-        time_ns=np.empty(0, np.uint64),
-        cpu=np.empty(0, np.uint16),
-        clock=np.empty(0, np.uint8),
-    )
-
-
-def no_clocks() -> ClockTable:
-    """Return a table without rows."""
-    times = np.empty(0, np.uint64)
-    return ClockTable(
-        event=np.empty(0, np.uint16),
-        clock=np.empty(0, np.uint8),
-        cpu=np.empty(0, np.int32),
-        period_ns=np.empty(0, np.float64),
-        begin_ns=times,
-        end_ns=times,
-        lost=np.empty(0, np.int64),
-    )

@@ -119,7 +119,7 @@ class Engine:
             self.view(name, f"SELECT {nulls}, 0 AS segment, '' AS host WHERE false")
             return
         typed = ", ".join(
-            f"{_quoted(one)}::{type_} AS {_quoted(one)}" for one, type_ in columns.items()
+            f"{self._value(one, type_)} AS {_quoted(one)}" for one, type_ in columns.items()
         )
         listed = ", ".join(_literal(self.root + path) for path in placed.paths)
         source = f"read_parquet([{listed}], hive_partitioning=false)"
@@ -137,6 +137,20 @@ class Engine:
             f"SELECT {typed}, o.segment, o.host FROM {source} AS r"
             f" JOIN {name}_of AS o ON r.file_index = o.file",
         )
+
+    def _value(self, column: str, type_: str) -> str:
+        """Return the expression for what a file has in a column.
+
+        Nothing of ours has NULLs, and nothing that reads these tables expects any: to meet one is
+        an error as other damage is, unless all of the file was read beforehand.
+        """
+        value = f"{_quoted(column)}::{type_}"
+        if self.reads_all:
+            return value
+        # No text is a number. With error(), which is volatile, conditions would be looked at behind
+        # the file and no more within: a third of the time more.
+        missing = f"'a value of {column} is missing'::BIGINT::{type_}"
+        return f"CASE WHEN {_quoted(column)} IS NULL THEN {missing} ELSE {value} END"
 
     def view(self, name: str, query: str) -> None:
         """Give a query a name.

@@ -16,15 +16,14 @@ from prospect.profile.model import (
     BIRTH_PREEXISTING,
     CAUSE_NONE,
     CauseTable,
-    ClockTable,
     HitTable,
     LossTable,
     MappingTable,
     ProcessTable,
     Profile,
-    SampleTable,
 )
 from prospect.profile.run_info import RunInfo
+from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import NamedTuple
 from prospect.store.choosing import CLASS, chosen_rows
 from prospect.store.classes import with_classes
@@ -108,26 +107,6 @@ def _read_part(
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
     finally:
         engine.close()
-
-
-def no_samples() -> SampleTable:
-    """Return the table of a profile whose hits stand for their samples."""
-    small, times = np.empty(0, np.int32), np.empty(0, np.uint64)
-    return SampleTable(small, times, np.empty(0, np.uint16), np.empty(0, np.uint8))
-
-
-def no_clocks() -> ClockTable:
-    """Return the table of a profile whose clocks have no grid that is known."""
-    times = np.empty(0, np.uint64)
-    return ClockTable(
-        event=np.empty(0, np.uint16),
-        clock=np.empty(0, np.uint8),
-        cpu=np.empty(0, np.int32),
-        period_ns=np.empty(0, np.float64),
-        begin_ns=times,
-        end_ns=times,
-        lost=np.empty(0, np.int64),
-    )
 
 
 class _Processes(NamedTuple):

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from prospect.announcing import counted
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.engine import EngineError
@@ -298,9 +299,10 @@ def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
     """Read every column of files, so that what is damaged shows.
 
     Raises:
-        EngineError: something is, or a column is missing.
+        EngineError: something is, or a column or a value of one is missing.
     """
-    # Neither follows from the statistics at a file's end, as a count or a maximum does.
+    # None of these follows from the statistics at a file's end, as a count or a maximum does.
+    missing = ", ".join(f'count(*) FILTER ("{name}" IS NULL)' for name in COLUMNS[kind])
     seen = ", ".join(
         f'bit_xor(length("{name}"::{type_}))'
         if type_ == "VARCHAR"
@@ -309,7 +311,12 @@ def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
         else f'bit_xor("{name}"::{type_})'
         for name, type_ in COLUMNS[kind].items()
     )
-    engine.rows(f"SELECT {seen} FROM read_parquet(?, hive_partitioning=false)", [paths])
+    (counts,) = engine.rows(
+        f"SELECT {missing}, {seen} FROM read_parquet(?, hive_partitioning=false)", [paths]
+    )
+    for name, count in zip(COLUMNS[kind], counts, strict=False):
+        if count:
+            raise EngineError(f"{name} has no value in {counted(count, 'row')}")
 
 
 def _of_like_events(part: Part) -> Part:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import zlib
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError
 from prospect.profile.run_info import EventInfo, RunInfo
-from prospect.records import Record, contents, field_names
+from prospect.records import Record, contents
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS, SUMS, TOTALS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 VERSION = 1
 HEAD_KEY = "prospect"
@@ -29,6 +30,8 @@ LOST_SAMPLES = (
     f" THEN sum(CASE WHEN cpu > {WHOLE_WINDOW} THEN lost ELSE 0 END) ELSE sum(lost) END"
 )
 _MOST_HEAD_BYTES = 1 << 22
+# What all hosts have together has room in 64.
+_CPU_BITS = 31
 
 # One row: what was hit so, in one window. `t` is the window's begin in microseconds since 1970,
 # `pid`, `start`, `tid` and `cpu` are -1 unless they were kept apart; process zero keeps its number.
@@ -178,23 +181,28 @@ def read_head(written: bytes) -> Head:
             raise StoreError(
                 f"it is of version {version}, this Prospect knows {VERSION}: update it"
             )
-        events = tuple(_event(one) for one in fields["events"])
+        if not (events := tuple(_event(one) for one in fields["events"])):
+            raise StoreError("its head says of no events")
         run = _checked_run(fields["run"])
-        separate = tuple(str(word) for word in fields["separate"])
+        separate = tuple(map(_text, fields["separate"]))
         share = _checked_share(fields.get("host_share", 1.0))
-        return Head(run, events, separate, int(fields["window_us"]), share)
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error):
+        return Head(run, events, separate, _count(fields["window_us"]), share)
+    except (
+        ArithmeticError,  # a number that no float has, or infinity in place of a whole number
+        AttributeError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+        zlib.error,
+    ):
         raise StoreError("its head is damaged") from None
 
 
 def _event(fields: Mapping[str, Any]) -> EventInfo:
-    names = field_names(EventInfo)
-    event = EventInfo(**{name: fields[name] for name in names if name in fields})
-    for name in ("seconds_per_period", "seconds_per_hit", "frequency_hz", "relative_error"):
-        float(getattr(event, name))
-    if not isinstance(event.name, str):
-        raise TypeError
-    return event
+    return EventInfo(
+        **{name: read(fields[name]) for name, read in _EVENT_FIELDS.items() if name in fields}
+    )
 
 
 def _checked_share(field: Any) -> float:
@@ -209,13 +217,44 @@ def _checked_run(fields: Mapping[str, Any]) -> dict[str, Any]:
     for name in _RUN_FIELDS:
         value = fields[name]
         if name in ("recorder_command_line", "limits"):
-            run[name] = tuple(str(each) for each in value)
+            run[name] = tuple(map(_text, value))
         elif name == "cpu_mhz":
-            run[name] = float(value)
+            run[name] = _finite(value)
         elif name == "cpus":
-            run[name] = int(value)
+            run[name] = _count(value, _CPU_BITS)
         elif name == "has_user_callers":
             run[name] = bool(value)
         else:
-            run[name] = str(value)
+            run[name] = _text(value)
     return run
+
+
+def _text(field: Any) -> str:
+    """Return text that can be written: bytes that were none may be in it, halves of signs not."""
+    if not isinstance(field, str):
+        raise TypeError(field)
+    field.encode("utf-8", "surrogateescape")
+    return field
+
+
+def _finite(field: Any) -> float:
+    number = float(field)
+    if not math.isfinite(number):
+        raise ValueError(number)
+    return number
+
+
+def _count(field: Any, bits: int = 64) -> int:
+    number = int(field)
+    if not 0 <= number < 1 << bits:
+        raise ValueError(number)
+    return number
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "str": _text,
+    "float": _finite,
+    "int": _count,
+    "bool": bool,
+}
+_EVENT_FIELDS = {name: _READERS[kind] for name, kind in EventInfo.__annotations__.items()}

@@ -61,6 +61,21 @@ def test_a_refusal_is_an_error(store):
         thread.join()
 
 
+def test_an_answer_that_is_nested_too_deep_is_none(store):
+    def answer(control):
+        connection, _ = control._socket.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"[" * 100000 + b"\n")
+
+    with ControlSocket(store) as control:
+        thread = threading.Thread(target=answer, args=(control,))
+        thread.start()
+        with pytest.raises(StoreError, match="the daemon does not answer"):
+            ask(store, ["status"])
+        thread.join()
+
+
 def test_a_socket_that_a_killed_daemon_left_is_replaced(store):
     left = ControlSocket(store)
     left._socket.close()
@@ -73,7 +88,11 @@ def test_a_socket_that_a_killed_daemon_left_is_replaced(store):
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b'["status"]', b"[" * 9000 + b"\n"]
+    "line",
+    [
+        *(b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b'["status"]'),
+        *(b"[" * 9000 + b"\n", b"[" * 4000 + b"\n"),
+    ],
 )
 def test_what_is_no_request_is_dropped(store, line):
     with ControlSocket(store) as control:

@@ -15,9 +15,9 @@ from prospect.daemon.hand_over import packed, unpacked
 from prospect.daemon.writing import StoreWriting
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
-from prospect.store.part import read_part
+from prospect.store.part import Apart, read_part
 from prospect.store.retention import FULL_DISK, Keep, dropped
-from prospect.store.segments import DAY, HOUR, MINUTE
+from prospect.store.segments import DAY, FUNCTIONS, HOUR, MINUTE
 from prospect.store.specification import parse_specifications
 from prospect.store.writing import segment_for
 
@@ -131,12 +131,9 @@ def test_a_child_that_fails_costs_its_window_and_no_other(store, monkeypatch):
     assert any("Nothing was measured" in limit for limit in found.run.limits)
 
 
-def test_on_a_full_disk_the_oldest_make_room(store, monkeypatch):
-    said = []
-    writing = StoreWriting(store, Keep(), said.append)
-    for minute in range(3):
-        write(writing, window_at(minute))
-    real, full = encoding.Encoder.end, [2]
+def fill_the_disk(monkeypatch, times):
+    """Let the next children end as on a full disk, when all is written."""
+    real, full = encoding.Encoder.end, [times]
 
     def end(encoder):
         outcome = real(encoder)
@@ -146,8 +143,48 @@ def test_on_a_full_disk_the_oldest_make_room(store, monkeypatch):
         return outcome
 
     monkeypatch.setattr(encoding.Encoder, "end", end)
+
+
+def test_on_a_full_disk_the_oldest_make_room(store, monkeypatch):
+    said = []
+    writing = StoreWriting(store, Keep(), said.append)
+    for minute in range(3):
+        write(writing, window_at(minute))
+    fill_the_disk(monkeypatch, 2)
     write(writing, window_at(3))
     assert [one.first for one in sorted(store.segments(), key=lambda one: one.first)] == [2, 3]
     assert writing.dropped == 2
     assert [(one.windows, one.why) for one in dropped(store)] == [(2, FULL_DISK)]
     assert len([line for line in said if "disk is full" in line]) == 1
+
+
+def test_the_window_that_others_made_room_for_has_the_names_that_they_had_brought(
+    store, monkeypatch
+):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    for minute in range(3):
+        write(writing, window_at(minute))
+    fill_the_disk(monkeypatch, 2)
+    for minute in range(3, 6):
+        write(writing, window_at(minute))
+    segments = sorted(store.segments(), key=lambda one: one.first)
+    assert [one.first for one in segments] == [2, 3, 4, 5]
+    assert [store.has_ours(one.path(FUNCTIONS)) for one in segments] == [False, True, False, False]
+    found = read_part(store, parse_specifications([]), Apart(stacks=True))
+    assert by_routine(found) == by_routine(stacks_profile(), times=4)
+    assert (found.hits.stack_index >= 0).all()
+
+
+def test_what_makes_room_elsewhere_costs_a_window_no_names(store, monkeypatch):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    # One of 14:05, which becomes an hour, two of 15:00.
+    for minute in (0, 55, 56):
+        write(writing, window_at(minute))
+    fill_the_disk(monkeypatch, 1)
+    write(writing, window_at(57))
+    segments = sorted(store.segments(), key=lambda one: one.first)
+    assert [one.first for one in segments] == [1, 2, 3]
+    names = [store.has_ours(one.path(FUNCTIONS)) for one in segments]
+    assert (names[0], names[-1]) == (True, False)
+    found = read_part(store, parse_specifications([]))
+    assert by_routine(found) == by_routine(stacks_profile(), times=3)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
 import subprocess
 import sys
+import zlib
 
 import pytest
 
 from builders.fleet import Hit, fill_host
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
+from builders.stored import BEGIN_S, by_routine, fill, lose_a_value, samples_file, window_at
 from prospect.api.store import read_store
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.profile.complete import complete
 from prospect.records import replace
+from prospect.store import schema, writing
 from prospect.store.hosts import HostsDirectory, segments_of_names
 from prospect.store.segments import COVERAGE, FUNCTIONS, HOUR, KINDS, SAMPLES, Segment
 
@@ -112,6 +116,50 @@ def test_what_is_damaged_on_one_host_is_left_out_and_said(hosts):
     found = read_store(str(hosts))
     assert by_routine(found) == by_routine(stacks_profile(), times=6)
     assert any("host=c" in one and "left out" in one for one in found.run.limits)
+
+
+@pytest.mark.parametrize("column", ["start", "service", "w"])
+def test_what_one_host_has_no_value_of_is_left_out_and_said(hosts, column):
+    (segment,) = fill(hosts / "host=c", [window_at(0)])
+    lose_a_value(samples_file(hosts / "host=c", segment), column)
+    found = read_store(str(hosts))
+    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    assert any("host=c" in one and "left out" in one for one in found.run.limits)
+
+
+def test_books_of_one_host_without_a_value_are_left_out_and_said(hosts, capfd):
+    (segment,) = fill(hosts / "host=c", [window_at(0)])
+    lose_a_value(hosts / "host=c" / segment.path(COVERAGE), "until")
+    words = ("fleet", "coverage", "--store", str(hosts), "--format", "json")
+    said = json.loads(text_of(capfd, *words))
+    assert sorted(one["host"] for one in said["hosts"]) == ["a", "b/1"]
+    assert any("host=c" in one and "left out" in one for one in said["remarks"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("window_us", "Infinity"),
+        ("cpus", "1" + "0" * 400),
+        ("arch", r'"\ud800"'),
+        ("arch", "[" * 50_000),
+    ],
+)
+def test_a_damaged_head_of_one_host_is_left_out_and_said(hosts, field, value, monkeypatch):
+    def damaged(head):
+        text = zlib.decompress(base64.b64decode(schema.written_head(head))).decode()
+        text = re.sub(f'"{field}": [^,]+', lambda _: f'"{field}": {value}', text)
+        return base64.b64encode(zlib.compress(text.encode())).decode()
+
+    with monkeypatch.context() as other:
+        other.setattr(writing, "written_head", damaged)
+        fill(hosts / "host=c", [window_at(5)])
+    found = read_store(str(hosts))
+    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    said = [one for one in found.run.limits if "left out" in one]
+    assert len(said) == 1
+    assert "host=c" in said[0]
+    assert "its head is damaged" in said[0]
 
 
 def test_a_kernel_that_another_boot_loaded_elsewhere_has_the_same_functions(tmp_path):

@@ -10,7 +10,15 @@ import pytest
 
 from builders.hostile_names import with_hostile_names
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, US, by_routine, fill, samples_file, window_at
+from builders.stored import (
+    BEGIN_S,
+    US,
+    by_routine,
+    fill,
+    lose_a_value,
+    samples_file,
+    window_at,
+)
 from prospect.errors import StoreError
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.complete import complete
@@ -177,6 +185,47 @@ def test_damaged_names_leave_the_hits_and_other_names(tmp_path, harm):
         harm(tmp_path / "s" / segments[1].path(kind))
     found = read(tmp_path / "s", stacks=True)
     assert by_routine(found) == by_routine(stacks_profile(), times=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        (SAMPLES, "start"),
+        (SAMPLES, "comm"),
+        (SAMPLES, "t"),
+        (SAMPLES, "n"),
+        (COVERAGE, "until"),
+        (COVERAGE, "cpu"),
+    ],
+)
+def test_a_segment_without_a_value_is_said_and_the_rest_counts(tmp_path, kind, column):
+    segments = fill(tmp_path / "s", [window_at(minute) for minute in range(5)])
+    lose_a_value(tmp_path / "s" / segments[3].path(kind), column)
+    # Times are read where they are asked about.
+    found = read(tmp_path / "s", f"since:{iso(0)}")
+    assert by_routine(found) == by_routine(stacks_profile(), times=4)
+    assert found.run.wall_seconds == 240
+    said = [limit for limit in found.run.limits if segments[3].path(SAMPLES) in limit]
+    assert len(said) == 1
+    assert f"{column} has no value in 1 row" in said[0]
+
+
+@pytest.mark.parametrize("column", ["aliases", "path"])
+def test_names_without_a_value_leave_the_hits_and_other_names(tmp_path, column):
+    segments = fill(tmp_path / "s", [window_at(0), window_at(60)])
+    lose_a_value(tmp_path / "s" / segments[1].path(FUNCTIONS), column)
+    found = read(tmp_path / "s", stacks=True)
+    assert by_routine(found) == by_routine(stacks_profile(), times=2)
+
+
+@pytest.mark.parametrize("column", ["aliases", "name", "path", "is_global", "address"])
+def test_names_some_of_which_have_no_value_are_lost_and_the_hits_count(tmp_path, column):
+    (segment,) = fill(tmp_path / "s", [window_at(0)])
+    lose_a_value(tmp_path / "s" / segment.path(FUNCTIONS), column)
+    found = read(tmp_path / "s", stacks=True)
+    assert found.hits.count.sum() == 30
+    assert set(found.objects.path) == {"[unknown]"}
+    assert "lost its names" in found.objects.note[0]
 
 
 def test_names_that_are_gone_leave_the_hits(tmp_path):
