@@ -135,6 +135,11 @@ class Opener:
         self._child.stop()
         self._child.kill()
 
+    def __del__(self) -> None:
+        """Close the channel, as the interpreter ends: the child ends by that, in its own time."""
+        if self._socket is not None:
+            self._socket.close()
+
     def _ask(self, request: Request) -> tuple[int, FileFacts] | Refusal | None:
         from socket import recv_fds  # noqa: PLC0415 - no file of others, no socket
 

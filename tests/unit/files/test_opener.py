@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,3 +73,14 @@ def test_a_file_that_cannot_be_copied_costs_nobody_an_answer(
         children.add(opener._child.pid)
         held.add(held_by_child(opener))
     assert len(children) == len(held) == 1
+
+
+def test_the_interpreter_ends_without_a_warning() -> None:
+    program = """
+from prospect.files.opener import OWN_RIGHTS, Opener, Request
+opener = Opener()
+opener.open(Request(b"/etc/passwd", b"/", OWN_RIGHTS, 1 << 20))
+"""
+    words = [sys.executable, "-X", "dev", "-c", program]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert "ResourceWarning" not in ran.stderr
