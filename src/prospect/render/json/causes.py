@@ -42,13 +42,13 @@ def cause_fields(report: EventReport, process: int | None = None) -> dict[str, A
 def syscall_fields(report: EventReport, process: int | None = None) -> list[dict[str, Any]] | None:
     """Return system calls, of a process or of the system; None where none are known."""
     event = report.event
+    is_counted = event.calls.is_counted
+    if not (is_counted or event.causes.is_known):
+        return None
     rows = event.calls.system if process is None else event.calls.of_process(process)
     half_s = report.estimates.calls_half_width_s(
         event, rows.name, -1 if process is None else process
     )
-    is_counted = event.calls.is_counted
-    if not (is_counted or event.causes.is_known):
-        return None
     return [
         {
             "name": rows.name[row],
