@@ -1,5 +1,6 @@
 """A real browser for the pages: one for all tests, and none of its scripts may complain."""
 
+import os
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
 
 
 @pytest.fixture(scope="session")
-def browser():
+def browser(tmp_path_factory):
     """Chromium by its driver (Debian: chromium, chromium-driver), through selenium."""
     webdriver = pytest.importorskip("selenium.webdriver")
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
@@ -21,9 +22,10 @@ def browser():
     for flag in FLAGS:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(
-        service=service.Service(shutil.which("chromedriver")), options=options
-    )
+    # It leaves directories behind in what it takes for the system's.
+    environment = os.environ | {"TMPDIR": str(tmp_path_factory.mktemp("browser"))}
+    started = service.Service(shutil.which("chromedriver"), env=environment)
+    driver = webdriver.Chrome(service=started, options=options)
     yield driver
     driver.quit()
 
