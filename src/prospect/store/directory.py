@@ -281,7 +281,10 @@ class StoreDirectory(Closing):
             marker = {"version": VERSION, "made": time.time(), "made_on": this_machine()}
             text = json.dumps(marker).encode()
             self.write_bytes(FORMAT, text)
-        marker = json.loads(text)
+        try:
+            marker = json.loads(text)
+        except (ValueError, RecursionError):
+            marker = None
         version = marker.get("version") if isinstance(marker, dict) else None
         if not isinstance(version, int):
             raise StoreError(f"{self.path}: {FORMAT} is damaged; it should say the version")
@@ -292,7 +295,10 @@ class StoreDirectory(Closing):
             )
         self.made_on = str(marker.get("made_on", ""))
         made = marker.get("made")
-        return float(made) if isinstance(made, (int, float)) else 0.0
+        try:
+            return float(made) if isinstance(made, (int, float)) else 0.0
+        except OverflowError:  # whole numbers of any length are JSON
+            return 0.0
 
     def _make_directories(self, path: str) -> None:
         made = ""

@@ -175,7 +175,7 @@ def dropped(store: StoreDirectory) -> list[Dropped]:
     try:
         rows = json.loads(store.read_bytes(DROPPED, _MOST_BYTES))
         return [_dropped(each) for each in rows]
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, ArithmeticError, RecursionError):
         return []
 
 

@@ -344,7 +344,8 @@ def _raise(target: str, answer: dict[str, Any]) -> NoReturn:
     message = f"{target}: {answer['error']}"
     kind = getattr(errors, str(answer.get("kind")), None)
     if kind is CommandError:
-        raise CommandError(message, int(answer.get("status") or 1) & 0xFF)
+        status = answer.get("status")
+        raise CommandError(message, status & 0xFF if isinstance(status, int) and status else 1)
     raise UsageError(message) if kind is UsageError else CaptureError(message)
 
 

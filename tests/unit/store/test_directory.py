@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,9 @@ def test_a_store_of_somebody_else_is_refused(tmp_path):
         (json.dumps({"version": VERSION + 1}), "update it"),
         ("{}", "damaged"),
         ("[]", "damaged"),
-        ("\0", "cannot be used"),
-        ("", "cannot be used"),
+        ("\0", "damaged"),
+        ("", "damaged"),
+        ("[" * 4000, "damaged"),
     ],
 )
 def test_a_newer_or_damaged_format_is_refused(tmp_path, text, complaint):
@@ -92,6 +94,14 @@ def test_a_newer_or_damaged_format_is_refused(tmp_path, text, complaint):
     for create in (False, True):
         with pytest.raises(StoreError, match=complaint):
             StoreDirectory(str(path), create=create)
+
+
+def test_when_it_was_made_may_be_a_number_that_no_float_has(tmp_path):
+    path = tmp_path / "store"
+    StoreDirectory(str(path), create=True).close()
+    (path / "format.json").write_text(f'{{"version": {VERSION}, "made": 1{"0" * 400}}}')
+    with closing(StoreDirectory(str(path))) as store:
+        assert store.made_at == 0.0
 
 
 def test_one_writer_at_a_time(tmp_path):

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from prospect.target.remote import _answer_in, _hello_in
+from prospect.errors import CommandError
+from prospect.target.remote import _answer_in, _hello_in, _raise
 
 NESTED = b"[" * 100000
 
@@ -27,3 +28,14 @@ def test_a_greeting_says_which_python_is_there():
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"7", b'{"pid": ' + NESTED])
 def test_an_answer_that_is_damaged_says_nothing(content):
     assert _answer_in(content) == {"pid": 0}
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [(127, 127), (0, 1), (None, 1), ("127", 1), (1e999, 1), ([], 1), (256 + 3, 3)],
+)
+def test_a_command_that_did_not_start_there_has_a_status_whatever_is_said(said, status):
+    answer = {"error": "no such program", "kind": "CommandError", "status": said}
+    with pytest.raises(CommandError, match=r"^db1: no such program$") as raised:
+        _raise("db1", answer)
+    assert raised.value.exit_status == status
