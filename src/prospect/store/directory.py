@@ -278,8 +278,8 @@ class StoreDirectory(Closing):
                     ) from None
             if os.fstat(self.descriptor).st_mode & _OTHERS:
                 os.fchmod(self.descriptor, _PRIVATE_DIRECTORY)
-            marker = {"version": VERSION, "made": time.time(), "made_on": this_machine()}
-            text = json.dumps(marker).encode()
+            made_now = {"version": VERSION, "made": time.time(), "made_on": this_machine()}
+            text = json.dumps(made_now).encode()
             self.write_bytes(FORMAT, text)
         try:
             marker = json.loads(text)
