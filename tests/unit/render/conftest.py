@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 
 import pytest
 
@@ -11,7 +12,7 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
+def browser():
     """Chromium by its driver (Debian: chromium, chromium-driver), through selenium."""
     webdriver = pytest.importorskip("selenium.webdriver")
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
@@ -22,12 +23,14 @@ def browser(tmp_path_factory):
     for flag in FLAGS:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # It leaves directories behind in what it takes for the system's.
-    environment = os.environ | {"TMPDIR": str(tmp_path_factory.mktemp("browser"))}
-    started = service.Service(shutil.which("chromedriver"), env=environment)
-    driver = webdriver.Chrome(service=started, options=options)
-    yield driver
-    driver.quit()
+    # It leaves directories behind in what it takes for the system's. Their paths have to be short:
+    # a socket is in them.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        environment = os.environ | {"TMPDIR": directory}
+        started = service.Service(shutil.which("chromedriver"), env=environment)
+        driver = webdriver.Chrome(service=started, options=options)
+        yield driver
+        driver.quit()
 
 
 @pytest.fixture
