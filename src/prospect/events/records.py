@@ -94,6 +94,19 @@ class RecordSink(Protocol):
         """Take the records whose headers stand at `positions`, ascending."""
 
 
+class Ignored:
+    """Takes samples, or other records, that nobody asks for."""
+
+    def begin_batch(self, words: int, words_left: int) -> None:
+        """Make no room."""
+
+    def rewind(self) -> None:
+        """Forget nothing."""
+
+    def append(self, words: Words, positions: Positions) -> None:
+        """Leave them."""
+
+
 class Looks(NamedTuple):
     """What distinguishes a sample's header from other words, besides its type.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.records import Looks, find_records
+from prospect.events.records import Ignored, Looks, find_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +81,7 @@ class FloodGate:
         if np.count_nonzero(np.isin(words & _MASK_LOW, _FLOODING)) < _FEW:
             return data
         found = RecordStarts()
-        if find_records(words, Looks(self._least_words), _NoSamples(), found) is not None:
+        if find_records(words, Looks(self._least_words), Ignored(), found) is not None:
             return data
         start = found.all()
         type_ = words.take(start) & _MASK_LOW
@@ -166,16 +166,3 @@ class RecordStarts:
     def all(self) -> Rows:
         """Return all of them, ascending."""
         return np.concatenate([np.empty(0, np.int64), *self._parts])
-
-
-class _NoSamples:
-    """Samples pass as they are."""
-
-    def begin_batch(self, words: int, words_left: int) -> None:
-        """Do nothing."""
-
-    def rewind(self) -> None:
-        """Do nothing."""
-
-    def append(self, words: Words, positions: Positions) -> None:
-        """Do nothing."""

@@ -15,8 +15,6 @@ Source: perf_event_ksymbol_output() and perf_event_bpf_output() in ``kernel/even
 from __future__ import annotations
 
 import ctypes
-import mmap
-import os
 import struct
 
 from prospect.abi import constants as abi
@@ -24,6 +22,7 @@ from prospect.abi.layout import layout_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Collection, Iterator, Sequence
 
     import numpy as np
@@ -44,33 +43,22 @@ _MOST_NAME = 512
 _MOST_NAMES = 10_000
 
 
-def mend_program_records(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> int:
+def mend_program_records(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> int:
     """Move the tails of such records where they belong; return how many there were.
 
     Args:
-        fd: a regular file.
+        data: a file up to where its last record ends, to be changed.
         begin: where its first record is.
-        end: where its last one ends.
         events: of the recording, with PERF_SAMPLE_IDENTIFIER; all have tails of one size.
 
     Raises:
-        OSError: the file cannot be read or changed.
         ImportError: there are such records, but no numpy, which finds them among the others.
     """
     tail_bytes = 8 * layout_of(events[0].attr).tail_words if events else 0
     ids = {number for event in events for number in event.ids}
-    mended = 0
-    again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if not tail_bytes or not begin < end <= os.fstat(again).st_size:
-            return 0
-        with mmap.mmap(again, end) as data:
-            if _may_have_some(data, tail_bytes, ids):
-                for at in _places(data, begin, events):
-                    mended += _mend(data, at, tail_bytes, ids)
-    finally:
-        os.close(again)
-    return mended
+    if not tail_bytes or not _may_have_some(data, tail_bytes, ids):
+        return 0
+    return sum(_mend(data, at, tail_bytes, ids) for at in _places(data, begin, events))
 
 
 def _may_have_some(data: mmap.mmap, tail_bytes: int, ids: Collection[int]) -> bool:
@@ -110,13 +98,12 @@ def _places(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> 
     import numpy as np  # noqa: PLC0415 - most recordings have no program
 
     from prospect.events.decode import looks_of  # noqa: PLC0415 - likewise
-    from prospect.events.records import find_records  # noqa: PLC0415 - likewise
+    from prospect.events.records import Ignored, find_records  # noqa: PLC0415 - likewise
     from prospect.events.schema import schema_of  # noqa: PLC0415 - likewise
 
     words = np.frombuffer(data, "<u8", (len(data) - begin) // 8, begin)
     found = _Programs()
-    find_records(words, looks_of(schema_of(events)), _Passed(), found)
-    del words  # the file cannot be unmapped while somebody has it
+    find_records(words, looks_of(schema_of(events)), Ignored(), found)
     return [begin + 8 * place for place in found.places]
 
 
@@ -131,19 +118,6 @@ class _Programs:
         types = words.take(positions) & 0xFFFFFFFF
         is_wanted = (types == abi.PERF_RECORD_KSYMBOL) | (types == abi.PERF_RECORD_BPF_EVENT)
         self.places += positions[is_wanted].tolist()
-
-
-class _Passed:
-    """Takes samples, which are right."""
-
-    def begin_batch(self, words: int, words_left: int) -> None:
-        """Make no room."""
-
-    def rewind(self) -> None:
-        """Forget nothing."""
-
-    def append(self, words: NDArray[np.uint64], positions: range | NDArray[np.int64]) -> None:
-        """Leave them as they are."""
 
 
 def _mend(data: mmap.mmap, begin: int, tail_bytes: int, ids: Collection[int]) -> int:

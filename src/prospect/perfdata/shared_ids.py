@@ -9,17 +9,16 @@ Source: __perf_event_header__init_id() in ``kernel/events/core.c``, Linux 6.18.
 
 from __future__ import annotations
 
-import mmap
-import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.events.decode import looks_of
-from prospect.events.records import find_records
+from prospect.events.records import Ignored, find_records
 from prospect.events.schema import IdTable, schema_of
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
@@ -27,35 +26,25 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventDescription
 
 
-def mend_shared_ids(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> int:
+def mend_shared_ids(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> int:
     """Give samples of unknown ids the id of the event that they are of; return how many these were.
 
     Args:
-        fd: a regular file.
+        data: a file up to where its last record ends, to be changed.
         begin: where its first record is.
-        end: where its last one ends.
         events: of the recording.
 
     Raises:
-        OSError: the file cannot be read or changed.
         RecordingError: samples of these events cannot be told apart.
     """
     schema, ids = schema_of(events), IdTable.build(events, None)
     if schema.shared_event < 0 or not schema.id_word or ids is None:
         return 0
-    again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if not begin < end <= os.fstat(again).st_size:
-            return 0
-        with mmap.mmap(again, end) as data:
-            words = np.frombuffer(data, "<u8", (end - begin) // 8, begin)
-            samples = _Foreign(ids, schema.id_word)
-            find_records(words, looks_of(schema), samples, _Passed())
-            places = samples.places()
-            words[places] = np.uint64(events[schema.shared_event].ids[0])
-            del words  # the file cannot be unmapped while somebody has it
-    finally:
-        os.close(again)
+    words = np.frombuffer(data, "<u8", (len(data) - begin) // 8, begin)
+    samples = _Foreign(ids, schema.id_word)
+    find_records(words, looks_of(schema), samples, Ignored())
+    places = samples.places()
+    words[places] = np.uint64(events[schema.shared_event].ids[0])
     return len(places)
 
 
@@ -87,10 +76,3 @@ class _Foreign:
     def places(self) -> NDArray[np.int64]:
         """Return where their ids stand."""
         return np.concatenate([np.empty(0, np.int64), *self._found, *self._batch])
-
-
-class _Passed:
-    """Takes all other records, which are right."""
-
-    def append(self, words: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
-        """Leave them as they are."""

@@ -6,6 +6,7 @@ mended here once they have arrived: there they leave memory as fast as the conne
 
 from __future__ import annotations
 
+import mmap
 import os
 
 from prospect.errors import RecordingError
@@ -28,20 +29,28 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
         events: of the recording.
     """
     try:
-        mend_program_records(fd, begin, end, events)
-        if any(event.attr.shares_samples for event in events):
-            from prospect.perfdata.shared_ids import mend_shared_ids  # noqa: PLC0415 - imports numpy
-
-            mend_shared_ids(fd, begin, end, events)
+        again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if begin < end <= os.fstat(again).st_size:
+                with mmap.mmap(again, end) as data:
+                    _mend(data, begin, events)
+        finally:
+            os.close(again)
     except (OSError, ImportError, RecordingError):  # a report reads them all the same
         return
 
 
+def _mend(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> None:
+    mend_program_records(data, begin, events)
+    if any(event.attr.shares_samples for event in events):
+        from prospect.perfdata.shared_ids import mend_shared_ids  # noqa: PLC0415 - imports numpy
+
+        mend_shared_ids(data, begin, events)
+
+
 def mend_file(fd: int) -> None:
     """Do that in a whole recording, which says itself where its records are."""
-    import mmap  # noqa: PLC0415 - what this machine records is not whole yet
-
-    from prospect.perfdata.header import read_events, read_file_header  # noqa: PLC0415 - likewise
+    from prospect.perfdata.header import read_events, read_file_header  # noqa: PLC0415 - what this machine records is not whole yet
 
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -41,6 +41,16 @@ def answering(control, told):
     return heard, thread
 
 
+def assert_asked_in_vain(store, word, answer, complaint):
+    """Ask while `answer` stands for the daemon, given its socket."""
+    with ControlSocket(store) as control:
+        thread = threading.Thread(target=answer, args=(control,))
+        thread.start()
+        with pytest.raises(StoreError, match=complaint):
+            ask(store, [word])
+        thread.join()
+
+
 def test_words_arrive_and_so_does_the_answer(store):
     with ControlSocket(store) as control:
         heard, thread = answering(control, {"samples": 3})
@@ -68,12 +78,7 @@ def test_an_answer_that_is_nested_too_deep_is_none(store):
             connection.recv(4096)
             connection.sendall(b"[" * 100000 + b"\n")
 
-    with ControlSocket(store) as control:
-        thread = threading.Thread(target=answer, args=(control,))
-        thread.start()
-        with pytest.raises(StoreError, match="the daemon does not answer"):
-            ask(store, ["status"])
-        thread.join()
+    assert_asked_in_vain(store, "status", answer, "the daemon does not answer")
 
 
 def test_a_socket_that_a_killed_daemon_left_is_replaced(store):
@@ -152,12 +157,7 @@ def test_a_refusal_that_comes_before_the_question_has_gone_is_heard(store, monke
         answered.set()
 
     monkeypatch.setattr(control_module, "_user_of", user_once_answered)
-    with ControlSocket(store) as control:
-        thread = threading.Thread(target=refuse, args=(control,))
-        thread.start()
-        with pytest.raises(StoreError, match="not you"):
-            ask(store, ["stop"])
-        thread.join()
+    assert_asked_in_vain(store, "stop", refuse, "not you")
 
 
 def test_a_file_in_its_place_is_no_socket(store):

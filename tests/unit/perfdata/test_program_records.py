@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 
@@ -39,7 +40,8 @@ def mended(data, events=(EVENT,)):
     fd = os.memfd_create("recording", os.MFD_CLOEXEC)
     try:
         os.write(fd, data)
-        count = mend_program_records(fd, 0, len(data), events)
+        with mmap.mmap(fd, 0) as data_map:
+            count = mend_program_records(data_map, 0, events)
         return count, os.pread(fd, len(data) + 1, 0)
     finally:
         os.close(fd)
@@ -72,7 +74,6 @@ def test_the_tail_stands_at_the_end_again():
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         symbol() + program(),
         symbol(more=64, tail=TAIL[:-8] + bytes(8)),  # of no event of the recording
         b"x" * 24 + b"bpf_prog_ in a copy of a stack" + bytes(30),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 
@@ -32,7 +33,8 @@ def mended(records, events=(CLOCK, SWITCHES)):
     fd = os.memfd_create("recording", os.MFD_CLOEXEC)
     try:
         os.write(fd, HEADER + records)
-        count = mend_shared_ids(fd, BEGIN, BEGIN + len(records), events)
+        with mmap.mmap(fd, 0) as data_map:
+            count = mend_shared_ids(data_map, BEGIN, events)
         found = os.pread(fd, BEGIN + len(records) + 1, 0)
     finally:
         os.close(fd)

@@ -10,7 +10,7 @@ import pytest
 from builders.perfdata import FileBuilder, RecordBuilder
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.recording.mending import mend_file
+from prospect.recording.mending import mend_file, mend_records
 from prospect.target.agent import Watched
 
 KINDS = abi.PERF_SAMPLE_IDENTIFIER | abi.PERF_SAMPLE_TID | abi.PERF_SAMPLE_TIME
@@ -50,6 +50,20 @@ def test_the_records_of_a_whole_file_are_mended_and_nothing_else():
 @pytest.mark.parametrize("content", [b"", b"PERFILE2", b"no recording at all" * 50])
 def test_what_is_no_recording_stays_as_it_is(content):
     assert mended(content) == content
+
+
+def test_without_records_there_is_nothing_to_mend():
+    fd = os.memfd_create("recording", os.MFD_CLOEXEC)
+    try:
+        mend_records(fd, 0, 0, [EVENT])
+        os.write(fd, symbol(32))
+        mend_records(fd, len(symbol(32)), len(symbol(32)), [EVENT])
+        mend_records(fd, 0, 2 * len(symbol(32)), [EVENT])  # it is cut
+        assert os.pread(fd, 1000, 0) == symbol(32)
+        mend_records(fd, 0, len(symbol(32)), [EVENT])
+        assert os.pread(fd, 1000, 0) != symbol(32)
+    finally:
+        os.close(fd)
 
 
 def test_a_target_leaves_what_it_has_sent_alone(tmp_path):
