@@ -13,7 +13,6 @@ from prospect.profile.model import (
     KIND_ELF,
     MODE_USER,
     CauseTable,
-    ClockTable,
     FunctionTable,
     HitTable,
     LocationTable,
@@ -22,10 +21,10 @@ from prospect.profile.model import (
     ObjectTable,
     ProcessTable,
     Profile,
-    SampleTable,
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo, RunInfo
+from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import replace
 
 STILL_RUNNING = 2**64 - 1
@@ -248,14 +247,3 @@ class ProfileBuilder:
 
 def _column(rows: list[tuple[int, ...]], position: int, dtype: Any) -> Any:
     return np.array([row[position] for row in rows], dtype)
-
-
-def no_samples() -> SampleTable:
-    return SampleTable(
-        np.empty(0, np.int32), np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.uint8)
-    )
-
-
-def no_clocks() -> ClockTable:
-    dtypes = (np.uint16, np.uint8, np.int32, np.float64, np.uint64, np.uint64, np.int64)
-    return ClockTable(*(np.empty(0, dtype) for dtype in dtypes))
