@@ -11,6 +11,7 @@ import pytest
 
 from prospect.cli import help as pages
 from prospect.cli.commands import COMMANDS, SUBCOMMANDS
+from prospect.cli.main import main
 from prospect.cli.option_table import OPTIONS
 
 TESTS = Path(__file__).parent.parent
@@ -26,6 +27,19 @@ def prospect(*arguments, **keywords):
         stdin=subprocess.DEVNULL,
         **keywords,
     )
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """Work in an empty directory, with an empty standard input."""
+    monkeypatch.chdir(tmp_path)
+    kept = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    yield tmp_path
+    os.dup2(kept, 0)
+    os.close(kept)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +156,25 @@ def prospect(*arguments, **keywords):
         (["--event", "cs", "--overhead", "1%", "true"], 2, "--overhead is known of clocks only"),
     ],
 )
-def test_bad_input_is_answered_with_one_line(arguments, status, says, tmp_path):
+def test_bad_input_is_answered_with_one_line(arguments, status, says, nowhere, capfd):
+    assert main(arguments) == status
+    out, error = capfd.readouterr()
+    assert says in error
+    assert error.startswith("prospect: ")
+    assert error.count("\n") == 1
+    assert out == ""
+    assert list(nowhere.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["nonsense"], 127), (["/"], 126), (["-H", "0", "true"], 2), (["report", "no-such-file"], 1)],
+)
+def test_a_process_ends_with_the_status_and_one_line(arguments, status, tmp_path):
     ran = prospect(*arguments, cwd=tmp_path)
-    assert says in ran.stderr
+    assert (ran.returncode, ran.stdout) == (status, "")
     assert ran.stderr.startswith("prospect: ")
     assert ran.stderr.count("\n") == 1
-    assert ran.returncode == status
-    assert ran.stdout == ""
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_control_character_never_reaches_the_terminal(tmp_path):
@@ -173,11 +198,13 @@ def test_without_a_word_it_says_how_it_is_used():
 
 
 @pytest.mark.parametrize("command", SUBCOMMANDS, ids=lambda command: command.name)
-def test_each_subcommand_has_the_same_help_by_both_ways(command):
-    ran = prospect(command.name, "--help")
-    assert ran.returncode == 0
-    assert ran.stderr == ""
-    assert ran.stdout == prospect("help", command.name).stdout
+def test_each_subcommand_has_the_same_help_by_both_ways(command, capfd):
+    assert main([command.name, "--help"]) == 0
+    page = capfd.readouterr()
+    assert main(["help", command.name]) == 0
+    assert capfd.readouterr() == page
+    assert page.out.startswith("usage: ")
+    assert page.err == ""
 
 
 def test_help_fits_a_terminal():
