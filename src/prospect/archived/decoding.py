@@ -52,7 +52,7 @@ def decode(section: bytes | memoryview) -> Answers:
 def _answers(columns: Columns) -> Answers:
     facts = columns.facts
     texts = texts_of(columns)
-    owners = [_owner(*fields) for fields in _lists(facts["owners"], 7)]
+    owners = [_owner(*fields) for fields in _lists(facts["owners"], 7, 8)]
     return Answers(
         origin=_text(facts["origin"]),
         recorded_at=_finite(facts["recorded_at"]),
@@ -71,7 +71,7 @@ def _answers(columns: Columns) -> Answers:
 
 
 def _owner(  # noqa: PLR0913, PLR0917 - the fields of an owner as they are stored
-    path: Any, build_id: Any, major: Any, minor: Any, inode: Any, kind: Any, pids: Any
+    path: Any, build_id: Any, major: Any, minor: Any, inode: Any, kind: Any, pids: Any, life: Any = 0
 ) -> Owner:
     key = ObjectKey(
         path=_text(path).encode("utf-8", "surrogateescape"),
@@ -80,6 +80,7 @@ def _owner(  # noqa: PLR0913, PLR0917 - the fields of an owner as they are store
         minor=_whole(minor),
         inode=_whole(inode),
         kind=_kind(kind),
+        life=_whole(life),
     )
     if len(pids) > _MOST_PIDS:
         raise damaged("an object has too many processes")
@@ -246,8 +247,9 @@ def _same_length(what: str, *columns: Any) -> None:
         raise damaged(f"its tables of {what} are of different lengths")
 
 
-def _lists(value: Any, fields: int) -> list[list[Any]]:
-    if not all(isinstance(one, list) and len(one) == fields for one in value):
+def _lists(value: Any, fields: int, most: int = 0) -> list[list[Any]]:
+    lengths = range(fields, max(fields, most) + 1)
+    if not all(isinstance(one, list) and len(one) in lengths for one in value):
         raise damaged("its facts cannot be read")
     return list(value)
 

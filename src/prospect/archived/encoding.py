@@ -76,7 +76,8 @@ def _owner_fields(owner: Owner) -> list[Any]:
     key = owner.key
     path = key.path.decode("utf-8", "surrogateescape")
     numbers = [key.major, key.minor, key.inode, key.kind]
-    return [path, key.build_id.hex(), *numbers, list(owner.pids)]
+    life = [key.life] if key.life else []
+    return [path, key.build_id.hex(), *numbers, list(owner.pids), *life]
 
 
 def _facts_of(owner: int, asked: Asked) -> list[Any]:

@@ -115,7 +115,9 @@ class GrowingProfile:
         # Of a number that was given again, what was seen at the start is not true any more.
         described = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
         processes = {str(pid): seen[pid] for pid in described & seen.keys()}
-        info = info._replace(extras=info.extras | {"processes": processes})
+        starts = {str(pid): one.start_ns for pid, one in births.items() if one.start_ns}
+        known = {"processes": processes, "program_starts": starts}
+        info = info._replace(extras=info.extras | known)
         part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
         if self.fetch_names and (read := self.fetch_names(part, carried)):
             self._kept_names.forget_missing()

@@ -57,6 +57,8 @@ class ObjectKey(NamedTuple):
         build_id: empty where the recording has none.
         major, minor, inode: the file, all 0 where the recording has a build id instead.
         kind: one of KIND_*.
+        life: how many programs its process ran after the one that mapped it: 0 for the last one.
+            Only memory without a file tells them apart.
     """
 
     path: bytes
@@ -65,6 +67,7 @@ class ObjectKey(NamedTuple):
     minor: int = 0
     inode: int = 0
     kind: int = KIND_ELF
+    life: int = 0
 
 
 class HitObject(NamedTuple):

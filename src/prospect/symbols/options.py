@@ -8,10 +8,11 @@ from prospect.files.budget import ReadBudget
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prospect.events.columns import KernelSymbols
     from prospect.symbols.jit.jit_code import JitCode
+    from prospect.symbols.jit.map_files import MapCopy
     from prospect.symbols.python.python_code import PythonCode
 
 DEBUG_SERVERS_S = 30.0
@@ -85,6 +86,10 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
     return float(text) if text.isascii() and text.isdigit() and int(text) else default
 
 
+def _no_starts(_pid: int) -> Sequence[int]:
+    return ()
+
+
 class SymbolOptions(Record):
     """Facts of the recording (empty or 0 where it does not say) and choices.
 
@@ -105,6 +110,9 @@ class SymbolOptions(Record):
         kernel_image: an uncompressed kernel image to name the kernel with (-L).
         jit_code: by name of mapping, the jitdump file that describes its code.
         jit_maps: by process id, map files that the recording holds.
+        starts_of: gives the times at which the programs of a process began, the last one first;
+            in ns on the recording's clock, 0 for before the recording.
+        epoch_ns: what is added to times of the recording to get ns since the epoch; 0: unknown.
         use_cache: whether symbol tables are kept on disk between runs.
         servers: debug-file servers to ask for what nothing here names, None for none.
         wants_lines: whether they are asked for debug information too, for source lines.
@@ -124,7 +132,9 @@ class SymbolOptions(Record):
     system_map: str | None = None
     kernel_image: str | None = None
     jit_code: Mapping[bytes, JitCode] = field(default_factory=dict)
-    jit_maps: Mapping[int, bytes] = field(default_factory=dict)
+    jit_maps: Mapping[int, Sequence[MapCopy]] = field(default_factory=dict)
+    starts_of: Callable[[int], Sequence[int]] = _no_starts
+    epoch_ns: int = 0
     use_cache: bool = True
     servers: DebugServers | None = None
     wants_lines: bool = False

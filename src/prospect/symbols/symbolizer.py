@@ -326,7 +326,7 @@ class Symbolizer:
     ) -> Resolution:
         notes = []
         for pid in pids:
-            found = self._maps.table(pid)
+            found = self._maps.table(pid, key.life)
             if isinstance(found, Missing):
                 notes += [(pid, found.note)] if found.note else []
                 continue

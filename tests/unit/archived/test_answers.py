@@ -32,7 +32,7 @@ from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 
 LIBRARY = ObjectKey(b"/lib/\xff.so", b"\x01\x02", kind=KIND_ELF)
-HEAP = ObjectKey(b"//anon", kind=KIND_ANON)
+HEAP = ObjectKey(b"//anon", kind=KIND_ANON, life=1)
 
 
 def addresses(*values):

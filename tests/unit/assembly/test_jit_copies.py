@@ -7,6 +7,7 @@ import pytest
 
 from prospect.assembly.placing import jit
 from prospect.assembly.placing.jit import recorded_copies
+from prospect.symbols.jit.map_files import MapCopy
 
 
 def entry(content, **changed):
@@ -15,9 +16,16 @@ def entry(content, **changed):
 
 
 def test_maps_and_dumps_by_process():
-    listed = [entry(b"1 1 a\n"), entry(b"2 1 b\n"), entry(b"dump", kind="dump", pid=8)]
+    listed = [
+        entry(b"1 1 a\n"),
+        entry(b"2 1 b\n", modified_ns=5),
+        entry(b"3 1 c\n", modified_ns="5"),
+        entry(b"dump", kind="dump", pid=8),
+    ]
     found = recorded_copies({"jit_files": listed})
-    assert found.maps == {7: b"1 1 a\n2 1 b\n"}
+    assert found.maps == {
+        7: (MapCopy(0, b"1 1 a\n"), MapCopy(5, b"2 1 b\n"), MapCopy(0, b"3 1 c\n"))
+    }
     assert found.dumps == {8: b"dump"}
 
 
@@ -44,4 +52,4 @@ def test_what_is_no_copy_is_left_out(value):
 def test_a_copy_that_unpacks_to_more_than_was_recorded(monkeypatch):
     monkeypatch.setattr(jit, "LARGEST_COPY_BYTES", 1000)
     found = recorded_copies({"jit_files": [entry(bytes(1 << 24))]})
-    assert len(found.maps[7]) == 1000
+    assert len(found.maps[7][0].text) == 1000

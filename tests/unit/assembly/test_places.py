@@ -9,6 +9,8 @@ import numpy as np
 from builders.sideband import EventLog
 from prospect.abi import constants as abi
 from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.assembly.placing.jit import JitRecords
+from prospect.assembly.placing.naming import recorded_facts
 from prospect.assembly.placing.places import Placement, place
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.spaces.attribution import attribute
@@ -93,6 +95,40 @@ def test_memory_is_a_process_own_and_files_are_shared():
     placement = placed(log)
     kinds = [placement.keys[row].kind for row in np.unique(placement.object_index).tolist()]
     assert sorted(kinds) == [KIND_ELF, KIND_ANON, KIND_ANON]
+
+
+def test_memory_is_of_one_of_the_programs_that_a_process_ran_and_of_its_forks():
+    """A fork has its parent's memory, and a map file of its own number unless it runs another."""
+    log = EventLog()
+    log.exec(1, 10, b"jit")
+    log.mmap(2, 10, CODE, 0x1000, b"//anon")
+    log.fork(3, 10, 11)
+    log.fork(3, 10, 12)
+    for pid in (10, 11, 12):
+        log.sample(4, pid, CODE)
+    for pid in (10, 11):
+        log.exec(5, pid, b"jit")
+    log.mmap(6, 10, CODE, 0x1000, b"//anon")
+    log.sample(7, 10, CODE)
+    placement = placed(log)
+    rows = np.unique(placement.object_index).tolist()
+    lives = {placement.keys[row].life: set(placement.pids[row]) for row in rows}
+    assert lives[0] == {10}
+    assert 11 not in lives[1]
+    assert 10 in lives[1]
+    starts = recorded_facts(RecordingInfo(), JitRecords(log.events()), build_spaces(log.events()))
+    assert starts.starts_of(10) == [5, 1, 0]
+
+
+def test_a_part_of_a_session_knows_when_programs_from_before_it_began():
+    log = EventLog()
+    log.comm(0, 10, b"jit")
+    log.sample(9, 10, CODE)
+    info = RecordingInfo(extras={"program_starts": {"10": 7, "11": "x"}, "started_at": 2.0})
+    facts = recorded_facts(info, JitRecords(log.events()), build_spaces(log.events()))
+    assert facts.starts_of(10) == [7]
+    assert list(facts.starts_of(11)) == []
+    assert facts.epoch_ns == 2_000_000_000 - 9
 
 
 def test_one_build_id_of_a_path_stands_for_the_inode():

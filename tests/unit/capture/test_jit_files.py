@@ -40,6 +40,17 @@ def test_a_file_that_was_there_is_read_as_it_is_in_the_end(tmp_path):
     files.close()
 
 
+def test_a_map_file_has_the_time_of_its_last_change_on_the_samples_clock(held, tmp_path):
+    path = tmp_path / f"perf-{OWN}.map"
+    before_ns = time.monotonic_ns()
+    path.write_bytes(b"1 1 a\n")
+    held.look()
+    time.sleep(0.1)
+    (copy,) = held.collect()
+    tick_ns = 20_000_000
+    assert before_ns - tick_ns <= copy["modified_ns"] <= before_ns + 90_000_000
+
+
 def test_a_deleted_file_is_kept(held, tmp_path):
     path = tmp_path / f"perf-{OWN}.map"
     path.write_bytes(b"1 1 a\n")

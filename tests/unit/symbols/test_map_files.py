@@ -10,7 +10,7 @@ from prospect.files.budget import CostlyError
 from prospect.profile.model import KIND_ANON
 from prospect.profile.naming import NameSource
 from prospect.symbols.jit import map_files
-from prospect.symbols.jit.map_files import find_map_file, parse_map_file
+from prospect.symbols.jit.map_files import MapCopy, find_map_file, life_at, parse_map_file
 from prospect.symbols.live_process import LiveProcess
 from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions
@@ -70,6 +70,59 @@ def test_more_lines_than_any_jit_writes_are_not_read(monkeypatch: pytest.MonkeyP
     assert len(parse_map_file(b"1000 10 a\n2000 10 b\n")) == 2
     with pytest.raises(CostlyError, match="more than 2 lines"):
         parse_map_file(b"1000 10 a\n2000 10 b\n3000 10 c\n")
+
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("modified_ns", "starts", "life"),
+    [
+        (9 * S, [5 * S, 0], 0),
+        (4 * S, [5 * S, 0], 1),
+        # Times of files are those of the last tick.
+        (5 * S - 4_000_000, [5 * S, 0], 0),
+        (4 * S, [9 * S, 5 * S, 3 * S], 2),
+        (1 * S, [9 * S, 5 * S], 0),
+        (0, [5 * S, 0], 0),
+        (1 * S, [], 0),
+    ],
+)
+def test_a_map_file_is_of_the_program_that_wrote_to_it_last(
+    modified_ns: int, starts: list[int], life: int
+) -> None:
+    assert life_at(modified_ns, starts) == life
+
+
+def names_by_life(copies: list[MapCopy], starts: list[int]) -> tuple[list[str], set[str]]:
+    """Name one address in memory of two programs of a process; return names and notes."""
+    options = SymbolOptions(use_cache=False, jit_maps={7: copies}, starts_of=lambda _: starts)
+    symbolizer = Symbolizer(options)
+    names = []
+    for life in (0, 1):
+        key = ObjectKey(b"//anon", kind=KIND_ANON, life=life)
+        found = symbolizer.resolve(key, [7], np.array([0x1000], np.uint64)).named
+        names.append(found.name[0] if found.name else "")
+    return names, {note for _, note in symbolizer.process_notes}
+
+
+def test_after_an_exec_the_program_before_it_has_no_names() -> None:
+    names, notes = names_by_life([MapCopy(8 * S, b"1000 10 f\n")], [5 * S, 0])
+    assert names == ["f", ""]
+    (note,) = notes
+    assert note.endswith("was not used: a program that the same process ran later wrote it")
+
+
+def test_a_program_that_wrote_no_map_file_has_no_names_of_the_one_before() -> None:
+    names, notes = names_by_life([MapCopy(3 * S, b"1000 10 f\n")], [5 * S, 0])
+    assert names == ["", "f"]
+    (note,) = notes
+    assert "that the same process ran before" in note
+
+
+def test_each_program_has_its_own_map_file_where_both_were_kept() -> None:
+    copies = [MapCopy(3 * S, b"1000 10 old\n"), MapCopy(8 * S, b"1000 10 new\n")]
+    assert names_by_life(copies, [5 * S, 0]) == (["new", "old"], set())
 
 
 class TestWhichFilesAreBelieved:
@@ -221,7 +274,7 @@ def test_a_file_that_takes_too_long_is_given_up_between_blocks(monkeypatch):
 
 def test_trampolines_of_cpython_are_known_by_their_names():
     text = b"1000 10 py::work:/a.py\n2000 10 JS:*py::work\n"
-    symbolizer = Symbolizer(SymbolOptions(use_cache=False, jit_maps={7: text}))
+    symbolizer = Symbolizer(SymbolOptions(use_cache=False, jit_maps={7: [MapCopy(0, text)]}))
     key = ObjectKey(b"//anon", kind=KIND_ANON)
     at = np.array([0x1000, 0x100F, 0x1010, 0x2000], np.uint64)
     assert symbolizer.are_trampolines(key, [7], at).tolist() == [True, True, False, False]
@@ -231,7 +284,7 @@ def test_trampolines_of_cpython_are_known_by_their_names():
 def test_of_what_was_given_up_the_report_says_why(monkeypatch):
     monkeypatch.setattr(map_files, "MOST_LINES", 1)
     text = b"1000 10 a\n2000 10 b\n"
-    symbolizer = Symbolizer(SymbolOptions(use_cache=False, jit_maps={7: text}))
+    symbolizer = Symbolizer(SymbolOptions(use_cache=False, jit_maps={7: [MapCopy(0, text)]}))
     key = ObjectKey(b"//anon", kind=KIND_ANON)
     symbolizer.resolve(key, [7], np.array([0x1000], np.uint64))
     ((pid, note),) = symbolizer.process_notes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.extras import is_i32, mapping_of, unpacked
+from prospect.assembly.extras import counts_of, is_i32, mapping_of, unpacked
 from prospect.columns.counting import counted
 from prospect.columns.sorting import distinct
 from prospect.events.columns import TASK_EXEC
@@ -21,6 +21,7 @@ from prospect.profile.model import KIND_ANON
 from prospect.records import Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
 from prospect.symbols.jit.jit_files import dump_bytes, dump_cost, dump_pid, find_dump
+from prospect.symbols.jit.map_files import MapCopy
 from prospect.symbols.live_process import live_process
 from prospect.symbols.objects import JITDUMP_PREFIX, classify
 
@@ -58,7 +59,7 @@ class JitRecords(Record):
 
     events: Events
     code: dict[bytes, JitCode] = field(default_factory=dict)
-    maps: dict[int, bytes] = field(default_factory=dict)
+    maps: dict[int, tuple[MapCopy, ...]] = field(default_factory=dict)
     dumps: dict[int, memoryview] = field(default_factory=dict)
     pids: frozenset[int] = frozenset()
     notes: tuple[ProcessNote, ...] = ()
@@ -284,9 +285,9 @@ def _shown(path: bytes) -> str:
 
 
 class JitCopies(Record):
-    """Map and jitdump files by process id; several map files of one, one behind the other."""
+    """Map and jitdump files by process id."""
 
-    maps: dict[int, bytes] = field(default_factory=dict)
+    maps: dict[int, tuple[MapCopy, ...]] = field(default_factory=dict)
     dumps: dict[int, bytes] = field(default_factory=dict)
 
 
@@ -303,7 +304,8 @@ def recorded_copies(extras: dict[str, Any]) -> JitCopies:
         content = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
         left -= len(content)
         if one.get("kind") == "map":
-            copies.maps[pid] = copies.maps.get(pid, b"") + content
+            modified_ns = next(iter(counts_of([one.get("modified_ns")])), 0)
+            copies.maps[pid] = (*copies.maps.get(pid, ()), MapCopy(modified_ns, content))
         elif one.get("kind") == "dump" and content:
             copies.dumps[pid] = content
     return copies

@@ -6,13 +6,20 @@ Comes in: what a recording says of the machine it was made on, and `Placement`. 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.assembly.extras import recorded_until
+from prospect.assembly.extras import (
+    counts_of,
+    interval_ns,
+    mapping_of,
+    number_of,
+    recorded_until,
+)
 from prospect.assembly.placing.places import KERNEL_KEY
 from prospect.symbols.objects import HitObject
 from prospect.symbols.options import SymbolOptions
@@ -29,9 +36,13 @@ if TYPE_CHECKING:
     from prospect.archived.collector import Collector
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.places import Placement
+    from prospect.events.columns import Events
     from prospect.profile.builder import TableBuilder
+    from prospect.spaces.processes import ProcessRows
     from prospect.spaces.world import World
     from prospect.symbols.kept_names import KeptNames
+
+_LATEST_S = 1 << 33  # in the year 2242; a damaged recording may say anything
 
 
 def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
@@ -85,8 +96,29 @@ def recorded_facts(info: RecordingInfo, jit: JitRecords, world: World) -> Symbol
         kernel_symbols=jit.events.kernel_symbols,
         jit_code=jit.code,
         jit_maps=jit.maps,
+        starts_of=functools.partial(_program_starts, world.processes, info),
+        epoch_ns=_epoch_ns(info, jit.events),
         names=world.names,
     )
+
+
+def _program_starts(processes: ProcessRows, info: RecordingInfo, pid: int) -> list[int]:
+    """Return when the programs of a process began, the last one first.
+
+    A part of a live session knows of processes from before only what the session gives it.
+    """
+    starts = processes.start_ns[processes.pid == pid][::-1].tolist()
+    known = mapping_of(info.extras.get("program_starts")).get(str(pid))
+    if starts and not starts[-1]:
+        starts[-1:] = counts_of([known]) or [0]
+    return starts
+
+
+def _epoch_ns(info: RecordingInfo, events: Events) -> int:
+    """Return what is added to times of the recording to get ns since the epoch; 0: unknown."""
+    started_at = number_of(info.extras.get("started_at"))
+    is_time = 0 < started_at < _LATEST_S
+    return round(started_at * 1e9) - interval_ns(info, events)[0] if is_time else 0
 
 
 def _kernel_text(world: World) -> tuple[int, str]:

@@ -238,7 +238,7 @@ def _objects_of_mappings(
 ) -> _MappedObjects:
     """Identify the object behind each located hit.
 
-    Mappings of one file are one object. Anonymous code belongs to the process that mapped it: two
+    Mappings of one file are one object. Anonymous code belongs to the program that mapped it: two
     JITs use the same addresses for different functions. A copy of an executable's code is the
     executable.
     """
@@ -252,9 +252,16 @@ def _objects_of_mappings(
     keys, key = keys_of_mappings(stands_for.take(hit_mappings), world, info, is_other)
     kind = np.array([one.kind for one in keys], np.int64)
     pid = world.processes.pid
-    owner, user = pid[table.process_row[hit_mappings]], pid[hit_by[hit_mappings]]
+    owner_row, user_row = table.process_row[hit_mappings], hit_by[hit_mappings]
     is_own = np.isin(kind, (KIND_ANON, KIND_JIT)).take(key)
-    objects = alike((key, np.where(is_own, owner, 0)))
+    life = np.zeros(len(key), np.int64)
+    if is_own.any():
+        lives = _lives(pid)
+        life = np.where(is_own, lives.take(owner_row), 0)
+        # The files of a process that ran another program since may be of that one.
+        user_row = np.where(is_own & (lives.take(user_row) > 0), owner_row, user_row)
+    owner, user = pid[owner_row], pid[user_row]
+    objects = alike((key, np.where(is_own, owner, 0), life))
     # In the order in which they were met.
     met = np.argsort(objects.row)
     number = np.empty(len(met), np.int32)
@@ -266,11 +273,27 @@ def _objects_of_mappings(
     is_image[hit_mappings] = np.isin(kind, (KIND_ELF, KIND_VDSO, KIND_JIT)).take(key)
     shift = table.pgoff - table.start
     return _MappedObjects(
-        keys=[keys[one] for one in key.take(objects.row.take(met)).tolist()],
+        keys=[
+            keys[one]._replace(life=of_life) if of_life else keys[one]
+            for one, of_life in zip(
+                key.take(objects.row.take(met)).tolist(),
+                life.take(objects.row.take(met)).tolist(),
+                strict=True,
+            )
+        ],
         pids=_last_pids(rows_by_group(index, len(met)), owner, user),
         object_of_mapping=object_of_mapping,
         shift_of_mapping=np.where(is_image, shift.take(stands_for), np.uint64(0)),
     )
+
+
+def _lives(pid: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return for each row of the processes how many later rows have the same pid, i64[p]."""
+    order = np.argsort(pid, kind="stable")
+    ends = np.searchsorted(pid.take(order), pid, side="right")
+    lives = np.empty(len(pid), np.int64)
+    lives[order] = ends.take(order) - 1 - np.arange(len(pid))
+    return lives
 
 
 def _last_pids(

@@ -154,8 +154,9 @@ class JitFileHolder:
         """Return copies of the files, for the recording's description; see docs/recording.md."""
         self._swept_s = -_SWEEP_S
         self.look()
-        copies = []
+        copies: list[dict[str, Any]] = []
         left = MOST_BYTES
+        clock_ns = time.time_ns() - time.monotonic_ns()
         for key, held in self._held.values():
             directory = self._directories[key]
             self._progress.at(directory.place)
@@ -169,7 +170,10 @@ class JitFileHolder:
             content = self._read(held.fd, status.st_size, directory.place)
             self._progress.at(0)
             left -= len(content)
-            copies.append({"pid": held.pid, "kind": held.kind, "zlib": _packed(content)})
+            copy = {"pid": held.pid, "kind": held.kind, "zlib": _packed(content)}
+            if held.kind == "map":
+                copy["modified_ns"] = max(status.st_mtime_ns - clock_ns, 1)
+            copies.append(copy)
         if self._left_out:
             self.limits.append(
                 f"Files with names of JIT code that were not copied: {self._left_out}. At most"

@@ -28,13 +28,14 @@ from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.opening import open_named
 from prospect.files.rights import ROOT_USER, is_trusted
 from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
 from prospect.symbols.live_process import started_at
 from prospect.symbols.objects import Missing
 from prospect.symbols.overlap import latest_pieces, touches_several
 from prospect.symbols.table import LONGEST_NAME_BYTES, SymbolTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,6 +59,29 @@ _REFUSALS = {
     NameSource.NO_ANSWER: "its file system did not answer in time",
     NameSource.NO_BUDGET: f"files of other users take all they may; {VARIABLE}=4G allows more",
 }
+
+
+class MapCopy(NamedTuple):
+    """A map file that a recording holds: when it was last written to, 0 for unknown, and its text.
+
+    The time is in ns on the recording's clock.
+    """
+
+    modified_ns: int
+    text: bytes
+
+
+def life_at(modified_ns: int, starts: Sequence[int], slack_ns: int = 0) -> int:
+    """Return which of a process's programs wrote a file last: 0 for the last one it ran.
+
+    Args:
+        modified_ns: when the file was last written to; 0 for unknown, which is the last one.
+        starts: when the programs began, the last one first; on the same clock.
+        slack_ns: how much earlier the file's time may be than it should, besides a tick.
+    """
+    latest_ns = modified_ns + _TICK_NS + slack_ns
+    lives = (life for life, start_ns in enumerate(starts) if start_ns <= latest_ns)
+    return next(lives, 0) if modified_ns else 0
 
 
 def map_path(pid: int) -> bytes:
