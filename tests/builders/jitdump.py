@@ -8,9 +8,11 @@ import struct
 class DumpBuilder:
     """A jitdump file, record by record."""
 
-    def __init__(self, *, order="<", pid=7, flags=0, machine=62):
+    def __init__(self, *, order="<", pid=7, flags=0, machine=62, opened_ns=1):
         self.order = order
-        self.content = struct.pack(order + "IIIIIIQQ", 0x4A695444, 1, 40, machine, 0, pid, 1, flags)
+        self.content = struct.pack(
+            order + "IIIIIIQQ", 0x4A695444, 1, 40, machine, 0, pid, opened_ns, flags
+        )
         self.loads = 0
 
     def record(self, kind, time_ns, body, size=None):

@@ -84,6 +84,18 @@ def test_a_jitdump_names_the_code_of_the_time(jit, tmp_path):
     assert (kind == KIND_JIT).sum() == 1
 
 
+@AS_ROOT
+@pytest.mark.skipif(not Path("/proc/self/timens_offsets").exists(), reason="no time namespaces")
+def test_a_jitdump_of_a_time_namespace_names_the_code_of_the_time(jit, tmp_path):
+    file = tmp_path / "recording"
+    namespace = ["unshare", "--time", "--fork", "--monotonic", "864000"]
+    told = phases(record(file, *namespace, jit, "dump", tmp_path, "0.2").stdout)
+    profile = prospect.open(file, use_cache=False)
+    shift = 864000 * 1_000_000_000
+    for name, begin, end in told:
+        assert set(names_in(profile, begin - shift, end - shift)) == {name}
+
+
 def test_a_jitdump_gives_lines_and_instructions(jit, tmp_path):
     file = tmp_path / "recording"
     record(file, jit, "dump", tmp_path, "0.2")

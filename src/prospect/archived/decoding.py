@@ -71,7 +71,14 @@ def _answers(columns: Columns) -> Answers:
 
 
 def _owner(  # noqa: PLR0913, PLR0917 - the fields of an owner as they are stored
-    path: Any, build_id: Any, major: Any, minor: Any, inode: Any, kind: Any, pids: Any, life: Any = 0
+    path: Any,
+    build_id: Any,
+    major: Any,
+    minor: Any,
+    inode: Any,
+    kind: Any,
+    pids: Any,
+    life: Any = 0,
 ) -> Owner:
     key = ObjectKey(
         path=_text(path).encode("utf-8", "surrogateescape"),

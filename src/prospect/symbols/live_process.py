@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _START_SLACK_SECONDS = 1.0
+_TIME_NAMESPACES = (b"time", b"time_for_children")
 
 
 class LiveProcess(NamedTuple):
@@ -104,6 +105,21 @@ def started_at(pid: int) -> float:
         return 0.0
     booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return booted_at + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def monotonic_shift_ns(pid: int) -> int:
+    """Return how far CLOCK_MONOTONIC of a process that runs is ahead of the kernel's own.
+
+    Defined by time_namespaces(7). The file is about the children of the process, so it is used
+    only if they are in the same namespace.
+    """
+    spaces = {_link_target(b"/proc/%d/ns/%b" % (pid, kind)) for kind in _TIME_NAMESPACES}
+    for line in read_system_file(f"/proc/{pid}/timens_offsets").splitlines():
+        name, *numbers = line.split()
+        if name == b"monotonic" and len(numbers) == 2 and len(spaces) == 1:
+            seconds, nanoseconds = map(int, numbers)
+            return seconds * 1_000_000_000 + nanoseconds
+    return 0
 
 
 def _has_other_root(pid: int) -> bool:

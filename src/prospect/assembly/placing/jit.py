@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.extras import counts_of, is_i32, mapping_of, unpacked
+from prospect.assembly.extras import counts_of, interval_ns, is_i32, mapping_of, unpacked
 from prospect.columns.counting import counted
 from prospect.columns.sorting import distinct
 from prospect.events.columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
-from prospect.records import Record, field
+from prospect.records import NamedTuple, Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
 from prospect.symbols.jit.jit_files import dump_bytes, dump_cost, dump_pid, find_dump
 from prospect.symbols.jit.map_files import MapCopy
-from prospect.symbols.live_process import live_process
+from prospect.symbols.live_process import live_process, monotonic_shift_ns
 from prospect.symbols.objects import JITDUMP_PREFIX, classify
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prospect.files.budget import Cost, ReadBudget
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.jit.jit_code import JitCode
+    from prospect.symbols.jit.jitdump import JitDump
 
 _CLOCK_MONOTONIC = 1
 _NEVER_NS = (1 << 64) - 1
@@ -92,6 +93,7 @@ def find_jit_code(
     has_times = _is_monotonic(info)
     is_here = not info.archive and info.hostname in {"", os.uname().nodename}
     touched = _touched_addresses(events.samples)
+    _, end_ns = interval_ns(info, events)
     code: dict[bytes, JitCode] = {}
     dumps: dict[int, memoryview] = {}
     notes: list[ProcessNote] = []
@@ -116,10 +118,10 @@ def find_jit_code(
         code[JITDUMP_PREFIX + marker.path] = found
         if copy is None:
             dumps[marker.pid] = found.dump.data
-        is_timed = has_times and not found.dump.is_cpu_time
-        said = _reservations(marker.path, found, is_timed=is_timed)
+        clock = _clock(events, marker, found.dump, has_times=has_times, end_ns=end_ns)
+        said = _reservations(marker.path, found, clock)
         notes += [(marker.pid, sentence) for sentence in said]
-        logs.append(_loads(events, marker, found, touched, is_timed=is_timed))
+        logs.append(_loads(events, marker, found, touched, clock))
     if len(markers) > _MOST_DUMPS:
         sentence = f"Only the first {_MOST_DUMPS} of {len(markers)} jitdump files were read."
         notes += [(marker.pid, sentence) for marker in markers[_MOST_DUMPS:]]
@@ -212,18 +214,38 @@ def _is_monotonic(info: RecordingInfo) -> bool:
     )
 
 
-def _reservations(path: bytes, code: JitCode, *, is_timed: bool) -> Iterator[str]:
+class _Clock(NamedTuple):
+    """By how much a dump's times are too late, or why they cannot be used."""
+
+    shift_ns: int = 0
+    trouble: str = ""
+
+
+def _clock(
+    events: Events, marker: _Marker, dump: JitDump, *, has_times: bool, end_ns: int
+) -> _Clock:
+    """Compare the clock of a dump with the recording's."""
+    if dump.is_cpu_time:
+        return _Clock(trouble="it has the processor's own time")
+    if not has_times:
+        return _Clock(trouble="the recording has another clock (perf record takes -k mono)")
+    from prospect.symbols.jit.jit_clock import clock_shift_ns  # noqa: PLC0415 - few recordings have JIT code
+
+    shift_ns = clock_shift_ns(dump, int(events.mmaps.time_ns[marker.row]), end_ns)
+    if shift_ns is None:
+        shift_ns = monotonic_shift_ns(marker.pid)
+        if not shift_ns:
+            return _Clock(trouble="it has the time of a time namespace that is gone")
+    return _Clock(shift_ns)
+
+
+def _reservations(path: bytes, code: JitCode, clock: _Clock) -> Iterator[str]:
     """Say how far a dump can be relied on."""
     if code.dump.damage:
         yield f"{_shown(path)} was read in part: {code.dump.damage}."
-    if not is_timed:
-        cause = (
-            "it has the processor's own time"
-            if code.dump.is_cpu_time
-            else "the recording has another clock (perf record takes -k mono)"
-        )
+    if clock.trouble:
         yield (
-            f"{_shown(path)}: {cause}, so of code that was written over other code the last"
+            f"{_shown(path)}: {clock.trouble}, so of code that was written over other code the last"
             " stands for all."
         )
 
@@ -245,8 +267,7 @@ def _loads(
     marker: _Marker,
     code: JitCode,
     touched: NDArray[np.uint64] | None,
-    *,
-    is_timed: bool,
+    clock: _Clock,
 ) -> CodeLoads:
     """Lay out a dump's loads and moves in time, without those that no sample is in.
 
@@ -262,7 +283,9 @@ def _loads(
         first = np.searchsorted(touched, start)
         kept &= np.searchsorted(touched, start + length) > first
     begin_ns = events.mmaps.time_ns[marker.row]
-    if is_timed:
+    if not clock.trouble:
+        # Modulo 2**64: what is far outside of the recording stays so.
+        time_ns -= np.uint64(clock.shift_ns % (1 << 64))
         kept &= time_ns < np.uint64(marker.end_ns)
         time_ns = np.maximum(time_ns, begin_ns)
     # The order of the file, moves behind loads of the same time, as far as times show it.
@@ -273,7 +296,7 @@ def _loads(
         name=JITDUMP_PREFIX + marker.path,
         begin_order=int(events.mmaps.order[marker.row]),
         end_ns=marker.end_ns,
-        time_ns=time_ns.take(rows) if is_timed else np.full(len(rows), begin_ns, np.uint64),
+        time_ns=np.full(len(rows), begin_ns) if clock.trouble else time_ns.take(rows),
         start=start.take(rows),
         length=length.take(rows),
         pgoff=pgoff.take(rows),

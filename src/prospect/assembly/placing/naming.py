@@ -107,7 +107,7 @@ def _program_starts(processes: ProcessRows, info: RecordingInfo, pid: int) -> li
 
     A part of a live session knows of processes from before only what the session gives it.
     """
-    starts = processes.start_ns[processes.pid == pid][::-1].tolist()
+    starts: list[int] = processes.start_ns[processes.pid == pid][::-1].tolist()
     known = mapping_of(info.extras.get("program_starts")).get(str(pid))
     if starts and not starts[-1]:
         starts[-1:] = counts_of([known]) or [0]

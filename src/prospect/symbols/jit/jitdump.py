@@ -50,6 +50,7 @@ class JitDump(Record, eq=False):
         order: ``"<"`` or ``">"``.
         machine: EM_* of the code.
         pid: of the process that wrote it, as it numbers itself.
+        opened_ns: when it was begun, by its header: on the same clock as `time_ns`, or anything.
         is_cpu_time: whether times are those of the processor's own counter, not CLOCK_MONOTONIC.
         time_ns: u64[n] when each piece of code was loaded.
         address: u64[n] where (AVMA).
@@ -68,6 +69,7 @@ class JitDump(Record, eq=False):
     order: str
     machine: int
     pid: int
+    opened_ns: int
     is_cpu_time: bool
     time_ns: NDArray[np.uint64]
     address: NDArray[np.uint64]
@@ -98,7 +100,9 @@ def parse_jitdump(data: memoryview) -> JitDump | None:
     order = next((one for one in _BYTE_ORDERS if _has_magic(data, one)), "")
     if not order:
         return None
-    _, version, header_bytes, machine, _, pid, _, flags = struct.unpack_from(order + _HEADER, data)
+    _, version, header_bytes, machine, _, pid, opened_ns, flags = struct.unpack_from(
+        order + _HEADER, data
+    )
     if version == 0 or header_bytes < _HEADER_BYTES:
         return None
     walk = _Walk(data, order)
@@ -110,6 +114,7 @@ def parse_jitdump(data: memoryview) -> JitDump | None:
         order=order,
         machine=machine,
         pid=pid,
+        opened_ns=opened_ns,
         is_cpu_time=bool(flags & _FLAG_ARCH_TIMESTAMP),
         time_ns=loads[:, 0],
         address=loads[:, 1],
