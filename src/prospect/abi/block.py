@@ -10,7 +10,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 class RecordBlock(NamedTuple):
@@ -23,6 +23,8 @@ class RecordBlock(NamedTuple):
         cpu: CPU of the ring that it came from, -1 where rings are mixed.
         may_end_cut: whether the recording was cut at its end, within a record maybe.
         release: called with how many bytes of it will hardly be looked at again; None for nobody.
+        resume: called with where in `data` a record of perf's own is that is not made of whole
+            words; gives what follows as blocks. None if there are no such records.
     """
 
     data: memoryview
@@ -31,3 +33,4 @@ class RecordBlock(NamedTuple):
     cpu: int = -1
     may_end_cut: bool = False
     release: Callable[[int], None] | None = None
+    resume: Callable[[int], Iterable[RecordBlock]] | None = None

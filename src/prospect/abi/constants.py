@@ -131,6 +131,8 @@ PERF_RECORD_BPF_EVENT = 18
 PERF_RECORD_CGROUP = 19
 PERF_RECORD_TEXT_POKE = 20
 PERF_RECORD_AUX_OUTPUT_HW_ID = 21
+# Types from here on are perf's own; the kernel never writes them, and they may have any size.
+PERF_RECORD_USER_TYPE_START = 64
 KERNEL_RECORD_TYPES = range(PERF_RECORD_MMAP, PERF_RECORD_AUX_OUTPUT_HW_ID + 1)
 # enum perf_user_event_type, tools/lib/perf/include/perf/event.h: what perf itself writes.
 PERF_RECORD_TYPES = range(64, 85)

@@ -6,6 +6,7 @@ belong to. Goes out: columns. A damaged block keeps what stands before the damag
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _HEADER_BYTES = 8
+_TYPE_MASK = (1 << 32) - 1
 # A sample with the shortest record of Python frames.
 _LEAST_PYTHON_WORDS = 5
 
@@ -68,13 +70,18 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     side = SideRecords(schema)
     sentences = [] if damage is None else damage
     bytes_before = unread_bytes = 0
-    for block in blocks:
+    left_blocks = iter(blocks)
+    while (block := next(left_blocks, None)) is not None:
         samples.begin_block(block.cpu)
         words = _words(block)
         # Copies of stacks stay where they are.
         release = None if samples.keeps_blocks else block.release
         words_read = _in_bytes(progress, bytes_before, release)
         fault = find_records(words, looks, samples, side, words_read)
+        if fault is not None and block.resume is not None and _is_of_perf(words, fault):
+            bytes_before += 8 * fault.word
+            left_blocks = chain(block.resume(8 * fault.word), left_blocks)
+            continue
         bytes_before += len(block.data)
         if fault is None and len(block.data) % 8:
             fault = Fault(len(words), len(block.data) % 8)
@@ -167,6 +174,12 @@ def _words(block: RecordBlock) -> NDArray[np.uint64]:
     words = np.frombuffer(block.data, "<u8", len(block.data) // 8)
     # numpy's fast paths need aligned words; a mapped file and every ring are.
     return words if words.flags.aligned else words.copy()
+
+
+def _is_of_perf(words: NDArray[np.uint64], fault: Fault) -> bool:
+    """Whether a record of perf's own, which may have any size, ended the chain of whole words."""
+    type_ = int(words[fault.word]) & _TYPE_MASK
+    return type_ >= abi.PERF_RECORD_USER_TYPE_START and fault.size_bytes % 8 != 0
 
 
 def _is_cut(fault: Fault, left: int) -> bool:

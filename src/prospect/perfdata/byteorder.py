@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     _Words = NDArray[np.uint64]
     _Rows = NDArray[np.int64]
 
-_USER_TYPE_START = 64
 _TIMES = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
 # Attributes that differ between events without changing the layout of their records.
 _WITHOUT_EFFECT = {"type": 0, "config": 0, "sample_period": 0, "config1": 0, "config2": 0}
@@ -233,7 +232,7 @@ def _mend_side_records(
         type_, misc = struct.unpack_from("<IH", out, 8 * first)
         layout = layouts[row]
         body_end = end - layout.tail_words
-        if type_ >= _USER_TYPE_START or body_end <= first:
+        if type_ >= abi.PERF_RECORD_USER_TYPE_START or body_end <= first:
             continue
         side = _SIDE_LAYOUTS.get(type_)
         if type_ == abi.PERF_RECORD_MMAP2 and misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID:

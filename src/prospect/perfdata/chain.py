@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from prospect.abi import constants as abi
 from prospect.perfdata import format as fmt
 from prospect.records import NamedTuple
 
@@ -23,6 +24,8 @@ _SIZE_REMAINDER = 7 << 48
 _TYPE_MASK = 0xFFFF_FFFF
 # Formats of tracepoints stand first and take some kilobytes each; then older perf has kallsyms.
 _MOST_TRACING_BYTES = 8 << 20
+# A record's header and the size of the payload.
+_TRACING_HEAD_BYTES = 12
 
 
 class Piece(NamedTuple):
@@ -83,7 +86,7 @@ class RecordChain:
             if is_of_simpleperf:
                 size |= misc << 16
             if size < fmt.RECORD_HEADER_BYTES or (
-                size % 8 and type_ < fmt.PERF_RECORD_USER_TYPE_START
+                size % 8 and type_ < abi.PERF_RECORD_USER_TYPE_START
             ):
                 self.damage = (
                     f"the record at byte {self._offset + at} of {self._place} has size {size}: "
@@ -147,7 +150,7 @@ def _end_of_run(buffer: memoryview, at: int, order: str) -> int:
         head = words[word]
         step = head >> 51
         if (
-            head & _TYPE_MASK >= fmt.PERF_RECORD_USER_TYPE_START
+            head & _TYPE_MASK >= abi.PERF_RECORD_USER_TYPE_START
             or head & _SIZE_REMAINDER
             or not step
             or word + step > end
@@ -163,7 +166,7 @@ def _run_words_swapped(words: memoryview) -> int:
     while word < end:
         type_, _, size = struct.unpack(">IHH", words[word : word + 1])
         step = size // 8
-        if type_ >= fmt.PERF_RECORD_USER_TYPE_START or size % 8 or not step or word + step > end:
+        if type_ >= abi.PERF_RECORD_USER_TYPE_START or size % 8 or not step or word + step > end:
             break
         word += step
     return word
@@ -173,6 +176,8 @@ def _payload_bytes(type_: int, record: memoryview, order: str) -> int:
     """Return how many bytes stand behind a record without belonging to the chain."""
     if type_ == fmt.PERF_RECORD_AUXTRACE and len(record) >= 16:
         return int(struct.unpack_from(order + "Q", record, 8)[0])
-    if type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA and len(record) >= 12:
-        return int(struct.unpack_from(order + "I", record, 8)[0])
+    if type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA and len(record) >= _TRACING_HEAD_BYTES:
+        size = int(struct.unpack_from(order + "I", record, 8)[0])
+        # perf counts only these 12 bytes in the record's size; simpleperf counts the payload too.
+        return 0 if _TRACING_HEAD_BYTES + size <= len(record) else size
     return 0

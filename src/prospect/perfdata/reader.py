@@ -27,7 +27,7 @@ from prospect.perfdata.header import (
 from prospect.perfdata.metadata import Metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prospect.abi.recording import RecordingInfo
     from prospect.perfdata.header import FileHeader
@@ -48,16 +48,32 @@ _CUT_LATE = (
 
 
 class _OneBlock:
-    """The records of a plain file, which only what decodes them looks at."""
+    """The records of a plain file, which only what decodes them looks at.
 
-    unread_bytes = 0
+    Args:
+        block: all records.
+        walked: makes a stream of the records from a place in the block on.
+    """
 
-    def __init__(self, block: RecordBlock) -> None:
-        self._block = block
+    def __init__(
+        self, block: RecordBlock, walked: Callable[[int], RecordStream] | None = None
+    ) -> None:
+        self._block = block._replace(resume=self._resume) if walked else block
+        self._walked = walked
+        self._rest: RecordStream | None = None
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._rest.unread_bytes if self._rest else 0
 
     def blocks(self) -> Iterator[RecordBlock]:
         if len(self._block.data):
             yield self._block
+
+    def _resume(self, at: int) -> Iterator[RecordBlock]:
+        if self._walked is not None:
+            self._rest = self._walked(at)
+            yield from self._rest.blocks()
 
 
 class Recording(Closing):
@@ -216,22 +232,24 @@ def _open_sections(
         metadata.add_feature(bit, content)
     data = _data_section(file, header, damage, is_described=bool(metadata.info().extras))
     may_end_cut = not is_finished or len(data) < header.data.size
-    if header.order != "<" or _must_be_walked(header, data):
+
+    def walked(at: int) -> RecordStream:
+        """Return the records from a place in the data on, to be followed one by one."""
         from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - as below
 
-        place = StreamPlace(path, header.data.offset, may_end_cut)
-        stream = RecordStream(_slices(data), metadata, damage, place)
-        return Recording(metadata, stream, damage, recorded_at)
-    if may_end_cut:
-        data = data[: len(data) // 8 * 8]
+        place = StreamPlace(path, header.data.offset + at, may_end_cut)
+        return RecordStream(_slices(data[at:]), metadata, damage, place)
+
+    if header.order != "<" or _must_be_walked(header, data):
+        return Recording(metadata, walked(0), damage, recorded_at)
     block = RecordBlock(
-        data,
+        data[: len(data) // 8 * 8] if may_end_cut else data,
         path,
         header.data.offset,
         may_end_cut=may_end_cut,
         release=releaser(file, header.data.offset),
     )
-    return Recording(metadata, _OneBlock(block), damage, recorded_at, len(data))
+    return Recording(metadata, _OneBlock(block, walked), damage, recorded_at, len(block.data))
 
 
 def _must_be_walked(header: FileHeader, data: memoryview) -> bool:

@@ -26,7 +26,10 @@ from builders.usual_file import (
 )
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import BuildId
+from prospect.events.decode import decode
+from prospect.perfdata.reader import open_recording
 from prospect.perfdata.tracing_data import encode_tracing_data
+from prospect.records import replace
 
 
 def test_a_plain_file_is_one_block_over_the_mapping(opened):
@@ -208,6 +211,63 @@ def test_trace_data_outside_the_chain_is_taken_out(opened):
 def test_tracing_data_of_a_stream_is_taken_out(opened):
     content = FileBuilder([CLOCK], USUAL_RECORDS).pipe(tracing=TRACING + b"\x09" * 4001)
     _, blocks, damage = opened(content)
+    assert bytes_of(blocks) == DATA
+    assert damage == []
+
+
+def cpu_map(size=38):
+    """A CPU_MAP as perf 4.17 writes it: of as many bytes as its mask has, whatever that is."""
+    return struct.pack("<IHH", 74, 0, size) + bytes(size - 8)
+
+
+FORMS = {
+    "file": lambda builder: builder.file(),
+    "pipe": lambda builder: builder.pipe(),
+    "compressed": lambda builder: builder.compressed(piece=500),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("places", [[0], [1, 700], [len(USUAL_RECORDS)]])
+def test_records_of_perf_may_have_any_size_anywhere(tmp_path, form, places):
+    records = list(USUAL_RECORDS)
+    for place in reversed(places):
+        records[place:place] = [cpu_map(38), cpu_map(41)]
+    expected = decoded(tmp_path, form(FileBuilder([CLOCK], USUAL_RECORDS)))
+    found = decoded(tmp_path, form(FileBuilder([CLOCK], records)))
+    assert len(found.samples.time_ns) == len(expected.samples.time_ns) > 1000
+    assert (found.samples.time_ns == expected.samples.time_ns).all()
+    assert (found.damage, found.unread_bytes) == ((), 0)
+
+
+@pytest.mark.parametrize("left", [1, 41, 45, 60])
+def test_a_file_cut_behind_such_a_record_keeps_what_is_whole(tmp_path, left):
+    whole = FileBuilder([CLOCK], [*USUAL_RECORDS, cpu_map(38), *USUAL_RECORDS]).file()
+    found = decoded(tmp_path, whole[: whole.index(cpu_map(38)) + left])
+    expected = decoded(tmp_path, FileBuilder([CLOCK], USUAL_RECORDS).file())
+    assert len(found.samples.time_ns) == len(expected.samples.time_ns)
+    assert found.unread_bytes == 0
+
+
+def test_only_records_of_perf_may_have_any_size(tmp_path):
+    broken = struct.pack("<IHH", 3, 0, 38) + bytes(30)
+    found = decoded(tmp_path, FileBuilder([CLOCK], [broken, *USUAL_RECORDS]).file())
+    assert "claims 38 bytes" in found.damage[0]
+    assert found.unread_bytes == 38 + len(DATA)
+
+
+def decoded(tmp_path, content):
+    path = tmp_path / "perf.data"
+    path.write_bytes(content)
+    with open_recording(str(path)) as recording:
+        found = decode(recording.blocks(), recording.info.events, recording.damage)
+        return replace(found, unread_bytes=found.unread_bytes + recording.unread_bytes)
+
+
+def test_tracing_data_inside_its_record_is_not_skipped_twice(opened):
+    """simpleperf's record has it inside, rounded up to a multiple of 64."""
+    record_66 = struct.pack("<IHHI", 66, 0, 12 + 128, 100) + bytes(128)
+    _, blocks, damage = opened(FileBuilder([CLOCK], [record_66, *USUAL_RECORDS], SIMPLEPERF).file())
     assert bytes_of(blocks) == DATA
     assert damage == []
 
