@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from builders.another_user import remove_copies
 from builders.examples import CI, examples
 from builders.s3_server import S3Server
 
@@ -52,6 +53,10 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
+
+
+def pytest_sessionfinish():
+    remove_copies()
 
 
 @pytest.fixture(scope="session", name="s3_server_of_all")

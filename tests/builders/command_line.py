@@ -7,6 +7,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from builders.another_user import prospect_of_another_user
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -17,9 +19,10 @@ BURN = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 
 
 def run(*arguments: str, **keywords: Any) -> subprocess.CompletedProcess[str]:
-    """Run `prospect ARGUMENTS` to its end."""
+    """Run `prospect ARGUMENTS` to its end, as another user with the keyword `user`."""
+    prospect = prospect_of_another_user() if "user" in keywords else PROSPECT
     return subprocess.run(
-        [*PROSPECT, *arguments],
+        [*prospect, *arguments],
         capture_output=True,
         text=True,
         timeout=120,

@@ -6,15 +6,13 @@ The C sources lie in tests/live/programs; gcc builds them where the test works.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import prospect
+from builders.another_user import WHO, prospect_of_another_user
 
 PROGRAMS = Path(__file__).parents[1] / "live" / "programs"
 PROSPECT = (sys.executable, "-m", "prospect")
@@ -61,21 +59,16 @@ def record(
 
 def run_as_another_user(directory: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """Run `prospect WORDS` as nobody, in a directory made writable; skip where that cannot be."""
-    if not shutil.which("setpriv"):
-        pytest.skip("setpriv is not installed")
     directory.chmod(0o777)
-    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    ran = subprocess.run(
-        [*drop, *PROSPECT, *map(str, words)],
+    return subprocess.run(
+        [*prospect_of_another_user(), *map(str, words)],
         cwd=directory,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
+        **WHO,
     )
-    if "No module named" in ran.stderr or "Permission denied" in ran.stderr:
-        pytest.skip("another user cannot run this installation")
-    return ran
 
 
 def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospect.Profile:

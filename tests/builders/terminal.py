@@ -11,6 +11,8 @@ import sys
 import termios
 import time
 
+from builders.another_user import python_of_another_user
+
 # What xterm's alternate screen and its cursor are left with (xterm control sequences, DECSET).
 SCREEN_LEFT = (b"\x1b[?1049l", b"\x1b[?25h")
 PATIENCE_S = 30.0
@@ -20,6 +22,7 @@ class Terminal:
     """A terminal that runs `prospect top`."""
 
     def __init__(self, directory, *options, user=0, environment=os.environ):
+        python = python_of_another_user() if user else sys.executable
         self.pid, self._fd = pty.fork()
         if not self.pid:
             os.chdir(directory)
@@ -29,8 +32,7 @@ class Terminal:
                 os.setuid(user)
             # Not execv: readline, which pytest may load, sets the size of its own terminal in C.
             environment = {**environment, "TERM": "xterm-256color"}
-            words = [sys.executable, "-m", "prospect", "top", *options]
-            os.execve(sys.executable, words, environment)
+            os.execve(python, [python, "-m", "prospect", "top", *options], environment)
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self.seen = b""
 

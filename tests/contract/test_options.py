@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,9 @@ def test_a_type_checker_knows_the_keywords_of_shared_options(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_shared_options_say_what_they_mean_and_are_settings(kind):
-    assert re.findall(r"^        (\w+): ", kind.__doc__, re.MULTILINE) == list(field_names(kind))
+    assert re.findall(r"^    (\w+): ", inspect.getdoc(kind), re.MULTILINE) == list(
+        field_names(kind)
+    )
     assert issubclass(Settings, kind)
 
 
@@ -48,7 +52,16 @@ def test_help_shows_each_keyword_with_what_it_means(function):
     assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())
     assert {"use_cache", "system_map"} <= parameters.keys()
     for name in parameters:
-        assert f"        {name}: " in function.__doc__
+        assert f"\n    {name}: " in function.__doc__
+
+
+def test_without_docstrings_there_are_the_same_keywords():
+    code = "import inspect, prospect; print(inspect.signature(prospect.open))"
+    shown = [
+        subprocess.run([sys.executable, *words, "-c", code], capture_output=True, check=True).stdout
+        for words in ([], ["-OO"])
+    ]
+    assert shown[0] == shown[1]
 
 
 def test_an_unknown_keyword_is_refused():

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,14 +16,13 @@ from pathlib import Path
 import pytest
 
 import prospect as library
+from builders.another_user import WHO, python_of_another_user
 from builders.command_line import BURN, PROSPECT, names, run, running
 from builders.waiting import wait_until_it_watches
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
-NOBODY = 65534
-WHO = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 LOOP = "while :; do :; done"
 THREADS = """
 import subprocess, sys, threading
@@ -65,11 +63,7 @@ def busy(start):
 @pytest.fixture
 def as_nobody(here):
     """Let another user work here, or skip."""
-    imports = [sys.executable, "-c", "import prospect, numpy"]
-    try:
-        subprocess.run(imports, check=True, cwd="/", capture_output=True, **WHO)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs root, and an environment that other users can read")
+    python_of_another_user()
     if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) not in (1, 2):
         pytest.skip("ordinary users may profile nothing here, or everything")
     for directory in (here, Path(os.environ["TMPDIR"])):
@@ -126,7 +120,7 @@ def test_perf_reads_a_recording_of_what_ran_already(here, busy):
 
 
 def test_an_ordinary_user_gets_all_threads_and_the_children_of_later(as_nobody, start):
-    child = start(sys.executable, "-c", THREADS, BURN, **WHO)
+    child = start(python_of_another_user(), "-c", THREADS, BURN, **WHO)
     ran = run("record", "-H2000", "-p", str(child.pid), "--for", "1.5", "-o", "r", **WHO)
     assert ran.returncode == 0, ran.stderr
     assert "Only the processes of -p" in ran.stderr

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.another_user import prospect_of_another_user
 from builders.command_line import running
 from builders.recordings import PROGRAMS, PROSPECT
 from builders.tracer import tracing
@@ -224,7 +225,7 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
 def test_two_capabilities_do_in_place_of_root(tmp_path):
     tmp_path.chmod(0o777)
     file = tmp_path / "perf.data"
-    words = [*PROSPECT, "record", "-o", str(file), "/usr/bin/python3", "-c", LOOP]
+    words = [*prospect_of_another_user(), "record", "-o", str(file), "/usr/bin/python3", "-c", LOOP]
     capabilities = "cap_bpf,cap_perfmon"
     line = ["capsh", "--keep=1", "--user=nobody", f"--inh={capabilities}"]
     line += [f"--addamb={capabilities}", "--", "-c", f"cd /; {shlex.join(words)}"]

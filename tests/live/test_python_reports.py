@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.another_user import NOBODY, WHO, prospect_of_another_user
 from builders.recordings import PROSPECT
 
 pytestmark = [
@@ -34,13 +35,11 @@ def working(n):
     return total
 def sorting():
     return sorted(range(20000), key=lambda one: -one)
-end = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
+while time.process_time() < float(sys.argv[1]):
     working(100000)
     sorting()
     waiting()
 """
-NOBODY = 65534
 HOME = "home"  # of the one who asks: names that one report found are kept for the next
 
 
@@ -66,9 +65,8 @@ def run(command, recording, *words):
     home = str(recording.parent / HOME)
     environment = os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
-        [*PROSPECT, command, str(recording), *map(str, words)],
-        capture_output=True, check=True, timeout=100, cwd="/",
-        user=NOBODY, group=NOBODY, extra_groups=[], env=environment,
+        [*prospect_of_another_user(), command, str(recording), *map(str, words)],
+        capture_output=True, check=True, timeout=100, cwd="/", env=environment, **WHO,
     )  # fmt: skip
     return ran.stdout
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.another_user import NOBODY, prospect_of_another_user
 from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
@@ -64,9 +65,9 @@ def setting(name, value):
 UNUSED_UID = 61_000 + os.getpid() % 4000
 
 
-def as_nobody(path, *words, memlock=1 << 20, uid=65534):
+def as_nobody(path, *words, memlock=1 << 20, uid=NOBODY):
     """Record without privilege."""
-    line = ["setpriv", f"--reuid={uid}", "--clear-groups", sys.executable, "-m", "prospect"]
+    line = ["setpriv", f"--reuid={uid}", "--clear-groups", *prospect_of_another_user()]
     line = ["prlimit", f"--memlock={memlock}", *line]
     # Timers: a counter that is to stop at the kernel's door may overshoot it.
     line += ["record", "--no-python", "--clocks", "1", "-o", str(path), "--", *words]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.another_user import WHO, prospect_of_another_user
 from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
 from prospect.estimate.ledger.agreement import agreements
@@ -157,12 +158,11 @@ def test_throttled_clocks_are_told_from_missing_ticks(tmp_path):
 
 
 def test_hardware_counter_or_task_clock_has_no_ledger_and_says_so(tmp_path):
-    line = [sys.executable, "-m", "prospect", "record", "-o", str(tmp_path / "r"), "true"]
-    drop = ("setpriv", "--reuid=65534", "--clear-groups")
+    line = [*prospect_of_another_user(), "record", "-o", str(tmp_path / "r"), "true"]
     tmp_path.chmod(0o777)
     for parent in tmp_path.parents[:2]:
         parent.chmod(0o755)
-    subprocess.run([*drop, *line], check=True, timeout=60)
+    subprocess.run(line, check=True, timeout=60, **WHO)
     profile = prospect.open(tmp_path / "r", use_cache=False)
     assert not profile.run.system_wide
     assert "missing ticks cannot be known" in profile.report()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.another_user import NOBODY, WHO, python_of_another_user
 from builders.command_line import running
 from builders.starter import STARTER
 from builders.terminal import SCREEN_LEFT, Terminal
@@ -199,22 +200,17 @@ def test_a_thread_is_followed_with_what_it_starts_and_not_its_siblings(threaded,
 
 @pytest.mark.parallel
 def test_an_ordinary_user_follows_processes_of_his_own_and_is_told_of_others(spinning, tmp_path):
-    who = {"user": 65534, "group": 65534, "extra_groups": []}
     level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
-    imports = [sys.executable, "-c", "import prospect, numpy"]
-    try:
-        subprocess.run(imports, check=True, cwd="/", capture_output=True, **who)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs an environment that other users can read")
+    python_of_another_user()
     if level not in (1, 2):
         pytest.skip("ordinary users may profile nothing here, or everything")
-    with running(["sh", "-c", "while :; do :; done"], cwd="/", **who) as own:
-        terminal = Terminal("/", "-p", str(own.pid), "--no-cache", user=65534)
+    with running(["sh", "-c", "while :; do :; done"], cwd="/", **WHO) as own:
+        terminal = Terminal("/", "-p", str(own.pid), "--no-cache", user=NOBODY)
         terminal.until(f"process {own.pid} (sh)".encode())
         terminal.until(f"pid {own.pid}".encode(), keys="2")
         terminal.press("q")
         status = terminal.end()
-        terminal = Terminal("/", "-p", str(spinning), user=65534)
+        terminal = Terminal("/", "-p", str(spinning), user=NOBODY)
         refused = terminal.end()
     assert (status, refused) == (0, 1)
     assert f"process {spinning} is not yours to profile".encode() in terminal.seen

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Kind = TypeVar("_Kind", bound="Record")
-_INDENT = " " * 8
+_INDENT = " " * 4
 
 
 def takes(*kinds: type[Record]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -67,7 +67,7 @@ def written_out(function: Any) -> Any:
     parameters = list(signature.parameters.values())[:-1]
     described = []
     for kind in kinds:
-        meanings = textwrap.dedent(kind.__doc__.partition("Attributes:\n")[2]).strip()
+        meanings = textwrap.dedent(_docstring(kind).partition("Attributes:\n")[2]).strip()
         described.append(textwrap.indent(meanings, _INDENT))
         for name, default in kind.__record_fields__.items():
             annotation = kind.__annotations__[name]
@@ -77,7 +77,15 @@ def written_out(function: Any) -> Any:
                 )
             )
     function.__signature__ = signature.replace(parameters=parameters)
-    lines = function.__doc__.split("\n")
-    at = next(at for at, line in enumerate(lines) if line.startswith(f"{_INDENT}**"))
-    function.__doc__ = "\n".join([*lines[:at], *described, *lines[at + 1 :]])
+    lines = _docstring(function).split("\n")
+    if any(lines):
+        at = next(at for at, line in enumerate(lines) if line.startswith(f"{_INDENT}**"))
+        function.__doc__ = "\n".join([*lines[:at], *described, *lines[at + 1 :]])
     return function
+
+
+def _docstring(described: Any) -> str:
+    """Return a docstring without the indentation that CPython keeps before 3.13; none with -OO."""
+    import inspect
+
+    return inspect.cleandoc(described.__doc__ or "")

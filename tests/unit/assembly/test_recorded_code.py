@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +20,9 @@ from prospect.symbols.symbolizer import Symbolizer
 
 @pytest.fixture
 def code(tmp_path):
-    path = Path(sys.executable).resolve()
+    # The C library: an interpreter may be a few lines that call its shared library.
+    mapped = {Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines()}
+    path = next(path for path in mapped if path.name.startswith("libc.so"))
     symbolizer = Symbolizer(SymbolOptions(use_cache=False))
     key = ObjectKey(bytes(path), inode=path.stat().st_ino)
     found = symbolizer.images.find(key, [])

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from builders.another_user import WHO, python_of_another_user
 from prospect.web import server as server_module
 from prospect.web.server import LoopbackServer
 from prospect.web.site import Answer
@@ -151,14 +151,16 @@ def test_connections_of_another_user_take_no_room_from_this_one(port, monkeypatc
     with connected(port) as own:
         own.sendall(REQUEST[:10])
         holding = f"""
-import os, socket, sys
-os.setuid(65534)
+import socket, sys
 held = [socket.create_connection(("127.0.0.1", {port})) for _ in range(100)]
 print("held", flush=True)
 sys.stdin.read()
 """
         with subprocess.Popen(
-            [sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [python_of_another_user(), "-c", holding],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            **WHO,
         ) as other:
             assert other.stdout.readline() == b"held\n"
             assert said(port, REQUEST).endswith(b"hello")

@@ -48,7 +48,7 @@ def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
     """
     has_copy = taken.stack_block >= 0
     frames = unwound.frames()
-    end = np.where(has_copy, unwound.end, NO_COPY).astype(np.int8)
+    end = np.where(has_copy, unwound.end.astype(np.int8), NO_COPY)
     needed, is_least = _needed_bytes(taken, unwound, task, end)
     is_short = has_copy & (unwound.end != model.END_COMPLETE) & (frames > 0)
     last = unwound.sites.object.take(unwound.outermost[is_short])
