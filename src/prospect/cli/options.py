@@ -36,7 +36,7 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
     words = list(arguments)
     values: dict[str, Any] = {}
     operands: list[str] = []
-    for spelling, option, text in _options(command, options_of(command), words, operands):
+    for spelling, option, text in given_options(command, options_of(command), words, operands):
         if option.is_counted:
             values[option.keyword] = values.get(option.keyword, 0) + 1
             continue
@@ -101,7 +101,7 @@ def _is_option(words: Sequence[str]) -> bool:
     return bool(words) and words[0].startswith("-") and words[0] != "-"
 
 
-def _options(
+def given_options(
     command: Command, options: list[Option], words: list[str], operands: list[str]
 ) -> Iterator[tuple[str, Option, str]]:
     """Take options out of `words`, and yield how each is spelled, it, and its value.

@@ -37,7 +37,8 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
                 # What is said already is not said again where the recording has no room for it.
                 limits = tuple(limit for limit in result.limits if limit != result.cut)
                 path = f"/proc/self/fd/{file.descriptor}"
-                status = report.write(path, settings.save, settings, target, limits)
+                typed = report.Typed(settings.save, command_line)
+                status = report.write(path, typed, settings, target, limits)
             except PushError as error:
                 _keep(file)
                 say(str(error))
@@ -57,6 +58,8 @@ def _keep(file: RecordingFile) -> None:
     """Keep what cannot be had again, as there is no report on it, and say where."""
     path = file.keep()
     if path:
-        say(f"the recording is kept: prospect report {path}")
+        from prospect.shell import operand, shell_word
+
+        say(f"the recording is kept: prospect report {shell_word(operand(path))}")
     else:
         say("the recording could not be kept: set TMPDIR to a directory with room for it")

@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
-from prospect.cli.commands import REPORT
+from prospect.cli.commands import PROFILE, REPORT
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, specified
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PluginError, UsageError
 from prospect.files.outputs import ReportFile
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from prospect.cli.settings import Settings
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
+    from prospect.render.next_commands import Repeated
     from prospect.render.renderer import Renderer
 
 # What the classes of `--merge` are called by the options that keep them apart. A function of a
@@ -36,7 +38,14 @@ _KEPT_APART = {
 }
 
 
-def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+class Typed(NamedTuple):
+    """What was typed: the name of the recording, "" if it is not kept, and the command line."""
+
+    recording: str
+    command_line: tuple[str, ...]
+
+
+def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:
     """Report on the recording that is named, a file or "-" for a pipe on stdin.
 
     Returns 1 if records in it were not understood, else 0.
@@ -47,7 +56,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if settings.merge:
         _refuse_apart(settings)
     if settings.store:
-        return _of_store(settings, words)
+        return _of_store(settings, words, command_line)
     named, specifications = divided(REPORT, words)
     specifications += specified(settings)
     recording = readable(named, "report", output=settings.output)
@@ -55,14 +64,15 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     try:
         refuse_binary(settings.format, target.descriptor)
         part = RecordingPart(recording, specifications) if specifications else recording
-        return write(part, recording if recording != "-" else "", settings, target)
+        typed = Typed(recording if recording != "-" else "", command_line)
+        return write(part, typed, settings, target)
     finally:
         target.close()
 
 
 def write(
     recording: str | StorePart | RecordingPart,
-    name: str,
+    typed: Typed,
     settings: Settings,
     target: ReportFile,
     limits: tuple[str, ...] = (),
@@ -71,7 +81,7 @@ def write(
 
     Args:
         recording: the file, or the part of one or of a store, to report on.
-        name: what a command line would call it, "" if it is not kept.
+        typed: what a command line calls it, and the one that asks for the report.
         settings: of the command line.
         target: takes the report.
         limits: of the recorder; those that a full disk kept out of the recording are said on
@@ -100,8 +110,8 @@ def write(
         separate=settings.separate,
         sort=settings.sort or (("label",) if settings.label and not settings.columns else ()),
         columns=settings.columns,
-        recording=name,
-        target=settings.target,
+        recording=typed.recording,
+        repeated=_repeated(typed.command_line),
         colour=takes_colour(target),
     )
     shows_stacks = format_of(settings.format).has_stacks
@@ -135,6 +145,15 @@ def write(
     return unread.exit_status()
 
 
+def _repeated(command_line: tuple[str, ...]) -> Repeated:
+    """Return what the commands to type next repeat of the one that asks for a report."""
+    from prospect.cli.next_words import repeated
+
+    if command_line[1:2] == (REPORT.name,):
+        return repeated(REPORT, command_line[2:])
+    return repeated(PROFILE, command_line[1:])
+
+
 def _render(
     renderer: Renderer, profile: Profile, settings: Settings, unread: Unread, out: BinaryIO
 ) -> None:
@@ -159,7 +178,7 @@ def _push(profile: Profile, settings: Settings) -> None:
     push(settings.otlp, otlp_document(profile, settings.detail, inline=settings.inline))
 
 
-def _of_store(settings: Settings, words: list[str]) -> int:
+def _of_store(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:
     """Report on a part of a store.
 
     Raises:
@@ -170,7 +189,7 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     try:
         refuse_binary(settings.format, target.descriptor)
         part = StorePart(settings.store, [*words, *specified(settings)], settings.engine)
-        return write(part, "", settings, target)
+        return write(part, Typed("", command_line), settings, target)
     finally:
         target.close()
 

@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, sinks
+from prospect.cli.commands import VIEW
+from prospect.cli.next_words import repeated
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import refuse
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.assembly.code.later_code import LaterCode
     from prospect.cli.settings import Settings
+    from prospect.render.next_commands import Repeated
     from prospect.web.recording import ServedRecording
     from prospect.web.server import LoopbackServer
     from prospect.web.site import GuardedSite
@@ -31,18 +34,19 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:
     """Serve the recording that is named, a file or "-" for a pipe on stdin, until a signal ends it.
 
     Raises:
         ProspectError: the recording cannot be read, or the port not be had.
     """
     if settings.store:
-        return _of_store(settings, words)
+        return _of_store(settings, words, repeated(VIEW, command_line[2:]))
     recording = readable(words[0] if words else "", "view")
     _refuse_open_as_root(settings)
     unread = Unread()
-    served = _prepared(recording, settings, unread)
+    typed = repeated(VIEW, command_line[2:])
+    served = _prepared(recording, settings, typed, unread)
     status = unread.exit_status()
     gc.enable()
     # Garbage goes first, lest it keep files mapped that others want to write to. What was read
@@ -58,7 +62,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     return status
 
 
-def _of_store(settings: Settings, words: list[str]) -> int:
+def _of_store(settings: Settings, words: list[str], typed: Repeated) -> int:
     """Serve a store until a signal ends it.
 
     Raises:
@@ -74,7 +78,9 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     from prospect.web.store_site import ShownStore, StoreSite
 
     token = secrets.token_urlsafe()
-    renderer = HtmlRenderer(settings.detail, settings.user_threshold_s, settings.kernel_threshold_s)
+    renderer = HtmlRenderer(
+        settings.detail, settings.user_threshold_s, settings.kernel_threshold_s, repeated=typed
+    )
     code = code_of_report(settings)
     gc.enable()
     with Progress("reading the store"):
@@ -89,7 +95,9 @@ def _refuse_open_as_root(settings: Settings) -> None:
         raise UsageError("--open: not as root; open the address in your own browser")
 
 
-def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecording:
+def _prepared(
+    recording: str, settings: Settings, typed: Repeated, unread: Unread
+) -> ServedRecording:
     get_ready()
     from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
@@ -110,6 +118,7 @@ def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecor
             settings.user_threshold_s,
             settings.kernel_threshold_s,
             recording=recording if recording != "-" else "",
+            repeated=typed,
         )
         finder = CodeFinder(found[0] if found else None, choice)
         return serve_profile(profile, renderer, finder)

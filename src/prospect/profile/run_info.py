@@ -64,6 +64,8 @@ class RunInfo(Record):
             specifications; empty for a recording.
         due_ticks: that the timers of a store's part should have had, in all of the machine; 0 where
             that is not known.
+        middle_at: when the later half of a store's windows begins, in seconds since 1970; 0.0 where
+            there are fewer than two windows.
         host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
@@ -99,3 +101,4 @@ class RunInfo(Record):
     store_part: tuple[str, ...] = ()
     host_share: float = 1.0
     due_ticks: int = 0
+    middle_at: float = 0.0

@@ -12,6 +12,7 @@ import struct
 
 from prospect.abi.constants import PERF_RECORD_SAMPLE
 from prospect.perfdata.format import PERF_RECORD_COMPRESSED
+from prospect.shell import operand, shell_word
 
 _DATA_SECTION = struct.Struct("<QQ")
 _PIPE_HEADER = struct.Struct("<QQ")  # struct perf_pipe_file_header
@@ -38,8 +39,8 @@ def closing_words(descriptor: int, path: str, default_path: str) -> str:
     """
     count, is_exact = count_samples(descriptor)
     parts = [_size(os.fstat(descriptor).st_size), *_samples(count, is_exact=is_exact)]
-    operand = "" if path == default_path else f" {_quoted(path)}"
-    return f"{path}: {', '.join(parts)}; next: prospect report{operand}"
+    file = "" if path == default_path else f" {shell_word(operand(path))}"
+    return f"{path}: {', '.join(parts)}; next: prospect report{file}"
 
 
 def count_samples(descriptor: int) -> tuple[int, bool]:
@@ -110,15 +111,6 @@ def _samples(count: int, *, is_exact: bool) -> list[str]:
         unit = 10 ** max(0, len(str(count)) - 2)
         return [f"about {round(count / unit) * unit} samples"]
     return ["1 sample" if count == 1 else f"{count} samples"]
-
-
-def _quoted(path: str) -> str:
-    """Return a path as a shell takes it."""
-    if path.isascii() and path.replace("/", "").replace(".", "").replace("-", "_").isidentifier():
-        return path  # most are: the module below is slow to import
-    from shlex import quote  # noqa: PLC0415 - slow to import, seldom needed
-
-    return quote(path)
 
 
 def _size(count: int) -> str:

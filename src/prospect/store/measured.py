@@ -34,6 +34,7 @@ class Measured(NamedTuple):
         measured_us: how long they are together; of several hosts the mean of that, each host
             counted as often as it has CPUs, so that `cpus` times this is all time of CPUs.
         windows: how many.
+        middle_us: when the later half of them begins; 0 if all begin at once.
         hosts: of how many hosts they are.
         cpus: of all of these hosts.
         cpu: i32[c], those that lost samples.
@@ -46,6 +47,7 @@ class Measured(NamedTuple):
     end_us: int
     measured_us: int
     windows: int
+    middle_us: int
     hosts: int
     cpus: int
     cpu: NDArray[np.int32]
@@ -101,6 +103,7 @@ def measured(engine: Queries, part: Part) -> Measured:
         end_us=max((until for _, until in times.windows), default=0),
         measured_us=times.measured_us,
         windows=len(times.windows),
+        middle_us=_middle_us(times.windows),
         hosts=times.hosts,
         cpus=times.cpus,
         cpu=lossy[:, 0].astype(np.int32),
@@ -144,6 +147,11 @@ class _Times:
         else:
             all_us = sum(cpus_of[place] * length for place, length in length_us.items())
             self.measured_us = round(all_us / max(self.cpus, 1))
+
+
+def _middle_us(windows: Sequence[tuple[int, int]]) -> int:
+    begins = sorted({begin for begin, _ in windows})
+    return begins[len(begins) // 2] if len(begins) > 1 else 0
 
 
 def share_remarks(heads: Sequence[Head]) -> list[str]:

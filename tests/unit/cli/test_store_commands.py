@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 
 import pytest
@@ -61,10 +62,22 @@ def test_hints_suit_a_store(store, capfd):
     assert "--save" not in first
     assert "COMMAND" not in first
     assert "annotate" not in first
-    assert f"--store {store} comm:comm" in first
-    assert f"prospect diff --store {store} since:FROM" in first
+    assert f"        prospect view --store {store} comm:comm\n" in first
     assert "4 windows, from 2026-11-22 14:05:00 to 2026-11-22 14:09:00." in first
     assert "--off-cpu" not in first
+
+
+def test_the_commands_that_follow_a_store_can_be_typed(store, capfd):
+    first = text_of(
+        capfd, "report", "--store", store, "-V", "4", f"since:{at(0)}", f"until:{at(4)}"
+    )
+    more, compared = first.split("Next: ")[1].split("\n\n")[0].splitlines()
+    assert compared.split()[:2] == ["prospect", "diff"]
+    assert f" until:{at(2)[:16]}:00" in compared
+    for line in (more, compared):
+        words = shlex.split(line)
+        assert words[:2] in (["prospect", "report"], ["prospect", "calls"], ["prospect", "diff"])
+        assert text_of(capfd, *words[1:])
 
 
 def test_calls_are_those_of_the_part(store, capfd):

@@ -152,9 +152,3 @@ def test_where_all_ran_in_one_there_is_no_column(group):
     profile = in_groups(*[group] * 100)
     assert not short_of(profile).has_services
     assert not any("Service" in line for line in first_screen(profile))
-
-
-def test_what_to_type_next_names_the_machine_that_it_ran_on():
-    out = io.BytesIO()
-    TextRenderer(target="me@there").render(qsort_profile(), out)
-    assert "Next:   prospect record --target me@there qsort\n" in out.getvalue().decode()

@@ -11,10 +11,11 @@ from builders.profile import (
     rowless_profile,
 )
 from builders.stacks import lined_stacks_profile, stacks_profile
+from prospect.render.next_commands import Repeated
 from prospect.render.registry import make_renderer, renderer_class
 
 CASES = {
-    "qsort_v2": (qsort_profile, "text", {"detail": "2"}),
+    "qsort_v2": (qsort_profile, "text", {"detail": "2", "repeated": Repeated(("qsort",))}),
     "qsort_v4": (qsort_profile, "text", {"detail": "4"}),
     "qsort_vk": (qsort_profile, "text", {"detail": "k"}),
     "qsort_everything": (
@@ -24,14 +25,14 @@ CASES = {
     ),
     "qsort_sorted": (qsort_profile, "text", {"sort": ("program", "object")}),
     "hostile_names_sorted": (hostile_profile, "text", {"sort": ("program", "object", "routine")}),
-    "qsort_json": (qsort_profile, "json", {"detail": "2"}),
+    "qsort_json": (qsort_profile, "json", {"detail": "2", "recording": "a b.data"}),
     "qsort_csv": (qsort_profile, "csv", {"detail": "3"}),
     "interrupted_v4": (interrupted_profile, "text", {"detail": "4"}),
     "interrupted_vk": (interrupted_profile, "text", {"detail": "k"}),
     "interrupted_json": (interrupted_profile, "json", {"detail": "4"}),
     "interrupted_csv": (interrupted_profile, "csv", {"detail": "k"}),
     "perf_two_events": (perf_profile, "text", {}),
-    "hostile_names": (hostile_profile, "text", {}),
+    "hostile_names": (hostile_profile, "text", {"repeated": Repeated(("\x1b[2J", "\udcff"))}),
     "hostile_names_json": (hostile_profile, "json", {}),
     "hostile_names_csv": (hostile_profile, "csv", {}),
     "rowless_hits": (rowless_profile, "text", {"detail": "4"}),

@@ -11,10 +11,13 @@ from builders.stacks import stack_copies
 from prospect.profile.model import KIND_ELF, KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.records import replace
+from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.text.report import TextRenderer
 
 
-def next_lines(*, hits=100, recording="run.data", info=None, name="main", **function):
+def next_lines(
+    *, hits=100, recording="run.data", info=None, name="main", repeated=NOTHING, **function
+):
     build = ProfileBuilder(info or run_info(command=("work",)))
     source = function.pop("source", NameSource.SYMTAB)
     image = build.object("/bin/work", function.pop("kind", KIND_ELF), source=source)
@@ -22,7 +25,7 @@ def next_lines(*, hits=100, recording="run.data", info=None, name="main", **func
     build.hit(process, build.function("rest", image, 0x9000), 10)
     build.hit(process, build.function(name, image, 0x1000, **function), hits)
     out = io.BytesIO()
-    TextRenderer(recording=recording).render(build.build(), out)
+    TextRenderer(recording=recording, repeated=repeated).render(build.build(), out)
     lines = out.getvalue().decode().splitlines()
     at = next(row for row, line in enumerate(lines) if line.startswith("Next: "))
     return lines[at : at + 2]
@@ -57,9 +60,11 @@ def test_of_a_python_function_the_source_lines_are_proposed():
 
 
 def test_without_a_recording_the_command_is_spelled_out():
-    assert next_lines(recording="", hits=5)[0] == "Next:   prospect record work"
-    assert next_lines(recording="")[0].startswith("Next:   prospect --lines work")
-    assert "--save FILE" in next_lines(recording="", info=run_info())[0]
+    again = Repeated(("-H", "99", "work"))
+    many = next_lines(recording="", repeated=again)
+    assert many == ["Next:   prospect record -H 99 work", "        prospect report --lines"]
+    few = next_lines(recording="", repeated=again, hits=5)
+    assert few == ["Next:   prospect record -H 99 work", "        prospect report"]
 
 
 def test_where_callers_were_recorded_they_are_proposed_first():

@@ -30,7 +30,7 @@ def _between(text, first, last):
 
 
 def test_the_answer_stands_before_what_it_rests_on():
-    report = _report(qsort_profile(), detail="4")
+    report = _report(qsort_profile(), detail="4", recording="perf.data")
     titles = [
         "Program ",
         " Function ",

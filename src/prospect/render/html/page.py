@@ -17,6 +17,7 @@ from prospect.render.html.document import document
 from prospect.render.html.instructions import instruction_slots
 from prospect.render.html.stacks import stack_block
 from prospect.render.json.report import JsonRenderer
+from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
@@ -59,14 +60,14 @@ class HtmlRenderer(FiguresRenderer):
         detail, user_threshold_s, kernel_threshold_s: see `FiguresRenderer`.
         disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
         recording: what a command line would call the recording, "" if it is not kept.
-        target: the machine that the command ran on, as `--target` names it, "" for this one.
+        repeated: what the commands to type next repeat of the command line.
     """
 
     suffix: ClassVar[str] = ".html"
 
     disassemble: int = 0
     recording: str = ""
-    target: str = ""
+    repeated: Repeated = NOTHING
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the page to `out`, which stays open.
@@ -93,7 +94,7 @@ class HtmlRenderer(FiguresRenderer):
             disassemble=self.disassemble,
             calls=calls,
             recording=self.recording,
-            target=self.target,
+            repeated=self.repeated,
         )
         return b"".join(report.pieces(view))
 

@@ -41,6 +41,7 @@ from prospect.render.json.ledger import (
 from prospect.render.json.sample_data import sample_data_fields
 from prospect.render.json.source_lines import source_line_fields
 from prospect.render.json.waiting import waiting_fields
+from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.text.in_short import in_short_plain
 from prospect.version import __version__
 
@@ -63,7 +64,7 @@ class JsonRenderer(FiguresRenderer):
         lines: give hits by source line too.
         calls: sections of who called whom, as `prospect calls --show` names them.
         recording: what a command line would call the recording, "" if it is not kept.
-        target: the machine that the command ran on, as `--target` names it, "" for this one.
+        repeated: what the commands to type next repeat of the command line.
     """
 
     suffix: ClassVar[str] = ".json"
@@ -72,7 +73,7 @@ class JsonRenderer(FiguresRenderer):
     lines: bool = False
     calls: tuple[str, ...] = ()
     recording: str = ""
-    target: str = ""
+    repeated: Repeated = NOTHING
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the document; its big lists piece by piece, so that no big string is built."""
@@ -83,7 +84,7 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
     disassemble = options.disassemble
     books, reports = books_and_events(view, disassemble, lines=options.lines)
     design = reports[0].estimates.design
-    short, lines = in_short_plain(view, design, options.recording, options.target)
+    short, lines = in_short_plain(view, design, options.recording, options.repeated)
     head = {
         "schema": SCHEMA,
         "generator": f"prospect {__version__}",

@@ -14,22 +14,19 @@ from prospect.announcing import counted
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
-from prospect.figures.routine_names import routine_names
-from prospect.profile.model import KIND_PYTHON
-from prospect.profile.naming import NameSource
 from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.next_commands import NOTHING, Repeated, next_lines
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, Figures
 from prospect.render.text.style import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
 
-DEFAULT_RECORDING = "perf.data"
 _WIDTH = 79
 _PROGRAM_WIDTH = 24
 # Where services are shown, of both.
@@ -41,22 +38,12 @@ _CALLER_WIDTH = 13
 _NAME_WIDTHS = (14, 9)
 _MOST_BLOCKERS = 3
 _MS = 0.0005  # rounds to 0.001 s
-_MOST_COMMANDS = 2
-_COMMAND_WIDTH = 55
-# Beside what it is for.
-_SHORT_COMMAND_WIDTH = 22
-_LEAST_LETTERS = 3  # of a part of a name that means a function
 _LEAST_NAMELESS = 0.01
 _LEAST_CUT = 0.05
-# Where all was inlined, one function has at least this share of the time.
-_LEAST_INLINING = 0.75
-_INLINING = ("_Z", "_R")  # symbols of C++ and Rust, whose templates and closures are inlined
-# Objects whose debug information may be there too.
-_HAS_LINES = (NameSource.SYMTAB, NameSource.DEBUG_FILE)
 
 
 def in_short_lines(
-    view: ReportView, short: InShort, recording: str, style: Style, target: str = ""
+    view: ReportView, short: InShort, recording: str, style: Style, repeated: Repeated = NOTHING
 ) -> Iterator[str]:
     """Yield the summary of a report: the text that every format shows.
 
@@ -65,7 +52,7 @@ def in_short_lines(
         short: what it says first.
         recording: what to call the recording in a command line, "" if it is not kept.
         style: of the terminal.
-        target: the other machine that the command ran on, as `--target` names it.
+        repeated: what command lines repeat of the one that asks for this report.
     """
     figures = Figures(short.hits, short.seconds, has_time=short.has_time)
     run = view.profile.run
@@ -83,11 +70,11 @@ def in_short_lines(
     yield from _cause_line(short, figures)
     yield _waits_line(view)
     yield _cut(_seen_line(view, short, style))
-    yield from _next_lines(view, short.functions[0], recording, target)
+    yield from next_lines(view, short, recording, repeated)
 
 
 def in_short_plain(
-    view: ReportView, design: Design, recording: str, target: str = ""
+    view: ReportView, design: Design, recording: str, repeated: Repeated = NOTHING
 ) -> tuple[InShort, list[str]]:
     """Return what a report says first, and its lines as no terminal's.
 
@@ -95,10 +82,10 @@ def in_short_plain(
         view: the report.
         design: how the samples of its first event were taken.
         recording: see `in_short_lines`.
-        target: likewise.
+        repeated: likewise.
     """
     short = in_short(view, design)
-    return short, list(in_short_lines(view, short, recording, Style(colour=False), target))
+    return short, list(in_short_lines(view, short, recording, Style(colour=False), repeated))
 
 
 def _cut(line: str) -> str:
@@ -257,89 +244,6 @@ def _cut_stacks(view: ReportView) -> Iterator[str]:
             size = quality.size_to_ask_for
             remedy = f"dwarf,{size}" if size else "fp"
             yield f"{_percent(share)} of stacks cut (--call-graph {remedy})"
-
-
-def _next_lines(view: ReportView, first: FunctionRow, recording: str, target: str) -> Iterator[str]:
-    """Give the commands that are worth typing now."""
-    if part := view.profile.run.store_part:
-        yield from _next_of_store(view, first, part)
-        return
-    if not recording:
-        command = escaped(shlex.join(view.profile.run.command))
-        if not command:
-            yield "Next:   again with --save FILE, then prospect annotate, calls, view FILE"
-            return
-        there = f"--target {escaped(shlex.quote(target))} " if target else ""
-        how = _repeated(there + command, there, _COMMAND_WIDTH)
-        if _may_be_inlined(view, first):
-            how = _repeated(there + command, there, _SHORT_COMMAND_WIDTH)
-            yield f"Next:   prospect --lines {how}  (inlined functions, if built with -g)"
-            yield f"        prospect record {how}, then prospect annotate, prospect view"
-            return
-        yield f"Next:   prospect record {how}"
-        yield "        then prospect annotate, prospect view"
-        return
-    file = "" if recording == DEFAULT_RECORDING else f" {escaped(shlex.quote(recording))}"
-    name = _typed_name(view, first.function)
-    commands = [f"view{file}"]
-    if name:
-        kind = view.profile.objects.kind[view.profile.functions.object_index[first.function]]
-        source = "--source " if kind == KIND_PYTHON else ""  # its bytecode is not disassembled
-        commands.insert(0, f"annotate {source}{name}{file}")
-        if view.profile.stacks is not None or view.profile.run.has_user_callers:
-            commands.insert(0, f"calls --callers-of {name}{file}")
-        if _may_be_inlined(view, first):
-            commands.insert(0, f"report --lines{file}  (inlined functions, if built with -g)")
-    for number, command in enumerate(commands[:_MOST_COMMANDS]):
-        yield f"{'        ' if number else 'Next:   '}prospect {command}"
-
-
-def _repeated(words: str, options: str, width: int) -> str:
-    return words if display_width(words) <= width else f"{options}COMMAND"
-
-
-def _next_of_store(view: ReportView, first: FunctionRow, part: tuple[str, ...]) -> Iterator[str]:
-    words = escaped(shlex.join(part))
-    name = _typed_name(view, first.function)
-    if name and view.profile.run.has_user_callers:
-        yield f"Next:   prospect calls --callers-of {name} {words}"
-    else:
-        yield f"Next:   prospect report -V k {words}"
-    store = escaped(shlex.join(part[:2]))
-    yield f"        prospect diff {store} since:FROM until:TO --against since:FROM until:TO"
-
-
-def _typed_name(view: ReportView, function: int) -> str:
-    """Return the least that means a function in a command line; "" where it has no name."""
-    names = routine_names(view.profile, function)
-    if not names:
-        return ""
-    # What stands before parameters and templates, behind its namespaces.
-    plain = names[0].partition("(")[0].partition("<")[0].split()[-1:]
-    part = plain[0].rpartition("::")[2] if plain else ""
-    functions = view.profile.functions
-    rows: Iterable[int] = range(len(functions))
-    if part in functions.raw_name[function]:
-        # What a program calls something stands in the names that linkers see too.
-        rows = (row for row, symbol in enumerate(functions.raw_name) if part in symbol)
-    meant = [name for row in rows if part in (name := functions.name[row]).partition("(")[0]]
-    # Half of a bracket, `0x6e90]`, is nothing that anybody would type.
-    is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1 and "]" not in part
-    return escaped(shlex.quote(part if is_enough else min(names, key=len)))
-
-
-def _may_be_inlined(view: ReportView, first: FunctionRow) -> bool:
-    """Say whether one function has so much of the time that what was inlined into it may matter."""
-    functions, objects = view.profile.functions, view.profile.objects
-    symbol = functions.raw_name[first.function]
-    has_symbols = int(objects.source[int(functions.object_index[first.function])]) in _HAS_LINES
-    is_inlining = symbol == "main" or symbol.startswith(_INLINING)
-    return (
-        view.profile.lines is None
-        and first.share >= _LEAST_INLINING
-        and has_symbols
-        and is_inlining
-    )
 
 
 def _brief(name: str, width: int) -> str:

@@ -15,6 +15,7 @@ from prospect.estimate.short.in_short import in_short
 from prospect.render.escape import escaped
 from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.renderer import encoded
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.causes import system_cause_lines
@@ -53,7 +54,7 @@ class TextRenderer(FiguresRenderer):
         classic: the sections in the order of Prospect 0.9, without a summary.
         separate: what else functions are shown by: "process".
         recording: what a command line would call the recording, "" if it is not kept.
-        target: the machine that the command ran on, as `--target` names it, "" for this one.
+        repeated: what the commands to type next repeat of the command line.
         colour: mark titles, warnings and cut lines for a terminal.
     """
 
@@ -65,7 +66,7 @@ class TextRenderer(FiguresRenderer):
     classic: bool = False
     separate: tuple[str, ...] = ()
     recording: str = ""
-    target: str = ""
+    repeated: Repeated = NOTHING
     colour: bool = False
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
@@ -83,7 +84,7 @@ class TextRenderer(FiguresRenderer):
             ]
             by_process = "process" in self.separate
             lines = itertools.chain(
-                in_short_lines(view, shorts[0], self.recording, style, self.target),
+                in_short_lines(view, shorts[0], self.recording, style, self.repeated),
                 _figures_first(
                     view, list(zip(pages, shorts, strict=True)), style, by_process=by_process
                 ),

@@ -1,0 +1,196 @@
+"""The last lines of the first screen: commands that show more, each complete, to be typed as it is.
+
+Comes in: a report, its figures in short, and what the command line asked for. Goes out: lines.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from prospect.figures.routine_names import routine_names
+from prospect.profile.model import KIND_ELF, KIND_KERNEL, KIND_MODULE, KIND_PYTHON
+from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
+from prospect.shell import operand, shell_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prospect.estimate.short.in_short import FunctionRow, InShort
+    from prospect.figures.report.view import ReportView
+
+DEFAULT_RECORDING = "perf.data"
+_RECORDING_SUFFIXES = (".data", ".archive")
+_TITLE = "Next:   "
+_MOST_READERS = 2
+_LEAST_LETTERS = 3  # of a part of a name that means a function
+# If everything was inlined, one function has at least this share of the time.
+_LEAST_INLINING = 0.75
+_INLINING = ("_Z", "_R")  # symbols of C++ and Rust, whose templates and closures are inlined
+# Objects whose debug information may be there too.
+_HAS_LINES = (NameSource.SYMTAB, NameSource.DEBUG_FILE)
+_HAS_CODE = (KIND_ELF, KIND_KERNEL, KIND_MODULE)
+# The next recording of the same load has a function of so many samples, too.
+_LEAST_TO_RECUR = 20
+# Waits are worth a command of their own from this share of the CPU time on.
+_LEAST_WAITING = 0.5
+
+
+class Repeated(NamedTuple):
+    """What commands repeat of the command line that asks for a report.
+
+    Attributes:
+        record: options and COMMAND that make the recording again, empty where none can.
+        options: by the name of each command that reads recordings, its options.
+    """
+
+    record: tuple[str, ...] = ()
+    options: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - never changed
+
+
+NOTHING = Repeated()
+
+
+def next_lines(
+    view: ReportView, short: InShort, recording: str, repeated: Repeated
+) -> Iterator[str]:
+    """Yield the commands; none where no command can have the recording.
+
+    Args:
+        view: the report.
+        short: its first screen, with at least one function.
+        recording: what to call the recording in a command line, "" if it is not kept.
+        repeated: what they repeat of the command line.
+    """
+    if view.profile.run.store_part:
+        commands = _of_store(view, short.functions[0], repeated)
+    elif recording:
+        commands = _of_recording(view, short, recording, repeated)
+    elif repeated.record:
+        recurs = short.functions[0].hits >= _LEAST_TO_RECUR
+        again = ("record", *repeated.record)
+        readers = _of_recording(view, short, DEFAULT_RECORDING, repeated, has_functions=recurs)
+        commands = [again, *readers]
+    else:
+        commands = []
+    for number, words in enumerate(commands):
+        yield f"{' ' * len(_TITLE) if number else _TITLE}{shell_line(('prospect', *words))}"
+
+
+def _of_recording(
+    view: ReportView,
+    short: InShort,
+    recording: str,
+    repeated: Repeated,
+    *,
+    has_functions: bool = True,
+) -> list[tuple[str, ...]]:
+    """Return the commands that show more of a recording, the most useful ones.
+
+    Without `has_functions` it may lack samples of the functions of this report.
+    """
+    first = short.functions[0]
+    file = () if recording == DEFAULT_RECORDING else (operand(recording),)
+    name = _typed_name(view, first.function) if has_functions else ""
+    commands: list[tuple[str, ...]] = []
+
+    def add(command: str, *words: str) -> None:
+        commands.append((command, *repeated.options.get(command, ()), *words))
+
+    if blocking := _blocking_function(view, short):
+        add("calls", "--callers-of", blocking, *file)
+    if not has_functions:
+        add("report", *file)
+    elif _may_be_inlined(view, first):
+        add("report", "--lines", *file)
+    if name:
+        if view.profile.stacks is not None or view.profile.run.has_user_callers:
+            add("calls", "--callers-of", name, *file)
+        if (how := _how_to_annotate(view, first.function)) is not None:
+            # A single word may name a recording, and one in front is taken for options.
+            is_recording = not file and name.endswith(_RECORDING_SUFFIXES)
+            files = (DEFAULT_RECORDING,) if is_recording else file
+            end = ("--",) if name.startswith("-") else ()
+            add("annotate", *how, *end, name, *files)
+    if has_functions:
+        add("view", *file)
+    return commands[:_MOST_READERS]
+
+
+def _of_store(view: ReportView, first: FunctionRow, repeated: Repeated) -> list[tuple[str, ...]]:
+    run = view.profile.run
+    part = run.store_part
+    store, words = part[:2], part[2:]
+
+    def command(name: str, *rest: str) -> tuple[str, ...]:
+        return (name, *repeated.options.get(name, ()), *rest)
+
+    function = _typed_name(view, first.function)
+    if function and run.has_user_callers:
+        commands = [command("calls", "--callers-of", function, *part)]
+    else:
+        commands = [command("report", "--sort", "service,routine", *part)]
+    spans = ("since:", "until:")
+    if run.middle_at and all(word.startswith(spans) for word in words):
+        middle = datetime.fromtimestamp(int(run.middle_at)).astimezone().isoformat()
+        begin, end = ([word for word in words if word.startswith(span)] for span in spans)
+        sides = (*begin, f"until:{middle}", "--against", f"since:{middle}", *end)
+        return [*commands, command("diff", *store, *sides)]
+    return [*commands, command("view", *part)]
+
+
+def _blocking_function(view: ReportView, short: InShort) -> str:
+    """Return the kernel function in which threads waited for long, "" for none."""
+    if view.waiting is None or not view.waiting.blockers:
+        return ""
+    work = [one for one in view.waiting.blockers if not one.idle]
+    longest = max(work, key=lambda one: one.seconds, default=None)
+    if longest is None or longest.seconds < _LEAST_WAITING * short.seconds:
+        return ""
+    ending = f"_sys_{longest.name}"
+    frames = (frame for stack in view.waiting.stacks for frame in stack.kernel)
+    return next((frame for frame in frames if frame.endswith(ending)), "")
+
+
+def _how_to_annotate(view: ReportView, function: int) -> tuple[str, ...] | None:
+    """Return the options that annotate a function, None where nothing of it can be shown."""
+    objects = view.profile.objects
+    row = int(view.profile.functions.object_index[function])
+    if objects.kind[row] == KIND_PYTHON:
+        # Bytecode is not disassembled, and code that was made from a string has no source either.
+        return None if objects.path[row].startswith("<") else ("--source",)
+    return () if objects.kind[row] in _HAS_CODE else None
+
+
+def _typed_name(view: ReportView, function: int) -> str:
+    """Return the shortest word that means a function in a command line, "" if it has no name."""
+    names = routine_names(view.profile, function)
+    if not names:
+        return ""
+    # Without parameters, templates and namespaces.
+    plain = names[0].partition("(")[0].partition("<")[0].split()[-1:]
+    part = plain[0].rpartition("::")[2] if plain else ""
+    functions = view.profile.functions
+    rows: Iterable[int] = range(len(functions))
+    if part in functions.raw_name[function]:
+        # What a program calls something is in the names that linkers see, too.
+        rows = (row for row, symbol in enumerate(functions.raw_name) if part in symbol)
+    meant = [name for row in rows if part in (name := functions.name[row]).partition("(")[0]]
+    # Half of a bracket, `0x6e90]`, is nothing that anybody would type.
+    is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1 and "]" not in part
+    return part if is_enough else min(names, key=len)
+
+
+def _may_be_inlined(view: ReportView, first: FunctionRow) -> bool:
+    """Return whether one function has so much of the time that its inlined ones may matter."""
+    functions, objects = view.profile.functions, view.profile.objects
+    symbol = functions.raw_name[first.function]
+    has_symbols = int(objects.source[int(functions.object_index[first.function])]) in _HAS_LINES
+    is_inlining = symbol == "main" or symbol.startswith(_INLINING)
+    return (
+        view.profile.lines is None
+        and first.share >= _LEAST_INLINING
+        and has_symbols
+        and is_inlining
+    )
