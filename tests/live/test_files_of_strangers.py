@@ -13,6 +13,7 @@ import pytest
 
 from builders.recordings import PROSPECT, record
 from builders.silent_mount import silent_mount
+from prospect.elf.image import ElfImage
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root reads more than strangers may"),
@@ -78,6 +79,28 @@ def test_source_text_is_not_read_for_strangers(open_path):
     assert SECRET not in annotated(recording)
     (tmp_path / "hidden.c").chmod(0o644)
     assert SECRET in annotated(recording)
+
+
+@pytest.mark.timeout(300)
+def test_source_text_is_not_read_for_a_copy_that_came_from_elsewhere(open_path, monkeypatch):
+    source = open_path / "source.c"
+    source.write_text(f"int x; /* {SECRET} */\n" * 20)
+    source.chmod(0o600)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(open_path / "cache"))
+    recording = strangers_recording(open_path, source, owner=0)
+    assert SECRET in shown("annotate", "main", recording)
+    program = open_path / "burns"
+    build_id = ElfImage.parse(program.read_bytes()).build_id.hex()
+    kept = open_path / "cache" / "prospect" / f"{build_id}.executable"
+    program.rename(kept)
+    kept.chmod(0o600)
+    # Its own lines are not those that the table of root's program, of the same build id, has.
+    for words in (["main"], ["--source"]):
+        told = shown("annotate", *words, recording)
+        assert SECRET not in told
+        assert "source.c" in told
+    source.chmod(0o644)
+    assert SECRET in shown("annotate", "main", recording)
 
 
 @pytest.mark.timeout(200)

@@ -49,7 +49,8 @@ def test_its_exit_status_is_that_of_the_command(target, tmp_path):
 
 
 def test_where_python_is_missing_perf_records(target, bare_root, tmp_path):
-    program = build_program(bare_root / "opt", "chain", "-Wl,--build-id")
+    # Of another build id than elsewhere: what a target sent is never replaced.
+    program = build_program(bare_root / "opt", "chain", "-Wl,--build-id=md5")
     target.begin_sessions_by(f"{NO_PYTHON}\n{(target.directory / 'begin').read_text()}")
     file = tmp_path / "r"
     ran = target.prospect(
@@ -62,7 +63,9 @@ def test_where_python_is_missing_perf_records(target, bare_root, tmp_path):
     assert "said" in rest
     assert hits_by(prospect.open(file), "process")["chain"] > 100
     # Whole, as `cat` there gives it.
-    assert program.read_bytes() in {one.read_bytes() for one in target.cache.glob("*/*.executable")}
+    assert program.read_bytes() in {
+        one.read_bytes() for one in target.cache.glob("*/targets/*/*.executable")
+    }
 
 
 def test_perf_there_is_ended_by_a_signal_and_refuses_what_it_has_not(target, tmp_path):
@@ -87,7 +90,7 @@ def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_ro
         *("/opt/chain", 3, 2000),
     )
     assert ran.returncode == 0, ran.stderr
-    (kept,) = target.cache.glob("prospect/*.executable")
+    (kept,) = target.cache.glob("prospect/targets/*/*.executable")
     assert kept.stat().st_size == program.stat().st_size
     calls = target.prospect("calls", "--show", "callees", file).stdout
     chain = ["main", "outer", "middle", "inner", "descend", "leaf"]

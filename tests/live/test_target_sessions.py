@@ -59,7 +59,7 @@ def test_names_come_while_it_goes_on_and_what_is_saved_has_them(
             if found.get("leaf", 0) > 20:
                 break
     assert found.get("leaf", 0) > 20
-    assert any(target.cache.glob("prospect/*.executable"))
+    assert any(target.cache.glob("prospect/targets/*/*.executable"))
     one.save(str(tmp_path / "saved"))
     program.unlink()
     assert hits_by(prospect.open(tmp_path / "saved"), "function")["leaf"] > 20

@@ -42,6 +42,7 @@ class RecordingInfo(NamedTuple):
         compression: of packed records, their level, how many times smaller they are, and bytes that
             one unpacks to at most; only written.
         archive: what `prospect archive` added to the recording; empty without.
+        target: that it came from, as `--target` was given here; the target does not say it.
     """
 
     origin: str = ""
@@ -67,3 +68,4 @@ class RecordingInfo(NamedTuple):
     tracing_data: bytes = b""
     compression: tuple[int, ...] = ()
     archive: bytes | memoryview = b""
+    target: str = ""

@@ -34,7 +34,6 @@ _CALL_FRAMES = (b".eh_frame_hdr", b".eh_frame", b".debug_frame")
 _MAP_NORESERVE = 0x4000
 _NO_DEVICE = -1
 # Nobody's: a file of root or of us would be believed.
-_NO_OWNER = -1
 
 
 def kept_pieces(
@@ -72,7 +71,7 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
             area[offset : offset + len(piece)] = piece
         data = memoryview(area).toreadonly()
         return FoundImage(
-            OpenFile(key.path, data, _NO_DEVICE, number, 0, _NO_OWNER, EVERYBODY, 0),
+            OpenFile(key.path, data, _NO_DEVICE, number, 0, EVERYBODY, EVERYBODY, 0),
             ElfImage.parse(data),
         )
     except (OSError, ValueError, IndexError, OverflowError, ElfError):

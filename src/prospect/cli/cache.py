@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -56,9 +57,15 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
         raise SymbolError(f"nothing is kept on disk: {why}")
     _refuse_what_is_not_ours(cache)
     files = cache.files()
-    rows = [*kind_rows(files), *_bucket_rows()]
+    targets = os.path.join(cache.path, debug_files.TARGETS)
+    rows = [
+        *kind_rows(files),
+        *_rows_below("files of targets", targets),
+        *_rows_below("files of buckets", remote_cache.base()),
+    ]
     if settings.clear:
         remote_cache.clear()
+        shutil.rmtree(targets, ignore_errors=True)
         removed = cache.remove(file.name for file in files)
         if removed < len(files):
             left = len(files) - removed
@@ -86,12 +93,12 @@ def kind_rows(files: list[KeptFile]) -> list[KindRow]:
     ]
 
 
-def _bucket_rows() -> list[KindRow]:
-    files = list(remote_cache.kept(remote_cache.base()))
+def _rows_below(kind: str, directory: str) -> list[KindRow]:
+    files = list(remote_cache.kept(directory))
     if not files:
         return []
     size_bytes, oldest_s = sum(one.size_bytes for one in files), min(one.used_s for one in files)
-    return [KindRow("files of buckets", len(files), size_bytes, oldest_s)]
+    return [KindRow(kind, len(files), size_bytes, oldest_s)]
 
 
 def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:
@@ -111,8 +118,9 @@ def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:
     lines.append(f"  {'all':26}{files:7}{_mebibytes(size_bytes):>10}")
     most_tables, most_sent = (most >> 20 for most in (tables.MOST_BYTES, debug_files.MOST_BYTES))
     limits = (
-        f"Limits: {most_tables} MiB of tables, {most_sent} MiB from servers; what was used longest "
-        "ago makes room.\nAll of it may be removed at any time: prospect cache --clear\n"
+        f"Limits: {most_tables} MiB of tables, {most_sent} MiB from servers, as much from each "
+        "target; what was used longest ago makes room.\n"
+        "All of it may be removed at any time: prospect cache --clear\n"
     )
     return "\n".join(lines) + "\n\n" + limits
 

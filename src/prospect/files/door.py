@@ -25,7 +25,7 @@ from prospect.files.opener import (
     refusal_of,
     walk_to,
 )
-from prospect.files.rights import EVERYBODY, is_trusted
+from prospect.files.rights import EVERYBODY, is_trusted, weakest
 from prospect.files.walk import PATH_ONLY, MayBlockError
 from prospect.records import NamedTuple
 
@@ -65,6 +65,11 @@ class OpenFile(NamedTuple):
     changed_ns: int
     root: bytes = OWN_ROOT
     extents: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def speaks_here(self) -> int:
+        """The user with whose rights paths of this root are read: a container's mean its own."""
+        return self.speaks_for if self.root == OWN_ROOT else EVERYBODY
 
     @property
     def held_bytes(self) -> int:
@@ -177,6 +182,23 @@ def open_chosen(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> Open
     return found if isinstance(found, Refusal) else _taken(*found)
 
 
+def open_received(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> OpenFile | Refusal:
+    """Open a copy of a file from elsewhere that Prospect, perf or elfutils' client keeps here.
+
+    The copy is ours, but not what it says: it belongs to nobody and grants nobody's rights.
+
+    Args:
+        path: as for `open_chosen`.
+        largest_bytes: likewise.
+    """
+    request = Request(path, OWN_ROOT, OWN_RIGHTS, largest_bytes)
+    found = _open_here(request, lambda: os.open(path, PATH_ONLY))
+    if isinstance(found, Refusal):
+        return found
+    facts = found.facts._replace(owner=EVERYBODY, speaks_for=EVERYBODY)
+    return _taken(*found._replace(facts=facts))
+
+
 def open_link(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> OpenFile | Refusal:
     """Open the file that a link of /proc leads to: the very one, wherever its path may lead now.
 
@@ -190,9 +212,9 @@ def open_link(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> OpenFi
 
 def _with_word_of(named_by: int, file: OpenFile | Refusal) -> OpenFile | Refusal:
     """Let a file speak for no more than the one who has led to it, be it root's own."""
-    if isinstance(file, Refusal) or is_trusted(named_by) or file.speaks_for == named_by:
+    if isinstance(file, Refusal):
         return file
-    return file._replace(speaks_for=named_by if is_trusted(file.speaks_for) else EVERYBODY)
+    return file._replace(speaks_for=weakest(file.speaks_for, named_by))
 
 
 def _open_here(request: Request, find: Callable[[], int]) -> _Found | Refusal:

@@ -36,6 +36,11 @@ def open_file(path: bytes) -> OpenFile | NameSource:
     return _in_words(door.open_chosen(path))
 
 
+def open_received(path: bytes) -> OpenFile | NameSource:
+    """Open a kept copy of a file from elsewhere; see `door.open_received`."""
+    return _in_words(door.open_received(path))
+
+
 def open_named(
     path: bytes,
     named_by: int,

@@ -17,7 +17,7 @@ import numpy as np
 
 from prospect.announcing import counted, silent
 from prospect.files.budget import CostlyError, of_others
-from prospect.files.rights import EVERYBODY, is_trusted
+from prospect.files.rights import EVERYBODY, is_trusted, weakest
 from prospect.lines import debug_info
 from prospect.lines.bounded import BoundedReader
 from prospect.lines.conversion import convert
@@ -33,9 +33,8 @@ from prospect.lines.symcache import (
     select_frames,
 )
 from prospect.records import NamedTuple
-from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
 from prospect.symbols.images.debug_files import has_debug_info
-from prospect.symbols.images.recorded_images import identity_of
+from prospect.symbols.images.recorded_images import identity_of, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     from prospect.announcing import Announce
     from prospect.elf.image import ElfImage
+    from prospect.symbols.cache import FileIdentity, SymbolCache
     from prospect.symbols.images.image_files import DebugImage, FoundImage
 
 
@@ -69,7 +69,7 @@ class _Holder(NamedTuple):
     @property
     def speaks_for(self) -> int:
         """The user whose word its paths are."""
-        return self.debug.speaks_for if self.debug else self.found.file.speaks_for
+        return (self.debug or self.found).file.speaks_for
 
     @property
     def image(self) -> ElfImage:
@@ -167,14 +167,8 @@ class LineFinder:
     def named_by(self, found: FoundImage) -> int:
         """Return the user whose word the paths in an image's frames are, once they were found."""
         source = self._sources[identity_of(found)]
-        strangers = {
-            uid
-            for uid in (source.split.speakers if source.split else {source.speaks_for})
-            if not is_trusted(uid)
-        }
-        if len(strangers) > 1:
-            return EVERYBODY
-        return strangers.pop() if strangers else source.speaks_for
+        of_units = source.split.speakers if source.split else ()
+        return weakest(found.file.speaks_here, source.speaks_for, *of_units)
 
     def _holder(
         self, found: FoundImage, find_debug_file: Callable[[], DebugImage | None]
@@ -185,7 +179,7 @@ class LineFinder:
                 debug = find_debug_file()
             except CostlyError:
                 is_costly = True
-        key = cache_key(identity_of(found), found.image, debug.image if debug else None)
+        key = key_of(found, debug)
         return _Holder(found, debug, f"{key}+symcache{VERSION}" if key else "", is_costly)
 
     def _converted(
@@ -260,13 +254,12 @@ class LineFinder:
             return None
         if debug_info.unpacked_bytes(image) > of_others.left_bytes / 2:
             raise CostlyError
-        debug_image = holder.debug.image if holder.debug else None
         split = SplitLines(
             image,
             found.file,
             speaks_for=holder.speaks_for,
             cache=self.cache,
-            key=cache_key(identity_of(found), found.image, debug_image),
+            key=key_of(found, holder.debug),
             reader=self._reader,
         )
         return split if split.has_units else None

@@ -1,6 +1,6 @@
 """A recording → the same recording with one more feature section.
 
-Comes in: a perf.data file and the section's content. Goes out: the pieces of the new file. Records
+Comes in: a perf.data file and the section's content. Goes out: what is written where. Records
 and sections stay where they are, but for what stands where the table of sections grows by an
 entry: that goes to the end. perf reads sections by the table, and skips those it does not know.
 Source: ``perf_header__process_sections()`` in ``tools/perf/util/header.c``, Linux 6.18.
@@ -66,6 +66,29 @@ def with_archive(
         content: the section.
 
     Raises:
+        RecordingError: as `section_patches`.
+    """
+    at = 0
+    for place, piece in section_patches(file, header, _BIT, content):
+        yield file[at:place]
+        yield bytes(max(place - max(at, len(file)), 0))
+        yield piece
+        at = place + len(piece)
+    yield file[at:]
+
+
+def section_patches(
+    file: memoryview, header: FileHeader, added_bit: int, content: bytes
+) -> list[tuple[int, bytes]]:
+    """Return what is written where to add a section, by place; all else of the file stays.
+
+    Args:
+        file: the recording.
+        header: its header, of a whole file of this byte order without such a section.
+        added_bit: the feature.
+        content: the section.
+
+    Raises:
         RecordingError: its sections are not all there, or lie where nobody puts them.
     """
     damage: list[str] = []
@@ -79,23 +102,20 @@ def with_archive(
     if header.attrs.offset + header.attrs.size > table_end and header.attrs.offset < kept_from:
         raise RecordingError("its event descriptions stand where perf never puts them")
     end = fmt.aligned(max(len(file), kept_from), _ALIGNMENT)
-    added = []
-    for bit, one in (*sections.items(), (_BIT, memoryview(content))):
-        is_moved = bit == _BIT or (one and places[bit].offset < kept_from)
+    added, added_at = [], end
+    for bit, one in (*sections.items(), (added_bit, memoryview(content))):
+        is_moved = bit == added_bit or (one and places[bit].offset < kept_from)
         if is_moved:
             places[bit] = fmt.Section(end, len(one))
             padded = bytes(one).ljust(fmt.aligned(len(one), _ALIGNMENT), b"\0")
             added.append(padded)
             end += len(padded)
-    features = header.features | 1 << _BIT
-    yield file[:_FEATURES_OFFSET]
-    yield features.to_bytes(fmt.FEATURE_BITS // 8, "little")
-    yield file[fmt.FILE_HEADER_BYTES : table]
-    for bit in sorted(places):
-        yield struct.pack("<QQ", *places[bit])
-    yield file[kept_from:]
-    yield bytes(fmt.aligned(max(len(file), kept_from), _ALIGNMENT) - max(len(file), kept_from))
-    yield from added
+    features = header.features | 1 << added_bit
+    return [
+        (_FEATURES_OFFSET, features.to_bytes(fmt.FEATURE_BITS // 8, "little")),
+        (table, b"".join(struct.pack("<QQ", *places[bit]) for bit in sorted(places))),
+        (added_at, b"".join(added)),
+    ]
 
 
 def _places(file: memoryview, table: int, bits: list[int]) -> dict[int, fmt.Section]:

@@ -169,6 +169,11 @@ def _prospect(fields: FieldReader) -> dict[str, Any]:
     return {"extras": extras}
 
 
+def target_in(content: bytes | memoryview) -> str:
+    """Return the target that a recording says it came from."""
+    return bytes(content).rstrip(b"\0").decode("utf-8", "surrogateescape")
+
+
 def _rest(fields: FieldReader) -> memoryview:
     return fields.take(fields.remaining)
 
@@ -191,5 +196,6 @@ _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
     fmt.HEADER_CLOCK_DATA: ("CLOCK_DATA", _clock_data),
     fmt.HEADER_SIMPLEPERF_META_INFO: ("META_INFO", _meta_info),
     fmt.HEADER_PROSPECT_ARCHIVE: ("ARCHIVE", lambda fields: {"archive": _rest(fields)}),
+    fmt.HEADER_PROSPECT_TARGET: ("TARGET", lambda fields: {"target": target_in(_rest(fields))}),
     fmt.HEADER_PROSPECT: ("PROSPECT", _prospect),
 }

@@ -6,6 +6,7 @@ Defined by ``write_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
 
 from __future__ import annotations
 
+import os
 import struct
 
 from prospect.perfdata import format as fmt
@@ -52,6 +53,7 @@ def encode_features(
         fmt.HEADER_CLOCKID: _u64(clock.resolution_ns) if clock else b"",
         fmt.HEADER_COMPRESSED: _compressed(*info.compression) if info.compression else b"",
         fmt.HEADER_CLOCK_DATA: _clock_data(clock) if clock else b"",
+        fmt.HEADER_PROSPECT_TARGET: os.fsencode(info.target),
         fmt.HEADER_PROSPECT: _prospect(info.extras) if info.extras else b"",
     }
     return [(bit, content) for bit, content in sections.items() if content]

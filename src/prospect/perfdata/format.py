@@ -52,6 +52,11 @@ HEADER_CLOCK_DATA = 29
 HEADER_PROSPECT = 255
 # What naming gave where the recording was made (prospect.archived); invisible to perf likewise.
 HEADER_PROSPECT_ARCHIVE = 254
+# The target that the recording came from, in UTF-8.
+HEADER_PROSPECT_TARGET = 253
+# perf refuses streams with features that it does not know: there a HEADER_BUILD_ID record has this
+# name, followed by the target.
+TARGET_MARK = b"[prospect.target]"
 
 # Features of simpleperf, Android's recorder (``system/extras/simpleperf/record_file_format.h``).
 HEADER_SIMPLEPERF_META_INFO = 129

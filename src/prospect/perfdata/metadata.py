@@ -15,7 +15,7 @@ from prospect.abi.recording import BuildId, RecordingInfo
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.event_names import event_name
-from prospect.perfdata.feature_decoding import decode_build_id, decode_feature
+from prospect.perfdata.feature_decoding import decode_build_id, decode_feature, target_in
 from prospect.perfdata.fields import FieldReader
 
 if TYPE_CHECKING:
@@ -103,7 +103,11 @@ class Metadata:
             self._renamed[event_id] = name.decode("utf-8", "surrogateescape")
 
     def _add_build_id(self, _fields: FieldReader, record: memoryview) -> None:
-        self._build_ids.append(decode_build_id(record, self.order))
+        entry = decode_build_id(record, self.order)
+        if entry.name.startswith(fmt.TARGET_MARK):  # ours is the last
+            self._facts["target"] = target_in(entry.name.removeprefix(fmt.TARGET_MARK))
+        else:
+            self._build_ids.append(entry)
 
     def _add_feature_record(self, fields: FieldReader, _record: memoryview) -> None:
         bit = fields.u64()

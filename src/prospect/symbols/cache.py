@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.files.rights import EVERYBODY
 from prospect.records import NamedTuple, Record
 from prospect.symbols.cache_directory import CacheDirectory
 from prospect.symbols.table import SymbolTable
@@ -62,24 +63,28 @@ class FileIdentity(NamedTuple):
     owner: int
 
 
-def cache_key(file: FileIdentity, image: ElfImage, debug_image: ElfImage | None) -> str | None:
-    """Name the bytes that a table is made of.
-
-    The build id stands for them, else the file; sizes beside it keep a stripped file apart from the
-    whole one, and the owner keeps a forged build id out of the tables of everybody else's files.
+def cache_key(*files: tuple[FileIdentity, ElfImage]) -> str | None:
+    """Name the bytes that a table is made of: those of an image, and of its debug file.
 
     Returns:
-        The key, None where nothing identifies the debug file.
+        The key, None where nothing identifies one of the files.
     """
-    if image.build_id:
-        key = f"{image.build_id.hex()}-{len(image.data):x}-{file.owner}"
-    else:
-        key = f"{file.device:x}-{file.inode:x}-{file.modified_ns:x}-{len(image.data):x}"
-    if debug_image is None:
-        return key
-    if debug_image.build_id is None:
-        return None
-    return f"{key}+{debug_image.build_id.hex()}-{len(debug_image.data):x}"
+    keys = [_key_of(file, image) for file, image in files]
+    return "+".join(filter(None, keys)) if all(keys) else None
+
+
+def _key_of(file: FileIdentity, image: ElfImage) -> str:
+    """Name the bytes of one file; "" where nothing identifies it.
+
+    The build id stands for them, with the size, which keeps a stripped file apart from the whole
+    one, and with the owner, which keeps a forged build id out of the tables of everybody else's
+    files. A file of EVERYBODY may come from anyone, so only the file itself identifies it.
+    """
+    if image.build_id and file.owner != EVERYBODY:
+        return f"{image.build_id.hex()}-{len(image.data):x}-{file.owner}"
+    if file.device < 0:
+        return ""
+    return f"{file.device:x}-{file.inode:x}-{file.modified_ns:x}-{len(image.data):x}"
 
 
 class SymbolCache(Record):

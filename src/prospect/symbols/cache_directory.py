@@ -44,15 +44,23 @@ class KeptFile(NamedTuple):
 
 
 class CacheDirectory(Record):
-    """A directory of kept files; it is made when the first of them is stored."""
+    """A directory of kept files; it is made when the first of them is stored.
+
+    `above` is the cache's directory that it is in; None for the cache's own.
+    """
 
     path: str | os.PathLike[str]
+    above: CacheDirectory | None = None
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> CacheDirectory | None:
         """Return the user's own, None where it is switched off or has no place."""
         path = cache_path(environment)
         return cls(path) if path else None
+
+    def within(self, name: str) -> CacheDirectory:
+        """Return a directory in this one."""
+        return CacheDirectory(os.path.join(self.path, name), self)
 
     def map(self, name: str, least_bytes: int) -> memoryview | None:
         """Map a file; None if it is not there, not ours alone, or too small to be one.
@@ -147,7 +155,9 @@ class CacheDirectory(Record):
             OSError: it cannot be made.
         """
         home = os.path.dirname(self.path)
-        if not os.path.exists(home) and _is_mine(os.path.dirname(home)):
+        if self.above:
+            self.above.make()
+        elif not os.path.exists(home) and _is_mine(os.path.dirname(home)):
             _make(home)
         if _is_mine(home):
             _make(self.path)
@@ -160,7 +170,11 @@ class CacheDirectory(Record):
             OSError: it is not there, or not ours alone.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        directory = os.open(self.path, flags)
+        if self.above:
+            with self.above.opened() as above:
+                directory = os.open(os.path.basename(self.path), flags, dir_fd=above)
+        else:
+            directory = os.open(self.path, flags)
         try:
             if not is_own(os.fstat(directory), stat.S_IFDIR):
                 raise PermissionError(f"{os.fspath(self.path)} belongs to someone else")
@@ -184,13 +198,16 @@ def part_name() -> str:
 
 
 @contextmanager
-def new_file(directory: int, name: str, part: str = "") -> Iterator[int]:
+def new_file(
+    directory: int, name: str, part: str = "", *, may_replace: bool = True
+) -> Iterator[int]:
     """Open a file to be written under another name; put it in place where the block succeeds.
 
     Args:
         directory: descriptor.
         name: what it is to be called.
         part: what it is called until then, if that matters; a name that no file has.
+        may_replace: whether it replaces a file of this name.
 
     Raises:
         OSError: it cannot be made or put in place.
@@ -200,10 +217,25 @@ def new_file(directory: int, name: str, part: str = "") -> Iterator[int]:
     descriptor = os.open(part, flags, 0o600, dir_fd=directory)
     try:
         yield descriptor
-        os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+        put_in_place(directory, part, name, may_replace=may_replace)
     except BaseException:
         with suppress(OSError):
             os.unlink(part, dir_fd=directory)
         raise
     finally:
         os.close(descriptor)
+
+
+def put_in_place(directory: int, part: str, name: str, *, may_replace: bool = True) -> None:
+    """Give a file that is written its name.
+
+    Raises:
+        OSError: it cannot be renamed, or a file of this name may not be replaced.
+    """
+    if may_replace:
+        os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+        return
+    try:
+        os.link(part, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    finally:
+        os.unlink(part, dir_fd=directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from prospect.files.budget import ReadBudget
@@ -98,6 +99,7 @@ class SymbolOptions(Record):
             it is this one; an empty name is taken for this one.
         recorded_until: end of the recording, seconds since the epoch. Files that changed later,
             and processes that started later, are others than the recorded ones.
+        target: that the recording came from, as `--target` was given; "" for none.
         named_by: the user whose word the names of files in it are; root's are read with our rights.
         kernel_release: of the recorded kernel, as uname(2) has it.
         kernel_build_id: of the recorded kernel.
@@ -121,6 +123,7 @@ class SymbolOptions(Record):
     """
 
     hostname: str = ""
+    target: str = ""
     recorded_until: float = 0.0
     named_by: int = 0
     kernel_release: str = ""
@@ -140,3 +143,8 @@ class SymbolOptions(Record):
     wants_lines: bool = False
     budget: ReadBudget = field(default_factory=ReadBudget)
     python: PythonCode | None = None
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether the recorded processes are this machine's, so that they can be looked at."""
+        return not self.target and self.hostname in {"", os.uname().nodename}

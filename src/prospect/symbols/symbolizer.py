@@ -7,7 +7,6 @@ for objects with hits.
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from prospect.profile.naming import NameSource
 from prospect.records import Record, replace
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key, kept_table
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
-from prospect.symbols.images.recorded_images import RecordedImages, identity_of
+from prospect.symbols.images.recorded_images import RecordedImages, identity_of, key_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
 from prospect.symbols.kernel.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
@@ -261,7 +260,7 @@ class Symbolizer:
             debug = self.images.debug_file(key, found) if _lacks_symbols(found) else None
             if self.images.is_debug_file_costly(found):
                 self._note(f"The debug file of {_shown(key.path)} was not used: {OTHERS_TAKE_ALL}.")
-            self._tables[identity] = found.image, self._table(found, identity, debug)
+            self._tables[identity] = found.image, self._table(found, debug)
         return self._tables[identity]
 
     def _debug_image(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | None:
@@ -269,13 +268,11 @@ class Symbolizer:
         debug = None if isinstance(found, Missing) else self.images.debug_file(key, found)
         return debug.image if debug else None
 
-    def _table(
-        self, found: FoundImage, identity: FileIdentity, debug: DebugImage | None
-    ) -> SymbolTable:
+    def _table(self, found: FoundImage, debug: DebugImage | None) -> SymbolTable:
         """Take a table from the cache, else read it and keep it there."""
         debug_image = debug.image if debug else None
         source = debug.source if debug else NameSource.DEBUG_FILE
-        key = cache_key(identity, found.image, debug_image)
+        key = key_of(found, debug)
         if key is not None and source != NameSource.DEBUG_FILE:
             key = f"{key}@{source.name}"
         return kept_table(self._cache, key, lambda: _read(found.image, debug_image, source))
@@ -286,7 +283,10 @@ class Symbolizer:
             image = read_own_vdso()
         else:
             until = self._options.recorded_until
-            alive = (live_process(pid, until) for pid in (pids if self._is_here else ()))
+            alive = (
+                live_process(pid, until)
+                for pid in (pids if self._options.is_of_this_machine else ())
+            )
             image = read_compat_vdso(process for process in alive if process)
         if image is None:
             note = "no process with a vdso of that kind still runs to read the names from"
@@ -308,7 +308,7 @@ class Symbolizer:
             return Resolution(nameless(offset, image.reason), path, key.kind, note=image.note)
         # That of 32-bit programs is read from a process of somebody, who may have changed it.
         is_own = key.path == b"[vdso]" and image.build_id
-        own_key = cache_key(_KERNELS, image, None) if is_own else None
+        own_key = cache_key((_KERNELS, image)) if is_own else None
         table = kept_table(self._cache, own_key, lambda: _read(image))
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
@@ -348,7 +348,7 @@ class Symbolizer:
     def _maps(self) -> MapTables:
         from prospect.symbols.jit.map_tables import MapTables  # noqa: PLC0415 - most have no JIT
 
-        return MapTables(self._options, is_here=self._is_here)
+        return MapTables(self._options, is_here=self._options.is_of_this_machine)
 
     @cached_property
     def _cache(self) -> SymbolCache | None:
@@ -358,11 +358,6 @@ class Symbolizer:
     def _kernel_cache(self) -> SymbolCache | None:
         """Where the running kernel's listing may come from."""
         return self._cache
-
-    @cached_property
-    def _is_here(self) -> bool:
-        """Whether the recording is of this machine, so that its processes can be asked."""
-        return self._options.hostname in {"", os.uname().nodename}
 
     @cached_property
     def _loaded(self) -> SymbolTable:

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 import select
-import struct
 import subprocess
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from prospect.abi import constants as abi
 from prospect.capture.machine.kernel_maps import KERNEL_NAME, gnu_build_id
 from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, UsageError
@@ -73,14 +71,14 @@ def record_by_perf(
         say()
         bound = options.max_bytes or default_bound_bytes(output_fd)
         status, cut = perf.record(output_fd, bound)
+        from prospect.target.names import build_id_record, fetch_names  # noqa: PLC0415 - once COMMAND has ended
+
         build_id = gnu_build_id(perf.content(_NOTES))
         if build_id and not cut and os.pread(output_fd, 8, 0) == fmt.MAGIC:
-            write_all(output_fd, _kernel_record(build_id))
+            write_all(output_fd, build_id_record(KERNEL_NAME, build_id))
         result = RecordingResult(status, 0, (cut,) if cut else (), {}, cut=cut)
         if not cut:
-            from prospect.target.names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
-
-            fetch_names(output_fd, perf.fetch)
+            fetch_names(output_fd, target, perf.fetch)
         return result
 
 
@@ -108,16 +106,6 @@ def _perf_words(options: RecordOptions) -> list[str]:
     elif options.for_s is not None:
         words += ["--", "sleep", str(options.for_s)]
     return ["sh", "-c", f"a={'' if options.pids else '-a'}; {_SCRIPT}", "sh", *words]
-
-
-def _kernel_record(build_id: bytes) -> bytes:
-    """Return the record of pipe mode that says which kernel it was."""
-    name = KERNEL_NAME.ljust(fmt.aligned(len(KERNEL_NAME) + 1, fmt.NAME_ALIGN), b"\0")
-    misc = abi.PERF_RECORD_MISC_KERNEL | fmt.PERF_RECORD_MISC_BUILD_ID_SIZE
-    size = fmt.BUILD_ID_BYTES + len(name)
-    layout = struct.Struct("<" + fmt.BUILD_ID_LAYOUT)
-    kind = fmt.PERF_RECORD_HEADER_BUILD_ID
-    return layout.pack(kind, misc, size, -1, build_id[:20], len(build_id[:20])) + name
 
 
 def _pid_in(pipe: IO[bytes]) -> bytes:

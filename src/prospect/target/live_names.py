@@ -1,8 +1,9 @@
 """Names of what a target runs while a session goes on: files are fetched as they are first hit.
 
 Comes in: the profile of a part, and its mappings. Goes out: files in Prospect's cache under their
-build ids, and which mapped file has which. The kernel there is not asked for build ids with
-mappings (see `capture.machine.mapped_files`): a file is asked for by path, process and number.
+build ids, in the target's own directory of it, and which mapped file has which. The kernel there is
+not asked for build ids with mappings (see `capture.machine.mapped_files`): a file is asked for by
+path, process and number.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.model import KIND_ELF
-from prospect.symbols.cache_directory import CacheDirectory, new_file, part_name
+from prospect.symbols.cache_directory import new_file, part_name, put_in_place
 from prospect.symbols.images.debug_files import (
     DOWNLOAD_SUFFIXES,
     EXECUTABLE,
     MOST_BYTES,
+    kept_for,
     kept_name,
 )
 from prospect.target.names import NOT_HERE, build_id_in, keep, missing
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import Mmaps
     from prospect.profile.model import Profile
+    from prospect.symbols.cache_directory import CacheDirectory
 
     FetchFile = Callable[[Mapping[str, object], int], bool]
     File = tuple[int, int, int]
@@ -45,10 +48,15 @@ class LiveNames:
         read: which mapped file has which build id, as ``mapped_files`` of docs/recording.md.
     """
 
-    def __init__(self, fetch: FetchFile) -> None:
-        """Begin; `fetch` writes a file of the target to a descriptor, False where there is none."""
+    def __init__(self, fetch: FetchFile, target: str = "") -> None:
+        """Begin.
+
+        Args:
+            fetch: writes a file of the target to a descriptor, False where there is none.
+            target: whose recordings the files serve; those of "" serve none.
+        """
         self._fetch = fetch
-        self._kept = CacheDirectory.of_user()
+        self._kept = kept_for(target)
         self._asked: set[str | File] = set()
         self.read: dict[str, list[Any]] = {
             name: [] for name in ("major", "minor", "inode", "since_ns", "until_ns", "build_id")
@@ -99,8 +107,9 @@ class LiveNames:
                     build_id = build_id_in(descriptor)
                     if not build_id:
                         raise FileNotFoundError(path)
-                name = kept_name(build_id, EXECUTABLE)
-                os.rename(arriving, name, src_dir_fd=directory, dst_dir_fd=directory)
+                with suppress(FileExistsError):
+                    name = kept_name(build_id, EXECUTABLE)
+                    put_in_place(directory, arriving, name, may_replace=False)
             row = (*file, 0, _EVER, build_id.hex())
             for column, value in zip(self.read.values(), row, strict=True):
                 column.append(value)

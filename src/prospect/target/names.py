@@ -1,29 +1,38 @@
 """Names of what a target ran: symbol tables and call-frame information, fetched by build id.
 
-Comes in: a recording that has just arrived, and the pump, which is still there. Goes out: files in
-Prospect's cache, where every later report finds them by build id. Of each file only the sections
-arrive that names and call stacks are made of; the rest of it is a hole. What a target sends is
-checked to have the build id that was asked for, and read as any recording's files are.
+Comes in: a recording that has just arrived, and the pump, which is still there. Goes out: the
+recording, marked as the target's, and files in the target's own part of Prospect's cache, where
+later reports on its recordings find them by build id. Of each file only the sections arrive that
+names and call stacks are made of; the rest of it is a hole. What a target sends is checked to have
+the build id that was asked for, replaces nothing, and grants nobody's rights.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+import struct
 from typing import TYPE_CHECKING
 
+from prospect.abi import constants as abi
 from prospect.analysis.reading import read_profile
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.elf.image import ElfImage
-from prospect.errors import ElfError, ProspectError
+from prospect.errors import ElfError, ProspectError, RecordingError
 from prospect.files.door import OpenFile
 from prospect.files.opening import open_file
+from prospect.perfdata import format as fmt
+from prospect.perfdata.archive_section import section_patches
+from prospect.perfdata.header import is_pipe_form, read_byte_order, read_file_header
 from prospect.profile.model import KIND_ELF
 from prospect.profile.naming import NameSource
-from prospect.symbols.cache_directory import CacheDirectory, new_file
+from prospect.symbols.cache_directory import new_file
 from prospect.symbols.images.debug_files import (
     DOWNLOAD_SUFFIXES,
     EXECUTABLE,
     KERNEL_LISTING,
     MOST_BYTES,
+    kept_for,
     kept_name,
 )
 from prospect.symbols.images.image_files import same_build_id
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prospect.profile.model import Profile
+    from prospect.symbols.cache_directory import CacheDirectory
 
     Fetch = Callable[[str, int], bool]
 
@@ -42,15 +52,66 @@ _LISTING = "/proc/kallsyms"
 NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PERMISSION})
 
 
-def fetch_names(descriptor: int, fetch: Fetch) -> None:
-    """Fetch what names a recording's addresses and is not here.
+def mark_target(descriptor: int, target: str) -> bool:
+    """Write into a complete recording which target it came from, whatever it says itself.
+
+    Args:
+        descriptor: the recording, open for reading and writing.
+        target: ``USER@HOST``.
+
+    Returns:
+        Whether it could be marked; a damaged recording cannot.
+    """
+    again = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        file = memoryview(mmap.mmap(again, 0, prot=mmap.PROT_READ))
+        patches = _marking(file, os.fsencode(target))
+        # The header is last: a full disk leaves the recording as it was.
+        return all(
+            os.pwrite(again, piece, place) == len(piece) for place, piece in reversed(patches)
+        )
+    except (OSError, ValueError, RecordingError):
+        return False
+    finally:
+        os.close(again)
+
+
+def _marking(file: memoryview, target: bytes) -> list[tuple[int, bytes]]:
+    """Return what is written where to mark a recording.
+
+    Raises:
+        RecordingError: it is damaged, or is marked already.
+    """
+    if is_pipe_form(bytes(file[: fmt.PIPE_HEADER_BYTES]), read_byte_order(bytes(file[:8]))):
+        return [(len(file), build_id_record(fmt.TARGET_MARK + target, b""))]
+    header = read_file_header(file, "<")
+    table = header.data.offset + header.data.size
+    is_whole = header.features and fmt.FILE_HEADER_BYTES <= table <= len(file)
+    if not is_whole or header.has(fmt.HEADER_PROSPECT_TARGET):
+        raise RecordingError("it cannot be marked")
+    return section_patches(file, header, fmt.HEADER_PROSPECT_TARGET, target)
+
+
+def build_id_record(name: bytes, build_id: bytes) -> bytes:
+    """Return a record of a stream that gives an object of the kernel a build id."""
+    padded = name.ljust(fmt.aligned(len(name) + 1, fmt.NAME_ALIGN), b"\0")
+    misc = abi.PERF_RECORD_MISC_KERNEL | fmt.PERF_RECORD_MISC_BUILD_ID_SIZE
+    size = fmt.BUILD_ID_BYTES + len(padded)
+    layout = struct.Struct("<" + fmt.BUILD_ID_LAYOUT)
+    kind = fmt.PERF_RECORD_HEADER_BUILD_ID
+    return layout.pack(kind, misc, size, -1, build_id[:20], len(build_id[:20])) + padded
+
+
+def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
+    """Mark a recording as a target's, and fetch what names its addresses and is not here.
 
     Args:
         descriptor: the recording, complete.
+        target: that it came from.
         fetch: writes a file of the target to a descriptor; False where there is none.
     """
-    kept = CacheDirectory.of_user()
-    if kept is None:
+    kept = kept_for(target)
+    if not mark_target(descriptor, target) or kept is None:
         return
     asked: set[str] = set()
     for _ in range(_MOST_ROUNDS):
@@ -88,11 +149,14 @@ def missing(profile: Profile) -> list[tuple[str, str, bool]]:
 def keep(
     kept: CacheDirectory, path: str, build_id: bytes, fetch: Fetch, *, is_kernel: bool
 ) -> None:
-    """Put a file into the cache, if it is the one."""
+    """Put a file into the target's part of the cache, if it is the one and none is there."""
     name = kept_name(build_id, KERNEL_LISTING if is_kernel else EXECUTABLE)
     try:
         kept.make()
-        with kept.opened() as directory, new_file(directory, name) as descriptor:
+        with (
+            kept.opened() as directory,
+            new_file(directory, name, may_replace=False) as descriptor,
+        ):
             if not fetch(path, descriptor):
                 raise FileNotFoundError(path)
             if not is_kernel and not _has_build_id(descriptor, build_id):

@@ -65,7 +65,7 @@ def record_on(
             from prospect.target.names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
 
             mend_file(output_fd)
-            fetch_names(output_fd, remote.fetch)
+            fetch_names(output_fd, target, remote.fetch)
         return result
 
 

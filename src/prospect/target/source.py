@@ -81,7 +81,7 @@ class TargetSource(Closing):
         """
         self._target = target
         self._remote = Remote(target, AGENT, _wanted(options), is_silent=True)
-        self._names = LiveNames(self._remote.fetch_meanwhile)
+        self._names = LiveNames(self._remote.fetch_meanwhile, target)
         self._arrived = _Arrived()
         self._thread = threading.Thread(target=self._follow, name="target", daemon=True)
         self._thread.start()
@@ -142,6 +142,7 @@ class TargetSource(Closing):
         extras = _over(self._extras, begin, end) | {"mapped_files": self._names.read}
         extras["limits"] = [*extras.get("limits", ()), *self._gate.limits]
         return self._info._replace(
+            target=self._target,
             extras=extras,
             first_sample_ns=begin.time_ns,
             last_sample_ns=end.time_ns,

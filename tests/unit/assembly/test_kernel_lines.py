@@ -10,11 +10,12 @@ from builders.profile_builder import ProfileBuilder
 from prospect.assembly.code.kernel_lines import NO_IMAGE, kernel_with_lines
 from prospect.assembly.code.lines import describe_lines
 from prospect.assembly.code.recorded_objects import RecordedObjects
+from prospect.files.rights import EVERYBODY
 from prospect.lines.debug_info import NO_DEBUG_INFO
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
 from prospect.records import replace
-from prospect.symbols.images.image_files import open_image
+from prospect.symbols.images.image_files import open_image, received_images
 from prospect.symbols.images.images import read_symbol_table
 from prospect.symbols.kernel.kernel_listings import address_of
 from prospect.symbols.objects import ObjectKey
@@ -119,11 +120,14 @@ def test_each_instruction_of_a_moved_kernel_has_its_line_and_what_is_inlined(vml
 def test_a_kernel_is_found_by_its_build_id_too(vmlinux, monkeypatch):
     options = replace(options_of(vmlinux, use_cache=False), kernel_image=None)
     monkeypatch.setattr(
-        "prospect.assembly.code.kernel_lines.debug_paths_by_build_id",
-        lambda build_id: [os.fsencode(vmlinux)] if build_id == options.kernel_build_id else [],
+        "prospect.assembly.code.kernel_lines.downloaded_debug_files",
+        lambda build_id: received_images(
+            [os.fsencode(vmlinux)] if build_id == options.kernel_build_id else []
+        ),
     )
-    found = kernel_with_lines(options, None)
-    assert found.shift == MOVED_BY
+    kernel = kernel_with_lines(options, None)
+    assert kernel.shift == MOVED_BY
+    assert kernel.found.file.speaks_for == EVERYBODY  # a server sent it
     assert kernel_with_lines(replace(options, kernel_build_id=b"other"), None) == NO_IMAGE
 
 

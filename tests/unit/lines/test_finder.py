@@ -105,8 +105,7 @@ def test_lines_of_a_separate_debug_file_are_those_of_the_whole_one(tmp_path):
     ):
         subprocess.run(command, cwd=tmp_path, check=True)
     stripped = open_image(os.fsencode(tmp_path / "stripped"))
-    debug_image = open_image(os.fsencode(tmp_path / "program.debug")).image
-    debug = DebugImage(debug_image, NameSource.DEBUG_FILE, os.geteuid())
+    debug = DebugImage(*open_image(os.fsencode(tmp_path / "program.debug")), NameSource.DEBUG_FILE)
     address = addresses_of(found, b"work")
     assert frames_of(stripped, address, debug=debug) == (expected, "")
     assert frames_of(stripped, address) == ([[]] * len(address), debug_info.NO_DEBUG_INFO)

@@ -8,6 +8,7 @@ import pytest
 from builders.eh_frame import frame_sections
 from builders.elf import Section, Symbol, code, elf_file
 from prospect.elf.image import ElfImage
+from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
 from prospect.records import field_names
 from prospect.symbols.cache import _MAGIC, FileIdentity, SymbolCache, cache_key
@@ -265,28 +266,36 @@ def image(build_id=None, *sections):
 def test_the_key_tells_apart_what_makes_another_table():
     one, other = bytes(20), bytes(range(20))
     padding = Section("more", bytes(64))
+    received = FILE._replace(owner=EVERYBODY)
     keys = {
-        cache_key(FILE, image(one), None),
-        cache_key(FILE, image(other), None),
-        cache_key(FILE, image(one, padding), None),  # the same build, not stripped
-        cache_key(FILE._replace(owner=1000), image(one), None),
-        cache_key(FILE, image(one), image(one)),
-        cache_key(FILE, image(one), image(one, padding)),
-        cache_key(FILE, image(), None),
-        cache_key(FILE._replace(inode=9), image(), None),
-        cache_key(FILE._replace(device=9), image(), None),
-        cache_key(FILE._replace(modified_ns=9), image(), None),
+        cache_key((FILE, image(one))),
+        cache_key((FILE, image(other))),
+        cache_key((FILE, image(one, padding))),  # the same build, not stripped
+        cache_key((FILE._replace(owner=1000), image(one))),
+        cache_key((FILE, image(one)), (FILE, image(one))),
+        cache_key((FILE, image(one)), (FILE, image(one, padding))),
+        cache_key((FILE, image(one)), (received, image(one))),  # from a server, not a package
+        cache_key((FILE, image())),
+        cache_key((FILE._replace(inode=9), image())),
+        cache_key((FILE._replace(device=9), image())),
+        cache_key((FILE._replace(modified_ns=9), image())),
     }
-    assert len(keys) == 10
+    assert len(keys) == 11
 
 
 def test_a_build_id_makes_the_place_of_the_file_irrelevant():
     moved = FILE._replace(device=9, inode=9, modified_ns=9)
-    assert cache_key(FILE, image(bytes(20)), None) == cache_key(moved, image(bytes(20)), None)
+    assert cache_key((FILE, image(bytes(20)))) == cache_key((moved, image(bytes(20))))
 
 
-def test_a_debug_file_without_a_build_id_is_not_cached():
-    assert cache_key(FILE, image(bytes(20)), image()) is None
+def test_files_that_came_from_elsewhere_share_no_table():
+    received, program = FILE._replace(owner=EVERYBODY), image(bytes(20))
+    other = received._replace(inode=9)
+    assert cache_key((received, program)) != cache_key((other, program))
+    # Of an archive there is no file at all.
+    in_archive = received._replace(device=-1)
+    assert cache_key((in_archive, program)) is None
+    assert cache_key((FILE, program), (in_archive, program)) is None
 
 
 def test_frame_rows_and_line_tables_are_told_apart(cache):

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from builders.elf import Symbol, code, debug_link_section, elf_file
+from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
 from prospect.symbols.images import image_files
+from prospect.symbols.images.debug_files import kept_for
 from prospect.symbols.images.image_files import FoundImage, find_debug_image, find_image, open_image
 from prospect.symbols.live_process import LiveProcess
 from prospect.symbols.objects import Missing, ObjectKey
@@ -19,6 +21,8 @@ SYMBOLS = [Symbol("function", 0x1000, 16)]
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep the machine's own debug files and caches out."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("XDG_CACHE_HOME", "PROSPECT_NO_CACHE", "DEBUGINFOD_CACHE_PATH"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(image_files, "DEBUG_ROOT", os.fsencode(tmp_path / "debug"))
     return tmp_path
 
@@ -91,6 +95,68 @@ def test_a_copy_that_perf_kept_stands_in_for_a_replaced_file(places: Path) -> No
     found = find_image(ObjectKey(path, ID), [], 0.0)
     assert isinstance(found, FoundImage)
     assert found.image.build_id == ID
+
+
+def cache(places: Path, name: str) -> Path:
+    return places / "home/.cache" / name
+
+
+def perfs_copy(places: Path, name: str) -> Path:
+    return places / "home/.debug/.build-id" / ID.hex()[:2] / ID.hex()[2:] / name
+
+
+COPIES = {
+    "perf": lambda places: perfs_copy(places, "elf"),
+    "server": lambda places: cache(places, f"prospect/{ID.hex()}.executable"),
+    "elfutils": lambda places: cache(places, f"debuginfod_client/{ID.hex()}/executable"),
+    "target": lambda _: Path(kept_for("there").path) / f"{ID.hex()}.executable",
+}
+DEBUG_COPIES = {
+    "perf": lambda places: perfs_copy(places, "debug"),
+    "server": lambda places: cache(places, f"prospect/{ID.hex()}.debuginfo"),
+    "elfutils": lambda places: cache(places, f"debuginfod_client/{ID.hex()}/debuginfo"),
+}
+
+
+def keep(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True)
+    for directory in path.parents:
+        directory.chmod(0o700)
+        if directory.name == "home":
+            break
+    write(path, content)
+    path.chmod(0o600)
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_copy_from_elsewhere_grants_nobodys_rights(places: Path, copy: str) -> None:
+    keep(COPIES[copy](places), image())
+    found = find_image(ObjectKey(b"/gone", ID), [], 0.0, target="there")
+    assert (found.file.owner, found.file.speaks_for) == (EVERYBODY, EVERYBODY)
+    # Nor does the debug file of a package that the copy chooses by its build id.
+    debug = image(symbols=SYMBOLS)
+    write(places / "debug/.build-id" / ID.hex()[:2] / f"{ID.hex()[2:]}.debug", debug)
+    assert find_debug_image(found, b"/bin").file.speaks_for == EVERYBODY
+
+
+@pytest.mark.parametrize("copy", DEBUG_COPIES)
+def test_a_debug_file_from_elsewhere_grants_nobodys_rights(places: Path, copy: str) -> None:
+    keep(DEBUG_COPIES[copy](places), image(symbols=SYMBOLS))
+    found = open_image(write(places / "a", image()))
+    assert found.file.speaks_for == os.geteuid()
+    debug = find_debug_image(found, b"/bin")
+    assert (debug.file.owner, debug.file.speaks_for) == (EVERYBODY, EVERYBODY)
+
+
+def test_what_a_target_sent_serves_its_own_recordings_only(places: Path) -> None:
+    keep(COPIES["target"](places), image())
+    key = ObjectKey(b"/gone", ID)
+    assert isinstance(find_image(key, [], 0.0, target="there"), FoundImage)
+    for other in ("", "elsewhere", "root@there"):
+        assert isinstance(find_image(key, [], 0.0, target=other), Missing)
+    # It is held against its name.
+    keep(Path(kept_for("liar").path) / f"{ID.hex()}.executable", image(OTHER_ID))
+    assert isinstance(find_image(key, [], 0.0, target="liar"), Missing)
 
 
 def test_a_deleted_file_is_found_under_its_name_only_if_it_is_the_same(places: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING
 
 from prospect.disasm.kernel_code import KernelImage, open_kernel
 from prospect.records import replace
-from prospect.symbols.images.debug_files import DEBUG_INFO, downloaded_paths, has_debug_info
-from prospect.symbols.images.image_files import debug_paths_by_build_id, open_image, same_build_id
+from prospect.symbols.images.debug_files import has_debug_info
+from prospect.symbols.images.image_files import (
+    debug_files,
+    downloaded_debug_files,
+    same_build_id,
+)
 
 if TYPE_CHECKING:
     from prospect.symbols.cache import SymbolCache
@@ -32,11 +37,10 @@ def kernel_with_lines(options: SymbolOptions, cache: SymbolCache | None) -> Kern
     build_id = options.kernel_build_id
     if not build_id:
         return NO_IMAGE
-    for path in (*debug_paths_by_build_id(build_id), *downloaded_paths(build_id, DEBUG_INFO)):
-        found = open_image(path)
-        if found and same_build_id(build_id, found.image.build_id) and has_debug_info(found.image):
-            chosen = replace(options, kernel_image=os.fsdecode(path), system_map=None)
-            kernel = open_kernel(chosen, cache)
+    for found in itertools.chain(debug_files(build_id), downloaded_debug_files(build_id)):
+        if same_build_id(build_id, found.image.build_id) and has_debug_info(found.image):
+            path = os.fsdecode(found.file.path)
+            kernel = open_kernel(replace(options, kernel_image=path, system_map=None), cache)
             if isinstance(kernel, KernelImage):
-                return kernel
+                return replace(kernel, found=found)  # with the rights of where it came from
     return NO_IMAGE

@@ -91,7 +91,7 @@ def find_jit_code(
     if not markers:
         return JitRecords(events, maps=copies.maps, pids=frozenset(copies.maps))
     has_times = _is_monotonic(info)
-    is_here = not info.archive and info.hostname in {"", os.uname().nodename}
+    is_here = not (info.archive or info.target) and info.hostname in {"", os.uname().nodename}
     touched = _touched_addresses(events.samples)
     _, end_ns = interval_ns(info, events)
     code: dict[bytes, JitCode] = {}

@@ -87,6 +87,7 @@ def recorded_facts(info: RecordingInfo, jit: JitRecords, world: World) -> Symbol
     text_address, text_symbol = _kernel_text(world)
     return SymbolOptions(
         hostname=info.hostname,
+        target=info.target,
         recorded_until=recorded_until(info, jit.events),
         named_by=info.named_by,
         kernel_release=info.os_release,

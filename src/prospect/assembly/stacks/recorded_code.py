@@ -22,8 +22,7 @@ from prospect.files.child import Child
 from prospect.files.held_files import lend
 from prospect.files.rights import is_trusted
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_VDSO
-from prospect.symbols.cache import cache_key
-from prospect.symbols.images.recorded_images import identity_of
+from prospect.symbols.images.recorded_images import key_of
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ class RecordedCode:
         debug_image = debug.image if debug else None
         if not self._is_affordable(self.keys[object_row], found, debug_image):
             return None
-        key = cache_key(identity_of(found), image, debug_image) if self._cache else None
+        key = key_of(found, debug) if self._cache else None
         if self._cache is None or key is None:
             return read_frame_rows(image, debug_image)
         kept = self._cache.load_frames(key)

@@ -1,12 +1,14 @@
-"""Where files that came from a debug-file server lie on this machine.
+"""Paths of files that debug-file servers and targets sent to this machine.
 
 In: a build id. Out: places in Prospect's own cache and in that of elfutils' client, which GDB and
-perf use too. Where the latter is: debuginfod-client-config(7).
+perf use too. Where the latter is: debuginfod-client-config(7). A target chooses what it sends, so
+its files have a directory of their own and serve its recordings only.
 """
 
 from __future__ import annotations
 
 import os
+from _blake2 import blake2b  # as in `symbols.cache`
 from typing import TYPE_CHECKING
 
 from prospect.symbols.cache_directory import CacheDirectory
@@ -21,6 +23,7 @@ DEBUG_INFO = "debuginfo"
 EXECUTABLE = "executable"
 KERNEL_LISTING = "kallsyms"
 """Of another machine's kernel, as it was read there."""
+TARGETS = "targets"
 ABSENT_SUFFIX = ".absent"
 DOWNLOAD_SUFFIXES = (f".{DEBUG_INFO}", f".{EXECUTABLE}", f".{KERNEL_LISTING}", ABSENT_SUFFIX)
 
@@ -44,7 +47,7 @@ def kept_name(build_id: bytes, kind: str) -> str:
 def downloaded_paths(
     build_id: bytes, kind: str, environment: Mapping[str, str] = os.environ
 ) -> Iterator[bytes]:
-    """Give the places where a file may lie that a server sent.
+    """Give the places where a file may lie that a debug-file server sent.
 
     Args:
         build_id: of the image; it is not checked that the file there has it.
@@ -58,6 +61,30 @@ def downloaded_paths(
     client = _client_directory(environment)
     if client:
         yield os.fsencode(f"{client}/{build_id.hex()}/{kind}")
+
+
+def kept_for(target: str, environment: Mapping[str, str] = os.environ) -> CacheDirectory | None:
+    """Return the directory of what a target sent, None where nothing is kept on disk."""
+    kept = CacheDirectory.of_user(environment)
+    if kept is None:
+        return None
+    # A digest: the name may be longer than a file's, or have slashes.
+    digest = blake2b(target.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    return kept.within(TARGETS).within(digest)
+
+
+def target_paths(target: str, build_id: bytes, kind: str) -> Iterator[bytes]:
+    """Give the place of a file that a target sent; none for no target.
+
+    Args:
+        target: that sent the recording.
+        build_id: of the image; only EXECUTABLE files are checked to have it.
+        kind: EXECUTABLE or KERNEL_LISTING.
+    """
+    kept = kept_for(target) if target else None
+    path = kept.use(kept_name(build_id, kind)) if kept else None
+    if path:
+        yield path
 
 
 def _client_directory(environment: Mapping[str, str]) -> str:

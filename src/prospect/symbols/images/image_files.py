@@ -18,17 +18,22 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import VARIABLE
 from prospect.files.door import OWN_ROOT, OpenFile
-from prospect.files.opening import open_file, open_link, open_named
-from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted
+from prospect.files.opening import open_file, open_link, open_named, open_received
+from prospect.files.rights import ROOT_USER, is_trusted, weakest
 from prospect.files.served_mounts import ServedMounts
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.symbols.images.debug_files import DEBUG_INFO, EXECUTABLE, downloaded_paths
+from prospect.symbols.images.debug_files import (
+    DEBUG_INFO,
+    EXECUTABLE,
+    downloaded_paths,
+    target_paths,
+)
 from prospect.symbols.live_process import mapped_file_links
 from prospect.symbols.objects import DELETED, Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prospect.elf.notes import DebugLink
     from prospect.symbols.live_process import LiveProcess
@@ -78,22 +83,23 @@ class DebugImage(NamedTuple):
     """A separate debug file.
 
     Attributes:
-        image: its headers.
+        file, image: as in `FoundImage`.
         source: what its names are said to come from.
-        speaks_for: see `OpenFile`.
     """
 
+    file: OpenFile
     image: ElfImage
     source: NameSource
-    speaks_for: int
 
 
-def find_image(
+def find_image(  # noqa: PLR0913 - a keyword for each
     key: ObjectKey,
     processes: Sequence[LiveProcess],
     recorded_until: float,
     served: ServedMounts | None = None,
     named_by: int = ROOT_USER,
+    *,
+    target: str = "",
 ) -> FoundImage | Missing:
     """Find the file that was mapped.
 
@@ -103,12 +109,13 @@ def find_image(
         recorded_until: seconds since the epoch, 0 for unknown; a file changed later is another.
         served: the mount tables known so far; files on what other users serve are not touched.
         named_by: whose word the path is: the owner of the recording.
+        target: that the recording came from, "" for none; the files that it sent are searched.
 
     Returns:
         The first candidate that is the recorded file by build id, else by inode.
     """
     failures: set[NameSource] = set()
-    places = _Places(key, processes, served or ServedMounts(), named_by)
+    places = _Places(key, processes, served or ServedMounts(), named_by, target)
     for candidate in _candidates(places):
         found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
         if isinstance(found, FoundImage) and not _is_recorded(found, key, recorded_until):
@@ -136,26 +143,24 @@ def find_debug_image(found: FoundImage, directory: bytes) -> DebugImage | None:
     """
     build_id, link = found.image.build_id, found.image.debug_link
     if build_id:
-        for path in debug_paths_by_build_id(build_id):
-            debug = open_image(path)
-            if debug and debug.image.build_id == build_id:
-                return _debug_image(debug, NameSource.DEBUG_FILE)
+        for debug in debug_files(build_id):
+            if debug.image.build_id == build_id:
+                return _debug_image(debug, found, NameSource.DEBUG_FILE)
     if link:
         for debug in _linked_files(link, directory, found.file):
             if _is_linked(debug, link, found):
-                return _debug_image(debug, NameSource.DEBUG_FILE)
+                return _debug_image(debug, found, NameSource.DEBUG_FILE)
     if build_id:
-        for path in downloaded_paths(build_id, DEBUG_INFO):
-            debug = open_image(path)
-            if debug and debug.image.build_id == build_id:
-                return _debug_image(debug, NameSource.DEBUG_SERVER)
+        for debug in downloaded_debug_files(build_id):
+            if debug.image.build_id == build_id:
+                return _debug_image(debug, found, NameSource.DEBUG_SERVER)
     return None
 
 
-def _debug_image(found: FoundImage, source: NameSource) -> DebugImage:
-    # What a server sent is ours by its owner, and anybody's by its content.
-    is_sent = source == NameSource.DEBUG_SERVER
-    return DebugImage(found.image, source, EVERYBODY if is_sent else found.file.speaks_for)
+def _debug_image(debug: FoundImage, found: FoundImage, source: NameSource) -> DebugImage:
+    # The image chose which debug file is read, by its build id or its link.
+    speaks_for = weakest(debug.file.speaks_for, found.file.speaks_for)
+    return DebugImage(debug.file._replace(speaks_for=speaks_for), debug.image, source)
 
 
 def open_image(path: bytes) -> FoundImage | None:
@@ -163,12 +168,23 @@ def open_image(path: bytes) -> FoundImage | None:
     return _parsed(open_file(path))
 
 
-def debug_paths_by_build_id(build_id: bytes) -> Iterator[bytes]:
-    """Give the places where the debug file of a build id may lie."""
+def received_images(paths: Iterable[bytes]) -> Iterator[FoundImage]:
+    """Open the ELF files among kept copies of files from elsewhere."""
+    yield from filter(None, map(_parsed, map(open_received, paths)))
+
+
+def debug_files(build_id: bytes) -> Iterator[FoundImage]:
+    """Open what is called the debug file of a build id: that of a package, then perf's copy."""
     digits = build_id.hex().encode()
-    yield DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:])
-    for home in _home():
-        yield home + b"/.debug/.build-id/%b/%b/debug" % (digits[:2], digits[2:])
+    of_package = open_image(DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:]))
+    if of_package:
+        yield of_package
+    yield from received_images(cached_copies(build_id, b"debug"))
+
+
+def downloaded_debug_files(build_id: bytes) -> Iterator[FoundImage]:
+    """Open what debug-file servers sent as the debug file of a build id."""
+    return received_images(downloaded_paths(build_id, DEBUG_INFO))
 
 
 def cached_copies(build_id: bytes, *names: bytes) -> Iterator[bytes]:
@@ -215,13 +231,14 @@ class _Places(NamedTuple):
     """Where a file may be: its key, who had it mapped, and which mounts to keep away from.
 
     Attributes:
-        key, processes, served, named_by: see `find_image`.
+        key, processes, served, named_by, target: see `find_image`.
     """
 
     key: ObjectKey
     processes: Sequence[LiveProcess]
     served: ServedMounts
     named_by: int
+    target: str
 
     @property
     def path(self) -> bytes:
@@ -259,16 +276,26 @@ def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
         yield from _still_mapped(places)
     for process in processes:
         if process.has_other_root:
-            yield open_named(path, places.named_by, root=process.root)
+            there = open_named(path, places.named_by, root=process.root)
+            yield there if is_served else _as_here(there, places)
     if not is_served:
         yield open_named(path, places.named_by)
     if path == key.path:
         yield from _still_mapped(places)
-    yield from map(open_file, _kept_copies(whole_build_id(key.build_id)))
+    yield from map(open_received, _kept_copies(whole_build_id(key.build_id), places.target))
 
 
-def _kept_copies(build_id: bytes) -> Iterator[bytes]:
+def _as_here(there: OpenFile | NameSource, places: _Places) -> OpenFile | NameSource:
+    """Return the file as it is in our own root, if another root has the very same file there."""
+    here = open_named(places.path, places.named_by)
+    pair = there, here
+    files = [(one.device, one.inode) for one in pair if isinstance(one, OpenFile)]
+    return here if len(files) == len(pair) and files[0] == files[1] else there
+
+
+def _kept_copies(build_id: bytes, target: str) -> Iterator[bytes]:
     if build_id:
+        yield from target_paths(target, build_id, EXECUTABLE)
         yield from cached_copies(build_id, b"elf")
         yield from downloaded_paths(build_id, EXECUTABLE)
 

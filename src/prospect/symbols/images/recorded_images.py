@@ -7,7 +7,6 @@ remembered, so `find_all` weighs it first.
 
 from __future__ import annotations
 
-import os
 from bisect import insort
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from prospect.files.rights import is_trusted
 from prospect.files.served_mounts import ServedMounts
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.symbols.cache import FileIdentity
+from prospect.symbols.cache import FileIdentity, cache_key
 from prospect.symbols.images.image_files import (
     OTHERS_TAKE_ALL,
     find_debug_image,
@@ -58,7 +57,7 @@ class RecordedImages:
     def __init__(self, options: SymbolOptions) -> None:
         self._options = options
         self._found: dict[ObjectKey, FoundImage | Missing] = {}
-        self._is_here = options.hostname in {"", os.uname().nodename}
+        self._is_here = options.is_of_this_machine
         self._served = ServedMounts()
         self._debug: dict[FileIdentity, DebugImage | None] = {}
         self._costly_debug: set[FileIdentity] = set()
@@ -130,7 +129,7 @@ class RecordedImages:
         self._debug = {
             identity: debug
             for identity, debug in self._debug.items()
-            if debug and is_trusted(debug.speaks_for)
+            if debug and is_trusted(debug.file.speaks_for)
         }
         self._costly_debug.clear()
 
@@ -175,7 +174,10 @@ class RecordedImages:
 
     def _find(self, key: ObjectKey, alive: Sequence[LiveProcess] = ()) -> FoundImage | Missing:
         options = self._options
-        return find_image(key, alive, options.recorded_until, self._served, options.named_by)
+        return find_image(
+            *(key, alive, options.recorded_until, self._served, options.named_by),
+            target=options.target,
+        )
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> DebugImage | None:
         """Find the separate debug file of an image and its source, None if there is none."""
@@ -213,7 +215,12 @@ def _debug_file_of(key: ObjectKey, image: FoundImage) -> DebugImage | None:
     return find_debug_image(image, key.path.rpartition(b"/")[0])
 
 
-def identity_of(found: FoundImage) -> FileIdentity:
+def identity_of(found: FoundImage | DebugImage) -> FileIdentity:
     """Return which file an image was read from."""
     file = found.file
     return FileIdentity(file.device, file.inode, file.modified_ns, file.owner)
+
+
+def key_of(found: FoundImage, debug: DebugImage | None) -> str | None:
+    """Name the bytes of an image and its debug file in the cache; see `cache_key`."""
+    return cache_key(*((identity_of(one), one.image) for one in (found, debug) if one))

@@ -68,7 +68,7 @@ def find_dump(
         refused = objection(file, process)
         if isinstance(file, NameSource) or refused:
             return f"{shown} was not used: {refused}"
-        data, speaks_for = file.data, file.speaks_for
+        data, speaks_for = file.data, file.speaks_here
     # Only here is there JIT code to parse.
     from prospect.symbols.jit.jit_code import number_generations  # noqa: PLC0415 - few recordings have JIT code
     from prospect.symbols.jit.jitdump import parse_jitdump  # noqa: PLC0415 - few recordings have JIT code

@@ -6,6 +6,7 @@ Comes in: a path that a person gave, or the build id and release of a kernel. Go
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from typing import TYPE_CHECKING
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.files.door import OpenFile
-from prospect.files.opening import open_file
+from prospect.files.opening import open_file, open_received
 from prospect.profile.naming import NameSource
-from prospect.symbols.images.debug_files import DEBUG_INFO, KERNEL_LISTING, downloaded_paths
+from prospect.symbols.images.debug_files import KERNEL_LISTING, target_paths
 from prospect.symbols.images.image_files import (
     cached_copies,
-    debug_paths_by_build_id,
+    debug_files,
+    downloaded_debug_files,
     open_image,
+    received_images,
     same_build_id,
 )
 from prospect.symbols.kernel.kallsyms import parse_kallsyms
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.elf.image import ElfImage
+    from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.table import SymbolTable
 
 _VMLINUX = (
@@ -55,33 +59,38 @@ def read_vmlinux(path: bytes) -> tuple[SymbolTable, bytes]:
     return table, found.image.build_id or b""
 
 
-def kept_listings(build_id: bytes, release: str, root: str) -> Iterator[SymbolTable]:
+def kept_listings(
+    build_id: bytes, release: str, root: str, target: str = ""
+) -> Iterator[SymbolTable]:
     """Read, one after the other, the listings of a kernel on this machine, the surest first.
 
     Args:
         build_id: of the kernel; empty if unknown, and images are then taken by release alone.
         release: of the kernel, as uname(2) has it.
         root: directory that stands for ``/``.
+        target: that the recording came from, "" for none.
     """
     if build_id:
         for path in (
             *cached_copies(build_id, b"kallsyms"),
-            *downloaded_paths(build_id, KERNEL_LISTING),
+            *target_paths(target, build_id, KERNEL_LISTING),
         ):
-            file = open_file(path)
+            file = open_received(path)
             if isinstance(file, OpenFile):
                 yield from _unless_empty(parse_kallsyms(bytes(file.data)))
-        for path in (
-            *debug_paths_by_build_id(build_id),
-            *downloaded_paths(build_id, DEBUG_INFO),
-            *cached_copies(build_id, b"vmlinux"),
+        for found in itertools.chain(
+            debug_files(build_id),
+            downloaded_debug_files(build_id),
+            received_images(cached_copies(build_id, b"vmlinux")),
         ):
-            yield from _matching_vmlinux(path, build_id)
+            yield from _matching_vmlinux(found, build_id)
     # The release is the recording's word: it must not lead elsewhere.
     if not release or "/" in release:
         return
     for place in _VMLINUX:
-        yield from _matching_vmlinux(os.fsencode(root + place.format(release)), build_id)
+        yield from _matching_vmlinux(
+            open_image(os.fsencode(root + place.format(release))), build_id
+        )
     for place in _SYSTEM_MAPS:
         yield from _unless_empty(read_system_map(os.fsencode(root + place.format(release)))[0])
 
@@ -102,8 +111,7 @@ def address_of(table: SymbolTable, name: bytes) -> int | None:
     return min(found, default=None)
 
 
-def _matching_vmlinux(path: bytes, build_id: bytes) -> Iterator[SymbolTable]:
-    found = open_image(path)
+def _matching_vmlinux(found: FoundImage | None, build_id: bytes) -> Iterator[SymbolTable]:
     if found and (not build_id or same_build_id(build_id, found.image.build_id)):
         table = _image_table(found.image)
         if table.is_full:
