@@ -167,6 +167,11 @@ def test_what_is_said_of_cut_stacks_mends_them(tmp_path, programs):
     quality = stack_quality(profile_of(file), "2")  # who else runs has stacks of any size
     assert quality.cut > 100
     assert quality.cut_frames[1] < depth
+    assert quality.cut <= quality.cut_stacks <= quality.stacks
+    short = [stack for stack in stacks_of(profile_of(file), "without") if "main" not in stack]
+    of_leaf = [stack for stack in short if stack[0] == "leaf"]
+    assert of_leaf
+    assert {stack[-1] for stack in of_leaf} == {""}  # no function: the frame [cut]
     assert 1024 < quality.size_for_99 <= 65520
     program = str(programs["without"])
     assert any(place.object_path == program and place.reason == "cut" for place in quality.places)

@@ -129,6 +129,17 @@ class EventAttr(NamedTuple):
         """The rate asked for, None where a fixed period was asked for."""
         return self.sample_period if self.flags & abi.FLAG_FREQ else None
 
+    @property
+    def most_frames(self) -> int:
+        """Number of frames at which the kernel cut call chains; 0 without call chains.
+
+        An attr without a number means sysctl kernel.perf_event_max_stack, of which no recording
+        has the value: it is taken for the default.
+        """
+        if not self.sample_type & abi.PERF_SAMPLE_CALLCHAIN:
+            return 0
+        return self.sample_max_stack or abi.PERF_MAX_STACK_DEPTH
+
 
 def _reverse_flag_bits(flags: int) -> int:
     # C lays bit-fields out from the most significant bit on big-endian machines. The

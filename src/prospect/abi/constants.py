@@ -172,6 +172,8 @@ PERF_CONTEXT_GUEST = -2048
 PERF_CONTEXT_GUEST_KERNEL = -2176
 PERF_CONTEXT_GUEST_USER = -2560
 PERF_CONTEXT_MAX = -4095
+# Frames of a chain where neither its event nor sysctl kernel.perf_event_max_stack says otherwise.
+PERF_MAX_STACK_DEPTH = 127
 
 # perf_event_open() flags
 PERF_FLAG_FD_CLOEXEC = 1 << 3

@@ -39,6 +39,7 @@ def join_runs(runs: Sequence[RunInfo]) -> RunInfo:
         limits=_distinct(limit for run in runs for limit in run.limits),
         process_notes=_distinct(note for run in runs for note in run.process_notes),
         damage=_distinct(sentence for run in runs for sentence in run.damage),
+        cut_chains=tuple(cut for run in runs for cut in run.cut_chains),
         statistics=_sums([run.statistics for run in runs]),
         accounting={
             key: value for key, value in last.accounting.items() if not key.endswith(_SECONDS)

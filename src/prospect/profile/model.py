@@ -43,6 +43,9 @@ KIND_ANON = 6
 KIND_UNKNOWN = 7
 KIND_PYTHON = 8
 
+# The object of the frame that stands in a stack for the callers that were not recorded.
+CUT_OBJECT = "[cut]"
+
 CAUSE_NONE = 0  # user mode, and all that is not the kernel's
 CAUSE_SYSCALL = 1
 CAUSE_EXCEPTION = 2

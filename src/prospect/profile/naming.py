@@ -38,6 +38,7 @@ class NameSource(IntEnum):
     NO_NAME_BOUNDS = 42
     NO_ANSWER = 43
     NO_BUDGET = 44
+    NO_CALLERS = 45
 
     @property
     def named(self) -> bool:
@@ -75,6 +76,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.NO_GUEST: "guest or hypervisor",
     NameSource.NO_NAME_BOUNDS: "stripped, only function bounds",
     NameSource.NO_BUDGET: "file too big for this report's memory",
+    NameSource.NO_CALLERS: "cut",
 }
 
 _DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFOD_URLS"

@@ -10,6 +10,10 @@ from prospect.records import Record, field
 ProcessNote = tuple[int, str]
 
 
+# The sysctl with the number of frames that the kernel records of a stack at most.
+MAX_STACK = "kernel.perf_event_max_stack"
+
+
 class EventInfo(Record):
     """An event of the run and how its periods become time.
 
@@ -22,6 +26,8 @@ class EventInfo(Record):
     as a share of it.
     `sample_period` is how many times it happened from sample to sample, 0 for a timer or where a
     rate was asked for, `unit_mask` that of an x86 processor's event, 0 for none.
+    `most_frames` is how many frames the kernel recorded of a call stack at most, 0 where it was not
+    asked for any, or for a copy of the stack.
     `is_waiting`: each sample is a wait off the CPU, and its period how long that was: exact.
     """
 
@@ -36,6 +42,7 @@ class EventInfo(Record):
     relative_error: float = 0.0
     sample_period: int = 0
     unit_mask: int = 0
+    most_frames: int = 0
 
 
 class RunInfo(Record):
@@ -55,6 +62,8 @@ class RunInfo(Record):
         unread_bytes: of records that are there and were not understood; `damage` says why.
         is_cut: whether the file had no room for the records of the interval's end, or was not to
             grow for them (`--max-size`).
+        cut_chains: processes, and how many of their call chains are as long as the kernel records;
+            none of a recording with copies of stacks.
         dropped_share: the largest part of the samples, 0 to 1, that the kernel dropped for the sake
             of other tracers' BPF programs; it keeps no count of these.
         cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
@@ -95,6 +104,7 @@ class RunInfo(Record):
     accounting: dict[str, Any] = field(default_factory=dict)
     cpu_accounting: dict[int, dict[str, float]] = field(default_factory=dict)
     is_cut: bool = False
+    cut_chains: tuple[tuple[int, int], ...] = ()
     dropped_share: float = 0.0
     kernel_build_id: str = ""
     has_user_callers: bool = False

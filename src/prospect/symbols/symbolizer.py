@@ -15,6 +15,7 @@ import numpy as np
 from prospect.elf.image import NO_ADDRESS
 from prospect.files.budget import Cost
 from prospect.profile.model import (
+    CUT_OBJECT,
     KIND_ANON,
     KIND_BPF,
     KIND_ELF,
@@ -202,8 +203,11 @@ class Symbolizer:
             )
         if key.kind == KIND_ELF:
             return self._resolve_image(key, path, pids, address)
-        is_guest = key.path.startswith(_GUEST_PREFIXES)
-        reason = NameSource.NO_GUEST if is_guest else NameSource.NO_MAPPING
+        reason = NameSource.NO_MAPPING
+        if key.path.startswith(_GUEST_PREFIXES):
+            reason = NameSource.NO_GUEST
+        elif path == CUT_OBJECT:
+            reason = NameSource.NO_CALLERS
         return Resolution(nameless(address, reason), path, key.kind)
 
     def are_trampolines(

@@ -11,7 +11,7 @@ from prospect.abi import constants as abi
 from prospect.abi.recording import BuildId, RecordingInfo
 from prospect.assembly.placing.jit import JitRecords
 from prospect.assembly.placing.naming import recorded_facts
-from prospect.assembly.placing.places import Placement, place
+from prospect.assembly.placing.places import _FIXED_KEYS, Placement, place
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
@@ -206,7 +206,7 @@ def asked_of(log, *, answer=True):
 
     info = RecordingInfo(build_ids=(BuildId(b"/lib/c.so", b"\x01" * 20),))
     placement = place(attribute(events.samples, world.timeline), world, info, is_other)
-    return placement.keys[5:], asked
+    return placement.keys[len(_FIXED_KEYS) :], asked
 
 
 def test_a_file_known_to_be_another_keeps_its_inode():

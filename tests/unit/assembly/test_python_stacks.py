@@ -134,6 +134,16 @@ def test_a_chain_that_never_reaches_the_interpreter_is_not_believed():
     assert chains == [[hex(LIBC), "leaf:11", "middle:21", "outer:31"]]
 
 
+def test_a_python_stack_without_its_outer_frames_has_nothing_native_further_out():
+    frames = frame("leaf"), frame("middle"), frame("outer")
+    stack = make.raw(make.stack(*frames, status=wire.TRUNCATED))
+    chain = [USER, LIBC, RUNTIME, IN_LOOP, RUNTIME, MAIN + 1]
+    events = events_of(*named(11), stack, sample(LIBC, chain))
+    assert with_python(events)[1].stacks.is_cut.tolist() == [True]
+    _hits, chains = told(events)
+    assert chains == [[hex(LIBC), "leaf:11", "middle:21", "outer:31"]]
+
+
 @pytest.mark.parametrize("minor", [8, 9, 10])
 def test_before_3_11_each_frame_is_a_run(minor):
     names = {"leaf": 10}

@@ -80,6 +80,19 @@ def test_each_mode_asks_for_its_own(on, mode, sample_type, flags):
     assert bool(attr.branch_sample_type) == (mode == "lbr")
 
 
+def test_the_recording_says_how_many_frames_chains_have(on, tmp_path, monkeypatch):
+    sysctl = tmp_path / "perf_event_max_stack"
+    sysctl.write_text("1024\n")
+    monkeypatch.setattr(call_graph, "_MAX_STACK", str(sysctl))
+    attr = with_callers(EventAttr(), CallGraph("fp"))
+    assert attr.sample_max_stack == attr.most_frames == 1024
+    assert EventAttr.unpack(attr.pack()) == attr
+    plain = EventAttr(flags=abi.FLAG_EXCLUDE_KERNEL)
+    assert with_callers(plain, CallGraph()).sample_max_stack == 0  # without chains it means nothing
+    sysctl.unlink()  # before Linux 4.8
+    assert with_callers(EventAttr(), CallGraph("fp")).sample_max_stack == 0
+
+
 def test_without_the_kernel_there_are_no_kernel_chains(on):
     attr = EventAttr(flags=abi.FLAG_EXCLUDE_KERNEL)
     assert with_callers(attr, CallGraph()) == attr

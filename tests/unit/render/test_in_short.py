@@ -72,6 +72,19 @@ def test_where_callers_were_recorded_they_are_proposed_first():
     assert "prospect calls --callers-of main run.data" in next_lines(info=info, source=5)[0]
 
 
+def test_chains_cut_at_the_limit_are_said_with_its_sysctl():
+    event = replace(run_info().events[0], most_frames=127)
+    build = ProfileBuilder(run_info(events=(event,), cut_chains=((7, 5), (9, 10))))
+    process = build.process("work", 7, is_command=True)
+    build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 10)
+    out = io.BytesIO()
+    TextRenderer(detail="3").render(build.build(), out)
+    told = out.getvalue().decode()
+    missing = "Missing: 50 % of stacks cut at 127 frames (kernel.perf_event_max_stack)"
+    assert missing in told.splitlines()
+    assert "Stack quality" in told
+
+
 @pytest.mark.parametrize(
     ("detail", "said"), [("3", "nothing was lost"), ("4", "45 % of stacks cut")]
 )

@@ -50,6 +50,14 @@ def test_cut_ones_come_with_how_deep_and_what_would_do():
     assert "\x1b" not in told
 
 
+def test_cut_chains_come_with_their_limit_and_its_sysctl():
+    told = text(StackQuality(stacks=10, cut_stacks=5, most_frames=127))
+    assert "Of 10 call stacks, 5 (50%) were cut" in told
+    assert "at most 127 frames" in told
+    assert "kernel.perf_event_max_stack" in told
+    assert "copies" not in told
+
+
 @pytest.mark.parametrize(
     ("size", "words"),
     [(65536, "No copy would have held 99%"), (64512, "--call-graph dwarf,64512")],

@@ -14,8 +14,10 @@ from prospect.abi import constants as abi
 from prospect.assembly.placing.identities import keys_of_mappings
 from prospect.assembly.placing.kernel_modules import find_kernel_modules
 from prospect.assembly.placing.remapped_text import find_remapped_text
+from prospect.assembly.stacks.chain_frames import MODE_CUT
 from prospect.columns.grouping import RowsByGroup, alike, rows_by_group
 from prospect.profile.model import (
+    CUT_OBJECT,
     KIND_ANON,
     KIND_ELF,
     KIND_JIT,
@@ -43,13 +45,15 @@ NOWHERE_KEY = ObjectKey(b"[unknown]", kind=KIND_UNKNOWN)
 GUEST_KEY = ObjectKey(b"[guest]", kind=KIND_UNKNOWN)
 HYPERVISOR_KEY = ObjectKey(b"[hypervisor]", kind=KIND_UNKNOWN)
 VSYSCALL_KEY = ObjectKey(VSYSCALL, kind=KIND_VDSO)
-_FIXED_KEYS = (NOWHERE_KEY, KERNEL_KEY, GUEST_KEY, HYPERVISOR_KEY, VSYSCALL_KEY)
+CUT_KEY = ObjectKey(CUT_OBJECT.encode(), kind=KIND_UNKNOWN)
+_FIXED_KEYS = (NOWHERE_KEY, KERNEL_KEY, GUEST_KEY, HYPERVISOR_KEY, VSYSCALL_KEY, CUT_KEY)
 # Row of `_FIXED_KEYS` by PERF_RECORD_MISC_CPUMODE, of which there are eight.
 _ROW_OF_MODE = np.zeros(8, np.int32)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_KERNEL] = _FIXED_KEYS.index(KERNEL_KEY)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_HYPERVISOR] = _FIXED_KEYS.index(HYPERVISOR_KEY)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_KERNEL] = _FIXED_KEYS.index(GUEST_KEY)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_USER] = _FIXED_KEYS.index(GUEST_KEY)
+_ROW_OF_MODE[MODE_CUT] = _FIXED_KEYS.index(CUT_KEY)
 _LOW_48_BITS = np.uint64((1 << 48) - 1)
 # Enough to find one that still runs.
 _MOST_PIDS = 8

@@ -46,6 +46,7 @@ class PythonStacks(Record):
         start: i64[s + 1] into the frames, the innermost first.
         address: u64[f] as in processes.
         run: i64[f] number of the run of the evaluation loop that a frame is in, from the outermost.
+        is_cut: bool[s] whether the outer frames were not read.
         text, loop: u64[s, 2] where the code of the interpreter's file, and of its loop, is.
     """
 
@@ -55,6 +56,7 @@ class PythonStacks(Record):
     start: NDArray[np.int64]
     address: NDArray[np.uint64]
     run: NDArray[np.int64]
+    is_cut: NDArray[np.bool_]
     text: NDArray[np.uint64]
     loop: NDArray[np.uint64]
 
@@ -129,6 +131,7 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
         start=before.take(np.append(0, end)),
         address=address.take(frames)[kept] + PYTHON_BASE,
         run=run[kept],
+        is_cut=records.status.take(rows) != wire.WALKED,
         text=_ranges(images, "text_begin", "text_end")[image],
         loop=_ranges(images, "loop_begin", "loop_end")[image],
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import silent
+from prospect.assembly.stacks.chain_frames import cut_chains, user_begin, with_cut_ends
 from prospect.assembly.stacks.chains import distinct_callers
 from prospect.assembly.stacks.stacks import build_stacks, caller_addresses, without_strays
 from prospect.assembly.stacks.user_contexts import find_user_contexts
@@ -72,22 +73,29 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     if samples.chain is None and not has_states and python is None:
         return None
     contexts = find_user_contexts(samples, world.timeline)
-    stacks, copies = no_user_stacks(len(samples)), None
+    stacks, copies, is_cut = no_user_stacks(len(samples)), None, None
     if has_states:
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
         from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - seldom recorded
 
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
-        samples, stacks, copies = with_whole_stacks(samples, contexts, code, info, announce)
+        samples, stacks, copies, is_cut = with_whole_stacks(samples, contexts, code, info, announce)
         del code
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
+    if is_cut is None:
+        is_cut = cut_chains(samples, info.events)
     if python is not None:
         from prospect.assembly.stacks.python_callers import with_python_callers  # noqa: PLC0415 - seldom recorded
 
+        # What Python's frames reach is whole, however much of the native stack was cut.
+        begin, end = (column.take(python.stacks.sample) for column in user_begin(samples))
+        is_cut[python.stacks.sample] &= begin == end
+        is_cut[python.stacks.sample] |= python.stacks.is_cut
         samples, stacks = with_python_callers(samples, stacks, python)
     announce("putting call stacks together")
+    samples = with_cut_ends(samples, is_cut)
     callers = distinct_callers(samples, contexts.of_sample, stacks)
     return SampleCallers(callers, *caller_addresses(callers, contexts), copies)
 

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
-from prospect.records import Record
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from prospect.abi.attr import EventDescription
     from prospect.events.columns import Samples
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
@@ -36,6 +38,10 @@ def context_word(context: int) -> np.uint64:
 KERNEL_CONTEXT = context_word(abi.PERF_CONTEXT_KERNEL)
 USER_CONTEXT = context_word(abi.PERF_CONTEXT_USER)
 LOWEST_CONTEXT = context_word(abi.PERF_CONTEXT_MAX)
+# Our own, behind the outermost frame of a cut chain; the kernel has no such context and no such
+# mode. In stacks the frame behind it is [cut].
+CUT_CONTEXT = LOWEST_CONTEXT
+MODE_CUT = 7
 
 
 class ChainFrames(Record):
@@ -109,3 +115,49 @@ def own_frames(samples: Samples, user: NDArray[np.int64]) -> NDArray[np.bool_]:
     is_user: NDArray[np.bool_] = samples.mode == abi.PERF_RECORD_MISC_USER
     is_user &= user == chain_begin(samples)
     return is_user
+
+
+def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> NDArray[np.bool_]:
+    """Return which samples have a call chain as long as the kernel records, bool[n].
+
+    If an event has longer chains than its limit, the limit was another: then none of its chains is
+    taken for cut.
+    """
+    is_cut = np.zeros(len(samples), np.bool_)
+    if samples.chain is None or samples.chain_start is None:
+        return is_cut
+    limit = np.array([event.attr.most_frames for event in events], np.int64)
+    length = np.diff(samples.chain_start)
+    rows = np.flatnonzero(length >= np.maximum(limit.take(samples.event), 1))
+    if not len(rows):
+        return is_cut
+    each = length.take(rows)
+    words = samples.chain.take(segments(samples.chain_start.take(rows), each))
+    frames = np.add.reduceat(words < LOWEST_CONTEXT, np.cumsum(each) - each, dtype=np.int64)
+    event = samples.event.take(rows)
+    longest = np.zeros(len(limit), np.int64)
+    np.maximum.at(longest, event, frames)
+    is_cut[rows] = (frames == limit.take(event)) & (longest <= limit).take(event)
+    return is_cut
+
+
+def with_cut_ends(samples: Samples, is_cut: NDArray[np.bool_]) -> Samples:
+    """Return the samples where a frame [cut] is behind the outermost frame of some chains.
+
+    Args:
+        samples: with chains or without.
+        is_cut: bool[n] of them.
+    """
+    rows = np.flatnonzero(is_cut)
+    if not len(rows):
+        return samples
+    begin = chain_begin(samples)
+    _, end = user_begin(samples)
+    start = np.zeros(len(samples) + 1, np.int64)
+    np.cumsum(end - begin + 2 * is_cut, out=start[1:])
+    words = np.empty(int(start[-1]), np.uint64)
+    if samples.chain is not None:
+        words[segments(start[:-1], end - begin)] = samples.chain.take(segments(begin, end - begin))
+    behind = start[1:].take(rows)
+    words[behind - 2], words[behind - 1] = CUT_CONTEXT, 0
+    return replace(samples, chain=words, chain_start=start)

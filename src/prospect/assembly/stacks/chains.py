@@ -17,7 +17,9 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.stacks.chain_frames import (
     BLOCK_WORDS,
+    CUT_CONTEXT,
     LOWEST_CONTEXT,
+    MODE_CUT,
     USER_CONTEXT,
     chain_begin,
     context_word,
@@ -49,6 +51,7 @@ _MODE_OF_CONTEXT = {
 _MODE_OF_WORD = np.zeros(-abi.PERF_CONTEXT_MAX + 1, np.uint8)
 for _context, _mode in _MODE_OF_CONTEXT.items():
     _MODE_OF_WORD[-_context] = _mode
+_MODE_OF_WORD[-int(CUT_CONTEXT.view(np.int64))] = MODE_CUT
 # The context word that a sample's own chain begins with, by its mode.
 _CONTEXT_OF_MODE = np.zeros(8, np.uint64)
 for _context, _mode in _MODE_OF_CONTEXT.items():
@@ -64,7 +67,8 @@ class Callers(Record):
         of_sample: i32[n] the list of each sample.
         start: i64[c + 1].
         address: u64[m] AVMA from the inside out, each within the instruction that called.
-        mode: u8[m] PERF_RECORD_MISC_CPUMODE; 0 for contexts that are not known.
+        mode: u8[m] PERF_RECORD_MISC_CPUMODE, MODE_CUT behind the last frame of a cut chain; 0 for
+            contexts that are not known.
         context: i32[m] row of `UserContexts` for user mode, -1 for all else.
         outer: i32[c] row of `frames`, -1 for none.
         frames: a forest of frames of user mode, each behind its caller; rows of `places`.

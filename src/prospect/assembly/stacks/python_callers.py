@@ -75,7 +75,7 @@ def _with_python_frames(samples: Samples, python: PythonSamples) -> Samples:
     stacks, ip = python.stacks, python.ip
     native = _native_frames(samples, ip, stacks)
     runs = _run_counts(stacks)
-    place_of_run, limit = _matched(native, runs)
+    place_of_run, limit = _matched(native, runs, stacks.is_cut)
     frame_stack = np.repeat(np.arange(len(stacks.sample)), np.diff(stacks.start))
     first_run = np.cumsum(runs) - runs
     frame_place = place_of_run.take(first_run.take(frame_stack) + stacks.run, mode="clip")
@@ -130,8 +130,13 @@ def _run_counts(stacks: PythonStacks) -> Rows:
     return runs
 
 
-def _matched(native: _Native, runs: Rows) -> tuple[Rows, Rows]:
+def _matched(native: _Native, runs: Rows, is_cut: NDArray[np.bool_]) -> tuple[Rows, Rows]:
     """Match frames of the loop with runs.
+
+    Args:
+        native: the native frames of stacks.
+        runs: i64[s] how many runs each stack has.
+        is_cut: bool[s] which Python stacks lack their outer frames: nothing native is further out.
 
     Returns:
         i64[r] for each run of each stack, the outermost first, the place in the native stack that
@@ -159,4 +164,4 @@ def _matched(native: _Native, runs: Rows) -> tuple[Rows, Rows]:
     last_loop = np.zeros(stacks, np.int64)
     np.maximum.at(last_loop, stack, native.place.take(rows) + 1)
     believed = np.where(loops > 0, last_loop, first_interpreter)
-    return place_of_run, np.where(missing > 0, believed, native.length)
+    return place_of_run, np.where((missing > 0) | is_cut, believed, native.length)

@@ -21,7 +21,13 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.announcing import silent
-from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, own_frames, user_begin
+from prospect.assembly.stacks.chain_frames import (
+    USER_CONTEXT,
+    chain_begin,
+    cut_chains,
+    own_frames,
+    user_begin,
+)
 from prospect.assembly.stacks.stack_ends import stack_copies
 from prospect.assembly.stacks.user_stacks import Chains, no_user_stacks, stacks_of_unwound
 from prospect.columns.buffers import segments
@@ -65,15 +71,22 @@ _MACHINES = {
 }
 
 
+# Of a processor's stack of calls (Intel since Skylake; those before hold 16).
+_MOST_BRANCHES = 32
+
+
 class WholeStacks(NamedTuple):
     """Samples whose user frames are those of `unwound`, or of their chains where that has none.
 
     `copies` says what became of the copies, None where there are none, or none that can be unwound.
+    `is_cut` bool[n]: a limit cut the stack; frames of such a stack are always in the chain, unless
+    only those of the kernel were cut.
     """
 
     samples: Samples
     unwound: UserStacks
     copies: StackCopies | None
+    is_cut: NDArray[np.bool_]
 
 
 def with_whole_stacks(
@@ -93,13 +106,15 @@ def with_whole_stacks(
         announce: called with how far it is.
     """
     nothing = no_user_stacks(len(samples))
+    is_cut = cut_chains(samples, info.events)
     if samples.calls is not None:
+        is_cut[samples.calls.sample] |= np.diff(samples.calls.start) >= _MOST_BRANCHES
         samples = with_user_part(samples, samples.calls.sample, _branch_chains(samples))
     machine = _MACHINES.get(info.arch)
     copy_bytes = max(event.attr.sample_stack_user for event in info.events)
     states = samples.user
     if states is None or machine is None:
-        return WholeStacks(samples, nothing, None)
+        return WholeStacks(samples, nothing, None, is_cut)
     begin, end = (column.take(states.sample) for column in user_begin(samples))
     is_64 = states.abi == abi.PERF_SAMPLE_REGS_ABI_64
     # Chains by frame pointers stay as they are, but for the caller of a leaf.
@@ -109,7 +124,7 @@ def with_whole_stacks(
         taken = _input(states, rows, contexts, machine)
         samples = _with_leaf_callers(samples, states.sample.take(rows), taken, code)
     if not copy_bytes or not _has(states, machine):
-        return WholeStacks(samples, nothing, None)
+        return WholeStacks(samples, nothing, None, is_cut)
     rows = np.flatnonzero(is_64 & ~has_chain)
     taken = replace(
         _input(states, rows, contexts, machine),
@@ -125,7 +140,15 @@ def with_whole_stacks(
     copies = stack_copies(
         taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, is_continued
     )
-    return WholeStacks(samples, stacks, copies)
+    # The user's part of a chain counts only where it took a stack further.
+    is_short = (taken.stack_block >= 0) & np.isin(unwound.end, (model.END_CUT, model.END_DEEP))
+    is_short &= ~is_continued & (unwound.innermost >= 0)
+    is_cut[of_sample[~is_continued & (end > begin).take(rows)]] = False
+    short = of_sample[is_short]
+    is_cut[short] = True
+    held = short[stacks.innermost.take(short) >= 0]
+    samples = with_user_part(samples, held, stacks.chains(held))
+    return WholeStacks(samples, stacks.without(held), copies, is_cut)
 
 
 def _has(states: UserStates, machine: _Machine) -> bool:

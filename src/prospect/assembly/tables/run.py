@@ -22,6 +22,7 @@ from prospect.assembly.extras import (
     number_of,
     texts_of,
 )
+from prospect.assembly.stacks.chain_frames import cut_chains
 from prospect.assembly.tables.clocks import clock_count
 from prospect.assembly.tables.counter_time import CounterTime, counter_time
 from prospect.assembly.tables.left_out import left_out
@@ -108,10 +109,19 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         accounting=_accounting(extras),
         cpu_accounting=_cpu_accounting(extras),
         is_cut=extras.get("is_cut") is True,
+        cut_chains=_cut_chains(info, events),
         dropped_share=min(max(number_of(extras.get("dropped_share")), 0.0), 1.0),
         kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
         has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
     )
+
+
+def _cut_chains(info: RecordingInfo, events: Events) -> tuple[tuple[int, int], ...]:
+    if any(event.attr.sample_stack_user for event in info.events):
+        return ()
+    task = events.samples.task[cut_chains(events.samples, info.events)]
+    pid, count = np.unique(task & np.uint64(0xFFFF_FFFF), return_counts=True)
+    return tuple(zip(pid.tolist(), count.tolist(), strict=True))
 
 
 def attached_pids(extras: dict[str, Any]) -> tuple[int, ...]:
@@ -192,6 +202,7 @@ def event_info(
         weighs_periods=found.periods_vary,
         relative_error=found.relative_error,
         sample_period=0 if is_clock or attr.frequency_hz else attr.sample_period,
+        most_frames=0 if attr.sample_stack_user else attr.most_frames,
         unit_mask=attr.config >> 8 & 0xFF if attr.type == abi.PERF_TYPE_RAW and is_x86 else 0,
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import UsageError
 from prospect.records import NamedTuple
 
@@ -38,6 +39,7 @@ _REGISTERS = {"x86_64": 0xFF0FFF, "aarch64": (1 << 33) - 1}
 # Chains of frame pointers lack the caller of a leaf, which on arm64 is in lr (x30). The frame
 # pointer (x29) and sp show whether it is a recursion or has its frame record. The chain has pc.
 _LEAF_REGISTERS = {"aarch64": 0b111 << 29}
+_MAX_STACK = "/proc/sys/kernel/perf_event_max_stack"
 _CALL_STACK = (
     abi.PERF_SAMPLE_BRANCH_USER
     | abi.PERF_SAMPLE_BRANCH_CALL_STACK
@@ -132,8 +134,18 @@ def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
         flags=flags,
         sample_regs_user=registers,
         sample_stack_user=graph.stack_bytes,
+        # What the kernel takes where none is given: so the recording says where chains are cut.
+        sample_max_stack=_most_frames() if sample_type & abi.PERF_SAMPLE_CALLCHAIN else 0,
         branch_sample_type=branches,
     )
+
+
+def _most_frames() -> int:
+    """Return sysctl kernel.perf_event_max_stack, the most that an event may ask for; 0 if unknown.
+
+    Linux before 4.8 has neither the sysctl nor the field of the attributes.
+    """
+    return min(read_setting(_MAX_STACK) or 0, 0xFFFF)
 
 
 def sample_bytes(attr: EventAttr) -> int:
@@ -141,12 +153,12 @@ def sample_bytes(attr: EventAttr) -> int:
     kinds = attr.sample_type
     # header, identifier, ip, pid and tid, time, cpu
     size = 48
-    size += 8 * (kinds & (abi.PERF_SAMPLE_PERIOD | abi.PERF_SAMPLE_CGROUP)).bit_count()
+    # int.bit_count() is not in Python 3.9, which runs this on a target.
+    size += 8 * f"{kinds & (abi.PERF_SAMPLE_PERIOD | abi.PERF_SAMPLE_CGROUP):b}".count("1")
     if kinds & abi.PERF_SAMPLE_CALLCHAIN:
         # Its length, marks, and 16 frames, as many as a busy kernel's chains have.
         size += 8 * (2 + 16)
     if kinds & abi.PERF_SAMPLE_REGS_USER:
-        # int.bit_count() is not in Python 3.9, which runs this on a target.
         size += 8 * (1 + f"{attr.sample_regs_user:b}".count("1"))
     if kinds & abi.PERF_SAMPLE_STACK_USER:
         size += 16 + attr.sample_stack_user

@@ -39,6 +39,7 @@ from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscal
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
 from prospect.profile.memory_map import MemoryMap
+from prospect.profile.model import CUT_OBJECT
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -178,6 +179,13 @@ class ReportView(Record):
     ended_by_exec: NDArray[np.bool_]
     waiting: Waiting | None = None
     data: tuple[DataFigures, ...] = ()
+
+    @property
+    def has_short_stacks(self) -> bool:
+        """Whether stacks were copied, or some are known to be cut."""
+        profile = self.profile
+        is_cut = bool(profile.run.cut_chains) or CUT_OBJECT in profile.objects.path
+        return is_cut or profile.stack_copies is not None
 
     def memory_map(self, process: int) -> MemoryMap:
         """Return what a process had mapped, in the order of addresses."""

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.forests import Forest
 from prospect.figures.processes import chosen_by_detail, shown_detail
+from prospect.profile.model import CUT_OBJECT
 from prospect.profile.stack_copies import END_CUT, END_WHOLE, MOST_COPY_BYTES, NO_COPY
-from prospect.records import Record
+from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +37,7 @@ class StackEnds(Record):
 
 
 class StackQuality(Record):
-    """What became of the copies of user stacks.
+    """How many call stacks are whole, and what became of the copies of user stacks.
 
     Attributes:
         samples: with registers of user space.
@@ -49,17 +51,23 @@ class StackQuality(Record):
             recorded ones did.
         is_size_least: whether even more may be needed, as some threads were never seen whole.
         places: where stacks ended, most samples first.
+        stacks: call stacks of samples, copied or not.
+        cut_stacks: stacks that a limit of the recording cut: they lack their outer callers.
+        most_frames: how many frames the kernel recorded of a stack at most; 0 where it was copied.
     """
 
-    samples: int
-    without_copy: int
-    copy_bytes: int
-    by_end: dict[str, int]
+    samples: int = 0
+    without_copy: int = 0
+    copy_bytes: int = 0
+    by_end: dict[str, int] = field(default_factory=dict)
     continued: int = 0
     cut_frames: tuple[int, int] = (0, 0)
     size_for_99: int = 0
     is_size_least: bool = False
     places: tuple[StackEnds, ...] = ()
+    stacks: int = 0
+    cut_stacks: int = 0
+    most_frames: int = 0
 
     @property
     def whole(self) -> int:
@@ -81,20 +89,54 @@ def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None
     """Sum up what became of the stacks of the processes that `-V` asks for.
 
     Returns:
-        None where the recording has no copies of stacks.
+        None where the recording has no copies of stacks, and no stack is cut.
     """
     copies = profile.stack_copies
-    if copies is None:
-        return None
     processes = profile.processes
     chosen = chosen_by_detail(processes, shown_detail(processes, detail))
+    found = _counted_stacks(profile, chosen)
+    if copies is None:
+        return found if found.cut_stacks else None
     is_mine = np.ones(len(copies), np.bool_)
     if not chosen.all():
         is_mine = np.isin(copies.pid, processes.pid[chosen].astype(np.uint32))
-    return _summed_up(copies, is_mine)
+    return _with_copies(found, copies, is_mine)
 
 
-def _summed_up(copies: StackCopies, is_mine: NDArray[np.bool_]) -> StackQuality:
+def _counted_stacks(profile: Profile, chosen: NDArray[np.bool_]) -> StackQuality:
+    """Count the call stacks of processes, bool[p], and those with a frame [cut]."""
+    most_frames = max((event.most_frames for event in profile.run.events), default=0)
+    stacks, hits, samples = profile.stacks, profile.hits, profile.samples
+    if stacks is None:
+        pids = set(profile.processes.pid[chosen].tolist())
+        cut = sum(count for pid, count in profile.run.cut_chains if pid in pids)
+        total = int(hits.count[chosen.take(hits.process_index)].sum())
+        return StackQuality(stacks=total, cut_stacks=min(cut, total), most_frames=most_frames)
+    paths = [path == CUT_OBJECT for path in profile.objects.path]
+    if not any(paths):
+        return StackQuality()
+    of_function = np.append(np.array(paths), False).take(profile.functions.object_index)
+    of_location = np.append(of_function, False).take(profile.locations.function_index)
+    is_cut = np.append(np.append(of_location, False).take(stacks.location_index), False)
+    forest = Forest(stacks.caller_index, stacks.depth, stacks.location_index)
+    for rows in forest.levels():
+        is_cut[rows] |= is_cut.take(stacks.caller_index.take(rows))
+    if samples.stack_index is not None and len(samples):
+        process = hits.process_index.take(samples.hit_index)
+        stack, count = samples.stack_index, np.ones(len(samples), np.int64)
+    elif hits.stack_index is not None:
+        process, stack, count = hits.process_index, hits.stack_index, hits.count
+    else:
+        return StackQuality()
+    has_stack = chosen.take(process) & (stack >= 0)
+    total = int(count[has_stack].sum())
+    cut = int(count[has_stack & is_cut.take(stack)].sum())
+    return StackQuality(stacks=total, cut_stacks=cut, most_frames=most_frames)
+
+
+def _with_copies(
+    found: StackQuality, copies: StackCopies, is_mine: NDArray[np.bool_]
+) -> StackQuality:
     is_copied = is_mine & (copies.end != NO_COPY)
     counts = np.bincount(copies.end[is_copied], minlength=len(copies.ends)).tolist()
     is_cut = is_mine & (copies.end == copies.ends.index(END_CUT))
@@ -102,7 +144,8 @@ def _summed_up(copies: StackCopies, is_mine: NDArray[np.bool_]) -> StackQuality:
     whole = counts[copies.ends.index(END_WHOLE)]
     size_bytes = _size_for_99(whole, copies.needed_bytes[is_cut])
     half, most = (frames[(len(frames) - 1) // 2], frames[-1]) if len(frames) else (0, 0)
-    return StackQuality(
+    return replace(
+        found,
         samples=int(np.count_nonzero(is_mine)),
         without_copy=int(np.count_nonzero(is_mine & ~is_copied)),
         copy_bytes=copies.copy_bytes,

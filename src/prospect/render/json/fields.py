@@ -248,12 +248,15 @@ def kernel_fields(report: EventReport) -> Iterator[dict[str, Any]]:
 
 
 def stack_quality_fields(quality: StackQuality | None) -> dict[str, Any]:
-    """Return what became of copies of user stacks; nothing where there are none."""
+    """Return how many stacks are whole; nothing where none was copied or cut."""
     if quality is None:
         return {}
     half, most = quality.cut_frames
     return {
         "stack_quality": {
+            "stacks": quality.stacks,
+            "cut_stacks": quality.cut_stacks,
+            "most_frames": quality.most_frames,
             "samples": quality.samples,
             "without_copy": quality.without_copy,
             "copy_bytes": quality.copy_bytes,

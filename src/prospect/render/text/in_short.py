@@ -14,6 +14,7 @@ from prospect.announcing import counted
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
+from prospect.profile.run_info import MAX_STACK
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
 from prospect.render.text.columns import Column, table_lines
@@ -229,16 +230,22 @@ def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
     parts = []
     if short.nameless >= _LEAST_NAMELESS:
         parts.append(f"{_percent(short.nameless)} of hits unnamed")
-    if view.profile.stack_copies is not None:
-        parts += _cut_stacks(view)
+    parts += _cut_stacks(view)
     return f"Missing: {'; '.join(parts) or 'nothing was lost'}"
 
 
 def _cut_stacks(view: ReportView) -> Iterator[str]:
+    if not view.has_short_stacks:
+        return
     from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
 
     quality = stack_quality(view.profile, view.detail)
-    if quality is not None and quality.size_for_99:
+    if quality is None:
+        return
+    if quality.most_frames and quality.cut_stacks:
+        cut = _percent(quality.cut_stacks / quality.stacks)
+        yield f"{cut} of stacks cut at {quality.most_frames} frames ({MAX_STACK})"
+    elif quality.size_for_99:
         share = quality.cut / (quality.samples - quality.without_copy)
         if share >= _LEAST_CUT:
             size = quality.size_to_ask_for

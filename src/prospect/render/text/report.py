@@ -149,7 +149,7 @@ def _evidence(view: ReportView, pages: list[Page], books: RunBooks, style: Style
 
 def _stack_quality(view: ReportView, style: Style) -> Iterator[str]:
     """Yield what became of copies of stacks, where there are any."""
-    if view.profile.stack_copies is not None:
+    if view.has_short_stacks:
         from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
         from prospect.render.text.stack_quality import stack_quality_lines  # noqa: PLC0415 - seldom there
 

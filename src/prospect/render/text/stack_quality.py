@@ -1,10 +1,11 @@
-"""Stack quality: how many copies of user stacks were unwound whole, and what the others lack."""
+"""Stack quality: how many call stacks are whole, and what the others lack."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.profile.run_info import MAX_STACK
 from prospect.profile.stack_copies import MOST_COPY_BYTES
 from prospect.render.escape import escaped
 from prospect.render.text.numbers import percent, percent_digits
@@ -17,10 +18,32 @@ if TYPE_CHECKING:
 
 
 def stack_quality_lines(quality: StackQuality | None, style: Style) -> Iterator[str]:
-    """Yield the section; nothing where no stacks were copied."""
+    """Yield the section; nothing where no stack was copied or cut."""
     if quality is None:
         return
     yield from style.section("Stack quality")
+    if quality.cut_stacks:
+        yield from _cut_lines(quality)
+    if quality.copy_bytes:
+        yield from _copies_lines(quality)
+    yield ""
+
+
+def _cut_lines(quality: StackQuality) -> Iterator[str]:
+    digits = percent_digits(quality.stacks)
+    share = percent(quality.cut_stacks / quality.stacks, digits)
+    yield (
+        f"Of {counted(quality.stacks, 'call stack')}, {quality.cut_stacks} ({share}) were cut:"
+        " the outer callers were not recorded, [cut] is in their place."
+    )
+    if quality.most_frames:
+        yield (
+            f"The kernel recorded at most {quality.most_frames} frames of a stack; record again"
+            f" with a larger {MAX_STACK} (sysctl, as root, while nothing samples)."
+        )
+
+
+def _copies_lines(quality: StackQuality) -> Iterator[str]:
     copies = quality.samples - quality.without_copy
     digits = percent_digits(copies)
     share = f" ({percent(quality.whole / copies, digits)})" if copies else ""
@@ -47,14 +70,14 @@ def stack_quality_lines(quality: StackQuality | None, style: Style) -> Iterator[
         for place in quality.places:
             path = escaped(place.object_path)
             yield f"  {place.samples:>{width}} end in {path} ({place.reason})"
-    yield ""
 
 
 def _remedy(quality: StackQuality) -> str:
     if not quality.size_to_ask_for:
         return (
             "No copy would have held 99%: the kernel copies at most"
-            f" {MOST_COPY_BYTES} bytes; frame pointers (--call-graph fp) have no such limit."
+            f" {MOST_COPY_BYTES} bytes; of frame pointers (--call-graph fp) it records"
+            f" {MAX_STACK} frames."
         )
     least = "at least " if quality.is_size_least else ""
     size = quality.size_to_ask_for
