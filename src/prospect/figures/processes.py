@@ -23,7 +23,15 @@ from prospect.figures.portions import (
 )
 from prospect.figures.ranked_rows import unranked
 from prospect.profile.complete import complete
-from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
+from prospect.profile.model import (
+    BIRTH_EXEC,
+    BIRTH_FORK,
+    BIRTH_PREEXISTING,
+    CAUSE_IDLE,
+    CAUSE_NONE,
+    CAUSE_UNCLASSIFIED,
+    CAUSE_UNRECORDED,
+)
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -45,6 +53,8 @@ DETAIL_WORDS: dict[Detail, str] = {
 }
 BIRTH_NAMES = {BIRTH_PREEXISTING: "preexisting", BIRTH_FORK: "fork", BIRTH_EXEC: "exec"}
 STILL_RUNNING_NS = 2**64 - 1
+# What process zero does for one of these causes is idling.
+IDLE_CAUSES = (CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED)
 
 
 class ProcessTotals(Record):
@@ -158,6 +168,33 @@ def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
     if shown == "k":
         chosen &= np.isin(hit_portions(profile), KERNEL_PORTIONS)
     return chosen
+
+
+def idle_hits(profile: ProfileByRoutine) -> NDArray[np.bool_]:
+    """Return bool[h]: which hits of a completed profile are of a CPU with nothing to do."""
+    hits, processes = profile.hits, profile.processes
+    kind = profile.causes.kind.take(hits.cause_index)
+    # Where no call chains were recorded, what idle CPUs do has no cause of its own.
+    is_of_none = np.isin(kind, IDLE_CAUSES)
+    is_of_none &= (processes.pid == 0).take(hits.process_index)
+    is_idle: NDArray[np.bool_] = is_of_none | (kind == CAUSE_IDLE)
+    return is_idle
+
+
+def busy_of_machine(profile: ProfileByRoutine, event_index: int) -> tuple[int, float]:
+    """Return samples of busy CPUs, of a part those of the whole machine, and their time in s."""
+    if profile.run.busy:
+        return busy_of_run(profile.run, event_index)
+    busy = (profile.hits.event == event_index) & ~idle_hits(profile)
+    event, count = profile.run.events[event_index], profile.hits.count[busy]
+    return int(count.sum()), float(event_seconds(event, count, profile.hits.period[busy]).sum())
+
+
+def busy_of_run(run: RunInfo, event_index: int) -> tuple[int, float]:
+    """Return the same of what `RunInfo.busy` says."""
+    count, period = run.busy[event_index]
+    seconds = event_seconds(run.events[event_index], np.full(1, count), np.full(1, period))
+    return count, float(seconds[0])
 
 
 def chosen_seconds(profile: Profile, detail: Detail) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
 from prospect.figures.processes import chosen_by_detail
+from prospect.profile.run_info import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,8 +114,11 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
         )
     lost = int(counters.get("lost", 0))
     if lost:
+        whole = sampled(profile).profile
+        samples = int(counters["samples"] if whole is profile else whole.hits.count.sum())
+        due = profile.run.due_ticks or lost + samples
         warnings.append(
-            f"{lost} of {lost + int(counters['samples'])} samples were lost because the kernel's "
+            f"{lost} of {due} samples were lost because the kernel's "
             "buffers were full: sample less often (-H), or drain them more often (-M)."
         )
     if profile.run.dropped_share:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prospect.profile.call_counts import CallCounts
     from prospect.profile.classes import HitClasses
     from prospect.profile.memory_map import MemoryMap
-    from prospect.profile.run_info import RunInfo
+    from prospect.profile.run_info import PartOf, RunInfo
     from prospect.profile.sample_data import SampleData
     from prospect.profile.source import CodeTable, LineTable
     from prospect.profile.stack_copies import StackCopies
@@ -370,7 +370,8 @@ class Profile(Record):
     each thread did all its life, where it has no switches. `unhit_mappings` gives the
     mappings without a hit of the process in a row of `processes`, which few reports ask for.
     `sample_data` is what event sources made of samples' raw data, `labels` what rows of
-    `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do.
+    `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do. `part_of` is
+    set in a part of a recording, which has no samples itself.
     """
 
     run: RunInfo
@@ -397,3 +398,4 @@ class Profile(Record):
     sample_data: tuple[SampleData, ...] = ()
     labels: list[str] | None = None
     classes: HitClasses | None = None
+    part_of: PartOf | None = None

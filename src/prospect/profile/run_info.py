@@ -1,10 +1,19 @@
-"""What a recording says of itself as a whole: who recorded what, where, when, and which events."""
+"""What a recording says of itself as a whole: who recorded what, where, when, and which events.
+
+And the whole of which a profile is a part.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prospect.records import Record, field
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
 
 # A process id, and a sentence about that process alone.
 ProcessNote = tuple[int, str]
@@ -75,6 +84,9 @@ class RunInfo(Record):
             that is not known.
         middle_at: when the later half of a store's windows begins, in seconds since 1970; 0.0 where
             there are fewer than two windows.
+        busy: samples of busy CPUs and the sum of their periods, by event, of the whole machine in
+            the time of a part of a store or a recording; empty for a whole recording, whose hits
+            say so themselves.
         host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
@@ -112,3 +124,26 @@ class RunInfo(Record):
     host_share: float = 1.0
     due_ticks: int = 0
     middle_at: float = 0.0
+    busy: tuple[tuple[int, int], ...] = ()
+
+
+class PartOf(Record):
+    """The recording that a profile is a part of: its ticks tell how sure the part's times are.
+
+    Attributes:
+        profile: of the whole.
+        hit_index: i32[n] what each of its samples hit, in rows of the part's hits; -1 for samples
+            outside the part.
+    """
+
+    profile: Profile
+    hit_index: NDArray[np.int32]
+
+    def renumbered(self, number: NDArray[np.integer]) -> PartOf:
+        """Return the same for hits with new numbers: i[h + 1] of each hit, and -1 at the end."""
+        return PartOf(self.profile, number.astype(self.hit_index.dtype).take(self.hit_index))
+
+
+def sampled(profile: Profile) -> PartOf:
+    """Return the recording whose samples a profile's hits are: itself, unless it is a part."""
+    return profile.part_of or PartOf(profile, profile.samples.hit_index)

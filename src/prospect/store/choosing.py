@@ -8,7 +8,11 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from prospect.errors import StoreError
+from prospect.figures.processes import IDLE_CAUSES
+from prospect.profile.model import CAUSE_IDLE
 from prospect.store.patterns import fits_one_of, is_one_of
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
 from prospect.store.segments import HOUR_US
@@ -96,6 +100,45 @@ def chosen_rows(
         there_is = _there_is(engine, part, chosen)
         raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}{there_is}")
     return rows
+
+
+def busy_by_event(
+    engine: Queries, part: Part, rows: dict[str, NDArray[Any]]
+) -> tuple[tuple[int, int], ...]:
+    """Return samples of busy CPUs and their periods by event, whatever else was asked for.
+
+    Args:
+        engine: to query.
+        part: its segments, and what the hits of `rows` had to fit.
+        rows: of `chosen_rows`.
+
+    Raises:
+        EngineError: a segment cannot be read.
+    """
+    events, chosen = len(part.heads[-1].events), part.chosen
+    found = np.zeros((events, 2), np.int64)
+    if set(OF_SEGMENTS) >= {*chosen.texts, *chosen.numbers}:
+        is_idle = (rows["pid"] == 0) & np.isin(rows["cause_kind"], IDLE_CAUSES)
+        is_idle |= rows["cause_kind"] == CAUSE_IDLE
+        busy = np.flatnonzero(~is_idle)
+        for at, name in enumerate(("n", "w")):
+            np.add.at(found[:, at], rows["event"].take(busy), rows[name].take(busy))
+        return _pairs(found)
+    conditions, parameters = conditions_of(part, chosen._replace(texts={}, numbers={}))
+    idle, kinds = is_one_of("cause_kind", IDLE_CAUSES)
+    sums = engine.rows(
+        "SELECT event, sum(n)::BIGINT, sum(w)::BIGINT FROM samples"
+        f" WHERE {' AND '.join(conditions)} AND cause_kind <> ? AND NOT (pid = 0 AND {idle})"
+        " GROUP BY event",
+        [*parameters, CAUSE_IDLE, *kinds],
+    )
+    for event, count, period in sums:
+        found[event] = count, period
+    return _pairs(found)
+
+
+def _pairs(found: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+    return tuple((count, period) for count, period in found.tolist())
 
 
 def hits_by_step(

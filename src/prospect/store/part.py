@@ -24,8 +24,8 @@ from prospect.profile.model import (
 )
 from prospect.profile.run_info import RunInfo
 from prospect.profile.unsampled import no_clocks, no_samples
-from prospect.records import NamedTuple
-from prospect.store.choosing import CLASS, chosen_rows
+from prospect.records import NamedTuple, replace
+from prospect.store.choosing import CLASS, busy_by_event, chosen_rows
 from prospect.store.classes import with_classes
 from prospect.store.engine import EngineError
 from prospect.store.hosts import asked
@@ -101,7 +101,8 @@ def _read_part(
         rows = chosen_rows(store, engine, part, stacks=apart.stacks, apart=apart.classes)
         names = read_names(engine, rows, stacks=apart.stacks)
         books = measured(engine, part)
-        profile = _profile(part, _run(store, part, books), rows, names, books)
+        run = replace(_run(store, part, books), busy=busy_by_event(engine, part, rows))
+        profile = _profile(part, run, rows, names, books)
         return with_classes(profile, part, rows, apart.classes) if CLASS in rows else profile
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import group_sums
+from prospect.columns.grouping import exact_sums, group_sums
 from prospect.errors import UsageError
+from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.control_groups import group_name
 from prospect.profile.model import NO_CPU, HitTable, Profile
+from prospect.profile.run_info import PartOf
 from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import contents, replace
 from prospect.store.specification import (
@@ -58,7 +60,8 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     """
     samples = stack_samples(profile, "4")
     whole = samples.profile
-    passes = _in_time(samples, chosen)
+    in_time = _in_time(samples, chosen)
+    passes = in_time.copy()
     for word in (*chosen.texts, *chosen.numbers):
         fits = _fitting(samples, chosen, word)
         if not fits.any():
@@ -71,6 +74,9 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     (hit, stack), (count, period) = group_sums(
         keys, (samples.count[passes], samples.period[passes])
     )
+    part_hit = np.full(len(whole.samples), -1, np.int32)
+    if len(part_hit):
+        part_hit[passes] = _places((hit, stack), keys, len(samples.stacks))
     has_stacks = profile.stacks is not None
     columns: dict[str, Any] = {
         name: column.take(hit)
@@ -85,7 +91,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     )
     return replace(
         Profile(**contents(whole)),
-        run=_run(whole.run, chosen),
+        run=replace(_run(whole.run, chosen), busy=_busy(samples, in_time)),
         hits=hits,
         samples=no_samples(),
         clocks=no_clocks(),
@@ -96,7 +102,29 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         syscalls=None,
         call_counts=None,
         sample_data=(),
+        part_of=PartOf(whole, part_hit),
     )
+
+
+def _places(
+    found: tuple[NDArray[np.int64], NDArray[np.int64]],
+    keys: tuple[NDArray[np.int32], NDArray[np.int32]],
+    stacks: int,
+) -> NDArray[np.int64]:
+    """Return which of the distinct, ascending pairs of a hit and a stack each pair is."""
+    first, each = (hit.astype(np.int64) * stacks + stack for hit, stack in (found, keys))
+    return np.searchsorted(first, each)
+
+
+def _busy(samples: StackSamples, in_time: NDArray[np.bool_]) -> tuple[tuple[int, int], ...]:
+    """Return the samples and periods of busy CPUs, by event: see `RunInfo.busy`."""
+    profile, hit_index = samples.profile, samples.hit_index
+    chosen = in_time & ~idle_hits(profile).take(hit_index)
+    event = profile.hits.event.take(hit_index[chosen])
+    events = len(profile.run.events)
+    count = exact_sums(event, samples.count[chosen], events)
+    period = exact_sums(event, samples.period[chosen], events)
+    return tuple(zip(count.tolist(), period.tolist(), strict=True))
 
 
 def _in_time(samples: StackSamples, chosen: Specification) -> NDArray[np.bool_]:

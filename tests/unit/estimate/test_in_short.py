@@ -13,10 +13,18 @@ from builders.stacks import stacks_profile
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.report.view import report_view
-from prospect.profile.model import CAUSE_EXCEPTION, CAUSE_SYSCALL, KIND_KERNEL, MODE_KERNEL
+from prospect.profile.model import (
+    CAUSE_EXCEPTION,
+    CAUSE_SYSCALL,
+    KIND_KERNEL,
+    MODE_KERNEL,
+    LossTable,
+)
 from prospect.records import replace
 from prospect.render.escape import display_width
 from prospect.render.text.report import TextRenderer
+from prospect.store.recorded import part_of_recording
+from prospect.store.specification import parse_specifications
 
 
 def short_of(profile, detail="3"):
@@ -55,6 +63,32 @@ def family():
     build.hit(recorder, serve, 400)
     build.hit(build.process("swapper", 0), idle, 900, MODE_KERNEL)
     return build.build()
+
+
+def machine(lost=0, **run):
+    """The same on two CPUs, as a recording of the whole system; some samples were lost."""
+    profile = family()
+    losses = LossTable(np.zeros(1, np.int32), np.array([lost]), np.zeros(1, np.int64))
+    facts = {"cpus": 2, "wall_seconds": (1989 + lost) / 256 / 2, "system_wide": True, **run}
+    return replace(profile, run=replace(profile.run, **facts), losses=losses)
+
+
+@pytest.mark.parametrize("word", ["image:server", "symbol:parse", "dependent:no", "tgid:60"])
+def test_the_machine_of_a_part_is_as_busy_as_that_of_the_whole(word):
+    whole = short_of(machine(), "4")
+    part = short_of(part_of_recording(machine(), parse_specifications([word])), "4")
+    assert part.hits < whole.hits
+    assert (part.busy_s, part.busy_share) == (whole.busy_s, whole.busy_share)
+    assert whole.busy_share == pytest.approx(1089 / 1989)
+
+
+@pytest.mark.parametrize("due", [0, 1989 + 4000])
+def test_lost_ticks_are_neither_busy_nor_idle(due):
+    short = short_of(machine(lost=4000, due_ticks=due), "4")
+    assert short.busy_share == pytest.approx(1089 / 1989)
+    assert short.seconds / short.seen_s == pytest.approx(689 / 1989)
+    # The program may have had the same part of what was lost.
+    assert short.half_s > 689 / 256 * 4000 / 1989
 
 
 def test_processes_of_a_name_are_one_program():

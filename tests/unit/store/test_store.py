@@ -19,7 +19,9 @@ from builders.stored import (
     samples_file,
     window_at,
 )
+from prospect.columns.table_rows import taken
 from prospect.errors import StoreError
+from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.complete import complete
 from prospect.profile.control_groups import service_of
@@ -28,6 +30,7 @@ from prospect.store import schema
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.part import Apart, read_part
+from prospect.store.recorded import part_of_recording
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
 from prospect.store.specification import parse_specifications
 
@@ -109,6 +112,23 @@ def test_hostile_names_are_kept_and_do_no_harm(tmp_path):
 def test_specifications_choose_hits(tmp_path, words, hits):
     fill(tmp_path / "s", [window_at(0)])
     assert read(tmp_path / "s", *words).hits.count.sum() == hits
+
+
+@pytest.mark.parametrize("word", ["comm:comm", "symbol:work", "dependent:no", "event:cpu-clock"])
+def test_a_part_knows_how_busy_the_machine_was(tmp_path, word):
+    fill(tmp_path / "s", [window_at(0), window_at(1)])
+    profile = complete(stacks_profile())
+    busy = ~idle_hits(profile)
+    assert 0 < busy.sum() < len(busy)
+    expected = tuple(
+        (2 * int(hits.count.sum()), 2 * int(hits.period.sum()))
+        for event in range(len(profile.run.events))
+        for hits in [taken(profile.hits, np.flatnonzero(busy & (profile.hits.event == event)))]
+    )
+    assert read(tmp_path / "s").run.busy == expected
+    assert read(tmp_path / "s", word).run.busy == expected
+    part = part_of_recording(stacks_profile(), parse_specifications([word]))
+    assert part.run.busy == tuple((count // 2, period // 2) for count, period in expected)
 
 
 def test_what_was_kept_apart_can_be_asked_for(tmp_path):

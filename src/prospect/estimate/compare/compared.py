@@ -16,8 +16,9 @@ from prospect.errors import RecordingError
 from prospect.estimate.errors.design import sampling_design
 from prospect.figures.by_routine import by_routine
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
-from prospect.figures.processes import chosen_by_detail
+from prospect.figures.processes import busy_of_run, chosen_by_detail
 from prospect.profile.complete import complete
+from prospect.profile.run_info import sampled
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -102,13 +103,16 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
     if scope == "k":
         counts &= is_kernel_portion(portion)
     design = sampling_design(profile, index)
+    busy_s = float(design.seconds[runs].sum())
+    if profile.run.busy:
+        busy_s = busy_of_run(profile.run, index)[1]
     return ComparedRun(
         profile=profile,
         event_index=index,
         design=design,
         counts=counts,
         portion=portion,
-        other_load=_other_load(profile, float(design.seconds[runs & ~counts].sum())),
+        other_load=_other_load(profile, busy_s - float(design.seconds[counts].sum())),
         blocks=sample_blocks(profile, design, counts),
     )
 
@@ -132,16 +136,16 @@ def sample_blocks(
         design: how it was sampled.
         counts: bool[h] which hits count.
     """
-    samples, run = profile.samples, profile.run
-    hit_index, time_ns = samples.hit_index, samples.time_ns
+    source, run = sampled(profile), profile.run
+    hit_index, time_ns = source.hit_index, source.profile.samples.time_ns
     if not len(time_ns) or not time_ns.any():
         none = np.empty(0, np.int64)
         return SampleBlocks(0, none, none, np.empty(0))
     begin, end = run.begin_ns, run.end_ns
     if not 0 <= begin < end < 2**63:
         begin, end = int(time_ns.min()), int(time_ns.max())
-    if not counts.all():
-        chosen = np.flatnonzero(counts.take(hit_index))
+    if profile.part_of is not None or not counts.all():
+        chosen = np.flatnonzero(np.append(counts, False).take(hit_index))
         hit_index, time_ns = hit_index.take(chosen), time_ns.take(chosen)
     count = int(min(max((end - begin) // _BLOCK_NS, 1), _MOST_BLOCKS))
     block = np.empty(len(time_ns), np.int16)
@@ -188,4 +192,4 @@ def _other_load(profile: ProfileByRoutine, seconds: float) -> float:
     cpu_seconds = run.wall_seconds * run.cpus
     if not (run.system_wide and math.isfinite(cpu_seconds) and cpu_seconds > 0):
         return math.nan
-    return min(seconds / cpu_seconds, 1.0)
+    return min(max(seconds, 0.0) / cpu_seconds, 1.0)

@@ -56,7 +56,7 @@ def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int)
 
     Args:
         ticks: the samples.
-        of_sample: i32 what each of the profile's samples hit.
+        of_sample: i32 what each of the profile's samples hit, -1 for nothing that is asked for.
         hit_count: how many rows of hits there are.
     """
     periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
@@ -75,17 +75,21 @@ def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int)
         slot[part] = block * clocks + ticks.clock[part]
     ends_ns = block_ns[:, None] * np.arange(blocks + 1)
     before, after = _around(ticks, hit_index, sizes, ends_ns)
+    start = ticks.start
+    if int(hit_index.min(initial=0)) < 0:
+        # Samples outside a part are in no row of it.
+        of_hits = np.flatnonzero(hit_index >= 0)
+        start = np.searchsorted(of_hits, start)
+        hit_index, slot = hit_index.take(of_hits), slot.take(of_hits)
     return Blocks(
         levels=levels,
-        start=ticks.start,
+        start=start,
         hit_index=hit_index,
         slot=slot,
         sawtooth_ns=_next_ticks(ticks, ends_ns) - ends_ns[:, :, None] - ticks.period_ns / 2.0,
         before=before,
         after=after,
-        hits=_hits_by_slot(
-            (ticks.start, hit_index, slot), (hit_count, len(block_ns), blocks * clocks)
-        ),
+        hits=_hits_by_slot((start, hit_index, slot), (hit_count, len(block_ns), blocks * clocks)),
     )
 
 

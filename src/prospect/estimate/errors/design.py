@@ -18,7 +18,12 @@ from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
 from prospect.estimate.errors.successions import successions
 from prospect.estimate.errors.ticks import DueTicks, event_ticks
 from prospect.figures.portions import event_seconds
+from prospect.figures.processes import busy_of_run
+from prospect.profile.run_info import sampled
 from prospect.records import Record
+
+# However much was lost, bars have an end.
+_MOST_LOST = 0.99
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.blocks import Blocks
     from prospect.estimate.errors.successions import Succession
     from prospect.estimate.errors.ticks import OrderedTicks, Ticks
-    from prospect.profile.model import Profile
+    from prospect.profile.model import Profile, SampleTable
     from prospect.profile.run_info import EventInfo
 
 
@@ -40,6 +45,9 @@ class Design(Record):
         has_time: whether hits are worth seconds, and so have error bars.
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
+        of_hits, of_seconds: ticks and time that these are a sample of: those of the whole recording
+            or machine, where the profile is a part of it.
+        known_share: of the ticks, how many were not lost, over 0 to 1.
         sequence: i32[s] what each tick hit (`tick_sequence`); None where samples have no times.
         ticks: how many clocks had, where the samples are on their grids; None where there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
@@ -54,6 +62,9 @@ class Design(Record):
     has_time: bool
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
+    of_hits: float
+    of_seconds: float
+    known_share: float
     sequence: NDArray[np.int32] | None
     ticks: Ticks | None
     blocks: Blocks | None
@@ -84,28 +95,34 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
     """
     event = profile.run.events[event_index]
     hits = profile.hits
+    source = sampled(profile)
+    whole, hit_index = source.profile, source.hit_index
     of_event = hits.event == event_index
     count = np.where(of_event, hits.count, 0)
-    ticks = event_ticks(profile, event_index, tick_grid(profile) if grid is None else grid)
+    ticks = event_ticks(whole, event_index, tick_grid(whole) if grid is None else grid)
     clocks = len(ticks.period_ns) if ticks else 1
     reach = compared_lags(clocks)[-1]
     sequence = (
-        tick_sequence(ticks, profile.samples.hit_index, reach)
+        tick_sequence(ticks, hit_index, reach)
         if ticks
-        else _without_grid(profile, of_event, int(count.sum()), reach)
+        else _without_grid(whole, event_index, hit_index, reach)
     )
     seconds = np.where(of_event, event_seconds(event, hits.count, hits.period), 0.0)
+    all_of_it = _Sampled(whole, event_index, ticks, (int(count.sum()), float(seconds.sum())))
     return Design(
         event=event,
         clocks=clocks,
         has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
         hits=count,
         seconds=seconds,
+        of_hits=all_of_it.of_hits,
+        of_seconds=all_of_it.of_seconds,
+        known_share=all_of_it.known_share,
         sequence=sequence if len(sequence) else None,
         ticks=ticks.without_samples() if ticks else None,
-        blocks=_blocks(profile, ticks),
+        blocks=_blocks(ticks, hit_index, len(hits)),
         squares=(
-            _squares(profile, of_event, seconds)
+            _squares(profile, (whole.samples, hit_index), seconds)
             if event.weighs_periods or hits.host_hour is not None
             else None
         ),
@@ -114,34 +131,103 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
     )
 
 
-def _blocks(profile: Profile, ticks: OrderedTicks | None) -> Blocks | None:
+class _Sampled:
+    """What the hits of an event are a sample of; attributes as those of `Design`."""
+
+    def __init__(
+        self,
+        whole: Profile,
+        event_index: int,
+        ticks: OrderedTicks | None,
+        own: tuple[int, float],
+    ) -> None:
+        """Add up ticks.
+
+        Args:
+            whole: the recording, or what stands for it: a part of a store.
+            event_index: row of its events.
+            ticks: of the event.
+            own: samples of the hits whose error is asked for, and their time.
+        """
+        count, seconds = own
+        run, hits, losses = whole.run, whole.hits, whole.losses
+        lost = _lost(whole, event_index)
+        if run.due_ticks:
+            # Of a store's part: its machine had these ticks, and throttled ones are among them.
+            lost += int(losses.throttled.sum())
+            due = max(run.due_ticks, run.busy[event_index][0] if run.busy else 0)
+            self.of_hits = max(due - lost, count)
+            self.of_seconds = seconds * self.of_hits / max(count, 1)
+        else:
+            of_event = hits.event == event_index
+            event, period = run.events[event_index], hits.period[of_event]
+            self.of_hits = max(int(hits.count[of_event].sum()), count)
+            self.of_seconds = float(event_seconds(event, hits.count[of_event], period).sum())
+            if run.busy:  # as of a store whose clocks' ticks are not known
+                busy_hits, busy_s = busy_of_run(run, event_index)
+                self.of_hits = max(self.of_hits, busy_hits)
+                self.of_seconds = max(self.of_seconds, busy_s)
+            due = int(ticks.count.sum()) if ticks else self.of_hits + lost
+        self.known_share = 1.0 - min(lost / max(due, 1), _MOST_LOST)
+
+
+def _lost(whole: Profile, event_index: int) -> int:
+    """Return how many samples of an event were lost."""
+    records, clocks = int(whole.losses.lost.sum()), whole.clocks
+    if records <= 0 or not len(clocks):
+        return max(records, 0)
+    from prospect.figures.report.counters import lost_samples  # noqa: PLC0415 - seldom needed
+
+    by_clock = np.maximum(clocks.lost, 0)
+    own = float(by_clock[clocks.event == event_index].sum()) / max(float(by_clock.sum()), 1.0)
+    return round(own * lost_samples(whole, records))
+
+
+def _blocks(ticks: OrderedTicks | None, hit_index: NDArray[np.int32], hits: int) -> Blocks | None:
     if not isinstance(ticks, DueTicks) or len(ticks.period_ns) < 2:
         return None
-    return cut_in_blocks(ticks, profile.samples.hit_index, len(profile.hits))
+    return cut_in_blocks(ticks, hit_index, hits)
 
 
 def _squares(
-    profile: Profile, of_event: NDArray[np.bool_], seconds: NDArray[np.float64]
+    profile: Profile,
+    taken: tuple[SampleTable, NDArray[np.int32]],
+    seconds: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the sum of the squared times of each hit's samples, f64[h] s²."""
-    samples, hits = profile.samples, profile.hits
+    """Return the sum of the squared times of each hit's samples, f64[h] s².
+
+    Args:
+        profile: whose hits these are.
+        taken: the samples, and what each of them hit, -1 for none.
+        seconds: f64[h] of hits of the event, 0 for others.
+    """
+    (samples, hit_index), hits = taken, profile.hits
     if samples.period is None or not len(samples):
         return seconds**2 / np.maximum(hits.count, 1)
     period = samples.period.astype(np.float64)
     worth = np.divide(seconds, hits.period, out=np.zeros(len(hits)), where=hits.period > 0)
-    squares = np.bincount(samples.hit_index, period * period, len(hits))
-    return np.asarray(np.where(of_event, squares * worth * worth, 0.0), np.float64)
+    # Samples of no hit are those of one before the first.
+    squares = np.bincount(hit_index + 1, period * period, len(hits) + 1)[1:]
+    return np.asarray(squares * worth * worth, np.float64)
 
 
 def _without_grid(
-    profile: Profile, of_event: NDArray[np.bool_], expected: int, reach: int
+    whole: Profile, event_index: int, hit_index: NDArray[np.int32], reach: int
 ) -> NDArray[np.int32]:
-    """Return the sequence of samples that are on no grid; empty unless it is of all samples."""
-    samples = profile.samples
-    hit_index, cpu, time_ns = samples.hit_index, samples.cpu, samples.time_ns
+    """Return the sequence of samples that are on no grid; empty unless it is of all samples.
+
+    Args:
+        whole: the recording.
+        event_index: row of its events.
+        hit_index: i32[n] what each of its samples hit.
+        reach: as of `tick_sequence`.
+    """
+    samples, hits = whole.samples, whole.hits
+    cpu, time_ns = samples.cpu, samples.time_ns
+    of_event = hits.event == event_index
     if not of_event.all():
-        chosen = np.flatnonzero(of_event.take(hit_index))
+        chosen = np.flatnonzero(of_event.take(samples.hit_index))
         hit_index, cpu, time_ns = hit_index[chosen], cpu[chosen], time_ns[chosen]
-    if len(hit_index) != expected or not time_ns.any():
+    if len(hit_index) != int(hits.count[of_event].sum()) or not time_ns.any():
         return np.empty(0, np.int32)
     return plain_sequence(hit_index, cpu, time_ns, reach)

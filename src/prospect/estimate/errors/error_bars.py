@@ -108,12 +108,12 @@ def error_bars(
     local = _local_error(design, row_of_hit, other, hits, parts)
     tick_s = _tick_seconds(design, hits, seconds)
     square_s2 = _square_seconds(design, tick_s)
-    of_ticks = np.full(row_count, max(float(design.hits.sum()), 1.0))
+    of_ticks = np.full(row_count, max(float(design.of_hits), 1.0))
     if design.squares is not None:
         squares = np.bincount(rows, design.squares.take(in_rows), row_count).astype(np.float64)
         typical_s = float(design.squares.sum()) / max(float(design.seconds.sum()), 1e-9)
         tick_s, square_s2 = _weighted(seconds, squares, hits, typical_s)
-        hits, of_ticks = seconds / tick_s, float(design.seconds.sum()) / tick_s
+        hits, of_ticks = seconds / tick_s, design.of_seconds / tick_s
     variance = local.variance * square_s2
     spread = _spread(design, row_of_hit, (variance, local.changes), of_ticks, parts)
     low, high = effective_limits(
@@ -134,6 +134,10 @@ def error_bars(
         low_s = np.maximum(seconds - np.hypot(seconds - low_s, of_hosts_s), 0.0)
         high_s = seconds + np.hypot(high_s - seconds, of_hosts_s)
         difference = np.hypot(difference, between_s)
+    if design.known_share < 1.0:
+        # Lost ticks hit what others hit, as far as anything is known of them.
+        high_s = np.maximum(high_s / design.known_share, high_s)
+        difference = difference / design.known_share
     return ErrorBars(
         seconds=seconds,
         half_width_s=np.where(hits > 0, np.maximum(seconds - low_s, high_s - seconds), 0.0),
@@ -171,7 +175,7 @@ def _local_error(
         return local_error(parts.changes, row_of_part, other, design.clocks)
     if design.changes is not None:
         return local_error(design.changes, row_of_hit, other, design.clocks)
-    total = max(float(design.hits.sum()), 1.0)
+    total = max(float(design.of_hits), 1.0)
     return LocalError(
         variance=hits * (1.0 - hits / total),
         changes=(2.0 * hits).astype(np.int64),

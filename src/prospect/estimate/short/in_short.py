@@ -19,10 +19,15 @@ from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
-from prospect.figures.processes import chosen_by_detail, chosen_hits
-from prospect.figures.routine_names import shown_name, shown_names
+from prospect.figures.processes import (
+    busy_of_machine,
+    chosen_by_detail,
+    chosen_hits,
+    idle_hits,
+)
+from prospect.figures.routine_names import main_callers, shown_name, shown_names
 from prospect.profile.control_groups import group_name
-from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED
+from prospect.profile.model import CAUSE_NONE
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record
 
@@ -33,7 +38,6 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.first_rows import FirstRows
     from prospect.estimate.errors.parts import Parts
     from prospect.figures.report.view import EventView, ReportView
-    from prospect.profile.complete import ProfileByRoutine
 
 MOST_PROGRAMS = 3
 MOST_FUNCTIONS = 5
@@ -113,6 +117,7 @@ class InShort(Record):
         causes: why the kernel ran, most time first: what, and seconds or hits.
         kernel_s: time in the kernel, interrupts included; hits where there is no time.
         nameless: part of the hits in code without names, 0 to 1.
+        seen_s: time of all CPUs without that of lost ticks; 0 where not known.
         has_services: whether what is asked for was hit in more than one control group.
     """
 
@@ -130,6 +135,7 @@ class InShort(Record):
     causes: tuple[tuple[str, float], ...]
     kernel_s: float
     nameless: float
+    seen_s: float = 0.0
     has_services: bool = False
 
     @property
@@ -189,11 +195,8 @@ class _Summary:
         hits, processes = profile.hits, profile.processes
         self._view, self._design, self._profile = view, design, profile
         self._cause_kind = profile.causes.kind.take(hits.cause_index)
-        # Where no call chains were recorded, what idle CPUs do has no cause of its own.
-        is_of_none = np.isin(self._cause_kind, (CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED))
-        is_idle = is_of_none & (processes.pid == 0).take(hits.process_index)
-        is_idle |= self._cause_kind == CAUSE_IDLE
-        self._is_busy = (hits.event == event.event_index) & ~is_idle
+        self._is_busy = (hits.event == event.event_index) & ~idle_hits(profile)
+        self._busy_hits, self._busy_s = busy_of_machine(profile, event.event_index)
         is_aside = processes.is_recorder.take(hits.process_index)
         self._chosen = self._is_busy & chosen_hits(profile, view.detail) & ~is_aside
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
@@ -226,7 +229,7 @@ class _Summary:
             hits=count,
             seconds=float(self._design.seconds[chosen].sum()),
             half_s=float(half_widths(self._design, every, 1, parts)[0]),
-            busy_s=float(self._design.seconds[self._is_busy].sum()) if is_whole else np.nan,
+            busy_s=self._busy_s if is_whole else np.nan,
             busy_share=self._busy_share() if is_whole else np.nan,
             programs=self._program_rows(programs, parts),
             more_programs=programs.more,
@@ -236,20 +239,28 @@ class _Summary:
             causes=self._causes(is_kernel),
             kernel_s=float(self._amounts(is_kernel).sum()),
             nameless=nameless / max(count, 1),
+            seen_s=self._profile.run.wall_seconds
+            * self._profile.run.cpus
+            * self._design.known_share,
             has_services=len(distinct(self._service[chosen])) > 1,
         )
 
     def _busy_share(self) -> float:
-        """Return the part of all CPUs' time in which they were busy; NaN where not known."""
-        run = self._profile.run
+        """Return the part of all CPUs' time in which they were busy; NaN where not known.
+
+        What the CPUs did at lost ticks is not known: they count neither as busy nor as idle.
+        """
+        run, known = self._profile.run, self._design.known_share
         if run.due_ticks:
             # Of a store's part. Time would not do: whoever cuts windows out of clocks' time gets
             # up to one tick of each clock more, or less, than they are long.
-            return float(self._profile.hits.count[self._is_busy].sum()) / run.due_ticks
-        machine_s = run.wall_seconds * run.cpus
-        busy_s = float(self._design.seconds[self._is_busy].sum())
+            share = self._busy_hits / max(run.due_ticks * known, 1.0)
+        elif run.wall_seconds * run.cpus > 0:
+            share = self._busy_s / (run.wall_seconds * run.cpus * known)
+        else:
+            return np.nan
         # A part of a recording, too, may have a tick more than its time; no CPU has more than all.
-        return min(busy_s / machine_s, 1.0) if machine_s > 0 else np.nan
+        return min(share, 1.0)
 
     def by_process(self, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
         """Return the rows of `functions_by_process`, and how many there are besides."""
@@ -367,31 +378,3 @@ class _Summary:
         """Return the seconds of some hits; where the event has no time, how many they are."""
         amounts = self._design.seconds if self._design.has_time else self._profile.hits.count
         return amounts[chosen].astype(np.float64)
-
-
-def main_callers(profile: ProfileByRoutine, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:
-    """Return for each row the function that called it in most samples, -1 where none is known.
-
-    Args:
-        profile: completed.
-        row_of_hit: i32[h] row of each hit, -1 for none; the hits of a row are one function's.
-        rows: how many there are.
-    """
-    samples, stacks = profile.samples, profile.stacks
-    if stacks is None or samples.stack_index is None:
-        return [-1] * rows
-    row = row_of_hit.take(samples.hit_index)
-    known = np.flatnonzero((row >= 0) & (samples.stack_index >= 0))
-    row, frame = row.take(known), samples.stack_index.take(known)
-    function = profile.locations.function_index.take(stacks.location_index)
-    own = function.take(frame)
-    caller = stacks.caller_index.take(frame)
-    while (again := (caller >= 0) & (function.take(caller) == own)).any():  # it called itself
-        caller = np.where(again, stacks.caller_index.take(caller), caller)
-    is_called = caller >= 0
-    key = row[is_called].astype(np.int64), function.take(caller[is_called]).astype(np.int64)
-    (of_row, by), (count,) = group_sums(key, (np.ones(int(is_called.sum()), np.int64),))
-    found = [-1] * rows
-    for at in np.argsort(count, kind="stable").tolist():
-        found[int(of_row[at])] = int(by[at])
-    return found

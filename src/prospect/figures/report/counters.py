@@ -24,11 +24,13 @@ from prospect.figures.report.kernel import (
 )
 from prospect.figures.report.waits import without_waits
 from prospect.profile.model import KIND_MODULE
+from prospect.profile.run_info import sampled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.complete import CompleteProfile
+    from prospect.profile.model import Profile
 
 
 def run_counters(profile: CompleteProfile) -> dict[str, float]:
@@ -42,7 +44,7 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     counters: dict[str, float] = dict(profile.run.statistics)
     if len(profile.losses.lost):
         records = int(profile.losses.lost.sum())
-        counters["lost"] = min(lost_samples(profile, records), records)
+        counters["lost"] = min(lost_samples(sampled(profile).profile, records), records)
         if records > counters["lost"]:
             counters["lost_beside"] = records - counters["lost"]
         counters["throttled"] = int(profile.losses.throttled.sum())
@@ -55,7 +57,7 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     return counters
 
 
-def lost_samples(profile: CompleteProfile, records: int) -> int:
+def lost_samples(profile: Profile, records: int) -> int:
     """Return how many of the lost records were samples.
 
     The event of a CPU's first clock reports mappings and tasks as well, and the kernel counts all

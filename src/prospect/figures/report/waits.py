@@ -25,8 +25,10 @@ def without_waits(profile: CompleteProfile) -> CompleteProfile:
     if not is_waiting.any():
         return profile
     is_kept = ~np.append(is_waiting, False).take(profile.hits.event, mode="clip")
+    number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     return replace(
         profile,
+        part_of=profile.part_of and profile.part_of.renumbered(np.append(number, -1)),
         run=replace(profile.run, events=tuple(event for event in events if not event.is_waiting)),
         hits=replace(profile.hits, **_chosen(profile.hits, is_kept)),
         samples=_kept_samples(profile.samples, is_kept),

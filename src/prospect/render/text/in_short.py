@@ -98,7 +98,6 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
     parts = []
     if run.wall_seconds > 0:
         parts.append(f"{run.wall_seconds:.2f} s on {counted(run.cpus, 'CPU')}")
-    machine_s = run.wall_seconds * run.cpus
     if not math.isnan(short.busy_share):
         parts.append(f"{_percent(short.busy_share)} busy")
     if not short.has_time:
@@ -107,8 +106,8 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
         )
         return
     share = ""
-    if machine_s > 0:
-        share = f", {_percent(short.seconds / machine_s)} of the machine"
+    if short.seen_s > 0:
+        share = f", {_percent(short.seconds / short.seen_s)} of the machine"
     whose = asked_for(run, view.detail).capitalize()
     time = figures.with_bar(short.seconds, short.half_s)
     whole = f"{whose}: {time} CPU s{share}"
