@@ -28,7 +28,7 @@ MAPPED, END = 500 * S, 510 * S
         (MAPPED + 3 * S + MS, MAPPED + 5 * S, MAPPED, 3 * S),
         (MAPPED - 300 * S + MS, MAPPED - 299 * S, MAPPED, -300 * S),
         (WALL_US, MAPPED - 300 * S + MS, MAPPED, -300 * S),
-        (MAPPED + TEN_DAYS + 400 * MS, MAPPED + 2 * TEN_DAYS, MAPPED, TEN_DAYS + 400 * MS),
+        (MAPPED + TEN_DAYS + 400 * MS, MAPPED + TEN_DAYS + 5 * S, MAPPED, TEN_DAYS + 400 * MS),
         # Mapped before the recording.
         (400 * S, 401 * S, 0, 0),
         (MAPPED + TEN_DAYS, MAPPED + TEN_DAYS + MS, 0, None),
