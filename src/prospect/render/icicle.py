@@ -10,7 +10,7 @@ import colorsys
 import html
 from typing import TYPE_CHECKING
 
-from prospect.render.escape import escaped, shortened
+from prospect.render.escape import escaped, short_name, shortened
 
 if TYPE_CHECKING:
     from prospect.render.flame_boxes import Box, FlameGraph
@@ -83,7 +83,7 @@ def _frame(box: Box) -> str:
     )
     name = escaped(box.label) + box.mark
     hint = html.escape(f"{shortened(name, _LONGEST_NAME)} ({box.figure})")
-    shown = html.escape(f"{shortened(name, _LONGEST_SHOWN)} {100 * box.share:.1f}%")
+    shown = html.escape(f"{short_name(name, _LONGEST_SHOWN)} {100 * box.share:.1f}%")
     style = f"{_FRAME};background-color:#{red:02x}{green:02x}{blue:02x}"
     style += ";font-size:0" if box.share < _NARROW else ";padding:0 3px"
     return f'<div title="{hint}" style="{style}">{shown}</div>'

@@ -22,7 +22,7 @@ from prospect.figures.report.view import report_view
 from prospect.figures.routine_names import shown_name
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.comparison_words import compared_line, unit_of
-from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.escape import display_width, escaped, short_name, shortened
 from prospect.render.flame_boxes import flame_graph
 from prospect.render.icicle import icicle
 from prospect.render.text.columns import Column
@@ -159,7 +159,7 @@ def _cell_of(text: str, column: Column, bar: str) -> str:
     hint = ""
     if not column.right and display_width(text) > _NAME_WIDTH:
         hint = f' title="{_text(shortened(text, _LONGEST_HINT))}"'
-        text = shortened(text, _NAME_WIDTH)
+        text = short_name(text, _NAME_WIDTH)
     elif column.right:
         text = text.replace(" ", _FIGURE_SPACE)
     style = _RIGHT if column.right else _LEFT

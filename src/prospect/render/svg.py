@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 from xml.sax.saxutils import escape as xml_escaped
 
-from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.escape import escaped, short_name, shortened
 from prospect.render.flame_boxes import flame_graph
 from prospect.render.stack_renderer import StackRenderer
 
@@ -85,7 +85,7 @@ def _drawn(box: Box, top: int) -> str:
     columns = int((width - 4) / _CHAR)
     if columns < 4:
         return f"{rect}</g>"
-    shown = name if display_width(name) <= columns else shortened(name, columns)
+    shown = short_name(name, columns)
     return f'{rect}<text x="{left + 3:.2f}" y="{top + 12}">{_text(shown)}</text></g>'
 
 

@@ -189,7 +189,7 @@ def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> S
     """Return what stands in a column, with the space behind it."""
     what, _, width, _ = column
     if what == _NAME:
-        return Span(name_fitted(row.lead + row.name, width) + " ", OF_PAINT[row.paint])
+        return Span(name_fitted(row.name, width, row.lead) + " ", OF_PAINT[row.paint])
     if what == _SHARE:
         return Span(_pointed(row.seconds * 100.0 / scale.span_s, digits).rjust(width) + " ")
     if what in (_READY, _BLOCKED):

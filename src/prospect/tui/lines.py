@@ -12,7 +12,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from prospect.records import NamedTuple
-from prospect.render.escape import escaped, shortened
+from prospect.render.escape import escaped, short_name, shortened
 from prospect.tui.styles import PLAIN
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.style import Style
 
 
-_ONE_OF_SOME = " [fn "
+_LEAST_WIDTH = 4
 
 
 class Span(NamedTuple):
@@ -42,16 +42,12 @@ def fitted(text: str, width: int, *, right: bool = False) -> str:
     return set_cell_size(text, width)
 
 
-def name_fitted(name: str, width: int) -> str:
-    """Return a name as exactly `width` columns; what differs from its neighbours is not cut.
+def name_fitted(name: str, width: int, lead: str = "") -> str:
+    """Return a function's name behind its lead as exactly `width` columns.
 
-    Functions without a symbol are called `first->second [fn 2 of 3]` by the symbols around them.
+    What says least of a name is dropped first.
     """
-    head, mark, number = name.rpartition(_ONE_OF_SOME)
-    end = mark + number
-    if not head or len(name) <= width or not end.isascii() or len(end) > width // 2:
-        return fitted(name, width)
-    return fitted(head, width - len(end)) + fitted(end, len(end))
+    return fitted(lead + short_name(escaped(name), max(width - len(lead), _LEAST_WIDTH)), width)
 
 
 def strip(spans: Iterable[Span], width: int) -> Strip:

@@ -191,7 +191,7 @@ def test_a_wide_name_is_cut_in_its_column_and_whole_at_the_end_of_the_line():
     row = next(line for line in rows if "FUNC" in line)
     wide = "std::map<std::string, int>::" * 20 + "find(char const*)"
     assert row.endswith(f"  = {wide}")
-    assert f"  {wide[:45]}...  FUNC" in row
+    assert "  std::map::std::map::std::map::std::map::find  FUNC" in row
     assert any(line.endswith(f"  {wide}") for line in rows)  # the table of functions
 
 
@@ -329,8 +329,8 @@ def test_a_wide_bracket_keeps_both_of_its_names_in_sight():
     short = f"a->second::{'y' * 60}()"
     build.hit(process, build.function(short, where, 16, source=int(NameSource.BRACKET)), 80)
     report = _report(build.build())
-    assert re.search(r"  first::x{13}\.\.\.->second::y{12}\.\.\.  +FUNC ", report)
-    assert re.search(r"  a->second::y{34}\.\.\.  +FUNC ", report)
+    assert re.search(r"  \[after first:x+\.\.\.x+\(\)\]  +FUNC ".replace(":", ".*"), report)
+    assert re.search(r"  \[in f, after a\]  +FUNC ", report)
     assert f"= {wide}\n" in report
 
 
@@ -341,8 +341,7 @@ def test_which_function_of_a_wide_bracket_it_is_stays_in_sight():
     function = build.function(wide, build.object("/f"), 0, source=int(NameSource.BOUNDS))
     build.hit(process, function, 90)
     report = _report(build.build())
-    shown = re.search(r"  (x+\.\.\.->y+\.\.\. \[fn 2 of 30\])  +FUNC ", report)
-    assert len(shown[1]) == 48
+    assert re.search(r"  \[in f, fn 2 of 30\]  +FUNC ", report)
     assert f"= {wide}\n" in report
 
 

@@ -174,7 +174,8 @@ def test_a_history_without_blocks():
 
 def test_a_name_keeps_what_tells_it_from_its_neighbours():
     name = "sqlite3ValueBytes->sqlite3VdbeSorterInit [fn 7 of 12]"
-    assert name_fitted(name, 38) == "sqlite3ValueBytes->sql... [fn 7 of 12]"
+    assert name_fitted(name, 38) == "[fn 7 of 12]".ljust(38)
+    assert name_fitted("void a::b<int>(int)", 10, "  ") == "  a::b    "
     assert name_fitted(name, 60) == name.ljust(60)
     for other in (
         "x" * 50 + " [fn \x1b[2J",

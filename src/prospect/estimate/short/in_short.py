@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 MOST_PROGRAMS = 3
 MOST_FUNCTIONS = 5
 _MOST_CAUSES = 4
+_BRACKETS = (NameSource.BRACKET, NameSource.BOUNDS)
 
 
 class ProgramRow(NamedTuple):
@@ -84,6 +85,7 @@ class FunctionRow(NamedTuple):
         other_programs: in how many others it was hit.
         caller: who called it most often, "" where that is not known.
         pid: of the process that it is of alone, -1 for all.
+        caller_object: where the caller's code was mapped from.
     """
 
     function: int
@@ -98,6 +100,7 @@ class FunctionRow(NamedTuple):
     other_programs: int
     caller: str
     pid: int = -1
+    caller_object: str = ""
 
 
 class InShort(Record):
@@ -117,6 +120,7 @@ class InShort(Record):
         causes: why the kernel ran, most time first: what, and seconds or hits.
         kernel_s: time in the kernel, interrupts included; hits where there is no time.
         nameless: part of the hits in code without names, 0 to 1.
+        bracketed: part of the hits in code that only the names around it are known of.
         seen_s: time of all CPUs without that of lost ticks; 0 where not known.
         has_services: whether what is asked for was hit in more than one control group.
     """
@@ -135,6 +139,7 @@ class InShort(Record):
     causes: tuple[tuple[str, float], ...]
     kernel_s: float
     nameless: float
+    bracketed: float = 0.0
     seen_s: float = 0.0
     has_services: bool = False
 
@@ -221,8 +226,12 @@ class _Summary:
         parts = parts_of(self._design, (every, programs.row_of_hit, functions.row_of_hit))
         rows, needed_s = self._function_rows(functions, functions.key, parts)
         is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
-        is_nameless = self._profile.functions.source >= NameSource.NO_STRIPPED
-        nameless = int(hits.count[chosen & is_nameless.take(self._function)].sum())
+        source = self._profile.functions.source
+        is_nameless, is_bracket = source >= NameSource.NO_STRIPPED, np.isin(source, _BRACKETS)
+        nameless, bracketed = (
+            int(hits.count[chosen & one.take(self._function)].sum()) / max(count, 1)
+            for one in (is_nameless, is_bracket)
+        )
         is_whole = self._profile.run.system_wide and self._design.has_time
         return InShort(
             has_time=self._design.has_time,
@@ -238,7 +247,8 @@ class _Summary:
             needed_s=needed_s,
             causes=self._causes(is_kernel),
             kernel_s=float(self._amounts(is_kernel).sum()),
-            nameless=nameless / max(count, 1),
+            nameless=nameless,
+            bracketed=bracketed,
             seen_s=self._profile.run.wall_seconds
             * self._profile.run.cpus
             * self._design.known_share,
@@ -331,11 +341,12 @@ class _Summary:
         programs = self._mostly(table, self._program, self._program_names)
         callers = main_callers(profile, table.row_of_hit, rows)
         names = shown_names(profile.functions, of_row.tolist())
+        paths, object_of = profile.objects.path, profile.functions.object_index.tolist()
         found = tuple(
             FunctionRow(
                 function=function,
                 name=names[row],
-                object_path=profile.objects.path[int(profile.functions.object_index[function])],
+                object_path=paths[object_of[function]],
                 hits=int(table.hits[row]),
                 seconds=float(table.seconds[row]),
                 half_s=float(halves[row]),
@@ -344,6 +355,7 @@ class _Summary:
                 program=programs[row][0],
                 other_programs=programs[row][1],
                 caller=shown_name(profile.functions, callers[row]) if callers[row] >= 0 else "",
+                caller_object=paths[object_of[callers[row]]] if callers[row] >= 0 else "",
             )
             for row, function in enumerate(of_row.tolist())
         )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SCRIPTS = (
     "embedded",
     "unpack",
+    "names",
     "text",
     "model",
     "view",

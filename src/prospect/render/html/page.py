@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = (
     "unpack",
+    "names",
     "text",
     "model",
     "routines",

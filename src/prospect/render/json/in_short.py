@@ -24,6 +24,7 @@ def in_short_fields(short: InShort) -> dict[str, Any]:
         "kernel": rounded(short.kernel_s),
         "causes": [{"name": name, "amount": rounded(amount)} for name, amount in short.causes],
         "nameless_share": rounded(short.nameless),
+        "bracket_share": rounded(short.bracketed),
     }
 
 

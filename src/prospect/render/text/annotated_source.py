@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
 from prospect.records import Record
-from prospect.render.escape import escaped, shortened
+from prospect.render.escape import escaped, short_name
 from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.numbers import Figures, percent, percent_digits
 from prospect.render.text.style import RULE, Style
@@ -209,7 +209,7 @@ class _Margin:
         functions: dict[int, list[str]] = {}
         named = zip(found.function, found.first_line.tolist(), strict=True)
         for row, (name, first) in enumerate(named):
-            shown = shortened(escaped(name), _NAME_WIDTH)
+            shown = short_name(escaped(name), _NAME_WIDTH)
             sentence = f"{shown}: {_amount(event, found.functions, row)}"
             functions.setdefault(first, []).append(sentence)
         self.title = _GAP.join(titles)

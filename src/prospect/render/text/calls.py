@@ -17,7 +17,7 @@ from prospect.figures.calls.calls_view import TOTALS
 from prospect.figures.processes import asked_for
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record
-from prospect.render.escape import escaped
+from prospect.render.escape import escaped, short_name, short_names
 from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from prospect.figures.calls.call_graph import Arcs
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.calls.calls_view import CallsView, EventCalls
+
+
+_NAME_WIDTH = 72
 
 
 class TextCalls(Record):
@@ -157,7 +160,11 @@ def _totals(
             [str(count) for count in totals.total_hits.take(rows).tolist()],
             *([_calls_column(event, rows, numbers)] if numbers else []),
             [escaped(graph.object_path(row).rpartition("/")[2]) for row in rows.tolist()],
-            [escaped(graph.labels[row]) for row in rows.tolist()],
+            short_names(
+                [escaped(graph.labels[row]) for row in rows.tolist()],
+                _NAME_WIDTH,
+                [graph.object_path(row) for row in rows.tolist()],
+            ),
         ],
     )
     more = int(np.count_nonzero(totals.total_hits)) - len(rows)
@@ -206,7 +213,7 @@ def _indented(tree: CallTree) -> list[str]:
     below: list[str] = []
     for row, parent in enumerate(parents):
         before = below[parent] if parent >= 0 else ""
-        lines.append(before + escaped(tree.labels[int(tree.frame[row])]))
+        lines.append(before + short_name(escaped(tree.labels[int(tree.frame[row])]), _NAME_WIDTH))
         below.append(before + ("| " if parent >= 0 and not is_youngest[row] else "  "))
     return lines
 
@@ -229,7 +236,7 @@ def _graph(
 
     def name(frame: int) -> str:
         index = f" [{number[frame]}]" if frame in number else ""
-        return escaped(graph.labels[frame]) + index
+        return short_name(escaped(graph.labels[frame]), _NAME_WIDTH) + index
 
     for frame in event.blocks.tolist():
         callers = np.flatnonzero((arcs.callee == frame) & (arcs.caller != frame))

@@ -16,7 +16,7 @@ from prospect.figures.portions import PORTION_NAMES
 from prospect.records import Record
 from prospect.render.comparison_words import compared_line, unit_of
 from prospect.render.encoding import significant
-from prospect.render.escape import escaped, shortened
+from prospect.render.escape import escaped, short_names
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.style import Style
@@ -194,7 +194,7 @@ def change_cells(
         columns[-1] = Column("", right=False)
     else:
         columns.append(Column(title, right=False))
-        cells.append([shortened(name, _NAME_WIDTH) for name in names])
+        cells.append(short_names(names, _NAME_WIDTH))
     if table.kind in ("routine", "inclusive"):
         columns.append(Column("Object", right=False))
         cells.append([escaped(name) for name in table.object[shown]])

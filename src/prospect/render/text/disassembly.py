@@ -14,7 +14,7 @@ import numpy as np
 from prospect.announcing import counted
 from prospect.estimate.annotate.annotated_routine import skid
 from prospect.figures.routine_names import shown_name
-from prospect.render.escape import display_width, escaped, padded, shortened
+from prospect.render.escape import display_width, escaped, padded, short_name
 from prospect.render.text.listing import closing_lines, in_columns, near_hits
 from prospect.render.text.numbers import percent, percent_column, percent_digits
 
@@ -98,7 +98,7 @@ def _block(page: Page, routine: AnnotatedRoutine) -> Iterator[str]:
         following = row + 1
         at = routine.rows.start + row
         target = code.target_name[at]
-        led = f"  <{shortened(escaped(target), _TARGET_WIDTH)}>" if target else ""
+        led = f"  <{short_name(escaped(target), _TARGET_WIDTH)}>" if target else ""
         cells = f"{figures.get(row, ''):<{len(title)}}{_GAP}{padded(label, width, right=False)}"
         yield f"{cells}{_GAP}{escaped(code.text[at])}{led}"
     yield from _skip_line(page, len(address) - following)
@@ -140,5 +140,5 @@ def _labels(address: list[int], start: int, name: str) -> list[str]:
     """Return Prospect's form of address; without a name the address itself."""
     if not name:
         return [f"0x{one:x}:" for one in address]
-    short = shortened(name, _NAME_WIDTH)
+    short = short_name(name, _NAME_WIDTH)
     return [f"<{short}+{one - start}>:" if one > start else f"<{short}>:" for one in address]

@@ -15,7 +15,7 @@ from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
 from prospect.profile.run_info import MAX_STACK
-from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, Figures
@@ -90,7 +90,21 @@ def in_short_plain(
 
 
 def _cut(line: str) -> str:
-    return shortened(line, _WIDTH)
+    """Cut a line behind a whole word, so that no number loses digits."""
+    if display_width(line) <= _WIDTH:
+        return line
+    short = shortened(line, _WIDTH).removesuffix("...")
+    return f"{short.rpartition(' ')[0] or short}..."
+
+
+def _listed(head: str, items: list[str]) -> str:
+    """Return a line of as many whole items as there is room for."""
+    for most in range(len(items), 0, -1):
+        more = ", ..." if most < len(items) else ""
+        line = f"{head}{', '.join(items[:most])}{more}"
+        if display_width(line) <= _WIDTH:
+            return line
+    return _cut(head + items[0])
 
 
 def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator[str]:
@@ -149,11 +163,12 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
     rows = short.first_functions
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
     has_callers = any(row.caller for row in rows)
+    names = [escaped(row.name) for row in rows]
     columns = [Column(""), Column("Function", right=False), Column("Own s"), Column("±")]
     columns += [Column("Share"), Column("Program", right=False)]
     cells = [
         [f"{rank}{'=' if row.is_like_above else ''}" for rank, row in enumerate(rows, start=1)],
-        [_brief(row.name, _FUNCTION_WIDTHS[has_callers]) for row in rows],
+        short_names(names, _FUNCTION_WIDTHS[has_callers], [row.object_path for row in rows]),
         times if short.has_time else [str(row.hits) for row in rows],
         bars,
         [_percent(row.share) for row in rows],
@@ -161,7 +176,8 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
     ]
     if has_callers:
         columns.append(Column("Called by", right=False))
-        cells.append([_brief(row.caller, _CALLER_WIDTH) if row.caller else NO_TIME for row in rows])
+        callers = [escaped(row.caller) or NO_TIME for row in rows]
+        cells.append(short_names(callers, _CALLER_WIDTH, [row.caller_object for row in rows]))
     if not short.has_time:
         columns[2] = Column("Hits")
     yield from style.hot_rows(table_lines(columns, cells), [row.share for row in rows])
@@ -197,8 +213,8 @@ def _cause_line(short: InShort, figures: Figures) -> Iterator[str]:
         return figures.seconds(value) if short.has_time else f"{value:.0f}"
 
     unit = " s" if short.has_time else " hits"
-    causes = ", ".join(f"{escaped(name)} {amount(value)}" for name, value in short.causes)
-    yield _cut(f"Kernel: {amount(short.kernel_s)}{unit}: {causes}")
+    causes = [f"{escaped(name)} {amount(value)}" for name, value in short.causes]
+    yield _listed(f"Kernel: {amount(short.kernel_s)}{unit}: ", causes)
 
 
 def _waits_line(view: ReportView) -> str:
@@ -215,10 +231,13 @@ def _waits_line(view: ReportView) -> str:
         if not idle:
             waits.append(("for a CPU", view.waiting.runnable_s))
         first = sorted(waits, key=lambda one: -one[1])[:_MOST_BLOCKERS]
-        named = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in first if seconds >= _MS)
+        named = [f"{name} {seconds:.3f} s" for name, seconds in first if seconds >= _MS]
         if named:
-            parts.append(f"{words}{named}")
-    return _cut(f"Waits:  {'; '.join(parts) or 'none'}")
+            parts.append((words, named))
+    line = "Waits:  "
+    for place, (words, named) in enumerate(parts):
+        line = _listed(f"{line}{'; ' if place else ''}{words}", named)
+    return line if parts else f"{line}none"
 
 
 def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
@@ -229,6 +248,8 @@ def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
     parts = []
     if short.nameless >= _LEAST_NAMELESS:
         parts.append(f"{_percent(short.nameless)} of hits unnamed")
+    if short.bracketed >= _LEAST_NAMELESS:
+        parts.append(f"{_percent(short.bracketed)} of hits between two named functions")
     parts += _cut_stacks(view)
     return f"Missing: {'; '.join(parts) or 'nothing was lost'}"
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.records import NamedTuple
-from prospect.render.escape import escaped, shortened
+from prospect.render.escape import escaped, short_name, shortened
 from prospect.render.text.arrows import draw_arrows
 from prospect.render.text.numbers import percent, percent_digits
 
@@ -150,7 +150,7 @@ class Listing:
     def _instruction_line(self, row: int) -> str:
         code, at = self._code, self._routine.rows.start + row
         target = code.target_name[at]
-        led = f"  <{shortened(escaped(target), _NAME_WIDTH)}>" if target else ""
+        led = f"  <{short_name(escaped(target), _NAME_WIDTH)}>" if target else ""
         return (
             f"{self._figures[row]:<{len(self._title)}}{_GAP}{self._arrows[row]}"
             f"{self._labels[row]:<{self._label_width}}{_GAP}{escaped(code.text[at])}{led}"
@@ -276,4 +276,4 @@ def _where(lines: LineTable, frame: tuple[int, int, int]) -> str:
 
 def _name(lines: LineTable, frame: tuple[int, int, int]) -> str:
     name = lines.names[frame[0]] if frame[0] >= 0 else "?"
-    return shortened(escaped(name), _NAME_WIDTH)
+    return short_name(escaped(name), _NAME_WIDTH)

@@ -13,9 +13,8 @@ import numpy as np
 from prospect.announcing import counted
 from prospect.figures.routine_names import shown_names
 from prospect.profile.late import taken
-from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.escape import escaped, short_name
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import (
     NO_TIME,
@@ -45,9 +44,6 @@ _OWN = (
 )
 _NAME_WIDTH = 48
 _ALIASES_SHOWN = 4
-_ARROW = "->"
-_POSITION = " [fn "
-_BRACKETS = {NameSource.BRACKET, NameSource.BOUNDS}
 
 
 class _Cells(NamedTuple):
@@ -153,31 +149,18 @@ class RoutineFormatter:
     def _made_cells(self, function: int, name: str, aliases: tuple[str, ...]) -> _Cells:
         functions = self._profile.functions
         address = f"0x{int(functions.address[function]):08x}"
-        path = self._paths[int(functions.object_index[function])]
+        object_index = int(functions.object_index[function])
+        path = self._paths[object_index]
         if not functions.name[function]:
             return _Cells(address, name, "-", "-", path)
         bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
-        is_bracket = int(functions.source[function]) in _BRACKETS
-        short = _shortened_bracket(name) if is_bracket else shortened(name, _NAME_WIDTH)
+        short = short_name(name, _NAME_WIDTH, self._profile.objects.path[object_index])
         whole = "" if short == name else f"  = {name}"
         return _Cells(address, short, "FUNC", bind, path + whole + _also(aliases))
 
 
 def _late_column(late: NDArray[np.float64]) -> list[str]:
     return [NO_TIME if np.isnan(share) else f"{share:.0%}" for share in late.tolist()]
-
-
-def _shortened_bracket(name: str) -> str:
-    """Shorten both names of a bracket, so that it still shows as one, and which function in it."""
-    ends, position, which = name.rpartition(_POSITION)
-    names, position = (ends, position + which) if position else (name, "")
-    before, arrow, after = names.partition(_ARROW)
-    if not arrow or display_width(name) <= _NAME_WIDTH:
-        return shortened(name, _NAME_WIDTH)
-    room = _NAME_WIDTH - len(_ARROW) - len(position)
-    for_before = max(room // 2, room - display_width(after))
-    short = shortened(before, for_before)
-    return short + _ARROW + shortened(after, room - display_width(short)) + position
 
 
 def _also(aliases: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
-from prospect.render.escape import escaped, shortened
+from prospect.render.escape import escaped, short_names
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.columns import Column, table_lines
@@ -81,7 +81,7 @@ def key_columns(
         columns.append(Column(key.capitalize(), right=key == "pid"))
         shown = [escaped(_brief(name) if key == "object" else name) or "-" for name in texts]
         is_last = key == keys[-1]
-        cells.append(shown if is_last else [shortened(name, _NAME_WIDTH) for name in shown])
+        cells.append(shown if is_last else short_names(shown, _NAME_WIDTH))
     return columns, cells
 
 

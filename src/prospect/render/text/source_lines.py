@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.escape import display_width, escaped, short_name, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent_column, percent_digits
 
@@ -95,7 +95,7 @@ def _where(row: SourceLine) -> str:
 def _function(row: SourceLine) -> str:
     if not row.file:
         return escaped(row.reason)
-    names = [shortened(escaped(name) or "?", _NAME_WIDTH) for name in row.functions]
+    names = [short_name(escaped(name) or "?", _NAME_WIDTH) for name in row.functions]
     chain = shortened(_INLINED_INTO.join(names), _CHAIN_WIDTH)
     more = f"  and {counted(row.other_places, 'other place')}" if row.other_places else ""
     return chain + more

@@ -1,6 +1,7 @@
 // Instructions with hits and their source: the report's figures where everything is shown, counted of
 // a selection, on this page or by its server.
 
+const LONGEST_TARGET = 48; // characters of what a jump leads to, as in the text report
 const openedCode = new Map(); // by routine, what a person chose; so that it stays with the next selection
 
 /** Whether the page has instructions of any routine. */
@@ -70,7 +71,7 @@ function codeBoxes(routines) {
   const first = routines.findIndex((routine) => routine.instructions.length);
   return routines.map((routine, nth) => {
     const key = JSON.stringify([routine.address, routine.name, routine.object, routine.process]);
-    const title = make("summary", {}, make("b", {}, shown(labelOf(routine))), ` ${[codeFigures(routine), routine.process && shown(routine.process)].filter(Boolean).join(", ")}`);
+    const title = make("summary", {}, named(shown(labelOf(routine)), shown(routine.object || ""), "b"), ` ${[codeFigures(routine), routine.process && shown(routine.process)].filter(Boolean).join(", ")}`);
     const box = make("details", { open: openedCode.get(key) ?? nth === first }, title);
     title.addEventListener("click", () => openedCode.set(key, !box.open));
     // Made when it is opened: there may be thousands of instructions.
@@ -138,12 +139,12 @@ function codeTable(routine, source) {
   const mark = (row) => (row.address === routine.likely_meant ? "likely meant" : row.address === routine.hottest ? "hottest" : "");
   const columns = [
     text("Address", (row) => row.at), ...timeColumns(rows),
-    { ...text("Instruction", (row) => row.text), isName: true, cell: (row) => make("code", {}, shown(row.text) + (row.target_name ? ` <${shown(row.target_name)}>` : "")) },
+    { ...text("Instruction", (row) => row.text), isName: true, cell: (row) => make("code", {}, shown(row.text) + (row.target_name ? ` <${shortName(shown(row.target_name), LONGEST_TARGET)}>` : "")) },
     { title: "", value: mark, cell: (row) => make("span.mark", {}, mark(row)) },
     ...(lines.size ? [sourceColumn()] : []),
   ];
   return [
-    sortableTable(`Instructions of ${shown(labelOf(routine))}`, columns, rows, null),
+    sortableTable(`Instructions of ${brief(labelOf(routine))}`, columns, rows, null),
     ...(between ? [note(`${countText(between)} ${between === 1 ? "hit is" : "hits are"} between these instructions.`)] : []),
   ];
 }

@@ -31,7 +31,7 @@ function arcTable(title, arcs, through) {
     ...frameNames(view.block, arc.key), frame: arc.key, hits: arc.hits,
     ...roughBar(arc.total, arc.hits), share: arc.total / (through || 1), allHits: view.sums.totalHits[0],
   })).sort((a, b) => b.value - a.value);
-  const columns = [text("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)", "of the time of the chosen routine with all that it calls")];
+  const columns = [routineColumn("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)", "of the time of the chosen routine with all that it calls")];
   return sortableTable(`${title}; shares of its total`, columns, rows, chooseRow, CALLS_AT_FIRST);
 }
 

@@ -159,7 +159,7 @@ function callTable(title, callsOf, callOf) {
     .sort((one, other) => Math.max(other.a, other.b) - Math.max(one.a, one.b));
   const halves = found.map((row) => row.half).filter((half) => half !== null);
   const digits = halves.length ? changeDigits(halves) : view.digits;
-  const columns = [significanceColumn, text("Routine", (row) => row.label), ...changeFigures(found, digits)];
+  const columns = [significanceColumn, routineColumn("Routine", (row) => row.label), ...changeFigures(found, digits)];
   return sortableTable(`${title}, with what it calls`, columns, found, (row) => chooseFrame(row.frame), CALLS_AT_FIRST);
 }
 

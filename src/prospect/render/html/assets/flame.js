@@ -159,7 +159,7 @@ function drawLabel(draw, { row, x, wide, y }, top) {
   const room = Math.floor((wide - 7) / flame.character);
   const label = flame.look.mark(row) + labelOfFrame(view.event.frame[row]);
   draw.fillStyle = isDim(row) ? flame.colours.dimText : flame.colours.text;
-  draw.fillText(label.length > room ? `${label.slice(0, room - 1)}…` : label, x + 3, y - top + flame.rowHeight / 2);
+  draw.fillText(shortName(label, room), x + 3, y - top + flame.rowHeight / 2);
 }
 
 /** Mark the row with the cursor, over its neighbours. */

@@ -70,7 +70,7 @@ function routinesPanel() {
   const rows = currentRoutines();
   const columns = [
     { title: "", value: (row) => row.above, cell: markCell, hint: "= like the row above, ! in step" },
-    { ...text("Routine", (row) => row.label), cell: (row) => make("b", { title: shown(row.label) }, shown(row.label)) },
+    { ...text("Routine", (row) => row.label), cell: (row) => named(shown(row.label), shown(row.object || ""), "b") },
     ...(isDetailed() ? partColumns(rows) : timeColumns(rows, "Self (s)")),
     path("Object", (row) => row.object),
   ];
@@ -170,7 +170,7 @@ function totalsPanel() {
     self: { value: row.self_s, half: row.self_half_width_s },
   }));
   const columns = [
-    text("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)"),
+    routineColumn("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)"),
     number("Self (s)", (row) => row.self.value, (row) => timeText(row.self.value, row.self.half, view.digits)),
     path("Object", (row) => row.object),
   ];

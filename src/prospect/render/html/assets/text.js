@@ -13,11 +13,8 @@ function shown(name) {
   });
 }
 
-/** A name for a sentence: of a long one its begin and its end. */
-function brief(name) {
-  const whole = shown(name);
-  return whole.length > LONGEST_BRIEF ? `${whole.slice(0, LONGEST_BRIEF - 26)}…${whole.slice(-25)}` : whole;
-}
+/** A name for a sentence, without what says least of it. */
+const brief = (name) => shortName(shown(name), LONGEST_BRIEF);
 
 const fileName = (path) => path.slice(path.lastIndexOf("/") + 1) || path;
 

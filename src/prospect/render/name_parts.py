@@ -1,0 +1,273 @@
+"""Names of functions → as much of them as a column has room for.
+
+Comes in: escaped names as demanglers, runtimes and `SymbolTable` write them. Goes out: texts of a
+width. What says least is dropped first: the return type, parameters, template arguments, then
+namespaces, modules and directories from the left. The function's own name is cut in its middle if
+it alone is too wide. `assets/names.js` does the same for pages; both pass one table of tests.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prospect.records import NamedTuple
+from prospect.render.escape import display_width, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ELLIPSIS = "..."
+# Names come from files of others. Those of more characters are only cut.
+_LONGEST = 1 << 13
+_TOKEN = re.compile(
+    r"operator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)|\[\])(?=[(<\s]|$)|->|=>|::|[()<>\[\]{} ./]"
+)
+_CLOSING = {"(": ")", "<": ">", "[": "]", "{": "}"}
+# What compilers and linkers add to a name.
+_SUFFIX = re.compile(
+    r"(?: \[clone [^\]]*\])+$|@+[A-Z][\w.]*$"
+    r"|::h[0-9a-f]{16}$"
+    r"|\.(?:isra|constprop|part|cold|lto_priv|llvm|localalias)(?:\.\w+){0,4}$"
+)
+_QUALIFIERS = re.compile(r"(?: const| volatile| noexcept| ?&|\[abi:\w+\])*$")
+_LINE = re.compile(r"[^/\s]+:\d+(?::\d+)?$")
+_POSITION = re.compile(r" \[(fn \d+) of \d+\]$")
+_VERSION = re.compile(r"\.so[.\d]*$")
+_BEFORE_ARGUMENTS = re.compile(r"[\w:]$|operator\W{0,4}$")
+# Namespaces that are in names and that nobody writes.
+_INLINE = {"__cxx11", "__1", "_V2", "__detail", "(anonymous namespace)", "{anonymous}", "<locals>"}
+_WORD = re.compile(r"[\w@$~*]+")
+# What is nothing without the name before it.
+_NEEDS_OWNER = re.compile(r"operator.*|\{.*|<.*|func\d.*|\d+")
+
+
+class _Parts(NamedTuple):
+    """What is at the top level of a name: begin and end of groups, of separators, and blanks."""
+
+    groups: list[tuple[int, int]]
+    separators: list[tuple[int, int]]
+    blanks: list[int]
+
+
+def shorten(name: str, width: int, object_name: str = "") -> str:
+    """Return an escaped name in at most `width` columns.
+
+    Args:
+        name: of a function, or in brackets why it has none.
+        width: at least 4.
+        object_name: the file that it is in, for functions between two exported ones.
+    """
+    if display_width(name) <= width:
+        return name
+    last = name
+    for last in _candidates(name, object_name):
+        if display_width(last) <= width:
+            return last
+    return _without_middle(last, width)
+
+
+def shorten_all(names: Sequence[str], width: int, objects: Sequence[str] = ()) -> list[str]:
+    """Return names in at most `width` columns, different ones still different where possible.
+
+    Args:
+        names: as of `shorten`.
+        width: likewise.
+        objects: the file of each; none for not known.
+    """
+    files = objects or [""] * len(names)
+    found = [shorten(name, width, file) for name, file in zip(names, files, strict=True)]
+    alike: dict[str, set[str]] = {}
+    for short, name in zip(found, names, strict=True):
+        alike.setdefault(short, set()).add(name)
+    return [
+        short if len(alike[short]) == 1 else _told_apart(name, short, alike[short], width, file)
+        for short, name, file in zip(found, names, files, strict=True)
+    ]
+
+
+def _told_apart(name: str, short: str, others: set[str], width: int, object_name: str) -> str:
+    """Return a short form of a name, and the first word that others of that form do not have."""
+    begin = 0
+    while len({other[begin : begin + 1] for other in others}) == 1:
+        begin += 1
+    # The whole word in which they differ.
+    word = next((one for one in _WORD.finditer(name) if one.end() > begin), None)
+    tail = _without_middle(word[0] if word else name[begin:], width // 2)
+    room = width - display_width(tail) - 1
+    if room < 2 * len(_ELLIPSIS) or not tail:
+        return short
+    return f"{shorten(name, room, object_name)} {tail}"
+
+
+def _without_middle(text: str, width: int) -> str:
+    """Cut text in its middle: names begin alike more often than they end alike."""
+    if display_width(text) <= width:
+        return text
+    if width < 2 * len(_ELLIPSIS) or not text.isascii():
+        return shortened(text, width)
+    room = width - len(_ELLIPSIS)
+    head = room // 3
+    return text[:head] + _ELLIPSIS + text[head - room :]
+
+
+def _candidates(name: str, object_name: str) -> Iterator[str]:
+    """Yield ever shorter forms of a name."""
+    if name.startswith("[") or len(name) > _LONGEST:
+        return
+    before, _, after = name.partition("->")
+    if after and not before.endswith(("operator", " ", "-")):
+        yield from _bracket_candidates(before, after, object_name)
+        return
+    # `JS:*work /app/work.js:1:2` of V8, `py::work:/app/work.py` of CPython.
+    own, _, place = name.partition(" ")
+    directory, slash, file = place.rpartition("/")
+    if name.startswith("py::"):
+        own, _, file = name.removeprefix("py::").partition(":")
+        yield f"py::{own}:{file.rpartition('/')[2]}"
+        yield f"py::{own}"
+    elif _LINE.match(file) and (slash or not directory):
+        yield f"{own} {file}"
+        yield own
+    else:
+        end = "@plt" if name.endswith("@plt") else ""
+        for text in _plain_candidates(name.removesuffix(end)):
+            yield text + end
+
+
+def _bracket_candidates(before: str, after: str, object_name: str) -> Iterator[str]:
+    """Yield what is known of a function that has no name, but for the names around it."""
+    position = _POSITION.search(after)
+    which = position[0][2:-1] if position else f"after {before}"
+    file = object_name.rpartition("/")[2]
+    for shown in dict.fromkeys((file, _VERSION.sub("", file))):
+        if shown:
+            yield f"[in {shown}, {which}]"
+    yield f"[{which}]"
+    if position:
+        yield f"[{position[1]}]"
+
+
+def _plain_candidates(name: str) -> Iterator[str]:
+    text = _SUFFIX.sub("", name)
+    parts = _parts(text)
+    if parts is None:
+        return
+    params = [group for group in parts.groups if _is_parameters(text, group)]
+    if params and _QUALIFIERS.fullmatch(text, params[-1][1]):
+        begin = _name_begin(text, params[-1][0], parts.blanks)
+        yield name[begin:]
+        # A function's own class may be inside of another function.
+        cut = [(start, end) for start, end in params if start >= begin]
+        text = _without(text[: params[-1][1]], [(0, begin), *cut])
+        yield text
+    text = _without_arguments(text)
+    yield text
+    yield from _without_path(text)
+
+
+def _parts(text: str) -> _Parts | None:
+    """Return what is at the top level; None where brackets do not match."""
+    parts = _Parts([], [], [])
+    closing: list[str] = []
+    begin = 0
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word in _CLOSING:
+            if not closing:
+                begin = token.start()
+            closing.append(_CLOSING[word])
+        elif closing and word == closing[-1]:
+            closing.pop()
+            if not closing:
+                parts.groups.append((begin, token.end()))
+        elif not closing and word == " ":
+            parts.blanks.append(token.start())
+        elif not closing and word in {"::", ".", "/"}:
+            parts.separators.append(token.span())
+    return None if closing else parts
+
+
+def _is_parameters(text: str, group: tuple[int, int]) -> bool:
+    """Say whether a group is of parameters: not a type in Go, nor a namespace without a name."""
+    begin, end = group
+    inside = text[begin:end]
+    is_go = inside.startswith("(*") and text[end : end + 1] == "."
+    return inside.startswith("(") and begin > 0 and inside not in _INLINE and not is_go
+
+
+def _name_begin(text: str, end: int, blanks: list[int]) -> int:
+    """Return where the name before parameters begins: behind its return type."""
+    operator = re.search(r"\boperator\b", text[:end])
+    end = operator.start() if operator else end
+    return max((blank + 1 for blank in blanks if blank < end), default=0)
+
+
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    kept, at = [], 0
+    for begin, end in spans:
+        kept.append(text[at:begin])
+        at = end
+    return "".join([*kept, text[at:]])
+
+
+def _without_arguments(text: str) -> str:
+    """Drop template and type arguments, and what is in a lambda's or a Rust type's brackets."""
+    parts = _parts(text)
+    if parts is None:
+        return text
+    has_scopes = any(text[begin] == ":" for begin, _ in parts.separators)
+    kept, at = [], 0
+    for begin, end in parts.groups:
+        before, inside = text[at:begin], text[begin:end]
+        is_argument = bool(_BEFORE_ARGUMENTS.search(before[-16:]))
+        if inside[0] == "<" and is_argument:
+            inside, before = "", before.removesuffix("::")
+        elif inside[0] == "[" and is_argument and not has_scopes:
+            inside = ""
+        elif inside[0] == "<" and has_scopes and (not before or not before.endswith(".")):
+            inside = _short_type(inside)
+        elif inside.startswith("{lambda("):
+            inside = "{lambda" + inside[inside.rfind("#") :]
+        kept += [before, inside]
+        at = end
+    return "".join([*kept, text[at:]]).rstrip()
+
+
+def _short_type(text: str) -> str:
+    """Return `<Vec as Index>` for `<alloc::vec::Vec<T> as core::ops::Index<I>>`."""
+    if not text.startswith("<") or not text.endswith(">"):
+        return text
+    own, as_, trait = text[1:-1].partition(" as ")
+    if own.startswith("<"):
+        own, as_, trait = text[1:-1].rpartition(" as ")
+    return f"<{_last(own)}{as_}{_last(trait)}>"
+
+
+def _last(path: str) -> str:
+    """Return the last name of a path in Rust, without its arguments."""
+    return (path.partition("<")[0] or path).rpartition("::")[2]
+
+
+def _without_path(text: str) -> Iterator[str]:
+    """Yield a name with ever fewer of the namespaces, modules and directories before it."""
+    qualified = re.match(r"<([^<>]*)>(?=::)", text)
+    yield text
+    if qualified:
+        text = qualified[1].partition(" as ")[0] + text[qualified.end() :]
+        yield text
+    parts = _parts(text)
+    separators = parts.separators if parts else []
+    if any(text[begin] == ":" for begin, _ in separators):
+        separators = [one for one in separators if text[one[0]] == ":"]
+    ends = [end for _, end in separators if end < len(text)]
+    begins = [begin for begin, _ in separators]
+    for place, end in enumerate(ends):
+        following = begins[place + 1] if place + 1 < len(begins) else len(text)
+        rest, own = text[end:], text[end:following]
+        is_last = following == len(text)
+        if own in _INLINE or (is_last and _NEEDS_OWNER.fullmatch(own)):
+            continue
+        yield rest
+        if own.startswith("(*") and own.endswith(")"):
+            yield own[2:-1] + text[following:]
