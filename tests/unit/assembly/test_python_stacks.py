@@ -134,6 +134,32 @@ def test_a_chain_that_never_reaches_the_interpreter_is_not_believed():
     assert chains == [[hex(LIBC), "leaf:11", "middle:21", "outer:31"]]
 
 
+@pytest.mark.parametrize(
+    ("short", "expected"),
+    [
+        ([IN_LOOP], ["leaf:11", hex(MAIN), hex(MAIN + 8)]),  # cut above the outermost frame
+        ([IN_LOOP, MAIN + 1], ["leaf:11", hex(MAIN), hex(MAIN + 8)]),
+        ([IN_LOOP, MAIN + 33], ["leaf:11", hex(MAIN + 32)]),  # entered elsewhere
+        ([RUNTIME], ["leaf:11", hex(MAIN), hex(MAIN + 8)]),  # never got to the interpreter's loop
+    ],
+)
+def test_a_cut_chain_gets_the_native_frames_of_one_that_was_entered_alike(short, expected):
+    stack = make.raw(make.stack(frame("leaf", 1)))
+    whole = [USER, RUNTIME, IN_LOOP, MAIN + 1, MAIN + 9]
+    chains = whole, [USER, RUNTIME, *short]
+    parts = [part for chain in chains for part in (stack, sample(RUNTIME, chain))]
+    _hits, found = told(events_of(*named(11), *parts))
+    assert found == [["leaf:11", hex(MAIN), hex(MAIN + 8)], expected]
+
+
+def test_native_frames_of_another_entry_are_not_taken():
+    parts = []
+    for name, chain in (("leaf", [IN_LOOP, MAIN + 1]), ("outer", [])):
+        parts.append(make.raw(make.stack(frame(name, 1))))
+        parts.append(sample(RUNTIME, [USER, RUNTIME, *chain]))
+    assert told(events_of(*named(11), *parts))[1] == [["leaf:11", hex(MAIN)], ["outer:31"]]
+
+
 def test_a_python_stack_without_its_outer_frames_has_nothing_native_further_out():
     frames = frame("leaf"), frame("middle"), frame("outer")
     stack = make.raw(make.stack(*frames, status=wire.TRUNCATED))

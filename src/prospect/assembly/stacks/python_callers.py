@@ -6,7 +6,8 @@ Comes in: samples, the user part of whose chains may be whole, broken or not rec
 Each frame of the interpreter's evaluation loop in the native stack stands for one run of Python
 frames; the other frames of the interpreter's file are left out. A chain that has fewer frames of
 the loop than there are runs has lost its outer end: what lies beyond the last one is not believed,
-and the outer runs follow directly.
+and the outer runs follow directly. What native code entered the interpreter is then that of another
+stack of the process with the same outermost Python function, so that both are one tree.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from prospect.abi import constants as abi
 from prospect.assembly.stacks.unwinding import user_parts, with_user_part
 from prospect.assembly.stacks.user_stacks import Chains
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple
+from prospect.symbols.python.python_code import PYTHON_BASE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,9 +90,23 @@ def _with_python_frames(samples: Samples, python: PythonSamples) -> Samples:
     innermost = np.where(is_python, innermost, -1)
     kept &= native.place > innermost.take(native.stack)
     rows = np.flatnonzero(kept)
+    outermost = place_of_run.take(first_run, mode="clip")
+    lent, borrower = _outer_frames_of_others(
+        native,
+        rows[native.place.take(rows) > outermost.take(native.stack.take(rows))],
+        _entries(samples, stacks),
+        (runs > 0) & ~stacks.is_cut,
+    )
+    stack = np.concatenate((native.stack.take(rows), borrower, frame_stack))
+    place = np.concatenate(
+        (
+            native.place.take(rows),
+            native.length.take(borrower) + native.place.take(lent),
+            frame_place,
+        )
+    )
+    rows = np.append(rows, lent)
     words = np.concatenate((native.words.take(rows), stacks.address + np.uint64(1)))
-    stack = np.concatenate((native.stack.take(rows), frame_stack))
-    place = np.concatenate((native.place.take(rows), frame_place))
     # Stable: frames of a run stay in their order, behind the frame of the loop if that is shown.
     order = np.lexsort((place, stack))
     words, stack = words.take(order), stack.take(order)
@@ -99,6 +116,52 @@ def _with_python_frames(samples: Samples, python: PythonSamples) -> Samples:
     is_return = np.concatenate((native.place.take(rows) > 0, np.ones(len(stacks.address), bool)))
     words[begin] -= is_return.take(order).take(begin).astype(np.uint64)
     return with_user_part(samples, stacks.sample, Chains(length, words))
+
+
+def _entries(samples: Samples, stacks: PythonStacks) -> Rows:
+    """Number what the interpreter was entered with: process and outermost Python function; i64[s].
+
+    Threads that begin with the same function, in one process, were started by the same native code.
+    """
+    length = np.diff(stacks.start)
+    last = stacks.address.take(np.maximum(stacks.start[1:] - 1, 0), mode="clip")
+    function = np.where(length > 0, stacks.code.row_of(last - PYTHON_BASE), -1)
+    pid = (samples.task.take(stacks.sample) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
+    entry, _ = numbered(pid << 32 | (function + 1))
+    return entry
+
+
+def _outer_frames_of_others(
+    native: _Native, outer: Rows, entry: Rows, is_whole: NDArray[np.bool_]
+) -> tuple[Rows, Rows]:
+    """Find the native frames that stacks lack further out than Python's, in the longest like them.
+
+    Args:
+        native: the native frames of stacks.
+        outer: i64[o] rows of it that are further out than their stack's Python frames.
+        entry: i64[s] from `_entries`.
+        is_whole: bool[s] stacks with all their Python frames.
+
+    Returns:
+        i64[w] rows of `native`, and i64[w] the stacks that they belong to as well.
+    """
+    count = np.bincount(native.stack.take(outer), minlength=len(entry))
+    begin = np.cumsum(count) - count
+    longest = np.zeros(int(entry.max(initial=-1)) + 1, np.int64)
+    order = np.argsort(count, kind="stable")
+    longest[entry.take(order)] = order  # of several values for one place the last stays
+    lender = longest.take(entry)
+    borrower = np.flatnonzero(is_whole & (count < count.take(lender)))
+    lender, own = lender.take(borrower), count.take(borrower)
+    words = native.words.take(outer)
+    is_other = words.take(segments(begin.take(borrower), own)) != words.take(
+        segments(begin.take(lender), own)
+    )
+    others = np.bincount(np.repeat(np.arange(len(own)), own)[is_other], minlength=len(own))
+    fits = np.flatnonzero(others == 0)
+    borrower, lender, own = borrower.take(fits), lender.take(fits), own.take(fits)
+    sizes = count.take(lender) - own
+    return outer.take(segments(begin.take(lender) + own, sizes)), np.repeat(borrower, sizes)
 
 
 def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: PythonStacks) -> _Native:
