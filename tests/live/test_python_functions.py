@@ -50,12 +50,13 @@ SLACK = 0.045
 
 
 def pythons():
-    """Every CPython 3.8 to 3.14 of PATH and of pyenv, one a minor version, and this one."""
+    """Every CPython 3.8 to 3.16 of PATH and of pyenv, with the lock and without, and this one."""
     root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
     found = {}
-    for minor in range(8, 15):
-        built = sorted(str(one) for one in root.glob(f"3.{minor}.*/bin/python3.{minor}"))
-        on_path = shutil.which(f"python3.{minor}", path="/usr/bin:/usr/local/bin")
+    for minor, flag in itertools.product(range(8, 17), ("", "t", "d")):
+        name = f"python3.{minor}{flag}"
+        built = sorted(str(one) for one in root.glob(f"3.{minor}.*/bin/{name}"))
+        on_path = shutil.which(name, path="/usr/bin:/usr/local/bin")
         for python in filter(None, [on_path, *built]):
             found[str(Path(python).resolve())] = python
     return list(found) or [sys.executable]
@@ -264,12 +265,48 @@ def test_perf_reads_such_a_recording(tmp_path):
     assert events == {"cpu-clock:", "python-frames:"}
 
 
-@pytest.mark.parametrize("mode", ["loop", "garbage", "kernel", "long"])
-def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_path):
-    program = tmp_path / "python3.11"
+def false_python(directory):
+    program = directory / "python3.11"
     source = PROGRAMS / "false_python.c"
     line = ["gcc", "-O1", "-rdynamic", "-o", str(program), str(source), "-pthread"]
     subprocess.run(line, check=True, timeout=60)
+    return program
+
+
+def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path):
+    """Others' samples and functions are there, and the report says what was left out."""
+    file = tmp_path / "perf.data"
+    with running([str(false_python(tmp_path)), "flood", "30"]):
+        record(file, sys.executable, seconds=2)
+    python = decode_recording(file)[0].python
+    sizes = dict.fromkeys(python.images, 0)
+    for key, text in python.texts.items():
+        sizes[key.image] += len(text.lines or b"")
+    # 2 MB at once, and 122 KB in each of some seconds; without bounds 60 MB in this time.
+    assert 1 << 20 < max(sizes.values()) < 5 << 20
+    functions = {name for chain in chains(file) for name, is_python, _ in chain if is_python}
+    assert functions >= set(FUNCTIONS)
+    with open_recording(str(file)) as recording:
+        limits = [one for one in recording.info.extras["limits"] if "Python" in one]
+    assert [one for one in limits if "names were left out, most of them of process" in one]
+
+
+def test_a_version_that_is_not_known_is_named(tmp_path):
+    """Not as something that root would see: the tests are root's."""
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    python = next(iter(root.glob("3.7.*/bin/python3.7")), None)
+    if python is None:
+        pytest.skip("no CPython 3.7 of pyenv is installed")
+    record(tmp_path / "perf.data", str(python), seconds=0.3)
+    with open_recording(str(tmp_path / "perf.data")) as recording:
+        limits = recording.info.extras["limits"]
+    assert [one for one in limits if one.startswith("CPython 3.7 (process ")]
+    assert [one for one in limits if one.endswith("was not read: Prospect reads 3.8 and later.")]
+
+
+@pytest.mark.parametrize("mode", ["loop", "garbage", "kernel", "long"])
+def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_path):
+    program = false_python(tmp_path)
     file = tmp_path / "perf.data"
     line = [*PROSPECT, "record", "-H", "1000", "-o", str(file), str(program), mode]
     subprocess.run(line, check=True, capture_output=True, timeout=60)

@@ -9,16 +9,14 @@ and ``Include/internal/pycore_runtime.h`` of CPython 3.8 to 3.14, checked with o
 
 from __future__ import annotations
 
+import struct
+
 from prospect.records import NamedTuple
 
 NO_OFFSET = 0xFFFFFFFF
 # struct pthread of glibc on x86-64: where the first 32 keys' values stand, from the thread pointer;
 # 16 bytes a key, the value in the second 8.
 GLIBC_KEYS_OFFSET = 0x310
-# Of PyBytesObject: its bytes.
-BYTES_OFFSET = 32
-# Of all objects with a length: it stands behind the reference count and the type.
-LENGTH_OFFSET = 16
 # What `owner` says of a frame that stands for a call from C, which is no Python function (3.12 on).
 OWNED_BY_C = 3
 
@@ -34,6 +32,7 @@ class FrameLayout(NamedTuple):
         back: the frame that called it.
         last: the last instruction; an address where `last_is_address`, else a number.
         owner: the byte that marks where a run of frames begins: `is_entry` in 3.11.
+        copy: i32 which copy of the bytecode `last` is in; NO_OFFSET where there is one only.
     """
 
     thread_frame: int
@@ -45,6 +44,7 @@ class FrameLayout(NamedTuple):
     last: int
     owner: int
     last_is_address: int
+    copy: int = NO_OFFSET
 
 
 class CodeLayout(NamedTuple):
@@ -57,6 +57,11 @@ class CodeLayout(NamedTuple):
             had the same address.
         instructions: where the first instruction stands; 0 where frames have numbers.
         ascii, compact: where the text of a str begins, of ASCII and of other compact ones.
+        length: of str and bytes; 16 bytes behind it a str has its state.
+        bytes: where the content of a bytes object begins.
+        state_shift: by how many bits the state is further up than usual.
+        copies: a pointer to the number of copies of the bytecode and their addresses; NO_OFFSET
+            where there is one only.
     """
 
     file: int
@@ -67,6 +72,10 @@ class CodeLayout(NamedTuple):
     instructions: int
     ascii: int
     compact: int
+    length: int = 16
+    bytes: int = 32
+    state_shift: int = 0
+    copies: int = NO_OFFSET
 
 
 _OLD = FrameLayout(24, NO_OFFSET, 24, 88, 8, 0, 80, 0, 0)
@@ -77,8 +86,6 @@ FRAMES = {
     10: _OLD._replace(size=80, last=72),
     11: FrameLayout(56, 8, 0, 72, 32, 48, 56, 68, 1),
     12: FrameLayout(56, 0, 0, 72, 0, 8, 56, 70, 1),
-    13: FrameLayout(72, NO_OFFSET, 0, 72, 0, 8, 56, 70, 1),
-    14: FrameLayout(72, NO_OFFSET, 0, 80, 0, 8, 56, 74, 1),
 }
 CODE = {
     8: _OLD_CODE,
@@ -90,4 +97,157 @@ CODE = {
     14: CodeLayout(112, 128, 136, 68, 68, 208, 40, 56),
 }
 # Where _PyRuntime has the key of thread states, as a check on what its reader's code says.
-KEY_OFFSETS = {8: 1392, 9: 584, 10: 584, 11: 592, 12: 1544, 13: 2160, 14: 2336}
+KEY_OFFSETS = {8: 1392, 9: 584, 10: 584, 11: 592, 12: 1544}
+
+
+# _Py_DebugOffsets, with which _PyRuntime begins from 3.13 on: which of its 64-bit words, from the
+# cookie on, have which offset. They change with minor versions; later ones are tried as the last.
+DEBUG_COOKIE = b"xdebugpy"
+DEBUG_SINCE = 13
+_DEBUG_NAMES = (
+    *("version", "free_threaded", "runtime", "interpreters"),
+    *("interpreter", "next_interpreter", "threads"),
+    *("thread", "next_thread", "frame", "thread_id"),
+    *("frame_size", "previous", "executable", "instruction", "owner", "bytecode_index"),
+    *("code_size", "file", "name", "lines", "first_line", "bytecode", "bytecodes"),
+    *("bytes_length", "bytes_text", "str_size", "str_state", "str_length", "ascii_size"),
+)
+_DEBUG_WORDS = {
+    13: (
+        *(1, 2, 3, 5, 6, 8, 9, 19, 21, 23, 24, 28, 29, 30, 31, 33, 0),
+        *(34, 35, 37, 38, 39, 43, 0, 65, 66, 67, 68, 69, 70),
+    ),
+    14: (
+        *(1, 2, 3, 5, 6, 8, 9, 22, 24, 26, 27, 31, 32, 33, 34, 36, 38),
+        *(39, 40, 42, 43, 44, 48, 49, 75, 76, 77, 78, 79, 80),
+    ),
+    15: (
+        *(1, 2, 3, 5, 6, 8, 9, 22, 24, 26, 30, 39, 40, 41, 42, 44, 46),
+        *(47, 48, 50, 51, 52, 56, 57, 87, 88, 89, 90, 91, 92),
+    ),
+}
+DEBUG_BYTES = 8 * 112
+# Structures of CPython are smaller.
+_MOST_OF_A_RUNTIME, _MOST_OF_A_STRUCTURE = 1 << 24, 1 << 16
+_MOST_OF_A_FRAME = 96
+# Of a str: its interned state takes as many bits, before those that say how it is kept.
+_INTERNED_BITS, _INTERNED_BITS_FREE = 2, 8
+_FREE_BYTES_SINCE = 14
+
+
+class ThreadLayout(NamedTuple):
+    """How the state of a thread is found from the list of interpreters.
+
+    Attributes:
+        interpreters: _PyRuntime: the first interpreter.
+        next_interpreter, threads: PyInterpreterState: the next one, and its first thread.
+        next_thread, number: PyThreadState: the next one, and what pthread_self() returns in it.
+    """
+
+    interpreters: int
+    next_interpreter: int
+    threads: int
+    next_thread: int
+    number: int
+
+
+class Layouts(NamedTuple):
+    """All layouts of a build of CPython 3.`minor`; `threads` is None where a key leads to them."""
+
+    minor: int
+    frame: FrameLayout
+    code: CodeLayout
+    threads: ThreadLayout | None = None
+
+
+def known_layouts(minor: int) -> Layouts | None:
+    """Return the layouts of a version that has no _Py_DebugOffsets; None where it is not known."""
+    return Layouts(minor, FRAMES[minor], CODE[minor]) if minor in FRAMES else None
+
+
+def described_layouts(head: bytes) -> Layouts | None:
+    """Return the layouts that _Py_DebugOffsets describes; None where they are not plausible.
+
+    Args:
+        head: `DEBUG_BYTES` of _PyRuntime, from its beginning. They may be anything.
+    """
+    if len(head) < DEBUG_BYTES or not head.startswith(DEBUG_COOKIE):
+        return None
+    words = struct.unpack_from(f"<{DEBUG_BYTES // 8}Q", head)
+    minor = debug_minor(head)
+    places = _DEBUG_WORDS.get(min(minor, max(_DEBUG_WORDS)))
+    if places is None:
+        return None
+    at = {name: words[place] for name, place in zip(_DEBUG_NAMES, places, strict=True)}
+    # A word that is not described is word 0, the cookie.
+    has_copies = bool(at["free_threaded"]) and 0 not in places
+    if not _is_plausible(at, has_copies=has_copies):
+        return None
+    interned = _INTERNED_BITS
+    if at["free_threaded"] and minor >= _FREE_BYTES_SINCE:
+        interned = _INTERNED_BITS_FREE
+    fields = at["previous"], at["executable"], at["instruction"], at["owner"] & -8
+    frame = FrameLayout(
+        thread_frame=at["frame"],
+        cframe=NO_OFFSET,
+        base=0,
+        size=max(*fields, at["bytecode_index"] & -8 if has_copies else 0) + 8,
+        code=at["executable"],
+        back=at["previous"],
+        last=at["instruction"],
+        owner=at["owner"],
+        last_is_address=1,
+        copy=at["bytecode_index"] if has_copies else NO_OFFSET,
+    )
+    code = CodeLayout(
+        file=at["file"],
+        name=at["name"],
+        lines=at["lines"],
+        first_line=at["first_line"],
+        signature=at["first_line"],
+        instructions=at["bytecode"],
+        ascii=at["ascii_size"],
+        compact=at["ascii_size"] + 16,
+        length=at["str_length"],
+        bytes=at["bytes_text"],
+        state_shift=interned - _INTERNED_BITS,
+        copies=at["bytecodes"] if has_copies else NO_OFFSET,
+    )
+    names = ("interpreters", "next_interpreter", "threads", "next_thread", "thread_id")
+    return Layouts(minor, frame, code, ThreadLayout(*(at[name] for name in names)))
+
+
+def debug_minor(head: bytes) -> int:
+    """Return which minor version of CPython 3 a _Py_DebugOffsets is of, -1 for none."""
+    if len(head) < DEBUG_BYTES or not head.startswith(DEBUG_COOKIE):
+        return -1
+    (version,) = struct.unpack_from("<Q", head, 8)
+    return version >> 16 & 0xFF if version >> 24 == 3 else -1
+
+
+def _is_plausible(at: dict[str, int], *, has_copies: bool) -> bool:
+    """Return whether all fields are inside their structures, and these of a plausible size."""
+    if not 0 < at["interpreters"] < at["runtime"] <= _MOST_OF_A_RUNTIME:
+        return False
+    inside = {
+        "interpreter": ("next_interpreter", "threads"),
+        "thread": ("next_thread", "frame", "thread_id"),
+        "frame_size": ("previous", "executable", "instruction"),
+        "code_size": ("file", "name", "lines", "bytecode"),
+        "str_size": ("str_length", "ascii_size"),
+    }
+    if has_copies:
+        inside["code_size"] += ("bytecodes",)
+    for size, fields in inside.items():
+        most = _MOST_OF_A_RUNTIME if size == "interpreter" else _MOST_OF_A_STRUCTURE
+        if not 0 < at[size] <= most or any(at[one] % 8 or at[one] >= at[size] for one in fields):
+            return False
+    reach = [at[one] for one in ("previous", "executable", "instruction")]
+    reach += [at["owner"], at["bytecode_index"] if has_copies else 0]
+    return (
+        max(reach) <= _MOST_OF_A_FRAME - 8
+        and at["first_line"] + 4 < at["code_size"]
+        # The walker reads the length and the state of a str in one piece.
+        and at["str_state"] == at["str_length"] + 16
+        and at["bytes_length"] == at["str_length"] < at["bytes_text"] < _MOST_OF_A_STRUCTURE
+    )

@@ -60,8 +60,12 @@ STACK_BYTES = 24
 # code, last instruction, owner or entry mark in the low byte and above it the code's signature
 FRAME = struct.Struct("<QII")
 SIGNATURE_SHIFT = 8
-# CPython's version as 0x030B, reserved, its code's begin and end, that of the evaluation loop
+# CPython's version as 0x030B; where instructions begin in a code object and, above that, where the
+# first line is in the 8 bytes of names (0 in older recordings); begin and end of its code, and of
+# the evaluation loop. The header's `code` is a number of its user.
 IMAGE = struct.Struct("<IIQQQQ")
+FIRST_LINE_SHIFT = 16
+INSTRUCTIONS_MASK = (1 << FIRST_LINE_SHIFT) - 1
 
 _PERF_COUNT_SW_BPF_OUTPUT = abi.PERF_COUNT_SW_BPF_OUTPUT
 

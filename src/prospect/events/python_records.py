@@ -33,6 +33,10 @@ _BLOB_HALVES = wire.HEADER.size // 4
 _FRAME_HALVES = wire.FRAME.size // 4
 _MOST_BLOBS = 1 << 18
 _MOST_IMAGES = 1 << 16
+# Names in a recording: 128 MB of an interpreter, 512 MB of a user. The walker sends far less.
+_MOST_BYTES = 1 << 30
+# What Python keeps around the text of a code object.
+_OBJECT_BYTES = 1 << 9
 _OF_STACKS = ("task", "status", "walk_ns", "image")
 _OF_FRAMES = ("code", "last", "owner", "signature")
 
@@ -59,13 +63,60 @@ class CodeText(NamedTuple):
 
 
 class PythonImage(NamedTuple):
-    """An interpreter in a process: version as 0x030B, where its code and its loop are."""
+    """An interpreter in a process: version as 0x030B, where its code and its loop are.
+
+    `described` says where code objects have their lines, see `abi.python_frames`; `user` tells
+    users apart.
+    """
 
     version: int
     text_begin: int
     text_end: int
     loop_begin: int
     loop_end: int
+    described: int = 0
+    user: int = 0
+
+
+class NameRoom:
+    """Room for the names of code objects, of which no interpreter and no user takes all.
+
+    Where there is no room for more, those that are there stay.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        """Begin with room for so many bytes: half of them of a user, an eighth of an image."""
+        self._most = most_bytes
+        self._taken: dict[CodeKey, tuple[int, int]] = {}
+        self._of_image: dict[int, int] = {}
+        self._of_user: dict[int, int] = {}
+        self._all = 0
+
+    def take(self, key: CodeKey, text: CodeText, user: int) -> bool:
+        """Take room for what is known of a code object of a user; return whether there is any."""
+        parts = *(part[1] for part in (text.name, text.file) if part), text.lines or b""
+        size = _OBJECT_BYTES + sum(map(len, parts))
+        self.forget(key)
+        of_image = self._of_image.get(key.image, 0) + size
+        of_user = self._of_user.get(user, 0) + size
+        if of_image > self._most // 8 or of_user > self._most // 2 or self._all + size > self._most:
+            return False
+        self._taken[key] = size, user
+        self._add(key, size, user)
+        return True
+
+    def forget(self, key: CodeKey) -> None:
+        """Give back the room of a code object, if it has any."""
+        size, user = self._taken.pop(key, (0, 0))
+        if size:
+            self._add(key, -size, user)
+
+    def _add(self, key: CodeKey, size: int, user: int) -> None:
+        self._all += size
+        self._of_image[key.image] = self._of_image.get(key.image, 0) + size
+        self._of_user[user] = self._of_user.get(user, 0) + size
+        if not self._of_image[key.image]:
+            del self._of_image[key.image]
 
 
 class PythonRecords(Record):
@@ -85,6 +136,7 @@ class PythonRecords(Record):
         images: by number.
         texts: of code objects.
         damaged: records that could not be read.
+        left_out: of which images how many code objects have no names, because there were too many.
     """
 
     sample: NDArray[np.int64]
@@ -100,6 +152,7 @@ class PythonRecords(Record):
     images: dict[int, PythonImage]
     texts: dict[CodeKey, CodeText]
     damaged: int = 0
+    left_out: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -258,12 +311,13 @@ class PythonColumns:
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("sample", *_OF_STACKS, *_OF_FRAMES)
         }
-        images, texts = _read_blobs(parts)
+        images, texts, left_out = _read_blobs(parts)
         return PythonRecords(
             **columns,
             start=np.cumsum(np.concatenate([[0], *(part.length for part in parts)])),
             images=images,
             texts=texts,
+            left_out=tuple(left_out.items()),
             damaged=sum(part.damaged for part in parts),
         )
 
@@ -289,8 +343,12 @@ def _innermost(
 
 def _read_blobs(
     parts: Sequence[_Part],
-) -> tuple[dict[int, PythonImage], dict[CodeKey, CodeText]]:
-    """Read records of names and images; the last one of a kind counts."""
+) -> tuple[dict[int, PythonImage], dict[CodeKey, CodeText], dict[int, int]]:
+    """Read records of names and images; the last one of a kind counts.
+
+    Returns:
+        Images, names, and of which images how many code objects found no room.
+    """
     images: dict[int, PythonImage] = {}
     # Processes say the same names again and again: what is known of a key is made into one in the
     # end. Keys are plain tuples until then, which `CodeKey`s are equal to.
@@ -309,8 +367,8 @@ def _read_blobs(
         begin = 4 * (place + _BLOB_HALVES)
         payload = bytes(content[begin : begin + size])
         if kind == wire.KIND_IMAGE and size == wire.IMAGE.size and len(images) < _MOST_IMAGES:
-            version, _, *places = wire.IMAGE.unpack(payload)
-            images[image] = PythonImage(version, *places)
+            version, described, *places = wire.IMAGE.unpack(payload)
+            images[image] = PythonImage(version, *places)._replace(described=described, user=code)
             continue
         key = image, code, signature
         if kind not in named or (len(beginnings) >= _MOST_BLOBS and key not in beginnings):
@@ -318,8 +376,14 @@ def _read_blobs(
         beginnings[key] = beginning
         named[kind][key] = payload if kind == wire.KIND_LINES else (status, payload)
     names, files, lines = named.values()
-    texts = {
-        CodeKey(*key): CodeText(names.get(key), files.get(key), lines.get(key), beginning)
-        for key, beginning in beginnings.items()
-    }
-    return images, texts
+    room, left_out = NameRoom(_MOST_BYTES), dict[int, int]()
+    texts = {}
+    for place, beginning in beginnings.items():
+        key = CodeKey(*place)
+        text = CodeText(names.get(place), files.get(place), lines.get(place), beginning)
+        image = images.get(key.image)
+        if room.take(key, text, image.user if image else 0):
+            texts[key] = text
+        else:
+            left_out[key.image] = left_out.get(key.image, 0) + 1
+    return images, texts, left_out

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from prospect.abi import constants as abi
 from prospect.abi import python_frames as wire
 from prospect.abi.layout import layout_of
+from prospect.events.python_records import NameRoom
 from prospect.records import replace
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
 _RECORD = struct.Struct("<IHH")
 _RAW_BYTES = 4
+# Of names in a session: 16 MB of an interpreter, 64 MB of a user.
+_MOST_BYTES = 128 << 20
 # As rings and looks may delay what is sent, one more than is needed.
 _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
 
@@ -36,6 +39,7 @@ class PythonNames:
     def __init__(self) -> None:
         self._images: dict[int, tuple[int, PythonImage]] = {}
         self._texts: dict[CodeKey, tuple[int, CodeText]] = {}
+        self._room = NameRoom(_MOST_BYTES)
 
     def __len__(self) -> int:
         """Return how many code objects are known."""
@@ -49,22 +53,30 @@ class PythonNames:
             end_ns: when it ended.
         """
         _forget_before(self._images, end_ns - _KEPT_NS)
-        _forget_before(self._texts, end_ns - _KEPT_NS)
+        for key in _forget_before(self._texts, end_ns - _KEPT_NS):
+            self._room.forget(key)
         python = events.python
         if python is None:
             return events
         for number, image in python.images.items():
             self._images[number] = end_ns, image
+        left_out = dict(python.left_out)
         for key, text in python.texts.items():
             before = self._texts.get(key, (0, text))[1]._asdict()
             new = {name: one for name, one in text._asdict().items() if one is not None}
-            self._texts[key] = end_ns, text._replace(**before | new)
+            whole = text._replace(**before | new)
+            known = self._images.get(key.image)
+            if self._room.take(key, whole, known[1].user if known else 0):
+                self._texts[key] = end_ns, whole
+            else:
+                left_out[key.image] = left_out.get(key.image, 0) + 1
         return replace(
             events,
             python=replace(
                 python,
                 images={number: image for number, (_, image) in self._images.items()},
                 texts={key: text for key, (_, text) in self._texts.items()},
+                left_out=tuple(left_out.items()),
             ),
         )
 
@@ -81,9 +93,9 @@ class PythonNames:
 
     def _payloads(self) -> Iterator[bytes]:
         for number, (_, image) in self._images.items():
-            version, *places = image
-            payload = wire.IMAGE.pack(version, 0, *places)
-            yield _head(wire.KIND_IMAGE, 0, len(payload), (0, number, 0, 0)) + payload
+            version, *places, described, user = image
+            payload = wire.IMAGE.pack(version, described, *places)
+            yield _head(wire.KIND_IMAGE, 0, len(payload), (0, number, user, 0)) + payload
         for (image_number, code, signature), (_, text) in self._texts.items():
             place = (signature, image_number, code, text.beginning)
             for kind, part in ((wire.KIND_NAME, text.name), (wire.KIND_FILE, text.file)):
@@ -93,10 +105,11 @@ class PythonNames:
                 yield _head(wire.KIND_LINES, 0, len(text.lines), place) + text.lines
 
 
-def _forget_before(table: dict[_Key, tuple[int, _Known]], time_ns: int) -> None:
+def _forget_before(table: dict[_Key, tuple[int, _Known]], time_ns: int) -> list[_Key]:
     old = [key for key, (known_ns, _) in table.items() if known_ns < time_ns]
     for key in old:
         del table[key]
+    return old
 
 
 def _head(kind: int, status: int, count: int, place: tuple[int, int, int, int]) -> bytes:

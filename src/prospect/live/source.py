@@ -207,7 +207,7 @@ class KernelSource(Closing):
     @property
     def child_pids(self) -> list[int]:
         """Processes that work for the source."""
-        return [*filter(None, [self._python.child.pid])]
+        return self._python.pids
 
     @property
     def has_ended(self) -> bool:

@@ -136,7 +136,7 @@ def follow(started: Started) -> RecordingResult:
             jit_files.look()
         python = started.python()
         if python:
-            recorder_pids += filter(None, [python.child.pid])
+            recorder_pids += python.pids
             python.finish()
         read_files = mapped_files.finish()
         jit_copies = jit_files.collect()

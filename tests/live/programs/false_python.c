@@ -1,9 +1,11 @@
 /* A program that looks like CPython 3.11 to whoever reads its memory, and whose frames are not what
  * they should be: MODE is loop (a frame that called itself), garbage (addresses of nothing), kernel
- * (addresses of the kernel) or long (texts that claim to be endless). It computes for a second. */
+ * (addresses of the kernel), long (texts that claim to be endless) or flood (other names and lines all
+ * the time, as many as fit). It computes for a second, or as many as the second argument says. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,6 +13,9 @@ uint32_t Py_Version = 0x030b00f0;
 char _PyRuntime[4096];
 static char state[512], cframe[64], frame[128], code[256];
 static char text[4096] __attribute__((aligned(16)));
+static char lines[32768] __attribute__((aligned(16)));
+static char frames[128][128] __attribute__((aligned(16))), codes[128][256] __attribute__((aligned(16)));
+static int floods;
 
 void *PyGILState_GetThisThreadState(void) { return 0; }
 
@@ -20,9 +25,13 @@ long _PyEval_EvalFrameDefault(double seconds)
 {
 	struct timespec now;
 	volatile long sum = 0;
+	uint64_t made_up = 0;
 	do {
-		for (int i = 0; i < 100000; i++)
+		for (int i = 0; i < 100000; i++) {
 			sum += i;
+			if (floods && i % 64 == 0)
+				put(codes[i / 64 % 128] + 72, ++made_up);
+		}
 		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
 	} while (now.tv_sec + now.tv_nsec / 1e9 < seconds);
 	return sum;
@@ -51,9 +60,20 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "long")) {
 		put(text + 16, UINT64_MAX);
 		put(text + 32, 7 << 2);
+	} else if (floods = !strcmp(mode, "flood")) {
+		memset(lines, 1, sizeof lines);
+		put(lines + 16, 24576);
+		put(cframe + 8, (uint64_t)frames[0]);
+		for (int row = 0; row < 128; row++) {
+			memcpy(codes[row], code, sizeof code);
+			put(codes[row] + 136, (uint64_t)lines);
+			put(frames[row] + 32, (uint64_t)codes[row]);
+			put(frames[row] + 48, row < 127 ? (uint64_t)frames[row + 1] : 0);
+			put(frames[row] + 56, (uint64_t)codes[row] + 190);
+		}
 	} else if (strcmp(mode, "loop")) {
 		put(frame + 32, nothing);
 		put(frame + 48, nothing);
 	}
-	return _PyEval_EvalFrameDefault(1.0) == 7;
+	return _PyEval_EvalFrameDefault(argc > 2 ? atof(argv[2]) : 1.0) == 7;
 }

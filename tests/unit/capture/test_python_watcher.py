@@ -88,7 +88,7 @@ def mapping(path):
     [
         (b"/usr/bin/python3.11", True),
         (b"/usr/lib/libpython3.13.so.1.0 (deleted)", True),
-        (b"/usr/bin/python3.13t", False),
+        (b"/usr/bin/python3.13t", True),
         (b"/usr/lib/python3/dist-packages/_x.so", False),
         (b"/usr/lib/python3.so", False),
         (b"/usr/bin/python2.7", False),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from builders import python_frames as make
 from prospect.abi import python_frames as wire
 from prospect.abi.block import RecordBlock
+from prospect.events import python_records as module
 from prospect.events.decode import decode
 from prospect.events.python_records import CodeKey
 
@@ -84,6 +85,18 @@ def test_what_does_not_fit_its_record_is_left_out_and_counted(payload):
     assert len(found) == 1
     assert (found.texts, found.images) == ({}, {})
     assert found.damaged == 1
+
+
+def test_names_of_one_interpreter_leave_room_for_others(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
+    parts = [make.raw(make.image(11)), make.raw(make.image(11, 2))]
+    for number in range(20):
+        parts += map(make.raw, make.names(number, "f", "/f.py", bytes(24000), 1))
+    parts += map(make.raw, make.names(0x100, "g", "/g.py", b"\x80\x00", 3, image=2))
+    found = decoded(*parts, make.raw(make.stack((1, 2, 3, 4))), SAMPLE).python
+    assert CodeKey(2, 0x100, 0) in found.texts
+    assert len(found.texts) == 6
+    assert found.left_out == ((1, 15),)
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5))

@@ -69,3 +69,30 @@ def test_a_recording_begins_with_what_is_known():
     assert function_of(part(saved, STACK, sample())) == [("/a.py", "leaf", 7)]
     assert part(saved, STACK, sample()).unread_bytes == 0
     assert names.records([make.CLOCK]) == b""
+
+
+def test_an_interpreter_that_makes_up_names_leaves_room_for_others(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
+    names = PythonNames()
+    names.carried(part(*NAMES, STACK, sample()), 10)
+    flood = [make.raw(make.image(11, 2))]
+    for number in range(100):
+        flood += map(make.raw, make.names(number, "f", "/f.py", bytes(24000), 1, image=2))
+    stack = make.raw(make.stack((0, 184, 1, 0), image=2))
+    events = names.carried(part(*flood, stack, sample(), STACK, sample()), 20)
+    assert len(names) < 10
+    assert dict(events.python.left_out)[2] > 90
+    _, python = with_python(events)
+    assert ("/a.py", "leaf", 7) in python.stacks.code.functions
+    assert [text for _, text in python.notes if "too many names" in text]
+
+
+def test_room_is_given_back_with_what_is_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 18)
+    monkeypatch.setattr(module, "_KEPT_NS", 100)
+    names = PythonNames()
+    for turn in range(20):
+        told = make.names(turn, "f", "/f.py", bytes(24000), 1)
+        events = names.carried(part(make.raw(make.image(11)), *map(make.raw, told)), turn * 1000)
+        assert events.python.left_out == ()
+        assert len(names) == 1

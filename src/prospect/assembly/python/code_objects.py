@@ -6,7 +6,6 @@ stands in a recording, names are printable text of bounded length, and lines are
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from prospect.abi import cpython
 from prospect.abi import python_frames as wire
 from prospect.columns.grouping import alike
 from prospect.events.python_records import CodeKey, CodeText
+from prospect.records import NamedTuple
 from prospect.symbols.python.line_tables import LineTable
 from prospect.symbols.python.python_code import (
     MOST_LINES,
@@ -26,8 +26,12 @@ from prospect.symbols.python.python_code import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.python_records import PythonRecords
+    from prospect.events.python_records import PythonImage, PythonRecords
 
+# Of functions and lines that are kept from one part of a session to the next: those of 10,000
+# functions of usual size. A table of lines has an entry for each byte, at most, and 12 for that.
+_MOST_BYTES = 64 << 20
+_OBJECT_BYTES, _BYTES_AN_ENTRY = 1 << 10, 13
 UNREAD = PythonFunction("[python]", "[not read]", 0)
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _MOST_FIRST = 1 << 22
@@ -51,12 +55,12 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
     functions: dict[PythonFunction, int] = {}
     last_line: list[int] = []
     places: list[tuple[int, int]] = []
-    minors = {number: one.version & 0xFF for number, one in records.images.items()}
+    builds = {number: _build(one) for number, one in records.images.items()}
     for *place, last in zip(*(column.take(found.row).tolist() for column in columns), strict=True):
         key = CodeKey(*place)
-        minor = minors.get(key.image, 0)
+        build = builds.get(key.image)
         if key not in known:
-            function, lines = known[key] = _described(records.texts.get(key), minor)
+            function, lines = known[key] = _DESCRIBED.of(records.texts.get(key), build)
             number = functions.setdefault(function, len(functions))
             if number == len(last_line):
                 last_line.append(function.first)
@@ -64,7 +68,7 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
             reach = min(lines.last, function.first + MOST_LINES - 1) if lines else 0
             last_line[number] = max(last_line[number], reach)
         function, lines = known[key]
-        line = lines.at(_offset(last, minor)) if lines else 0
+        line = lines.at(_offset(last, build)) if lines and build else 0
         line = line if function.first <= line < function.first + MOST_LINES else 0
         number = functions[function]
         places.append((number, line))
@@ -81,30 +85,78 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
     return PythonCode(order, start, end), address.take(found.place)
 
 
-def _offset(last: int, minor: int) -> int:
-    """Return the last instruction's offset in the code, in bytes."""
+class _Build(NamedTuple):
+    """What lines depend on: version, where instructions begin, and the first line in `beginning`.
+
+    `instructions` is 0 where frames have numbers, `shift` is in bits.
+    """
+
+    minor: int
+    instructions: int
+    shift: int
+
+
+def _build(image: PythonImage) -> _Build | None:
+    """Return what an interpreter's lines depend on, None where that is not known."""
+    minor, described = image.version & 0xFF, image.described
+    if described:
+        shift = 8 * (described >> wire.FIRST_LINE_SHIFT)
+        return _Build(minor, described & wire.INSTRUCTIONS_MASK, shift)
     layout = cpython.CODE.get(minor)
     if layout is None:
-        return -1
-    if layout.instructions:
-        return last - layout.instructions
+        return None
+    return _Build(minor, layout.instructions, 8 * (layout.first_line - layout.signature))
+
+
+def _offset(last: int, build: _Build) -> int:
+    """Return the last instruction's offset in the code, in bytes."""
+    if build.instructions:
+        return last - build.instructions
     signed = last - (1 << 32) if last >> 31 else last
-    return signed * _INSTRUCTION_BYTES if minor == _NUMBERED else signed
+    return signed * _INSTRUCTION_BYTES if build.minor == _NUMBERED else signed
 
 
-# A session asks for the same in each of its parts.
-@lru_cache(maxsize=1 << 14)
-def _described(text: CodeText | None, minor: int) -> tuple[PythonFunction, LineTable | None]:
+_Function = tuple[PythonFunction, LineTable | None]
+
+
+class _Described:
+    """What was made of code objects: a session asks for the same in each of its parts."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[CodeText | None, _Build | None], _Function] = {}
+        self._bytes = 0
+
+    def of(self, text: CodeText | None, build: _Build | None) -> _Function:
+        """Return the function of a code object and its lines."""
+        key = text, build
+        if key not in self._known:
+            self._known[key] = _describe(text, build)
+            self._bytes += _size(text)
+            while self._bytes > _MOST_BYTES:
+                oldest = next(iter(self._known))
+                del self._known[oldest]
+                self._bytes -= _size(oldest[0])
+        return self._known[key]
+
+
+def _size(text: CodeText | None) -> int:
+    """Return about how many bytes it takes to know a code object."""
+    lines = text.lines if text else None
+    return _OBJECT_BYTES + _BYTES_AN_ENTRY * len(lines or b"")
+
+
+def _describe(text: CodeText | None, build: _Build | None) -> _Function:
     """Return the function of a code object and its lines, as far as the recording has them."""
-    layout = cpython.CODE.get(minor)
-    if text is None or text.name is None or layout is None:
+    if text is None or text.name is None or build is None:
         return UNREAD, None
-    shift = 8 * (layout.first_line - layout.signature)
-    first = text.beginning >> shift & 0xFFFFFFFF
+    first = text.beginning >> build.shift & 0xFFFFFFFF
     first = first if first < _MOST_FIRST else 0
     file = _decoded(*text.file) if text.file else "[python]"
-    lines = LineTable(minor, first, text.lines) if text.lines is not None else None
+    lines = LineTable(build.minor, first, text.lines) if text.lines is not None else None
     return PythonFunction(file or "[python]", _decoded(*text.name) or "?", first), lines
+
+
+_DESCRIBED = _Described()
 
 
 def _decoded(status: int, payload: bytes) -> str:

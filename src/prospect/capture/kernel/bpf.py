@@ -159,11 +159,7 @@ def load_uprobes_program(name: str, code: bytes) -> int:
 
 
 def load_perf_event_program(name: str, code: bytes) -> int:
-    """Load a program that runs when an event overflows; as the one for tracepoints.
-
-    Raises:
-        OSError: the kernel or its verifier refused.
-    """
+    """Load a program that runs when an event overflows; as the one for tracepoints."""
     return _load_program(name, code, abi.BPF_PROG_TYPE_PERF_EVENT, 0)
 
 
@@ -287,19 +283,22 @@ def read_percpu_sum(map_fd: int, index: int) -> int:
     Raises:
         OSError: the kernel refused.
     """
-    key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
-    values = ctypes.create_string_buffer(_MOST_CPUS * 8)
-    attr = struct.pack("=I4xQQQ", map_fd, ctypes.addressof(key), ctypes.addressof(values), 0)
-    _bpf(abi.BPF_MAP_LOOKUP_ELEM, attr)
-    return sum(struct.unpack(f"={_MOST_CPUS}Q", values.raw))
+    return sum(struct.unpack(f"={_MOST_CPUS}Q", read_element(map_fd, index, _MOST_CPUS * 8)))
 
 
-def write_element(map_fd: int, index: int, value: bytes) -> None:
-    """Write an element of an array.
+def read_element(map_fd: int, index: int, value_bytes: int) -> bytes:
+    """Return an element of an array.
 
     Raises:
         OSError: the kernel refused.
     """
+    value = ctypes.create_string_buffer(value_bytes)
+    _of_entry(abi.BPF_MAP_LOOKUP_ELEM, map_fd, struct.pack("=I", index), value)
+    return value.raw
+
+
+def write_element(map_fd: int, index: int, value: bytes) -> None:
+    """Write an element of an array; raises as `write_entry`."""
     write_entry(map_fd, struct.pack("=I", index), value)
 
 
@@ -309,10 +308,13 @@ def write_entry(map_fd: int, key: bytes, value: bytes) -> None:
     Raises:
         OSError: the kernel refused; E2BIG where there is no room.
     """
-    old = ctypes.create_string_buffer(key, len(key))
-    new = ctypes.create_string_buffer(value, len(value))
-    attr = struct.pack("=I4xQQQ", map_fd, ctypes.addressof(old), ctypes.addressof(new), abi.BPF_ANY)
-    _bpf(abi.BPF_MAP_UPDATE_ELEM, attr)
+    _of_entry(abi.BPF_MAP_UPDATE_ELEM, map_fd, key, ctypes.create_string_buffer(value, len(value)))
+
+
+def _of_entry(command: int, map_fd: int, key: bytes, value: ctypes.Array[ctypes.c_char]) -> None:
+    name = ctypes.create_string_buffer(key, len(key))
+    places = ctypes.addressof(name), ctypes.addressof(value)
+    _bpf(command, struct.pack("=I4xQQQ", map_fd, *places, abi.BPF_ANY))
 
 
 def enable_run_times() -> int:

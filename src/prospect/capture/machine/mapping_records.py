@@ -15,9 +15,15 @@ from prospect.records import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from typing import Protocol
 
     from prospect.capture.kernel.rings import Ring
-    from prospect.capture.machine.read_files import ReadFiles
+
+    class CountsLosses(Protocol):
+        """Counts what the rings say that they lost."""
+
+        def count(self, *, lost: int = 0, leaked: int = 0) -> None:
+            """Add to the counts."""
 
     File = tuple[int, int, int]
 
@@ -27,6 +33,8 @@ _MMAP2 = struct.Struct("=IHHiiQQQIIQ")
 _NAME_OFFSET = 72
 _TIME_BYTES = 8
 _LOST_OFFSET = 16
+# header, id, lost, time
+_LOST_HEAD = _HEADER.pack(abi.PERF_RECORD_LOST, 0, 32)
 
 
 class MappingRecord(NamedTuple):
@@ -42,14 +50,15 @@ class MappingRecord(NamedTuple):
 
 
 def drained(
-    rings: Collection[Ring], found: ReadFiles | None = None, of_names_with: bytes = b""
+    rings: Collection[Ring], found: CountsLosses | None = None, of_names_with: bytes = b""
 ) -> Iterator[MappingRecord]:
     """Give the mappings of files that the rings hold, and count the records that they lost.
 
     Args:
         rings: to drain.
         found: counts them, None for nobody.
-        of_names_with: a ring without this text is not looked through: it has no name with it.
+        of_names_with: a ring without this text, and in which nothing was lost, is not looked
+            through: it has no name with it.
     """
     for ring in rings:
         slices: list[memoryview | bytes] = []
@@ -57,7 +66,7 @@ def drained(
         data = b"".join(slices)
         slices.clear()
         ring.release(head)
-        if of_names_with not in data:
+        if of_names_with not in data and not (found and _LOST_HEAD in data):
             continue
         at = 0
         while at + _HEADER.size <= len(data):

@@ -36,7 +36,8 @@ _LONG_S, _IDLE_S = 60.0, 2.0
 def may_be_python(path: bytes) -> bool:
     """Whether the name of a mapped file is one that CPython or its library has.
 
-    Builds with an ABI flag (python3.13t without the lock, python3.11d) have other structures.
+    Builds without the global lock end with t (python3.13t), those for debugging with d, and those
+    before 3.8 with m.
     """
     if PYTHON not in path:
         return False
@@ -44,9 +45,8 @@ def may_be_python(path: bytes) -> bool:
     stem, shared, _ = name.removeprefix(b"lib").partition(b".so")
     if shared and not name.startswith(b"lib"):
         return False
-    return (
-        stem.startswith(b"python3") and stem.removeprefix(b"python3").strip(b".0123456789") == b""
-    )
+    version = stem.removeprefix(b"python3").rstrip(b"tdm")
+    return stem.startswith(b"python3") and version.strip(b".0123456789") == b""
 
 
 def image_key(stat: bytes) -> bytes:

@@ -16,7 +16,7 @@ from prospect.abi import constants
 from prospect.capture.kernel import bpf
 from prospect.capture.kernel.bpf_assembler import assemble
 from prospect.capture.machine import python_processes
-from prospect.capture.python import image_entry, walk_parts
+from prospect.capture.python import image_entry, walk_parts, walk_rooms, walk_thread
 from prospect.capture.python.kernel_types import BTF_FILE, task_offsets
 from prospect.capture.python.walker import walker
 from prospect.records import NamedTuple
@@ -36,18 +36,20 @@ class Walker(NamedTuple):
     Attributes:
         images: `python_processes.KEY` → entry.
         seen: which names it has sent.
+        rooms: see `walk_rooms`.
         links: to events; none where it stays attached as long as these are open (before 5.15).
         others: what it needs beside.
     """
 
     images: int
     seen: int
+    rooms: int
     links: tuple[int, ...]
     others: tuple[int, ...]
 
     def close(self) -> None:
         """Leave nothing behind, but for events that it is attached to without a link."""
-        for fd in (*self.links, self.images, self.seen, *self.others):
+        for fd in (*self.links, self.images, self.seen, self.rooms, *self.others):
             os.close(fd)
 
     def detach(self) -> None:
@@ -93,12 +95,25 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
         layout("py_scratch", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.SCRATCH_BYTES, 1)
     )
     seen = bpf.create_map(layout("py_seen", abi.BPF_MAP_TYPE_ARRAY, 4, walk_parts.SEEN_BYTES, 1))
+    rooms = bpf.create_map(
+        layout("py_rooms", abi.BPF_MAP_TYPE_ARRAY, 4, walk_rooms.ROOM.size, walk_rooms.ROOM_COUNT)
+    )
+    threads = bpf.create_map(
+        layout(
+            "py_threads",
+            abi.BPF_MAP_TYPE_ARRAY,
+            4,
+            walk_thread.THREAD_BYTES,
+            1 << walk_thread.THREADS_BITS,
+        )
+    )
     for cpu, fd in outputs.items():
         bpf.write_element(output, cpu, struct.pack("=I", fd))
-    maps = walk_parts.Maps(images, output, scratch, seen)
+    maps = walk_parts.Maps(images, output, scratch, seen, rooms, threads)
     program = bpf.load_perf_event_program("walk_python", assemble(walker(maps, offsets)))
     links = [_attached(program, fd) for fd in sampling]
-    return Walker(images, seen, tuple(one for one in links if one >= 0), (output, scratch, program))
+    held = tuple(one for one in links if one >= 0)
+    return Walker(images, seen, rooms, held, (output, scratch, threads, program))
 
 
 def _attached(program: int, event: int) -> int:

@@ -32,6 +32,7 @@ _NOT_ANY_MORE = (
 )
 # What is less is lost in what a timer does.
 _LEAST_SHARE = 0.001
+_OLDEST, _DESCRIBED_SINCE = 8, 13
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
 
 
@@ -41,6 +42,39 @@ def _hurry() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
     except OSError:
         return
+
+
+def _left_out(state: WalkState) -> list[str]:
+    """Return sentences about processes whose functions or names were left out."""
+    said = []
+    if count := state["unknown"]:
+        minor, pid = state["unknown_minor"], state["unknown_pid"]
+        if minor < _OLDEST:
+            why = f"Prospect reads 3.{_OLDEST} and later"
+        elif minor < _DESCRIBED_SINCE:
+            why = "it is not linked with glibc, which takes 3.13 or later"
+        else:
+            why = "this version of Prospect does not know its structures; a later one may"
+        others = f" and {count - 1} more" if count > 1 else ""
+        said.append(f"CPython 3.{minor} (process {pid}{others}) was not read: {why}.")
+    if count := state["held_up"]:
+        said.append(
+            f"Python functions: {count} file{'s' * (count > 1)} could not be read, because the file"
+            " system did not answer."
+        )
+    if count := state["missed"]:
+        said.append(
+            f"Python functions: {count} mapping{'s' * (count > 1)} of files that may be CPython"
+            " could not be read, or went beyond what is read for one user."
+        )
+    if count := state["refused"]:
+        pid = state["refused_pid"]
+        whose = f"process {pid}" if pid else "one user"
+        said.append(
+            f"Python functions: {count} name{'s' * (count > 1)} were left out, most of them of"
+            f" {whose}, which sent more names than a process or user may."
+        )
+    return said
 
 
 class PythonFrames(Closing):
@@ -120,8 +154,15 @@ class PythonFrames(Closing):
         else:
             reason = self._failure
         if self._state.is_detached:
-            return [_NOT_ANY_MORE.format(share=self._state.most_beside)]
-        return [f"Python functions were not read: {reason}."] if reason else []
+            said = [_NOT_ANY_MORE.format(share=self._state.most_beside)]
+        else:
+            said = [f"Python functions were not read: {reason}."] if reason else []
+        return said + _left_out(self._state)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that work for it."""
+        return [*filter(None, [self.child.pid, self.child.pid and self._state["reader"]])]
 
     @property
     def dropped_share(self) -> float:

@@ -1,59 +1,57 @@
-"""Mapped files → the CPython in them: its version, and where a process has its key and its code.
+"""Mapped files → the CPython in them: its version, and where a process has its state and its code.
 
-Comes in: an open file that some process maps executable, and where. Goes out: `Interpreter`, or
-None for what is no CPython known here. The file may be anything, and change while it is read: it is
-read by pread(), in bounded pieces, and every number in it may be false.
+The file may be anything, and may change while it is read: `elf_lookup` bounds what reading it
+takes, and every number in it may be false.
 
-Defined by: the gABI (symbol table, program headers); ``Python/pystate.c`` of CPython 3.8 to 3.14,
-PyGILState_GetThisThreadState(), whose machine code says where the key of thread states is.
+Defined by: ``Python/pystate.c`` of CPython 3.8 to 3.12, PyGILState_GetThisThreadState(), whose
+machine code says where the key of thread states is; ``Include/internal/pycore_debug_offsets.h``
+of later ones.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 
 from prospect.abi import cpython
+from prospect.capture.python.elf_lookup import File
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_ELF64, _LITTLE_ENDIAN, _X86_64, _EXECUTABLE = 2, 1, 62, 2
-# _Py_DebugOffsets, at the beginning of _PyRuntime: cookie, version, free_threaded
-_DEBUG_OFFSETS = struct.Struct("<8sQQ")
-_DEBUG_COOKIE = b"xdebugpy"
-_PT_LOAD, _PF_X, _SHT_DYNSYM = 1, 1, 11
+    from prospect.abi.cpython import Layouts
+    from prospect.capture.python.elf_lookup import Segment
+
+_X86_64, _EXECUTABLE = 62, 2
 _PAGE = 4096
 _WIDE = 0x48  # before an instruction of 64-bit operands: no key, which is an int
-_MOST_TABLE_BYTES = 1 << 24
-_MOST_ROWS = 1 << 10
 _MOST_CODE_BYTES = 64
 _ADDRESS_END = 1 << 47
 
 _RUNTIME = b"_PyRuntime"
+_RUNTIME_SECTION = b".PyRuntime"
 _READER = b"PyGILState_GetThisThreadState"
 _LOOP = b"_PyEval_EvalFrameDefault"
 _VERSION = b"Py_Version"
-# Where keys have their values, glibc's structures say; musl's are others.
-_LIBC = b"\0libc.so.6\0"
 _NAMES = (_RUNTIME, _READER, _LOOP, _VERSION)
+# Where keys have their values, glibc's structures say; musl's are others.
+_GLIBC = b"libc.so.6"
 
 
 class Interpreter(NamedTuple):
-    """CPython 3.`minor` in a process.
+    """CPython in a process.
 
-    `key_address` is where its Py_tss_t is; `text` and `loop` are where the code of its file and of
-    the evaluation loop begin and end.
+    Attributes:
+        layouts: of its structures.
+        key_address: where its Py_tss_t is, 0 where threads are found by their numbers.
+        interpreters_address: where it has its first interpreter.
+        text, loop: where the code of its file and of the evaluation loop begin and end.
     """
 
-    minor: int
+    layouts: Layouts
     key_address: int
+    interpreters_address: int
     text: tuple[int, int]
     loop: tuple[int, int]
 
@@ -61,143 +59,100 @@ class Interpreter(NamedTuple):
 class Image(NamedTuple):
     """CPython in a file; as `Interpreter`, by the file's own addresses.
 
-    `segments` are its loaded ones: offset, address, size.
+    `segments` are its loaded ones.
     """
 
-    minor: int
+    layouts: Layouts
     key: int
+    interpreters: int
     text: tuple[int, int]
     loop: tuple[int, int]
     is_fixed: bool
-    segments: tuple[tuple[int, int, int], ...]
+    segments: tuple[Segment, ...]
 
     def placed(self, start: int, offset: int) -> Interpreter | None:
         """Return what it is in a process that has `offset` of the file at `start`."""
         bias = 0
         if not self.is_fixed:
-            for begin, address, _ in self.segments:
-                if begin & -_PAGE == offset & -_PAGE:
-                    bias = start - (address & -_PAGE)
+            for segment in self.segments:
+                if segment.offset & -_PAGE == offset & -_PAGE:
+                    bias = start - (segment.address & -_PAGE)
                     break
             else:
                 return None
-        numbers = (self.key, *self.text, *self.loop)
+        numbers = (self.key, self.interpreters, *self.text, *self.loop)
         if not all(0 <= number + bias < _ADDRESS_END for number in numbers):
             return None
-        key, *rest = (number + bias for number in numbers)
-        return Interpreter(self.minor, key, (rest[0], rest[1]), (rest[2], rest[3]))
+        rest = [number + bias for number in numbers[1:]]
+        key = self.key + bias if self.key else 0
+        return Interpreter(self.layouts, key, rest[0], (rest[1], rest[2]), (rest[3], rest[4]))
 
 
-def read_image(fd: int, path: bytes) -> Image | None:
-    """Return the CPython in an ELF file, None if there is none that is known here.
+class Unknown(NamedTuple):
+    """CPython 3.`minor`, of which no structure is known here."""
+
+    minor: int
+
+
+def read_image(fd: int, path: bytes) -> Image | Unknown | None:
+    """Return the CPython in an ELF file, None if there is none.
 
     Args:
         fd: the file.
         path: its name, which has the version where the file does not (before 3.11).
+
+    Raises:
+        ValueError: the file takes too much to read.
     """
     try:
-        return _image(fd, path)
-    except (struct.error, OverflowError, OSError, ValueError):
+        file = File(fd)
+        return _image(file, path) if file.machine == _X86_64 else None
+    except (struct.error, OverflowError, OSError):
         return None
 
 
-def _image(fd: int, path: bytes) -> Image | None:
-    header = _HEADER.unpack(os.pread(fd, _HEADER.size, 0))
-    if header[:3] != (b"\x7fELF", _ELF64, _LITTLE_ENDIAN) or header[4] != _X86_64:
+def _image(file: File, path: bytes) -> Image | Unknown | None:
+    code = [segment for segment in file.segments if segment.is_code]
+    symbols = file.find(_NAMES)
+    if _RUNTIME not in symbols:
+        symbols[_RUNTIME] = file.section(_RUNTIME_SECTION)
+    runtime = symbols[_RUNTIME][0]
+    if not code or not runtime:
         return None
-    segments = _rows(fd, _SEGMENT, header[7], header[11], header[12])
-    loaded = tuple((row[2], row[3], row[5]) for row in segments if row[0] == _PT_LOAD)
-    code = [row for row in segments if row[0] == _PT_LOAD and row[1] & _PF_X]
-    symbols = _symbols(fd, _rows(fd, _SECTION, header[8], header[13], header[14]))
-    if not code or _RUNTIME not in symbols or _LOOP not in symbols:
-        return None
-    minor = _minor(fd, path, symbols, loaded)
-    if minor not in cpython.FRAMES or _is_free_threaded(fd, symbols, loaded):
-        return None
-    key = _key_offset(fd, symbols, loaded, cpython.KEY_OFFSETS[minor])
-    loop, loop_bytes = symbols[_LOOP]
+    head = file.at(runtime, cpython.DEBUG_BYTES)
+    layouts, key = cpython.described_layouts(head), 0
+    if layouts is None:
+        minor = cpython.debug_minor(head)
+        minor = _minor(file, path, symbols) if minor < 0 else minor
+        layouts = cpython.known_layouts(minor)
+        if layouts is None:
+            return Unknown(minor) if minor >= 0 else None
+        if _GLIBC not in file.libraries():
+            return Unknown(minor)
+        key = runtime + _key_offset(file, symbols, cpython.KEY_OFFSETS[minor])
+    loop, loop_bytes = symbols.get(_LOOP, (code[0].address, 0))
     return Image(
-        minor=minor,
-        key=symbols[_RUNTIME][0] + key,
-        text=(code[0][3], code[0][3] + code[0][6]),
+        layouts=layouts,
+        key=key,
+        interpreters=runtime + (layouts.threads.interpreters if layouts.threads else 0),
+        text=(code[0].address, code[0].address + code[0].size),
         loop=(loop, loop + loop_bytes),
-        is_fixed=header[3] == _EXECUTABLE,
-        segments=loaded,
+        is_fixed=file.kind == _EXECUTABLE,
+        segments=file.segments,
     )
 
 
-def _rows(fd: int, form: struct.Struct, at: int, each: int, count: int) -> list[tuple[int, ...]]:
-    if each != form.size or count > _MOST_ROWS:
-        return []
-    data = os.pread(fd, each * count, at)
-    return list(form.iter_unpack(data[: len(data) // each * each]))
-
-
-def _symbols(fd: int, sections: list[tuple[int, ...]]) -> dict[bytes, tuple[int, int]]:
-    """Return value and size of the symbols that are looked for, as far as the file defines them.
-
-    Nothing of a file that is linked with another C library than glibc.
-    """
-    found = {}
-    for section in sections:
-        if section[1] != _SHT_DYNSYM or section[6] >= len(sections):
-            continue
-        names = _piece(fd, sections[section[6]])
-        table = _piece(fd, section)
-        if _LIBC not in names:
-            return {}
-        numbers = {names.find(b"\0" + name + b"\0") + 1: name for name in _NAMES}
-        numbers.pop(0, None)
-        for row in _SYMBOL.iter_unpack(table[: len(table) // _SYMBOL.size * _SYMBOL.size]):
-            if row[0] in numbers and row[3]:
-                found[numbers[row[0]]] = (row[4], row[5])
-    return found
-
-
-def _piece(fd: int, section: tuple[int, ...]) -> bytes:
-    return os.pread(fd, min(section[5], _MOST_TABLE_BYTES), section[4])
-
-
-def _at(fd: int, segments: tuple[tuple[int, int, int], ...], address: int, size: int) -> bytes:
-    """Return bytes of the file by their address."""
-    for offset, begin, length in segments:
-        if begin <= address < begin + length:
-            return os.pread(fd, min(size, begin + length - address), offset + address - begin)
-    return b""
-
-
-def _minor(
-    fd: int,
-    path: bytes,
-    symbols: dict[bytes, tuple[int, int]],
-    segments: tuple[tuple[int, int, int], ...],
-) -> int:
+def _minor(file: File, path: bytes, symbols: dict[bytes, tuple[int, int]]) -> int:
     """Return the minor version, -1 where it is not known."""
     if _VERSION in symbols:
-        (version,) = struct.unpack("<I", _at(fd, segments, symbols[_VERSION][0], 4))
+        (version,) = struct.unpack("<I", file.at(symbols[_VERSION][0], 4))
         return version >> 16 & 0xFF if version >> 24 == 3 else -1
     digits = path.rpartition(b"python3.")[2]
     number = digits[: len(digits) - len(digits.lstrip(b"0123456789"))]
     return int(number) if 0 < len(number) <= 2 else -1
 
 
-def _is_free_threaded(
-    fd: int, symbols: dict[bytes, tuple[int, int]], segments: tuple[tuple[int, int, int], ...]
-) -> bool:
-    """Whether it has no global lock, and other structures; from 3.13 on it says so itself."""
-    head = _at(fd, segments, symbols[_RUNTIME][0], _DEBUG_OFFSETS.size)
-    if len(head) < _DEBUG_OFFSETS.size:
-        return False
-    cookie, _, free_threaded = _DEBUG_OFFSETS.unpack(head)
-    return bool(cookie == _DEBUG_COOKIE and free_threaded)
-
-
-def _key_offset(
-    fd: int,
-    symbols: dict[bytes, tuple[int, int]],
-    segments: tuple[tuple[int, int, int], ...],
-    usual: int,
-) -> int:
+def _key_offset(file: File, symbols: dict[bytes, tuple[int, int]], usual: int) -> int:
     """Return where in _PyRuntime the key's Py_tss_t is; the usual place if the code is not known.
 
     The function loads the address of `autoTSSkey` for PyThread_tss_get(), or inlines that and
@@ -207,7 +162,7 @@ def _key_offset(
         return usual
     runtime, size = symbols[_RUNTIME]
     address, length = symbols[_READER]
-    code = _at(fd, segments, address, min(length, _MOST_CODE_BYTES))
+    code = file.at(address, min(length, _MOST_CODE_BYTES))
     found = [one for one in _loaded_offsets(code, address - runtime) if 0 < one < size]
     return usual if usual in found or not found else found[0]
 

@@ -7,7 +7,6 @@ send a NAME, a FILE and LINES of what is new.
 from __future__ import annotations
 
 from prospect.abi import bpf as abi
-from prospect.abi import cpython
 from prospect.abi import python_frames as wire
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label, Reg
@@ -39,6 +38,7 @@ from prospect.capture.python.walk_parts import (
     SCRATCH,
     SEEN,
     SEEN_BITS,
+    SENT_AT,
     SIZE,
     SLOT,
     TAG,
@@ -49,6 +49,7 @@ from prospect.capture.python.walk_parts import (
     probe,
     read,
 )
+from prospect.capture.python.walk_rooms import begin_name, fill_rooms, open_rooms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,10 +95,13 @@ def find_new(maps: Maps) -> Iterator[Item]:
 
 def send_names(maps: Maps) -> Iterator[Item]:
     """Send what the new code objects are called and where they come from."""
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "sent")
+    yield from open_rooms(maps, "sent")
     yield asm.move(ROW, 0)
     yield Label("name")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
-    yield asm.jump_if(abi.BPF_JGE, ROW, R1, "sent")
+    yield asm.jump_if(abi.BPF_JGE, ROW, R1, "all_named")
     yield asm.move(R1, ROW)
     yield asm.alu(abi.BPF_LSH, R1, NEW_BITS)
     yield asm.alu(abi.BPF_ADD, R1, SCRATCH)
@@ -105,13 +109,21 @@ def send_names(maps: Maps) -> Iterator[Item]:
         yield asm.load(abi.BPF_DW, R3, R1, NEW_ROWS_AT + 8 * number)
         yield asm.store(abi.BPF_DW, FP, slot, R3)
     yield from _search("named")  # a recursion's is there more than once
+    # Nothing is sent of what is no code object, or is not in memory now.
+    for pointer in (entry.NAME, entry.FILE, entry.LINES):
+        yield from _read_object(pointer)
+    yield from begin_name("all_named")
     yield from _send_text(maps, wire.KIND_NAME, entry.NAME, wire.MOST_NAME_BYTES)
     yield from _send_text(maps, wire.KIND_FILE, entry.FILE, wire.MOST_FILE_BYTES)
     yield from _send_lines(maps)
+    # A table that is swapped out is tried again with the next name, in minutes.
+    yield Label("no_lines")
     yield from _remember("name_room")
     yield Label("named")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
     yield asm.jump_if(abi.BPF_JLT, ROW, MOST_NEW, "name")
+    yield Label("all_named")
+    yield from fill_rooms()
     yield Label("sent")
 
 
@@ -184,9 +196,12 @@ def _place(dst: Reg, tag: Reg, seen: Reg, number: int) -> Iterator[Item]:
 def _send_text(maps: Maps, kind: int, pointer: int, most: int) -> Iterator[Item]:
     """Send a str of the code object."""
     yield from _read_object(pointer)
-    # its state: 2 bits, then bytes a character in 3, compact, ascii
+    # its state: 2 bits or more, then bytes a character in 3, compact, ascii
     label = f"compact_{kind}"
     yield asm.load(abi.BPF_W, R1, FP, HEAD + 16)
+    yield asm.load(abi.BPF_W, R2, ENTRY, entry.STATE_SHIFT)
+    yield asm.alu(abi.BPF_AND, R2, 31)
+    yield asm.alu(abi.BPF_RSH, R1, R2)
     yield asm.move(R2, R1)
     yield asm.alu(abi.BPF_RSH, R2, 2)
     yield asm.alu(abi.BPF_AND, R2, 7)
@@ -210,10 +225,10 @@ def _send_text(maps: Maps, kind: int, pointer: int, most: int) -> Iterator[Item]
 def _send_lines(maps: Maps) -> Iterator[Item]:
     """Send the code object's table of lines."""
     yield from _read_object(entry.LINES)
-    yield asm.move(R3, cpython.BYTES_OFFSET)
+    yield asm.load(abi.BPF_W, R3, ENTRY, entry.BYTES)
     yield asm.move(R5, 1)
     yield asm.load(abi.BPF_DW, R4, FP, HEAD)
-    yield from _send_bytes(maps, wire.KIND_LINES, wire.MOST_LINES_BYTES, "lines")
+    yield from _send_bytes(maps, wire.KIND_LINES, wire.MOST_LINES_BYTES, "lines", "no_lines")
 
 
 def _read_object(pointer: int) -> Iterator[Item]:
@@ -224,13 +239,24 @@ def _read_object(pointer: int) -> Iterator[Item]:
     yield from read(POINTER, 8)
     yield from probe("named")
     yield asm.load(abi.BPF_DW, R3, FP, POINTER)
-    yield asm.alu(abi.BPF_ADD, R3, cpython.LENGTH_OFFSET)
+    yield asm.load(abi.BPF_W, R2, ENTRY, entry.LENGTH)
+    yield asm.alu(abi.BPF_ADD, R3, R2)
     yield from read(HEAD, 24)
     yield from probe("named")
 
 
-def _send_bytes(maps: Maps, kind: int, most: int, label: str) -> Iterator[Item]:
-    """Send R4 bytes from R3 behind the object on as a record with the status R5."""
+def _send_bytes(
+    maps: Maps, kind: int, most: int, label: str, failed: str = "named"
+) -> Iterator[Item]:
+    """Send R4 bytes from R3 behind the object on as a record with the status R5.
+
+    Args:
+        maps: of the program.
+        kind: of the record.
+        most: bytes.
+        label: begins the labels of these instructions.
+        failed: where to go if the bytes are not in memory now.
+    """
     yield asm.jump_if(abi.BPF_JLE, R4, most, label + "_short")
     yield asm.move(R4, most)
     yield asm.alu(abi.BPF_OR, R5, wire.CUT)
@@ -253,9 +279,13 @@ def _send_bytes(maps: Maps, kind: int, most: int, label: str) -> Iterator[Item]:
     yield asm.move(R2, R4)
     yield asm.move(R1, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R1, BLOB_AT + wire.HEADER.size)
-    yield from probe("named")
+    yield from probe(failed)
     yield asm.load(abi.BPF_DW, R5, FP, SIZE)
     yield asm.alu(abi.BPF_ADD, R5, wire.HEADER.size)
     yield from output(maps, SCRATCH, BLOB_AT, None)
     # Without room in the ring another sample tries it.
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "named")
+    yield asm.load(abi.BPF_DW, R1, FP, SIZE)
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, SENT_AT)
+    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, R2)

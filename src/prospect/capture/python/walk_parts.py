@@ -36,6 +36,7 @@ SIZE = -112
 CODE = -120
 POINTER = -128
 ZERO = -136
+ROOMS = (-144, -152)  # of the interpreter and its user, see `walk_rooms`
 # What is put down of a code object that is new.
 NEW_ROW = (CODE, TAG, SLOT, PAIR)
 
@@ -50,8 +51,14 @@ NEW_AT = BUFFER_AT + MOST_FRAME_BYTES
 NEW_ROWS_AT = NEW_AT + 8
 NEW_BITS = 5
 MOST_NEW = 16
+# Then what is no constant to the verifier here: how many bytes of names this sample has sent, and
+# whether a thread was found that runs nothing.
+SENT_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
+FOUND_AT = SENT_AT + 8
+# Then, from one sample to the next, how many bytes of names this CPU has sent, see `walk_rooms`.
+CPU_ROOM_AT = FOUND_AT + 8
 # Then a record with a name.
-BLOB_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
+BLOB_AT = CPU_ROOM_AT + 24
 SCRATCH_BYTES = BLOB_AT + wire.HEADER.size + wire.MOST_LINES_BYTES
 # What was sent: a hash of 4 places for each, for all CPUs.
 SEEN_BITS = 16
@@ -59,6 +66,7 @@ SEEN_BYTES = 8 << SEEN_BITS
 PLACES = 4
 MOST_KEYS = 1024
 KEYS_A_BLOCK = 32
+MOST_COPIES = 1 << 16
 KEY_BYTES = 16
 BLOCKS_OFFSET = cpython.GLIBC_KEYS_OFFSET + KEYS_A_BLOCK * KEY_BYTES
 MIX_CODE, MIX_SIGNATURE = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
@@ -66,12 +74,14 @@ FIRST_WORD = wire.MAGIC | wire.KIND_STACK << 32
 
 
 class Maps(NamedTuple):
-    """Descriptors of the program's maps: entries of images, output, scratch and what was sent."""
+    """Descriptors of the program's maps."""
 
     images: int
     output: int
     scratch: int
     seen: int
+    rooms: int
+    threads: int
 
 
 def frame_row(dst: Reg) -> Iterator[Item]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import mmap
 import struct
 
-_PAGE = struct.Struct("=IIIII")
 _WAITING, _ATTACHED, _FAILED, _DETACHED = 0, 1, 2, 3
 _PPM = 1_000_000
+_NAMES = (
+    *("stage", "code", "registered", "missed", "held_up", "lost", "beside"),
+    *("refused", "refused_pid", "unknown", "unknown_minor", "unknown_pid", "reader"),
+)
+_PAGE = struct.Struct(f"={len(_NAMES)}q")
 
 
 class WalkState:
-    """Whether the walker runs, and how many processes are registered with it."""
+    """Whether the walker runs, and what it and the watcher could not read."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
@@ -24,59 +28,63 @@ class WalkState:
         """Say that it cannot run: an errno, 0 for a kernel that is not known."""
         self._put(stage=_FAILED, code=code)
 
-    def registered(self) -> None:
-        """Count a process that was registered."""
-        self._put(registered=self._numbers[2] + 1)
-
-    def missed(self) -> None:
-        """Count a process that could not be registered."""
-        self._put(missed=self._numbers[3] + 1)
-
     def detached(self) -> None:
         """Say that it runs no more, because other tracers' programs cost too many samples."""
         self._put(stage=_DETACHED)
 
+    def count(self, **more: int) -> None:
+        """Add to counts.
+
+        Args:
+            more: `registered` processes; mappings whose file was `missed`, or whose file system
+                was `held_up`; mappings that were `lost`.
+        """
+        now = self._numbers
+        self._put(**{name: now[name] + one for name, one in more.items()})
+
+    def refused(self, names: int, pid: int) -> None:
+        """Say how many names had no room, and of which process the most; 0 for a user's."""
+        self._put(refused=names, refused_pid=pid)
+
+    def unknown(self, minor: int, pid: int) -> None:
+        """Count a process with a CPython 3.`minor` that is not known."""
+        self._put(unknown=self["unknown"] + 1, unknown_minor=minor, unknown_pid=pid)
+
+    def reads_by(self, pid: int) -> None:
+        """Say which process reads files."""
+        self._put(reader=pid)
+
     def beside(self, share: float) -> None:
         """Note what part of the CPUs' busy time other tracers' programs take, 0 to 1."""
-        self._put(beside=max(self._numbers[4], round(_PPM * share)))
+        self._put(beside=max(self["beside"], round(_PPM * share)))
+
+    def __getitem__(self, name: str) -> int:
+        """Return a number by its name."""
+        return self._numbers[name]
 
     @property
     def is_attached(self) -> bool:
         """Whether it runs."""
-        return self._numbers[0] == _ATTACHED
+        return self["stage"] == _ATTACHED
 
     @property
     def failure(self) -> int:
         """The errno, 0 for none that is known, -1 where it did not fail."""
-        stage, code, *_ = self._numbers
-        return code if stage == _FAILED else -1
-
-    @property
-    def processes(self) -> int:
-        """How many programs were registered."""
-        return self._numbers[2]
-
-    @property
-    def missing(self) -> int:
-        """How many could not be."""
-        return self._numbers[3]
+        return self["code"] if self["stage"] == _FAILED else -1
 
     @property
     def is_detached(self) -> bool:
         """Whether it ran, and does no more."""
-        return self._numbers[0] == _DETACHED
+        return self["stage"] == _DETACHED
 
     @property
     def most_beside(self) -> float:
         """The largest part that was noted of the CPUs' time, 0 to 1."""
-        return self._numbers[4] / _PPM
+        return self["beside"] / _PPM
 
     @property
-    def _numbers(self) -> tuple[int, int, int, int, int]:
-        stage, code, registered, missed, beside = _PAGE.unpack_from(self._page)
-        return stage, code, registered, missed, beside
+    def _numbers(self) -> dict[str, int]:
+        return dict(zip(_NAMES, _PAGE.unpack_from(self._page), strict=True))
 
     def _put(self, **changed: int) -> None:
-        names = ("stage", "code", "registered", "missed", "beside")
-        now = dict(zip(names, self._numbers, strict=True)) | changed
-        _PAGE.pack_into(self._page, 0, *now.values())
+        _PAGE.pack_into(self._page, 0, *(self._numbers | changed).values())

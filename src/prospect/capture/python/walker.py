@@ -22,8 +22,8 @@ from prospect.capture.python import image_entry as entry
 from prospect.capture.python.walk_names import find_new, send_names
 from prospect.capture.python.walk_parts import (
     BEGUN,
-    BLOCKS_OFFSET,
     BUFFER_AT,
+    CODE,
     CTX,
     ENTRY,
     FIRST_WORD,
@@ -32,12 +32,11 @@ from prospect.capture.python.walk_parts import (
     FRAMES_AT,
     HEAD,
     KEY,
-    KEYS_A_BLOCK,
     LAST_FIELD,
+    MOST_COPIES,
     MOST_FRAME_BYTES,
-    MOST_KEYS,
     NEW_AT,
-    PAIR,
+    POINTER,
     R0,
     R1,
     R2,
@@ -46,6 +45,7 @@ from prospect.capture.python.walk_parts import (
     R5,
     ROW,
     SCRATCH,
+    SIZE,
     THREAD_POINTER,
     ZERO,
     frame_row,
@@ -54,6 +54,7 @@ from prospect.capture.python.walk_parts import (
     probe,
     read,
 )
+from prospect.capture.python.walk_thread import find_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def walker(maps: Maps, task: TaskOffsets) -> list[Item]:
     """Return the program."""
     return [
         *_find_entry(maps, task),
-        *_find_frame(),
+        *find_frame(maps),
         *_walk(),
         *find_new(maps),
         *send_names(maps),
@@ -102,72 +103,6 @@ def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, NEW_AT, 0)
 
 
-def _find_frame() -> Iterator[Item]:
-    """Go from the thread pointer by the key of thread states to the innermost frame."""
-    yield from read(PAIR, 8)
-    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.KEY_ADDRESS)
-    yield from probe("no_key")
-    # Py_tss_t: whether the key is there, then the key
-    yield asm.load(abi.BPF_W, R1, FP, PAIR)
-    yield asm.jump_if(abi.BPF_JNE, R1, 1, "no_key")
-    yield asm.load(abi.BPF_W, R1, FP, PAIR + 4)
-    yield asm.jump_if(abi.BPF_JGE, R1, MOST_KEYS, "no_key")
-    yield asm.load(abi.BPF_DW, R3, FP, THREAD_POINTER)
-    yield asm.jump_if(abi.BPF_JGE, R1, KEYS_A_BLOCK, "far_key")
-    yield asm.alu(abi.BPF_ADD, R3, cpython.GLIBC_KEYS_OFFSET)
-    yield asm.jump("key_found")
-    # The blocks of further keys are behind pointers.
-    yield Label("far_key")
-    yield asm.move(R2, R1)
-    yield asm.alu(abi.BPF_RSH, R2, 5)
-    yield asm.alu(abi.BPF_LSH, R2, 3)
-    yield asm.alu(abi.BPF_ADD, R3, R2)
-    yield asm.alu(abi.BPF_ADD, R3, BLOCKS_OFFSET)
-    yield from read(HEAD, 8)
-    yield from probe("no_thread")
-    yield asm.load(abi.BPF_W, R1, FP, PAIR + 4)
-    yield asm.alu(abi.BPF_AND, R1, KEYS_A_BLOCK - 1)
-    yield asm.load(abi.BPF_DW, R3, FP, HEAD)
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield Label("key_found")
-    yield asm.alu(abi.BPF_LSH, R1, 4)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield asm.alu(abi.BPF_ADD, R3, 8)
-    yield from read(FRAME, 8)
-    yield from probe("no_thread")
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield from _follow(entry.THREAD_FRAME)
-    yield asm.load(abi.BPF_W, R1, ENTRY, entry.CFRAME)
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
-    yield asm.load_imm64(R2, cpython.NO_OFFSET)
-    yield asm.jump_if(abi.BPF_JEQ, R1, R2, "has_frame")
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
-    yield from _follow(entry.CFRAME)
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
-    yield Label("has_frame")
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
-    yield asm.move(ROW, 0)
-    yield asm.jump("walk")
-    for label, status in (
-        ("no_key", wire.NO_KEY),
-        ("no_thread", wire.NO_THREAD),
-        ("no_frame", wire.NO_FRAME),
-        ("fault", wire.FAULT),
-    ):
-        yield Label(label)
-        yield asm.store(abi.BPF_H, SCRATCH, 6, status)
-        yield asm.jump("sent")
-
-
-def _follow(offset_of: int) -> Iterator[Item]:
-    """Read the pointer at R3 and an offset of the entry into `FRAME`."""
-    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(FRAME, 8)
-    yield from probe("fault")
-
-
 def _walk() -> Iterator[Item]:
     """Write down the frames from the inside out."""
     yield Label("walk")
@@ -185,7 +120,7 @@ def _walk() -> Iterator[Item]:
     yield from _field(abi.BPF_DW, R3, entry.LAST)
     yield asm.load(abi.BPF_W, R4, ENTRY, entry.LAST_IS_ADDRESS)
     yield asm.jump_if(abi.BPF_JEQ, R4, 0, "is_number")
-    yield asm.alu(abi.BPF_SUB, R3, R2)
+    yield from _offset_of_instruction()
     yield Label("is_number")
     yield from _field(abi.BPF_B, R4, entry.OWNER)
     yield from frame_row(R5)
@@ -203,6 +138,48 @@ def _walk() -> Iterator[Item]:
     yield asm.store(abi.BPF_H, SCRATCH, 6, wire.FAULT)
     yield Label("walked")
     yield asm.store(abi.BPF_W, SCRATCH, 8, ROW)
+
+
+def _offset_of_instruction() -> Iterator[Item]:
+    """Turn the address in R3 into an offset in the code object in R2.
+
+    Without the global lock each thread may run a copy of the bytecode: the frame says which one.
+    """
+    yield asm.load(abi.BPF_W, R4, ENTRY, entry.COPY)
+    yield asm.load_imm64(R5, cpython.NO_OFFSET)
+    yield asm.jump_if(abi.BPF_JEQ, R4, R5, "in_code")
+    yield asm.store(abi.BPF_DW, FP, CODE, R2)
+    yield asm.store(abi.BPF_DW, FP, HEAD, R3)
+    yield from _field(abi.BPF_W, R4, entry.COPY)
+    yield asm.jump_if(abi.BPF_JEQ, R4, 0, "in_code")
+    yield asm.jump_if(abi.BPF_JGE, R4, MOST_COPIES, "in_code")
+    yield asm.alu(abi.BPF_LSH, R4, 3)
+    yield asm.store(abi.BPF_DW, FP, SIZE, R4)
+    yield asm.move(R3, R2)
+    yield asm.load(abi.BPF_W, R1, ENTRY, entry.COPIES)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(POINTER, 8)
+    yield from probe("no_copy")
+    # the number of copies, then their addresses
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_DW, R1, FP, SIZE)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield asm.alu(abi.BPF_ADD, R3, 8)
+    yield from read(POINTER, 8)
+    yield from probe("no_copy")
+    yield asm.load(abi.BPF_DW, R2, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R1, FP, POINTER)
+    yield asm.alu(abi.BPF_SUB, R3, R1)
+    yield asm.load(abi.BPF_W, R1, ENTRY, entry.INSTRUCTIONS)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield asm.jump("is_number")
+    yield Label("no_copy")
+    yield asm.load(abi.BPF_DW, R2, FP, CODE)
+    yield asm.move(R3, 0)
+    yield asm.jump("is_number")
+    yield Label("in_code")
+    yield asm.alu(abi.BPF_SUB, R3, R2)
 
 
 def _field(size: int, dst: Reg, offset_of: int) -> Iterator[Item]:

@@ -4,8 +4,8 @@ Loading the walker costs more than all else of a short recording: `first_python`
 is something to read.
 
 Comes in: events by CPU, rings with MMAP2 records, /proc. Goes out: entries of the walker's map. It
-is a child, as it opens files that others have mapped, and as loading takes longer than whoever
-waits for COMMAND's start should.
+is a child, as loading the walker takes longer than whoever waits for COMMAND's start should; files
+that others have mapped are read by a child of its own (`image_reader`).
 
 Defined by: proc(5), /proc/pid/maps and map_files; perf_event_open(2).
 """
@@ -21,28 +21,33 @@ from contextlib import suppress
 from prospect.abi.python_frames import SENT_AGAIN_S
 from prospect.capture.kernel import bpf
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.machine.mapped_file_reader import Mounts
-from prospect.capture.machine.mapping_records import MappingRecord, drained
+from prospect.capture.machine.mapping_records import drained
 from prospect.capture.machine.python_processes import PYTHON, image_key, may_be_python
-from prospect.capture.python import image_entry
-from prospect.capture.python.first_python import goes_on, polled
-from prospect.capture.python.interpreters import read_image
+from prospect.capture.python import image_entry, walk_rooms
+from prospect.capture.python.first_python import goes_on, polled, python_mappings
+from prospect.capture.python.image_reader import Answer, ImageReader
+from prospect.capture.python.interpreters import Unknown
 from prospect.capture.python.pace import Pace
 from prospect.capture.python.tracers import MOST_SHARE, WATCHED_S, Tracers
+from prospect.capture.python.users import Users, user_of
+from prospect.capture.python.walk_rooms import refused_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from prospect.capture.kernel.rings import Ring
+    from prospect.capture.machine.mapping_records import MappingRecord
     from prospect.capture.python.attaching import Walker
     from prospect.capture.python.interpreters import Image
     from prospect.capture.python.walk_state import WalkState
 
 # A program's own file is mapped before the kernel's description of its memory is whole.
 _AGAIN_S = 0.003
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_MOST_FILES = 1 << 12
+# Mappings that were lost are looked for in /proc: not again for so long, and as many times longer
+# than that took.
+_SEARCH_REST_S, _SEARCH_REST = 1.0, 50
+_COUNTED_S = 10.0
 _MOST_NUMBERS = 1 << 14
 _LONGEST_MS = 3_600_000
 _TRACERS_S = 1.0
@@ -82,18 +87,19 @@ def serve(  # noqa: PLR0913 - what a child gets
         state.fail(0)
         return
     state.attached()
-    watcher = _Watcher(walker, state)
-    for mapping in found:
-        watcher.see(mapping)
-    poll, pace = polled(stop_fd, rings), Pace(share)
-    while goes_on(poll, stop_fd, min(watcher.wait_ms(), tracers.wait_ms()), pace):
-        for mapping in drained(rings.values(), of_names_with=PYTHON):
+    with ImageReader(state.reads_by) as reader:
+        watcher = _Watcher(walker, state, reader)
+        for mapping in found:
             watcher.see(mapping)
-        watcher.look_again()
-        if tracers.have_grown() and walker.links:
-            walker.detach()
-            state.detached()
-            return
+        poll, pace = polled(stop_fd, rings), Pace(share)
+        while goes_on(poll, stop_fd, min(watcher.wait_ms(), tracers.wait_ms()), pace):
+            watcher.look(rings)
+            watcher.look_again()
+            if tracers.have_grown() and walker.links:
+                walker.detach()
+                state.detached()
+                break
+        watcher.count_refused()
 
 
 class _Beside:
@@ -135,28 +141,54 @@ class _Beside:
         return max(0, int((self._at - time.monotonic()) * 1000)) + 1
 
 
-class _Watcher:
-    """Knows the files seen so far, and when names are to be sent again."""
+class _Losses:
+    """Counts mappings that the rings had no room for."""
 
-    def __init__(self, walker: Walker, state: WalkState) -> None:
+    def __init__(self) -> None:
+        self.lost = 0
+
+    def count(self, *, lost: int = 0, **_: int) -> None:
+        """Count some."""
+        self.lost += lost
+
+
+class _Watcher:
+    """Registers interpreters, and knows when names are to be sent again."""
+
+    def __init__(self, walker: Walker, state: WalkState, reader: ImageReader) -> None:
         self._walker = walker
         self._forget_at = time.monotonic() + SENT_AGAIN_S
         self._state = state
-        self._mounts = Mounts()
-        self._files: dict[tuple[int, int, int, bytes], Image | None] = {}
+        self._reader = reader
+        self._users = Users()
         self._numbers: dict[bytes, int] = {}
+        self._rooms: dict[int, int] = {}
+        self._pids: dict[int, int] = {}
         self._met = 0
+        self._count_at = time.monotonic() + _COUNTED_S
         self._again: list[tuple[float, MappingRecord, bytes]] = []
+        self._losses = _Losses()
+        self._search_at, self._may_search_at = math.inf, 0.0
+
+    def look(self, rings: Mapping[int, Ring]) -> None:
+        """Look at what was mapped since, each file of a process once."""
+        lost = self._losses.lost
+        found = list(drained(rings.values(), self._losses, of_names_with=PYTHON))
+        for mapping in {(one.pid, one.file, one.offset): one for one in found}.values():
+            self.see(mapping)
+        if self._losses.lost > lost:
+            self._state.count(lost=self._losses.lost - lost)
+            self._search_at = max(time.monotonic(), self._may_search_at)
 
     def see(self, mapping: MappingRecord) -> None:
         """Register a mapping with the walker, if it is one of CPython."""
         if may_be_python(mapping.path):
             key = self._tell(mapping)
-            if mapping.time_ns:
+            if mapping.time_ns and key:
                 self._again.append((time.monotonic() + _AGAIN_S, mapping, key))
 
     def look_again(self) -> None:
-        """Look again at processes that were new, and let names be sent again in their time."""
+        """Look again at processes that were new, and at all if mappings were lost."""
         now = time.monotonic()
         if now >= self._forget_at:
             self._forget_at = now + SENT_AGAIN_S
@@ -166,54 +198,79 @@ class _Watcher:
             _, mapping, key = self._again.pop(0)
             if image_key(read_if_there(f"/proc/{mapping.pid}/stat")) != key:
                 self._tell(mapping)
+        if now >= self._search_at:
+            self._search_at = math.inf
+            for mapping in python_mappings():
+                self.see(mapping)
+            ended = time.monotonic()
+            self._may_search_at = ended + max(_SEARCH_REST_S, _SEARCH_REST * (ended - now))
+        if now >= self._count_at:
+            self._count_at = now + _COUNTED_S
+            self.count_refused()
+
+    def count_refused(self) -> None:
+        """Take over how many names the walker had no room for."""
+        with suppress(OSError):
+            refused = refused_names(self._walker.rooms, self._pids)
+            users = refused_names(self._walker.rooms, self._rooms.values())
+            most = max(refused, key=lambda room: refused[room], default=-1)
+            total = sum(refused.values()) + sum(users.values())
+            if total:
+                self._state.refused(total, self._pids.get(most, 0) if refused.get(most) else 0)
 
     def wait_ms(self) -> int:
         """Return when `look_again` has something to do."""
-        due = min([self._forget_at, *(when for when, _, _ in self._again[:1])])
+        due = min([self._forget_at, self._search_at, *(when for when, _, _ in self._again[:1])])
         return max(0, int((due - time.monotonic()) * 1000)) + 1
 
     def _tell(self, mapping: MappingRecord) -> bytes:
         """Write the entry; return the key that the process had."""
         key = image_key(read_if_there(f"/proc/{mapping.pid}/stat"))
-        image = self._image(mapping) if key else None
+        uid = user_of(mapping.pid)
+        if not key:
+            return b""
+        if not self._users.may_look(uid):
+            self._state.count(missed=1)
+            return b""
+        image = self._image(mapping, uid)
+        if isinstance(image, Unknown):
+            self._state.unknown(image.minor, mapping.pid)
+            return key
         found = image and image.placed(mapping.start, mapping.offset)
         if not found:
             return key
-        if key not in self._numbers:
+        number = self._numbers.get(key)
+        if number is None:
             self._met += 1
             if len(self._numbers) >= _MOST_NUMBERS:
                 del self._numbers[next(iter(self._numbers))]
-        number = self._numbers.setdefault(key, self._met)
+            number = self._numbers[key] = self._met
+        if uid not in self._rooms:
+            self._rooms[uid] = walk_rooms.IMAGES + min(len(self._rooms), walk_rooms.USERS - 1)
+        room = number % walk_rooms.IMAGES
+        self._pids[room] = mapping.pid
+        entry = image_entry.encode(number, found, (room, self._rooms[uid]))
         try:
-            bpf.write_entry(self._walker.images, key, image_entry.encode(number, found))
-            self._state.registered()
+            bpf.write_entry(self._walker.images, key, entry)
+            self._state.count(registered=1)
         except OSError:
-            self._state.missed()
+            self._state.count(missed=1)
         return key
 
-    def _image(self, mapping: MappingRecord) -> Image | None:
-        name = mapping.path.rpartition(b"/")[2]
-        known = (*mapping.file, name)
-        if known not in self._files:
-            if len(self._files) >= _MOST_FILES:
-                self._files.clear()
-            self._files[known] = self._read(mapping, name)
-        return self._files[known]
-
-    def _read(self, mapping: MappingRecord, name: bytes) -> Image | None:
-        path_fd = self._mounts.open_mapped(mapping)
-        if path_fd < 0:
-            self._state.missed()
+    def _image(self, mapping: MappingRecord, uid: int) -> Image | Unknown | None:
+        """Return what is in the file, as far as its user has time left for that."""
+        device = mapping.file[:2]
+        if not self._users.may_read(uid, device):
+            self._state.count(missed=1)
             return None
         try:
-            fd = os.open(f"/proc/self/fd/{path_fd}", _READ)
+            answer = self._reader.read(mapping, uid)
         except OSError:
-            self._state.missed()
-            return None
-        finally:
-            os.close(path_fd)
-        try:
-            image = read_image(fd, name)
-        finally:
-            os.close(fd)
-        return image
+            answer = Answer(is_missing=True)
+        self._users.has_read(uid, answer.used_s)
+        if answer.is_held_up:
+            self._users.was_held_up(uid, device)
+        # What has ended meanwhile needs none.
+        is_missing = answer.is_missing and os.path.exists(f"/proc/{mapping.pid}")
+        self._state.count(missed=is_missing, held_up=answer.is_held_up)
+        return answer.image

@@ -8,6 +8,8 @@ latter for 3.8 and 3.9.
 
 from __future__ import annotations
 
+from array import array
+
 _LOCATIONS_SINCE = 11
 _LINETABLE_SINCE = 10
 _MOST_LINE = 1 << 24
@@ -28,8 +30,9 @@ class LineTable:
     def __init__(self, minor: int, first: int, table: bytes) -> None:
         self._first = first
         entries = _lines_of(minor, first, table)
-        self._ends = [end for end, _ in entries]
-        self._lines = [line if 0 < line < _MOST_LINE else 0 for _, line in entries]
+        # A process may send tables of 24,000 entries: two lists of Python's would take 2 MB.
+        self._ends = array("Q", [end for end, _ in entries])
+        self._lines = array("i", [line if 0 < line < _MOST_LINE else 0 for _, line in entries])
 
     def at(self, offset: int) -> int:
         """Return the line of the instruction at an offset in bytes; the first one's before it."""

@@ -1,0 +1,136 @@
+"""How many bytes of names the walker sends: one room for each interpreter and one for each user.
+
+A room fills with each name that is sent and empties at a fixed rate. The walker sends no names for
+an interpreter whose room, or whose user's room, is full; it counts what it leaves out. So a process
+that makes up code objects fills neither the rings nor the memory of those who read them.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from prospect.abi import bpf as abi
+from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel.bpf_assembler import Label
+from prospect.capture.python import image_entry as entry
+from prospect.capture.python.walk_parts import (
+    CPU_ROOM_AT,
+    ENTRY,
+    FP,
+    HEAD,
+    NEW_AT,
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    ROOMS,
+    SCRATCH,
+    SENT_AT,
+    look_up,
+)
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prospect.capture.python.walk_parts import Item, Maps
+
+# A room of the map: how full it is, when it was last looked at, how many names it had no room for.
+ROOM = struct.Struct("=QQQ")
+_LEVEL, _LOOKED, _REFUSED = 0, 8, 16
+# Of interpreters, by their numbers, which come round; then of users, of whom the last share a room.
+IMAGES = 1 << 13
+USERS = 1 << 10
+ROOM_COUNT = IMAGES + USERS
+
+
+class _Bound(NamedTuple):
+    """At most so many bytes at once, and afterwards one each 2^shift ns."""
+
+    most_bytes: int
+    shift: int
+
+
+# Two thousand functions of usual size, then 122 KB/s; the programs of a user 64 MB, then 488 KB/s.
+_OF_IMAGE = _Bound(2 << 20, 13)
+_OF_USER = _Bound(64 << 20, 11)
+# In all of a CPU: its ring, which is drained many times a second, has room for samples too.
+_OF_CPU = _Bound(1 << 17, 9)
+# In one sample, before the last name.
+MOST_A_SAMPLE = 1 << 14
+# Heads and samples around a name, a file and lines, however short these are.
+NAME_COST = 512
+
+
+def refused_names(rooms: int, numbers: Iterable[int]) -> dict[int, int]:
+    """Return how many names each of some rooms had no room for.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    return {one: ROOM.unpack(bpf.read_element(rooms, one, ROOM.size))[2] for one in numbers}
+
+
+def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
+    """Find the rooms of the interpreter and of its user; go to a label where one is full."""
+    yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, 0)
+    for slot, field in zip(ROOMS, (entry.ROOM, entry.USER_ROOM), strict=True):
+        yield asm.load(abi.BPF_W, R1, ENTRY, field)
+        yield asm.store(abi.BPF_DW, FP, HEAD, R1)
+        yield from look_up(maps.rooms, HEAD, R0)
+        yield asm.store(abi.BPF_DW, FP, slot, R0)
+    yield asm.call(abi.BPF_FUNC_ktime_get_ns)
+    for number, (slot, bound) in enumerate(zip(ROOMS, (_OF_IMAGE, _OF_USER), strict=True)):
+        yield asm.load(abi.BPF_DW, R1, FP, slot)
+        yield from _empty(bound, f"room_{number}")
+        yield asm.jump_if(abi.BPF_JLT, R4, bound.most_bytes, f"room_{number}_open")
+        yield asm.load(abi.BPF_DW, R2, SCRATCH, NEW_AT)
+        yield asm.atomic_add(R1, _REFUSED, R2)
+        yield asm.jump(closed)
+        yield Label(f"room_{number}_open")
+    # Another sample tries it again, soon.
+    yield asm.move(R1, SCRATCH)
+    yield asm.alu(abi.BPF_ADD, R1, CPU_ROOM_AT)
+    yield from _empty(_OF_CPU, "cpu_room")
+    yield asm.jump_if(abi.BPF_JGE, R4, _OF_CPU.most_bytes, closed)
+
+
+def _empty(bound: _Bound, label: str) -> Iterator[Item]:
+    """Take out of the room at R1 what time has emptied until R0; leave in R4 how full it is."""
+    yield asm.load(abi.BPF_DW, R2, R1, _LOOKED)
+    yield asm.load(abi.BPF_DW, R4, R1, _LEVEL)
+    # Another CPU may have looked a moment later.
+    yield asm.jump_if(abi.BPF_JLE, R0, R2, label)
+    yield asm.move(R3, R0)
+    yield asm.alu(abi.BPF_SUB, R3, R2)
+    yield asm.alu(abi.BPF_RSH, R3, bound.shift)
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, label)
+    yield asm.store(abi.BPF_DW, R1, _LOOKED, R0)
+    yield asm.jump_if(abi.BPF_JLE, R3, R4, f"{label}_emptier")
+    yield asm.move(R3, R4)
+    yield Label(f"{label}_emptier")
+    yield asm.alu(abi.BPF_SUB, R4, R3)
+    yield asm.store(abi.BPF_DW, R1, _LEVEL, R4)
+    yield Label(label)
+
+
+def begin_name(enough: str) -> Iterator[Item]:
+    """Count a name that is to be sent, or go to a label where this sample has sent enough."""
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, SENT_AT)
+    yield asm.jump_if(abi.BPF_JGT, R1, MOST_A_SAMPLE, enough)
+    yield asm.alu(abi.BPF_ADD, R1, NAME_COST)
+    yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, R1)
+
+
+def fill_rooms() -> Iterator[Item]:
+    """Add what this sample has sent to the rooms."""
+    yield asm.load(abi.BPF_DW, R2, SCRATCH, SENT_AT)
+    for slot in ROOMS:
+        yield asm.load(abi.BPF_DW, R1, FP, slot)
+        yield asm.atomic_add(R1, _LEVEL, R2)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, CPU_ROOM_AT + _LEVEL)
+    yield asm.alu(abi.BPF_ADD, R1, R2)
+    yield asm.store(abi.BPF_DW, SCRATCH, CPU_ROOM_AT + _LEVEL, R1)
