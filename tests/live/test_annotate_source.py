@@ -78,6 +78,14 @@ def test_hits_stand_at_the_lines_of_the_loop(recorded):
     assert {one["function"] for one in files["mix.h"]["functions"]} == {"mix"}
 
 
+def test_of_one_function_only_its_own_file_is_looked_into(recorded):
+    text = run(recorded, "annotate", "--source", "-V4", "work", "hot.data").stdout
+    assert text.startswith("Event: ")
+    # Of the kernel, of libraries and of other programs nothing was asked.
+    assert "debug information" not in text
+    assert "Note: /" not in text
+
+
 def test_the_report_by_source_line_has_every_hit_of_the_process(recorded):
     document = json.loads(
         run(recorded, "report", "--lines", "-m0", "--format", "json", "hot.data").stdout

@@ -142,7 +142,7 @@ def test_a_path_means_another_program_in_another_root(tmp_path, background, home
     assert named == set(SPINS)
     nameless = hits_by(ended, "object", function="", process="burner", portion="user")
     assert nameless["/burner"] > 100
-    assert "is another one than was recorded" in ended.report(detail="4")
+    assert "/burner was replaced since it ran" in ended.report(detail="4")
     assert not home.exists()
 
 

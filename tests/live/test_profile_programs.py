@@ -206,7 +206,7 @@ def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkey
     assert set(names) == {""}
     assert names[""] > 50
     report = profile.report()
-    assert f"Note: {burner}: the file there now is another one than was recorded" in report
+    assert f"Note: {burner} was replaced since it ran" in report
 
 
 @pytest.mark.parallel

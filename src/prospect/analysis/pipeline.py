@@ -348,7 +348,9 @@ def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> 
     if order.wanted.lines:
         from prospect.assembly.code.lines import describe_lines  # noqa: PLC0415 - seldom asked for
 
-        profile = replace(profile, lines=describe_lines(profile, recorded))
+        choice = order.wanted.line_choice
+        lines = describe_lines(profile, recorded, choice and choice(profile))
+        profile = replace(profile, lines=lines)
     if order.wanted.code:
         from prospect.assembly.code.code import describe_code  # noqa: PLC0415 - seldom asked for
 

@@ -11,13 +11,15 @@ from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.announcing import counted
 from prospect.archived.decoding import decode as decode_archive
 from prospect.errors import UsageError
 from prospect.estimate.annotate.annotated_source import source_view
-from prospect.figures.processes import DETAILS
+from prospect.figures.processes import DETAILS, chosen_locations
 from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.files.output_tree import OutputTree
 from prospect.lines.source_files import SourcePlaces, find_source
@@ -30,10 +32,13 @@ from prospect.render.text.annotated_source import MARK, TextSource
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from numpy.typing import NDArray
+
     from prospect.analysis.wanted import Sinks
     from prospect.estimate.annotate.annotated_source import SourceView
     from prospect.figures.processes import Detail
     from prospect.options import NamingOptions
+    from prospect.profile.model import Profile
 
 INDEX = "prospect-index.txt"
 _KEPT = "lines that the archive keeps; the others are empty here"
@@ -160,22 +165,35 @@ def annotate_sources(
             raise UsageError(f"annotate: {name} is one of {', '.join(known)}, not {value!r}")
     if options.places.base_dirs and not options.places.search_dirs:
         raise UsageError("--base-dirs says what to take off before --search-dirs: give both")
+    chosen: list[NDArray[np.int64] | None] = []
+
+    def locations(profile: Profile) -> NDArray[np.bool_]:
+        functions = _functions(profile, options)
+        chosen.append(functions)
+        shown = chosen_locations(profile, options.detail)
+        if functions is not None:
+            shown &= np.isin(profile.locations.function_index, functions)
+        return shown
+
     with open_recording(path) as recording:
-        profile = build_profile(recording, naming, Wanted(lines=True), sinks)
+        wanted = Wanted(lines=True, line_choice=locations)
+        profile = build_profile(recording, naming, wanted, sinks)
         kept = _kept_lines(recording.info.archive)
-    functions = None
-    if options.what:
-        choice = RoutineChoice(
-            options.what, options.detail, 0.0, 0.0, max(len(profile.functions), 1)
-        )
-        functions = choose_routines(profile, choice)
 
     def is_wanted(path: str) -> bool:
         is_included = not options.include or _fits(path, options.include)
         return is_included and not _fits(path, options.exclude)
 
-    view = source_view(profile, options.detail, functions, is_wanted)
+    view = source_view(profile, options.detail, chosen[0], is_wanted)
     return AnnotatedSources(view, options, kept)
+
+
+def _functions(profile: Profile, options: SourceOptions) -> NDArray[np.int64] | None:
+    """Return the rows of the functions that were asked for, None for all."""
+    if not options.what:
+        return None
+    most = max(len(profile.functions), 1)
+    return choose_routines(profile, RoutineChoice(options.what, options.detail, 0.0, 0.0, most))
 
 
 def _kept_lines(archive: bytes | memoryview) -> dict[str, dict[int, str]] | None:

@@ -18,6 +18,9 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from prospect.abi.block import RecordBlock
     from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.assembly.code.later_code import LaterCode
     from prospect.events.columns import Events
+    from prospect.profile.model import Profile
     from prospect.symbols.kept_names import KeptNames
 
 
@@ -35,7 +39,8 @@ class Wanted(Record):
         stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
         waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
             they are too. How long threads waited (`Profile.threads`) is always said.
-        lines: whether the source line of every location is wanted (`Profile.lines`).
+        lines: whether source lines of locations are wanted (`Profile.lines`).
+        line_choice: of which, bool[l] of a profile's locations; None for all.
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
         hints: whether limits say which options of a runtime would have named its code.
     """
@@ -43,6 +48,7 @@ class Wanted(Record):
     stacks: bool = False
     waits: bool = False
     lines: bool = False
+    line_choice: Callable[[Profile], NDArray[np.bool_]] | None = None
     code: CodeChoice | None = None
     hints: bool = True
 

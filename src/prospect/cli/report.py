@@ -19,7 +19,11 @@ from prospect.files.outputs import ReportFile
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from prospect.assembly.code.code import CodeChoice
     from prospect.cli.settings import Settings
@@ -119,6 +123,7 @@ def write(
     with Progress("reading the recording") as progress:
         wanted = Wanted(
             lines=settings.lines or (settings.inline and shows_stacks),
+            line_choice=None if shows_stacks else _shown_locations(settings.detail),
             stacks=bool(calls) or shows_stacks or bool(settings.otlp),
             waits=not isinstance(recording, RecordingPart),
             code=_code_choice(settings),
@@ -143,6 +148,13 @@ def write(
     if settings.otlp:
         _push(profile, settings)
     return unread.exit_status()
+
+
+def _shown_locations(detail: Detail) -> Callable[[Profile], NDArray[np.bool_]]:
+    """Return which locations a report without stacks has in its rows."""
+    from prospect.figures.processes import chosen_locations
+
+    return lambda profile: chosen_locations(profile, detail)
 
 
 def _repeated(command_line: tuple[str, ...]) -> Repeated:

@@ -197,6 +197,14 @@ def busy_of_run(run: RunInfo, event_index: int) -> tuple[int, float]:
     return count, float(seconds[0])
 
 
+def chosen_locations(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+    """Return bool[l]: which locations have hits that `-V` asks for."""
+    whole, known = complete(profile), len(profile.locations)
+    found = np.zeros(known + 1, np.bool_)  # the last for hits without a location
+    found[np.minimum(whole.hits.location_index[chosen_hits(whole, detail)], known)] = True
+    return found[:known]
+
+
 def chosen_seconds(profile: Profile, detail: Detail) -> float:
     """Return the time of all hits that `-V` asks for, of the first event that has time."""
     whole = complete(profile)

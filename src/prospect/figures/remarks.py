@@ -6,10 +6,14 @@ what to do about it. Nothing degrades silently.
 
 from __future__ import annotations
 
+from collections.abc import Container
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.figures.processes import chosen_by_detail
+from prospect.columns.sorting import distinct
+from prospect.figures.processes import chosen_by_detail, chosen_hits
+from prospect.profile.file_notes import file_notes
 from prospect.profile.run_info import sampled
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ _PROCESSES_NAMED = 5
 
 
 def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
-    """Return what this run could not see, as a whole and of the processes that are shown.
+    """Return what this run could not see, as a whole and of the processes and files shown.
 
     Args:
         profile: what is reported on.
@@ -39,8 +43,26 @@ def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
     if (more := len(of_processes) - _PROCESSES_NAMED) > 1:
         of_processes[_PROCESSES_NAMED:] = [f"There are {more} notes like these on other processes."]
     is_of_all = shown not in ("2", "3")
-    of_run = (limit for limit in run.limits if is_of_all or not _is_of_others(limit, pids))
-    return tuple(dict.fromkeys((*of_run, *of_processes)))
+    of_run = [limit for limit in run.limits if is_of_all or not _is_of_others(limit, pids)]
+    return tuple(dict.fromkeys((*file_notes(of_run, _Paths(profile, shown)), *of_processes)))
+
+
+class _Paths(Container[str]):
+    """The paths of files with hits that are shown, found once one is asked for."""
+
+    def __init__(self, profile: CompleteProfile, shown: Detail) -> None:
+        self._profile, self._shown = profile, shown
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._paths
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        profile = self._profile
+        location = profile.hits.location_index[chosen_hits(profile, self._shown)]
+        function = distinct(profile.locations.function_index.take(location))
+        objects = distinct(profile.functions.object_index.take(function))
+        return {profile.objects.path[row] for row in objects.tolist()}
 
 
 def _is_of_others(limit: str, pids: set[int]) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.elf.image import NO_ADDRESS
 from prospect.files.budget import Cost
+from prospect.profile.file_notes import replaced_note
 from prospect.profile.model import (
     CUT_OBJECT,
     KIND_ANON,
@@ -244,7 +245,7 @@ class Symbolizer:
             found = _of_image(loaded, key, path, offset)
             return found if loaded[1].is_full else replace(found, note=unfetched)
         if loaded.reason == NameSource.NO_MATCH:
-            self._note(f"{path}: {loaded.note}; its routines have no names.")
+            self._note(replaced_note(path))
         note = "; ".join(filter(None, (loaded.note, unfetched)))
         return Resolution(nameless(offset, loaded.reason), path, key.kind, key.build_id.hex(), note)
 

@@ -49,14 +49,21 @@ class _Found(NamedTuple):
     built_ns: dict[int, int]
 
 
-def describe_lines(profile: Profile, recorded: RecordedObjects) -> LineTable:
-    """Find the source line of every location, through inlined functions.
+def describe_lines(
+    profile: Profile, recorded: RecordedObjects, chosen: NDArray[np.bool_] | None = None
+) -> LineTable:
+    """Find the source line of locations, through inlined functions.
 
     Each image's debug information is read once, each distinct address in it looked up once.
+
+    Args:
+        profile: whose locations they are.
+        recorded: its objects.
+        chosen: bool[l] which locations; None for all.
     """
     lines = _Found(LineTableBuilder(), {}, {})
     by_file: dict[FileIdentity, list[_Wanted]] = {}
-    for row, hit in _locations_of(profile, recorded):
+    for row, hit in _locations_of(profile, recorded, chosen):
         address = profile.locations.address.take(hit)
         kind = profile.objects.kind[row]
         if kind == KIND_JIT:
@@ -104,15 +111,18 @@ def _add(lines: _Found, row: int, hit: NDArray[np.int64], frames: Frames, note: 
 
 
 def _locations_of(
-    profile: Profile, recorded: RecordedObjects
+    profile: Profile, recorded: RecordedObjects, chosen: NDArray[np.bool_] | None
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Give each object row with its locations, where it has any."""
+    """Yield each object row with its chosen locations, if it has any."""
     object_of = profile.functions.object_index.take(profile.locations.function_index)
     order = np.argsort(object_of, kind="stable")
     bounds = np.searchsorted(object_of.take(order), np.arange(len(profile.objects) + 1))
     for row in recorded.keys:
-        if bounds[row] < bounds[row + 1]:
-            yield row, order[bounds[row] : bounds[row + 1]]
+        hit = order[bounds[row] : bounds[row + 1]]
+        if chosen is not None:
+            hit = hit[chosen.take(hit)]
+        if len(hit):
+            yield row, hit
 
 
 def _wanted(

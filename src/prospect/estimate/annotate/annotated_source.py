@@ -18,6 +18,7 @@ from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
+from prospect.profile.file_notes import grouped
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def source_view(
         detail=shown_detail(profile.processes, detail),
         notes=(
             *limits_of(profile, shown_detail(profile.processes, detail)),
-            *(f"{profile.objects.path[row]}: {note}." for row, note in lines.notes.items()),
+            *_line_notes(profile, lines, events),
         ),
         warnings=run_warnings(profile, run_counters(profile)),
         events=events,
@@ -152,6 +153,16 @@ def source_view(
         order=sorted(weight, key=lambda row: (-weight[row], lines.files[row])),
         built=_built(profile, lines, places, member),
     )
+
+
+def _line_notes(
+    profile: CompleteProfile, lines: LineTable, events: Sequence[SourceEvent]
+) -> list[str]:
+    """Return why lines are missing, but for files that are listed with their hits without any."""
+    listed = {path for event in events for path, _, _ in event.without_file}
+    paths = profile.objects.path
+    of_file = ((paths[row], note) for row, note in lines.notes.items())
+    return grouped((path, note) for path, note in of_file if path not in listed)
 
 
 def _built(

@@ -25,6 +25,7 @@ from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
+from prospect.profile.file_notes import grouped
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -203,7 +204,6 @@ def _routine(
 
 
 def _notes(profile: CompleteProfile, code: CodeTable, detail: Detail) -> tuple[str, ...]:
-    notes = list(limits_of(profile, detail))
-    for row, note in (code.lines.notes if code.lines else {}).items():
-        notes.append(f"{profile.objects.path[row]}: {note}.")
-    return tuple(notes)
+    notes = code.lines.notes if code.lines else {}
+    of_lines = grouped((profile.objects.path[row], note) for row, note in notes.items())
+    return (*limits_of(profile, detail), *of_lines)

@@ -82,11 +82,15 @@ class TextSource(Record):
             yield from _file_lines(self, view, file, source)
             yield ""
         yield from _missing_lines(style, view, missing)
+        yield from _notes(view)
+
+
+def _notes(view: SourceView) -> Iterator[str]:
+    for note in view.notes:
+        yield f"Note: {escaped(note)}"
 
 
 def _head(style: Style, view: SourceView) -> Iterator[str]:
-    for note in view.notes:
-        yield f"Note: {escaped(note)}"
     for warning in view.warnings:
         yield style.warning(f"Warning: {escaped(warning)}")
     for event in view.events:
@@ -259,3 +263,4 @@ def _index_lines(style: Style, view: SourceView, outcome: dict[int, str]) -> Ite
         yield f"{escaped(view.paths[file])}: {_amounts(view, file)}{said}"
     yield ""
     yield from _missing_lines(style, view, missing)
+    yield from _notes(view)

@@ -49,8 +49,6 @@ class TextAnnotation(Record):
 
     def _lines(self, view: AnnotationView) -> Iterator[str]:
         style = Style(self.colour)
-        for note in view.notes:
-            yield f"Note: {escaped(note)}"
         for warning in view.warnings:
             yield style.warning(f"Warning: {escaped(warning)}")
         for event in view.events:
@@ -63,6 +61,8 @@ class TextAnnotation(Record):
                 yield from _routine_lines(self, view, event, routine)
         if not view.events:
             yield f"- {escaped(view.nothing)}"
+        for note in view.notes:
+            yield f"Note: {escaped(note)}"
 
 
 def _amount(event: EventAnnotation) -> str:

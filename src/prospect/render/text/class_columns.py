@@ -12,7 +12,7 @@ from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.header import note_lines
+from prospect.render.text.header import note_lines, warning_lines
 from prospect.render.text.numbers import Figures, percent_column, percent_digits
 from prospect.render.text.sorted_rows import key_columns
 from prospect.render.text.style import Style
@@ -61,7 +61,8 @@ class ClassTextRenderer(FiguresRenderer):
                 yield from self._closing(table, view.user_threshold_s, style)
             else:
                 yield escaped(nothing_chosen(view.profile, view.detail))
-        yield from note_lines(view, style)
+        yield from note_lines(view)
+        yield from warning_lines(view, style)
 
     def _table(self, table: ClassColumns, style: Style) -> Iterator[str]:
         """Yield the table; what all rows have is its last one."""

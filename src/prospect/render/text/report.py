@@ -20,7 +20,7 @@ from prospect.render.renderer import encoded
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
-from prospect.render.text.header import header_lines, note_lines
+from prospect.render.text.header import header_lines, note_lines, warning_lines
 from prospect.render.text.in_short import in_short_lines
 from prospect.render.text.kernel import kernel_lines
 from prospect.render.text.ledger import ledger_lines
@@ -97,7 +97,8 @@ class TextRenderer(FiguresRenderer):
 def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style) -> Iterator[str]:
     """Yield all sections in the order of Prospect 0.9's."""
     yield from header_lines(view, style)
-    yield from note_lines(view, style)
+    yield from note_lines(view)
+    yield from warning_lines(view, style)
     yield ""
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
@@ -117,7 +118,7 @@ def _figures_first(
     view: ReportView, pages: list[tuple[Page, InShort]], style: Style, *, by_process: bool
 ) -> Iterator[str]:
     """Yield where the time went: of all that was asked for, and of each process."""
-    yield from ["", *note_lines(view, style)]
+    yield from ["", *warning_lines(view, style)]
     for page, short in pages:
         yield from _event_title(page, [one for one, _ in pages])
         yield from program_lines(page, short)
@@ -133,6 +134,7 @@ def _evidence(view: ReportView, pages: list[Page], books: RunBooks, style: Style
     """Yield what was recorded, how, and how far that can be trusted."""
     yield from style.section("The Run")
     yield from header_lines(view, style)
+    yield from note_lines(view)
     yield ""
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)

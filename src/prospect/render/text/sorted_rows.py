@@ -13,7 +13,7 @@ from prospect.render.escape import escaped, short_names
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.header import note_lines
+from prospect.render.text.header import note_lines, warning_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.style import Style
 
@@ -57,7 +57,8 @@ class SortedTextRenderer(FiguresRenderer):
                 yield from _closing(rows, view.user_threshold_s, style)
             else:
                 yield escaped(nothing_chosen(view.profile, view.detail))
-        yield from note_lines(view, style)
+        yield from note_lines(view)
+        yield from warning_lines(view, style)
 
 
 def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[str]:

@@ -1,0 +1,68 @@
+"""Sentences about files among the limits of a run: reports show those of files in their rows.
+
+Recordings, archives and stores keep sentences alone, so the file is read from its sentence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+_MOST_NAMED = 3
+_REPLACED = " was replaced since it ran, so its functions have no names."
+_SEVERAL_REPLACED = "{} were replaced since they ran, so their functions have no names: {}."
+
+
+def replaced_note(path: str) -> str:
+    """Say that a file is not the one that ran, and what follows from it."""
+    return f"{path}{_REPLACED}"
+
+
+def file_notes(notes: Iterable[str], shown: Container[str] | None = None) -> list[str]:
+    """Return notes with one for all replaced files, which comes last.
+
+    Args:
+        notes: sentences of any kind.
+        shown: the paths of files in rows; None for all files.
+    """
+    others: list[str] = []
+    replaced: dict[str, None] = {}
+    for note in notes:
+        path = note.removesuffix(_REPLACED)
+        if path == note:
+            others.append(note)
+        elif shown is None or path in shown:
+            replaced[path] = None
+    if len(replaced) == 1:
+        return [*others, *map(replaced_note, replaced)]
+    if replaced:
+        text = _SEVERAL_REPLACED.format(f"{len(replaced)} files", some(list(replaced)))
+        return [*others, text]
+    return others
+
+
+def grouped(reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a sentence for each reason, with the files that it holds for.
+
+    Args:
+        reasons: paths of files, and what is to be said of each.
+    """
+    by_reason: dict[str, dict[str, None]] = {}
+    for path, reason in reasons:
+        by_reason.setdefault(reason, {})[path] = None
+    return [
+        f"{next(iter(paths))}: {reason}."
+        if len(paths) == 1
+        else f"{len(paths)} files: {reason}: {some(list(paths))}."
+        for reason, paths in by_reason.items()
+    ]
+
+
+def some(names: list[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    if more <= 0:
+        return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+    return f"{', '.join(names[:_MOST_NAMED])} and {more} more"
