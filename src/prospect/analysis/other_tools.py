@@ -13,10 +13,11 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError, RecordingError
 from prospect.files.door import OpenFile
 from prospect.files.opening import open_file
-from prospect.foreign.detection import foreign_kind
+from prospect.foreign.detection import foreign_kind, is_recording
 from prospect.foreign.folded import folded_profile
 from prospect.foreign.gmon import read_gmon
 from prospect.foreign.gmon_profile import gmon_profile
+from prospect.foreign.gzipped import is_gzipped, unpacked, unpacked_head
 from prospect.foreign.perf_script import perf_script_profile
 from prospect.foreign.pprof import pprof_profile
 from prospect.foreign.program_functions import program_functions
@@ -40,22 +41,36 @@ def profile_of_other_tool(path: str, head: bytes, program: str) -> Profile | Non
     Raises:
         RecordingError: the file is damaged, or of a kind that is known and not read.
     """
+    is_packed = is_gzipped(head)
     kind = foreign_kind(head)
+    if is_packed and not kind:
+        raise RecordingError(f"{path} is {_packed_words(head)}")
     if not kind and (other := unread_format(head)):
         raise RecordingError(f"{path} is {other}")
     file = open_file(os.fsencode(path)) if kind else None
     if not isinstance(file, OpenFile):
         return None
     try:
-        if kind == "folded":
-            return folded_profile(path, file.data)
-        if kind == "perf script":
-            return perf_script_profile(path, file.data)
         if kind == "pprof":
             return pprof_profile(path, file.data)
-        return _gmon(path, file.data, program)
+        data = memoryview(unpacked(file.data)) if is_packed else file.data
+        if kind == "folded":
+            return folded_profile(path, data)
+        if kind == "perf script":
+            return perf_script_profile(path, data)
+        return _gmon(path, data, program)
     except RecordingError as error:
         raise RecordingError(f"{path}: {error}") from error
+
+
+def _packed_words(head: bytes) -> str:
+    """Return what a gzipped file is that is not read."""
+    inside = unpacked_head(head)
+    if is_recording(inside):
+        return "a recording that gzip compressed: unpack it with gunzip first"
+    if other := unread_format(inside):
+        return f"compressed by gzip; inside is {other}"
+    return "compressed by gzip, and no profile is inside: unpack it with gunzip to see what it is"
 
 
 def _gmon(path: str, data: memoryview, program: str) -> Profile:

@@ -6,6 +6,7 @@ import re
 from typing import Literal
 
 from prospect.foreign.gmon import is_gmon
+from prospect.foreign.gzipped import is_gzipped, unpacked_head
 from prospect.foreign.perf_script import is_perf_script
 from prospect.foreign.protobuf import begins_as_message
 from prospect.foreign.unread import unread_format
@@ -13,24 +14,30 @@ from prospect.foreign.unread import unread_format
 Kind = Literal["", "folded", "gmon", "perf script", "pprof"]
 
 _PERF_MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP")
-_GZIP_MAGIC = b"\x1f\x8b"
 _COUNT = re.compile(rb"[0-9]+(?:\.[0-9]*)?")
 _FOLDED_LINES = 1 << 10
 _LAST_PPROF_FIELD = 15  # doc_url
 
 
-def foreign_kind(head: bytes) -> Kind:  # noqa: PLR0911 - a return for each kind
+def is_recording(head: bytes) -> bool:
+    """Return whether a file begins as perf.data of any version."""
+    return head.startswith(_PERF_MAGICS)
+
+
+def foreign_kind(head: bytes) -> Kind:
     """Return which reader a file is for, "" for that of recordings.
+
+    A gzipped file is for the reader of what is inside.
 
     Args:
         head: the first 64 KiB, or all bytes of a shorter file.
     """
-    if head.startswith(_PERF_MAGICS) or not head.strip():
+    if is_gzipped(head):
+        head = unpacked_head(head)
+    if is_recording(head) or not head.strip():
         return ""
     if is_gmon(memoryview(head)):
         return "gmon"
-    if head.startswith(_GZIP_MAGIC):
-        return "pprof"
     if unread_format(head):
         return ""
     if b"\0" not in head:

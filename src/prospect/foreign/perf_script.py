@@ -1,16 +1,15 @@
 """What ``perf script`` prints → a Profile.
 
-Comes in: text: a line for each sample, ``comm pid/tid [cpu] time: period event:``, of which
-``perf script -F`` may leave all but the name and one number out; behind it, a line each, the frames
-of its call chain, the innermost first, or on the same line the one address that was hit. Samples
+The text has a line for each sample (`perf_script_headers`); after it come the frames of its call
+chain, a line each, the innermost first, or on the same line the one address that was hit. Samples
 are summed: their times are not kept.
 
-Source: ``perf_sample__fprintf_start()`` in ``tools/perf/builtin-script.c`` and
-``sample__fprintf_callchain()`` in ``tools/perf/util/evsel_fprintf.c``, Linux 6.18.
+Source: ``sample__fprintf_callchain()`` in ``tools/perf/util/evsel_fprintf.c``, Linux 6.18.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from array import array
 from typing import TYPE_CHECKING
@@ -18,62 +17,52 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.foreign.object_kinds import NO_OBJECT, object_kind
+from prospect.foreign.perf_script_headers import NOBODY, Sample, any_header, header_form
 from prospect.foreign.stacks import NamedFrames, WeightedStacks, stack_profile
 from prospect.foreign.tables import run_info
 from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
 from prospect.profile.run_info import EventInfo
-from prospect.records import NamedTuple, Record, field
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
+    from prospect.foreign.perf_script_headers import HeaderForm
     from prospect.profile.model import Profile
 
-_HEAD_LINES = 64
-# The part of a line that is looked at: names of threads are short, and so is all before the frames.
-_HEADER_BYTES = 512
-_WHO = rb"[ \t]*(\S.{0,31}?)[ \t]+(-?\d{1,10})(?:/(-?\d{1,10}))?"
-_WHAT = rb"(?:[ \t]+(\d{1,19})(?=[ \t]))?(?:[ \t]+(\S+):(?=[ \t]|$))"
-_TIMED = re.compile(
-    _WHO
-    + rb"(?=[ \t]+(?:\[\d+\]|\d+\.\d+:))(?:[ \t]+\[(\d{1,6})\])?(?:[ \t]+(\d{1,12}\.\d{1,9}):)?(?:"
-    + _WHAT
-    + rb")?"
-)
-_UNTIMED = re.compile(_WHO + rb"()()" + _WHAT)
-# With -F comm,pid,ip and the like: nothing else on the line but, without chains, the address.
-_BARE = re.compile(_WHO + rb"()()()()(?=[ \t]*$|[ \t]+[0-9a-f]{6,16}(?:[ \t]|$))")
+# What is looked at to find out which fields there are.
+_HEAD_BYTES = 1 << 16
 # Of a line without blanks at its end.
 _FRAME = re.compile(rb"[ \t]*([0-9a-f]{1,16})(?:[ \t]+(\S.*))?$")
+# As perf prints them, with the address in a field of 16.
+_WIDE_ADDRESS = rb"(?= {0,15}[0-9a-f]{1,16}(?:[ \t]|$))[ 0-9a-f]{16}(?:[ \t]|$)"
+_PERF_FRAME = re.compile(rb"\t" + _WIDE_ADDRESS)
+_PERF_ADDRESS = re.compile(rb" {1,3}" + _WIDE_ADDRESS)
 _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
+_OFFSET_AND_OBJECT = re.compile(rb"\+0x[0-9a-f]+ \(")
+_BRACKET = re.compile(rb"[()]")
+_OBJECT = re.compile(rb" \((?=[/\[])")
 _RECORD = b"PERF_RECORD_"
-_DELETED = b" (deleted))"
-_INLINED = b"inlined"
 _CLOCKS = ("cpu-clock", "task-clock")
-
-
-class _Sample(NamedTuple):
-    """The header of a sample; numbers are -1 where it does not say them."""
-
-    comm: bytes
-    pid: int
-    tid: int
-    cpu: int
-    time_s: float
-    period: int
-    event: bytes
-    rest: bytes
 
 
 def is_perf_script(head: bytes) -> bool:
     """Return whether a file begins as what ``perf script`` prints."""
-    lines = head.split(b"\n")[:_HEAD_LINES]
-    for line, following in zip(lines, [*lines[1:], b""], strict=True):
-        if not line.strip() or line.startswith(b"#") or _RECORD in line:
+    lines = [line for line in head.split(b"\n") if not line.startswith(b"#")]
+    for line, following in itertools.pairwise([*lines, b""]):
+        if _RECORD in line or not line.strip():
+            if _RECORD not in line and _PERF_FRAME.match(following):
+                return True
             continue
-        sample = _header(line)
-        if sample is None:
+        found = any_header(line)
+        if found is None:
             return False
+        form, sample = found
         has_frame = following.startswith(b"\t") and _frame(following) is not None
-        if has_frame or (sample.event and sample.time_s >= 0) or _frame(sample.rest):
+        if has_frame and not form.numbers:
+            has_frame = _PERF_FRAME.match(following) is not None
+        has_address = _frame(sample.rest) is not None
+        if has_address and not form.numbers:
+            has_address = _PERF_ADDRESS.match(sample.rest) is not None
+        if has_frame or has_address or (sample.event and sample.time_s >= 0):
             return True
     return False
 
@@ -86,23 +75,30 @@ def perf_script_profile(origin: str, data: memoryview) -> Profile:
         data: UTF-8; bytes that are none are kept as `os.fsdecode` does.
 
     Raises:
-        RecordingError: most of it is none.
+        RecordingError: most of it is none, or a number in it may mean two things.
     """
     sums, odd = _Sums(), OddLines("sample of perf script")
-    sample: _Sample | None = None
+    form = header_form(bytes(data[:_HEAD_BYTES]).split(b"\n"))
+    _add_samples(data, form, sums, odd)
+    limits = odd.limits(sums.samples) + form.limits()
+    return sums.profile(origin, limits)
+
+
+def _add_samples(data: memoryview, form: HeaderForm, sums: _Sums, odd: OddLines) -> None:
+    sample: Sample | None = None
     frames: list[int] = []
     for number, line in text_lines(data):
-        if not line.strip():
-            if sample:
-                sums.add(sample, frames)
-            sample, frames = None, []
-            continue
-        found = None if line.startswith(b"\t") else _header(line)
-        if found is not None:
+        found = None
+        if line.strip() and not line.startswith(b"\t"):
+            found = form.read(line, may_be_name=sample is None)
+        if found is not None or not line.strip():
             if sample:
                 sums.add(sample, frames)
             sample, frames = found, []
-        elif sample and line[:1].isspace():
+            continue
+        if sample is None and form.is_empty:
+            sample = NOBODY
+        if sample and line[:1].isspace():
             # What is no frame is more of the sample: a source line, a branch stack.
             if frame := _frame(line):
                 frames.append(sums.frames[frame[2] or b""])
@@ -110,29 +106,6 @@ def perf_script_profile(origin: str, data: memoryview) -> Profile:
             odd.add(number)
     if sample:
         sums.add(sample, frames)
-    limits = odd.limits(sums.samples)
-    return sums.profile(origin, limits)
-
-
-def _header(line: bytes) -> _Sample | None:
-    """Return what a line says of a sample, None if it is no such line."""
-    part = line[:_HEADER_BYTES]
-    match = _TIMED.match(part)
-    if match is None:
-        match = _UNTIMED.match(part) or _BARE.match(part)
-    if match is None or _RECORD in part:
-        return None
-    comm, first, second, cpu, time, period, event = match.groups()
-    return _Sample(
-        comm=comm,
-        pid=int(first) if second else -1,
-        tid=int(second or first),
-        cpu=int(cpu) if cpu else -1,
-        time_s=float(time) if time else -1.0,
-        period=int(period) if period else -1,
-        event=event or b"",
-        rest=line[match.end() :],
-    )
 
 
 def _frame(line: bytes) -> re.Match[bytes] | None:
@@ -159,7 +132,7 @@ class _Sums(Record, frozen=False):
     begin_s: float = float("inf")
     end_s: float = 0.0
 
-    def add(self, sample: _Sample, frames: list[int]) -> None:
+    def add(self, sample: Sample, frames: list[int]) -> None:
         """Count a sample; its frames are the innermost first."""
         if not frames:
             alone = _frame(sample.rest)
@@ -181,7 +154,7 @@ class _Sums(Record, frozen=False):
             self.begin_s = min(self.begin_s, sample.time_s)
             self.end_s = max(self.end_s, sample.time_s)
 
-    def _process(self, sample: _Sample) -> int:
+    def _process(self, sample: Sample) -> int:
         # Without a process there are threads, which a reader distinguishes by their names only.
         key = sample.pid if sample.pid >= 0 else sample.comm
         row = self.processes.setdefault(key, len(self.processes))
@@ -256,15 +229,34 @@ def _named(frames: list[bytes]) -> NamedFrames:
 def _split(frame: bytes) -> tuple[str, str]:
     """Return function and object, "" where unknown."""
     symbol, path = frame, b""
-    if frame.endswith(b")"):
-        end = len(frame) - len(_DELETED) if frame.endswith(_DELETED) else len(frame)
-        at = frame.rfind(b" (", 0, end)
-        if at >= 0:
-            symbol, path = frame[:at], frame[at + 2 : -1]
-        elif frame.startswith(b"("):
-            symbol, path = b"", frame[1:-1]
+    at = _object_at(frame)
+    if at >= 0:
+        symbol, path = frame[:at], frame[at:-1].lstrip()[1:]
     name = _OFFSET.sub(b"", symbol.strip())
     return "" if name == b"[unknown]" else _text(name), _text(path)
+
+
+def _object_at(frame: bytes) -> int:
+    """Return where the object's brackets begin, with the blank before them; -1 where none do.
+
+    Names of functions and of files may have brackets and blanks, too.
+    """
+    if not frame.endswith(b")"):
+        return -1
+    if with_offset := _OFFSET_AND_OBJECT.search(frame):
+        return with_offset.end() - 2
+    depth, opened = 0, -1
+    for bracket in reversed([*_BRACKET.finditer(frame)]):
+        depth += 1 if bracket[0] == b")" else -1
+        if not depth:
+            opened = bracket.start()
+            break
+    is_apart = opened >= 0 and frame[:opened][-1:] in (b"", b" ", b"\t")
+    if is_apart and frame[opened + 1 : opened + 2] in (b"/", b"["):
+        return max(opened - 1, 0)
+    if path := _OBJECT.search(frame):
+        return path.start()
+    return max(opened - 1, 0) if is_apart else -1
 
 
 def _text(word: bytes) -> str:

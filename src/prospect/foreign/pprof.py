@@ -1,18 +1,18 @@
 """pprof's profiles → a Profile.
 
-Comes in: one message of google/pprof's ``proto/profile.proto``, compressed by gzip or not. Samples
-are summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `cause` are
+The file is one message of google/pprof's ``proto/profile.proto``, gzipped or not. Samples are
+summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `cause` are
 understood, as Prospect writes them; a profile without them is of one process.
 """
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.errors import RecordingError
+from prospect.foreign.gzipped import is_gzipped, unpacked
 from prospect.foreign.pprof_events import read_events
 from prospect.foreign.pprof_locations import read_frames, with_no_place
 from prospect.foreign.protobuf import (
@@ -37,13 +37,7 @@ if TYPE_CHECKING:
     from prospect.foreign.pprof_events import EventColumns
     from prospect.profile.model import Profile
 
-_GZIP_MAGIC = b"\x1f\x8b"
-# What a compressed file may unpack to. Real ones unpack to some ten times their size.
-_LARGEST_BYTES = 1 << 30
-_UNPACKED_BYTES = 1 << 24
-_UNPACKED_EACH = 64
 _MOST_MESSAGES = 1 << 23
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
 _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD = 9, 10, 11, 12
 
@@ -73,12 +67,13 @@ def pprof_profile(origin: str, data: memoryview) -> Profile:
 
     Args:
         origin: the file's name.
-        data: its bytes.
+        data: its bytes, gzipped or not.
 
     Raises:
         RecordingError: it is none, is damaged or has nothing in it.
     """
-    whole = _read_message(_unpacked(data))
+    is_packed = is_gzipped(bytes(data[:2]))
+    whole = _read_message(unpacked(data) if is_packed else bytes(data))
     samples = _read_samples(whole.parts[_SAMPLE])
     frames, lines, row_of_id = read_frames(
         whole.parts[_MAPPING], whole.parts[_LOCATION], whole.parts[_FUNCTION], whole.text
@@ -112,25 +107,6 @@ def pprof_profile(origin: str, data: memoryview) -> Profile:
         causes=causes,
         lines=lines,
     )
-
-
-def _unpacked(data: memoryview) -> bytes:
-    if bytes(data[:2]) != _GZIP_MAGIC:
-        return bytes(data)
-    unpacker = zlib.decompressobj(_GZIP_WINDOW)
-    most = min(_UNPACKED_BYTES + _UNPACKED_EACH * len(data), _LARGEST_BYTES)
-    try:
-        found = unpacker.decompress(data, most)
-    except zlib.error as error:
-        raise RecordingError(f"damaged gzip file: {error}") from error
-    if unpacker.unconsumed_tail:
-        raise RecordingError(
-            f"its {len(data)} bytes unpack to more than {most >> 20} MiB, which no profile does; if"
-            " you trust it, unpack it with gunzip first"
-        )
-    if not unpacker.eof:
-        raise RecordingError("damaged gzip file: it ends too early")
-    return found
 
 
 def _read_message(data: bytes) -> _Message:

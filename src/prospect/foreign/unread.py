@@ -34,11 +34,19 @@ _GPERFTOOLS_HEAP = (
     "a heap profile of gperftools: turn it into pprof's format with"
     " pprof -proto PROGRAM FILE > profile.pb.gz"
 )
+_LLVM_SAMPLES = (
+    "a sample profile of LLVM (AutoFDO), which is for compilers; give the recording that it was"
+    " made from"
+)
+_LLVM_COUNTS = "a profile of LLVM's counters, which is for llvm-profdata and llvm-cov"
 # The first bytes, and what such a file is.
 _MAGICS = (
     (b"\x7fELF", "a program or library, not a recording; to profile it: prospect PROGRAM"),
     (b"\x28\xb5\x2f\xfd", "compressed: unpack it with zstd -d first"),
     (b"\xfd7zXZ\0", "compressed: unpack it with xz -d first"),
+    (b"\x81rforpl\xff", _LLVM_COUNTS),
+    (b"\xfflprofr\x81", _LLVM_COUNTS),
+    (b"\xfflprofi\x81", _LLVM_COUNTS),
     (b"BZh", "compressed: unpack it with bzip2 -d first"),
     (b"\x17\x08\x44tracing", "a recording of trace-cmd (ftrace): read it with trace-cmd report"),
     (b"heap profile:", _GPERFTOOLS_HEAP),
@@ -61,6 +69,12 @@ _JSON_MARKS = (
 )
 _CALLGRIND_LINE = re.compile(rb"(?:creator|events|positions|fl|fn)\s*[:=]")
 _CALLGRIND_HEAD = re.compile(rb"(?:version: ?\d|creator: |positions: ?(?:instr|line)|events: \S)")
+# FUNCTION:TOTAL:HEAD, then a line within it: OFFSET: COUNT, a call or an inlined function.
+# Source: ``llvm/ProfileData/SampleProfReader.h``, LLVM 18.
+_LLVM_SAMPLES_HEAD = re.compile(
+    rb"(?:#[^\n]*\n|[ \t\r]*\n)*[^\s:;][^\n;]{0,4096}:\d+:\d+\r?\n"
+    rb"(?:[ \t]+(?:\d+(?:\.\d+)?:|!)|[^\s;]|$)"
+)
 _GPERFTOOLS_WORDS = 5
 
 
@@ -77,9 +91,12 @@ def unread_format(head: bytes) -> str:
         for mark, words in _JSON_MARKS:
             if re.search(mark, head):
                 return words
-        return f"JSON, and no profile that is read. {_READ}" if _ends_json(head) else ""
+        if _ends_json(head):
+            return f"JSON, and no profile that is read. {_READ}"
     if _CALLGRIND_HEAD.match(head) and _CALLGRIND_LINE.search(head, 1):
         return _CALLGRIND
+    if _LLVM_SAMPLES_HEAD.match(head):
+        return _LLVM_SAMPLES
     return _GPERFTOOLS if _is_gperftools(head) else ""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
-from prospect.foreign.perf_script import perf_script_profile
+from prospect.foreign.perf_script import _split, perf_script_profile
 from prospect.profile.model import KIND_KERNEL, KIND_VDSO
 from prospect.render.registry import make_renderer
 
@@ -119,7 +119,106 @@ def test_odd_lines_are_counted_and_mostly_odd_ones_refused():
         read(b"nothing\nof the kind\n")
 
 
-@pytest.mark.parametrize("data", [b"a;b 1\n", b"make 1 2 3\n", b"root 12 pts/0 ls\n", b"x" * 300])
+HEADER = (
+    b"# ========\n# hostname : box\n# nrcpus online : 8\n# total memory : 1000 kB\n"
+    b"# event : name = cpu-clock, , id = { 5, 6 }, type = 1, size = 0\n"
+    b"# sample duration : 12.5 ms\n"
+    + b"# CPU 7: Core ID 3, Die ID 0, Socket ID 0\n" * 200
+    + b"# ========\n#\n"
+)
+
+
+def test_lines_of_the_header_are_no_samples():
+    assert foreign_kind(HEADER + CHAINS) == "perf script"
+    profile = read(HEADER + CHAINS)
+    assert folded(profile) == folded(read(CHAINS))
+    assert [event.name for event in profile.run.events] == ["cpu-clock:u"]
+
+
+def test_a_name_may_begin_like_a_comment():
+    text = CHAINS + b"\n#1 worker  5/6  [001]   947.5:  7 cpu-clock:u: \n\t      401136 main (/x)\n"
+    assert "#1 worker;main 1" in folded(read(text))
+
+
+def printed(fields, comm=b"burn", number=0):
+    """A sample as `perf script -F` prints these fields."""
+    said = b"%s " % comm if "comm" in fields else b""
+    if "tid" in fields:
+        said += b"%7d/%-7d " % (4711, 4712) if "pid" in fields else b"%7d " % 4711
+    elif "pid" in fields:
+        said += b"%7d " % 4711
+    said += b"[%03d] " % 1 if "cpu" in fields else b""
+    said += b"%-5s " % b"U" if "misc" in fields else b""
+    said += b"%5d.%06d: " % (2139, 344726 + number) if "time" in fields else b""
+    said += b"%10d " % 2_000_000 if "period" in fields else b""
+    said += b"%12s: " % b"cpu-clock" if "event" in fields else b""
+    frames = b"\t%16x work+0x18 (/opt/app)\n\t%16x main+0x2 (/opt/app)\n" % (0x401136, 0x401200)
+    return said + b"\n" + frames + b"\n"
+
+
+FIELDS = ("comm", "tid", "pid", "cpu", "misc", "time", "period", "event")
+
+
+@pytest.mark.parametrize("bits", range(1 << len(FIELDS)))
+def test_whatever_fields_were_chosen_samples_are_whose_they_are(bits):
+    fields = [field for bit, field in enumerate(FIELDS) if bits >> bit & 1]
+    text = b"".join(printed(fields, number=number) for number in range(5))
+    assert foreign_kind(text) == "perf script"
+    profile = read(text)
+    numbered = "pid" in fields or "tid" in fields
+    name = "burn" if "comm" in fields else ":4711" if numbered else "[all]"
+    assert folded(profile) == [f"{name};main;work 5"]
+    assert profile.hits.count.sum() == 5
+    if "period" in fields:
+        assert profile.hits.period.sum() == 10_000_000
+    assert bool(profile.run.limits) == ("comm" not in fields)
+
+
+def test_a_number_that_may_be_a_thread_or_a_period_is_refused():
+    text = b"250000 cpu-clock: \n\t          401136 main\n\n" * 5
+    with pytest.raises(RecordingError, match=r"perf script -F \+comm,tid,period"):
+        read(text.replace(b"250000", b"12"))
+    assert folded(read(text.replace(b"250000", b"    250000"))) == ["[all];main 5"]
+    assert folded(read(text)) == [":250000;main 5"]
+
+
+def test_names_that_look_like_other_fields_stay_names():
+    names = [b"java main", b"[ET_NET 0]", b"Hashed wheel timer #1", b"abc 123", b"a) R (b", b":-1"]
+    names += [b"x [001]", b"ksoftirqd/3", b"tokio:rt 4/7"]
+    text = b"".join(printed(set(FIELDS) - {"misc"}, comm=name) for name in names)
+    assert folded(read(text)) == sorted(f"{name.decode()};main;work 1" for name in names)
+
+
+def test_text_of_simpleperf_is_read():
+    text = (
+        b"com.example.android.displayingbitmaps\t31850/31850 [005] 684943.518055: 250000"
+        b" cpu-clock:\n"
+        b"      74aad30e2a f (/x)\n      74aad30e2b g ([JIT app cache])\n\n"
+    )
+    assert foreign_kind(text) == "perf script"
+    assert folded(read(text)) == ["com.example.android.displayingbitmaps;g;f 1"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "name", "path"),
+    [
+        (b"operator()(int) const+0x2 (/opt/a dir (x)/bin)", "operator()(int) const", None),
+        (b"operator()(int) const (/opt/a dir (x)/bin)", "operator()(int) const", None),
+        (b"f (int) (/opt/a (b/bin)", "f (int)", "/opt/a (b/bin"),
+        (b"f (int)+0x3 (/opt/a (b) (deleted))", "f (int)", "/opt/a (b) (deleted)"),
+        (b"Object#each (/a.rb:1) (/tmp/perf-12.map)", "Object#each (/a.rb:1)", "/tmp/perf-12.map"),
+        (b"[unknown] (./a (x)/bin)", "", "./a (x)/bin"),
+        (b"std::function<void (int)>::operator()", "std::function<void (int)>::operator()", ""),
+        (b"(/lib/c)", "", "/lib/c"),
+    ],
+)
+def test_names_and_paths_may_have_brackets(frame, name, path):
+    assert _split(frame) == (name, "/opt/a dir (x)/bin" if path is None else path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"a;b 1\n", b"make 1 2 3\n", b"root 12 pts/0 ls\n", b"x" * 300, b"all:\n\tcc -c a.c\n"]
+)
 def test_other_text_is_something_else(data):
     assert foreign_kind(data) != "perf script"
 

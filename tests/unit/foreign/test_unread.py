@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 
 import pytest
@@ -33,6 +34,12 @@ FILES = {
     "heap": (b"heap profile:    1:  2 [ 1: 2] @ heapprofile\n", "heap profile of gperftools"),
     "elf": (b"\x7fELF\x02\x01\x01" + bytes(60), "to profile it: prospect PROGRAM"),
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(20), "unpack it with zstd -d"),
+    "llvm samples": (b"main:1000:0\n 0: 10\n 1.2: 30 foo:12\n 3: bar:300\n  1: 300\n", "of LLVM"),
+    "llvm samples in context": (b"[main:3 @ _Z3foov]:100:5\n 1: 20\n 2: 80\n", "of LLVM"),
+    "llvm counts": (b"\xfflprofi\x81" + bytes(40), "llvm-profdata"),
+    "packed recording": (gzip.compress(b"PERFILE2" + bytes(96)), "gunzip"),
+    "packed speedscope": (gzip.compress(b'{"exporter":"speedscope@1.0"}'), "a speedscope file"),
+    "packed nothing": (gzip.compress(b"hello\nyou\n"), "compressed by gzip"),
     "svg": (b"<svg xmlns=", "a picture"),
 }
 
@@ -51,12 +58,24 @@ def test_a_file_that_is_not_read_says_what_it_is(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "data", [b"[main];b 12\n", b"{lambda};c 3\n", b"", b"\0" * 40, b"PERFILE2", b"version;a 1\n"]
+    "data",
+    [
+        b"[main];b 12\n",
+        b"{lambda};c 3\n",
+        b"",
+        b"\0" * 40,
+        b"PERFILE2",
+        b"version;a 1\n",
+        b"a:1:2;b 3\n",
+    ],
 )
 def test_what_is_read_is_not_taken_for_another_format(data):
     assert unread_format(data) == ""
 
 
-@pytest.mark.parametrize("head", [b"{" * 65536, b'{"meta":{' * 7000, b'"nodes":[{' * 6000])
+@pytest.mark.parametrize(
+    "head", [b"{" * 65536, b"\n" * 65536, b'{"meta":{' * 7000, b'"nodes":[{' * 6000]
+)
 def test_looking_costs_little(head):
     unread_format(b"{" + head[:65535])
+    unread_format(head)

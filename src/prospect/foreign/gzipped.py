@@ -1,0 +1,55 @@
+"""Bytes that gzip compressed → the bytes, no more of them than a profile has."""
+
+from __future__ import annotations
+
+import zlib
+
+from prospect.errors import RecordingError
+
+_MAGIC = b"\x1f\x8b"
+_WINDOW = 16 + zlib.MAX_WBITS
+# What a compressed file may unpack to. Real ones unpack to some ten times their size.
+_LARGEST_BYTES = 1 << 30
+_UNPACKED_BYTES = 1 << 24
+_UNPACKED_EACH = 64
+
+
+def is_gzipped(head: bytes) -> bool:
+    """Return whether a file begins as gzip's do."""
+    return head.startswith(_MAGIC)
+
+
+def unpacked_head(head: bytes) -> bytes:
+    """Return what a file's first bytes unpack to, at most as many as they are times 64."""
+    try:
+        return zlib.decompressobj(_WINDOW).decompress(head, _UNPACKED_EACH * max(len(head), 1))
+    except zlib.error:
+        return b""
+
+
+def unpacked(data: memoryview) -> bytes:
+    """Unpack a whole file; several that gzip concatenated are one.
+
+    Raises:
+        RecordingError: it is damaged, or unpacks to more than any profile.
+    """
+    most = min(_UNPACKED_BYTES + _UNPACKED_EACH * len(data), _LARGEST_BYTES)
+    left: bytes | memoryview = data
+    parts: list[bytes] = []
+    room = most
+    while left:
+        unpacker = zlib.decompressobj(_WINDOW)
+        try:
+            parts.append(unpacker.decompress(left, max(room, 1)))
+        except zlib.error as error:
+            raise RecordingError(f"damaged gzip file: {error}") from error
+        room -= len(parts[-1])
+        if unpacker.unconsumed_tail or room < 0:
+            raise RecordingError(
+                f"its {len(data)} bytes unpack to more than {most >> 20} MiB, which no profile"
+                " does; if you trust it, unpack it with gunzip first"
+            )
+        if not unpacker.eof:
+            raise RecordingError("damaged gzip file: it ends too early")
+        left = unpacker.unused_data
+    return b"".join(parts)
