@@ -6,6 +6,7 @@ part of a query's text: they are parameters, or registered columns.
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import numpy as np
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.schema import COLUMNS
+from prospect.store.selections import TABLE_FUNCTIONS, functions_in, only_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +44,14 @@ _SETTINGS = {
 }
 
 
+_SERIALIZED = "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR"
+_DESERIALIZED = "SELECT json_deserialize_sql(?::JSON)"
+_FUNCTIONS = (
+    "SELECT DISTINCT function_name FROM duckdb_functions()"
+    " WHERE function_type NOT IN ('table', 'table_macro', 'pragma')"
+)
+
+
 class EngineError(Exception):
     """DuckDB cannot do what it was asked; `str()` is its reason, in one line."""
 
@@ -62,6 +72,19 @@ class Placed(NamedTuple):
     paths: list[str]
     segments: list[int]
     hosts: list[str]
+
+
+class Selection(NamedTuple):
+    """A query that only reads tables.
+
+    Attributes:
+        text: it, written by DuckDB: without comments and unusual literals, which another parser
+            might take for something else.
+        unknown: functions that it calls and DuckDB does not have.
+    """
+
+    text: str
+    unknown: tuple[str, ...]
 
 
 class Engine:
@@ -244,15 +267,27 @@ class Engine:
                 raise
             raise KeyboardInterrupt from None
 
-    def is_one_selection(self, query: str) -> bool:
-        """Return whether a text is one statement, and one that only reads.
+    def selection(self, query: str) -> Selection | None:
+        """Return what a text selects, None if it is not one statement that only reads tables.
 
         Raises:
             EngineError: it is no SQL.
         """
         with self._telling():
             statements = self._connection.extract_statements(query)
-        return [one.type for one in statements] == [_loaded().StatementType.SELECT]
+            if [one.type for one in statements] != [_loaded().StatementType.SELECT]:
+                return None
+            text = self._connection.execute(_SERIALIZED, [query]).fetchall()[0][0]
+        try:
+            tree = json.loads(text)
+        except RecursionError:
+            raise EngineError("the query is nested too deeply") from None
+        if tree.get("error") or not only_reads(tree):
+            return None
+        with self._telling():
+            known = {name for (name,) in self._connection.execute(_FUNCTIONS).fetchall()}
+            plain = self._connection.execute(_DESERIALIZED, [text]).fetchall()[0][0]
+        return Selection(plain, tuple(sorted(functions_in(tree) - known - TABLE_FUNCTIONS)))
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""

@@ -46,11 +46,18 @@ def answered(
     store.reads_all |= not isinstance(store, HostsDirectory)
     with closing(make_engine(store)) as engine:
         try:
-            is_reading = engine.planner.is_one_selection(query)
+            selection = engine.planner.selection(query)
         except EngineError as error:
             raise UsageError(f"sql: {error}") from None
-        if not is_reading:
-            raise UsageError("sql: one SELECT, please: a query reads the store and changes nothing")
+        if selection is None:
+            raise UsageError(
+                "sql: one SELECT, please, of the store's tables: a query reads them, and no files,"
+                " and changes nothing"
+            )
+        if engine.planner is not engine:
+            if selection.unknown:
+                raise UsageError(f"sql: there is no function {selection.unknown[0]}")
+            query = selection.text
         part = choose(store, engine.planner, Specification())
         try:
             make_tables(store, engine, part)

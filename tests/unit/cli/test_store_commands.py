@@ -198,9 +198,15 @@ def test_a_query_sees_hits_with_their_names(store, capfd):
         ("INSTALL httpfs", "one SELECT"),
         ("SET memory_limit='1TB'", "one SELECT"),
         ("", "one SELECT"),
-        ("SELECT * FROM read_text('/etc/passwd')", "Permission Error"),
-        ("SELECT * FROM '/etc/passwd'", "sql: "),
-        ("SELECT * FROM glob('/etc/*')", "Permission Error"),
+        ("SELECT * FROM read_text('/etc/passwd')", "one SELECT"),
+        ("SELECT * FROM '/etc/passwd'", "one SELECT"),
+        ("SELECT * FROM glob('/etc/*')", "one SELECT"),
+        ("SELECT * FROM information_schema.tables", "one SELECT"),
+        ("SELECT * FROM query('SELECT 1')", "one SELECT"),
+        ("SELECT * FROM json_execute_serialized_sql('')", "one SELECT"),
+        ("CALL enable_logging()", "one SELECT"),
+        ("PRAGMA database_list", "one SELECT"),
+        ("SELECT nosuch(1)", "Catalog Error"),
         ("SELECT * FROM store", "there are samples, functions"),
         ("SELECT * FROM nothing", "there are samples, functions"),
         ("SELEC", "Parser Error"),
@@ -209,6 +215,55 @@ def test_a_query_sees_hits_with_their_names(store, capfd):
 )
 def test_a_query_only_reads_and_only_the_store(store, capfd, query, said):
     assert said in refused(capfd, "sql", query, "--store", store)
+
+
+WRITES = (
+    "COPY (SELECT 1 AS a) TO '{path}' (FORMAT {format})",
+    "INSERT INTO samples_of VALUES (1, 2, 'x') RETURNING *",
+    "UPDATE samples_of SET host = 'x' RETURNING *",
+    "DELETE FROM samples_of RETURNING *",
+)
+PLACES = (
+    "WITH x AS ({}) SELECT * FROM x",
+    "WITH x AS MATERIALIZED ({}) SELECT 1",
+    "WITH RECURSIVE y AS ({}), x AS (SELECT 1) SELECT * FROM x",
+    "WITH x AS (WITH y AS ({}) SELECT * FROM y) SELECT * FROM x",
+    "SELECT (WITH y AS ({}) SELECT count(*) FROM y)",
+    "SELECT 1 UNION ALL (WITH y AS ({}) SELECT 1 FROM y)",
+    "DESCRIBE (WITH y AS ({}) SELECT 1 FROM y)",
+    "SELECT * FROM samples JOIN (WITH y AS ({}) SELECT 1 FROM y) ON true",
+)
+
+
+def test_nothing_in_a_query_writes(tmp_path, capfd):
+    (segment,) = fill(tmp_path / "s", [window_at(0)])
+    files = {path: path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file()}
+    for place in PLACES:
+        for statement in WRITES:
+            for path in (samples_file(tmp_path / "s", segment), tmp_path / "s" / "format.json"):
+                write = statement.format(path=path, format="csv")
+                refused(capfd, "sql", place.format(write), "--store", str(tmp_path / "s"))
+    assert files == {
+        path: path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DESCRIBE hits",
+        "SHOW TABLES",
+        "FROM main.hits LIMIT 1",
+        'WITH "a/b" AS (SELECT 1) SELECT * FROM "a/b"',
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) FROM t",
+        "SELECT unnest([1, 2]), n::DECIMAL(9, 2) FROM samples, range(2) ORDER BY 1 LIMIT 1",
+        "SELECT DISTINCT ON (comm) comm, row_number() OVER (PARTITION BY comm) FROM hits",
+        "SELECT * FROM (VALUES (1)) AS v(a) WHERE EXISTS (SELECT 1 FROM samples)",
+        "UNPIVOT (SELECT 1 AS a, 2 AS b) ON a, b INTO NAME k VALUE v",
+    ],
+)
+def test_a_query_may_be_any_that_reads(store, capfd, query):
+    assert text_of(capfd, "sql", query, "--store", store)
 
 
 def test_answers_are_escaped_on_a_terminal(store, capfd):

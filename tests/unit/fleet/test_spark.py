@@ -81,6 +81,20 @@ def test_every_table_has_the_same_rows(fleet, cluster, capfd, table):
     assert len(here) > 3
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT java_method('java.lang.System', 'getenv', 'HOME')", "no function java_method"),
+        ("SELECT reflect('java.lang.Runtime', 'getRuntime')", "no function reflect"),
+        ('SELECT * FROM parquet."/etc/passwd"', "one SELECT"),
+        ("WITH x AS (COPY (SELECT 1) TO '/tmp/prospect-made') SELECT * FROM x", "one SELECT"),
+    ],
+)
+def test_a_query_calls_no_java_and_reads_no_file(fleet, cluster, capfd, query, said):
+    assert main(["sql", query, "--store", fleet, "--engine", cluster.url]) == 2
+    assert said in capfd.readouterr().err
+
+
 def test_a_report_and_its_stacks_are_the_same(fleet, cluster, tmp_path):
     fill(tmp_path / "s", [window_at(0), window_at(1)])
     for path, words in ((tmp_path / "s", []), (fleet, ["host:h2", "service:web*"])):

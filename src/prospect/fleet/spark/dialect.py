@@ -11,6 +11,7 @@ from sqlglot.errors import SqlglotError
 from prospect.store.engine import EngineError
 
 SPARK, CLICKHOUSE = "spark", "clickhouse"
+_JAVA = frozenset({"reflect", "try_reflect", "java_method"})
 
 
 @lru_cache(maxsize=256)
@@ -26,11 +27,26 @@ def translated(query: str, dialect: str = SPARK) -> str:
     """
     try:
         tree = sqlglot.parse_one(query, read="duckdb")
+        _refuse_java(tree)
         if dialect == SPARK:
             _keep_duplicates(tree)
         return str(tree.sql(dialect=dialect, unsupported_level=sqlglot.ErrorLevel.RAISE))
     except SqlglotError as error:
         raise EngineError(str(error).partition("\n")[0]) from None
+
+
+def _refuse_java(tree: exp.Expression) -> None:
+    """Refuse functions of Spark that call any method of Java, and files in place of tables.
+
+    Raises:
+        EngineError: there is one.
+    """
+    for function in tree.find_all(exp.Anonymous):
+        if function.name.lower() in _JAVA:
+            raise EngineError(f"there is no function {function.name}")
+    for table in tree.find_all(exp.Table):
+        if table.db or table.catalog:
+            raise EngineError(f"there is no table {table.sql()}")
 
 
 def _keep_duplicates(tree: exp.Expression) -> None:

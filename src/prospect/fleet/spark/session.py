@@ -31,6 +31,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # As DuckDB: a number that does not fit is an error, and no other number.
     "spark.sql.ansi.enabled": "true",
+    # The tables of a store are all that a query sees: no file by its path.
+    "spark.sql.runSQLOnFiles": "false",
     # Frames of a stack, each found by its caller; a stack has up to 127.
     "spark.sql.cteRecursionLevelLimit": "1100",
     "spark.sql.cteRecursionRowLimit": "-1",
