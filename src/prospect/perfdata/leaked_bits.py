@@ -1,8 +1,7 @@
 """Records with the bit of a build id and no build id: the bit is taken away.
 
-Comes in: a recording whose records are complete. Goes out: the same, as the kernel should have
-written it. A recorder beside ours that asks for build ids makes the kernel set the bit in the
-MMAP2 records of all others, too, and `perf report` aborts at them.
+A recorder beside ours that asks for build ids makes the kernel set the bit in the MMAP2 records of
+all others, too, and `perf report` aborts at them.
 
 Source: ``perf_event_mmap_output`` (``kernel/events/core.c``, 6.18), which sets the bit in a header
 that the next event gets as well.
@@ -17,6 +16,8 @@ from prospect.abi import constants as abi
 
 _HEADER = struct.Struct("<IHH")
 _MISC_OFFSET = 4
+_BIT = abi.PERF_RECORD_MISC_MMAP_BUILD_ID
+_MMAP2_TYPE = abi.PERF_RECORD_MMAP2.to_bytes(4, "little")
 _CHUNK_BYTES = 1 << 22
 
 
@@ -38,16 +39,40 @@ def clear_build_id_bits(fd: int, begin: int) -> None:
         os.close(reading)
 
 
+def clear_bits_in_memory(records: bytearray) -> None:
+    """Clear the bit in whole records before they are packed."""
+    at = records.find(_MMAP2_TYPE)
+    while at >= 0 and (at % 8 or not records[at + _MISC_OFFSET + 1] << 8 & _BIT):
+        at = records.find(_MMAP2_TYPE, at + 1)
+    if at < 0:
+        return
+    # Contents of stacks may look like such a header: only the chain of records says what is one.
+    for place, misc in _leaked(records)[0]:
+        records[place : place + 2] = misc.to_bytes(2, "little")
+
+
 def _clear_in(fd: int, chunk: bytes, offset: int) -> int:
     """Clear it in the whole records of a piece of the file; return how many bytes they have."""
+    places, whole = _leaked(chunk)
+    for place, misc in places:
+        os.pwrite(fd, misc.to_bytes(2, "little"), offset + place)
+    return whole
+
+
+def _leaked(chunk: bytes | bytearray) -> tuple[list[tuple[int, int]], int]:
+    """Find the records with the bit.
+
+    Returns:
+        Where each one's `misc` is and what it ought to be, and the bytes of the whole records.
+    """
+    places = []
     at = 0
     unpack, head, end = _HEADER.unpack_from, _HEADER.size, len(chunk)
     while at + head <= end:
         kind, misc, size = unpack(chunk, at)
         if size < head or at + size > end:
             break
-        if kind == abi.PERF_RECORD_MMAP2 and misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID:
-            misc &= ~abi.PERF_RECORD_MISC_MMAP_BUILD_ID
-            os.pwrite(fd, misc.to_bytes(2, "little"), offset + at + _MISC_OFFSET)
+        if kind == abi.PERF_RECORD_MMAP2 and misc & _BIT:
+            places.append((at + _MISC_OFFSET, misc & ~_BIT))
         at += size
-    return at
+    return places, at

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Collection, Iterator, Sequence
 
+    Records = mmap.mmap | bytearray
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -43,11 +45,11 @@ _MOST_NAME = 512
 _MOST_NAMES = 10_000
 
 
-def mend_program_records(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> int:
+def mend_program_records(data: Records, begin: int, events: Sequence[EventDescription]) -> int:
     """Move the tails of such records where they belong; return how many there were.
 
     Args:
-        data: a file up to where its last record ends, to be changed.
+        data: whole records, those of a file up to its last one, to be changed.
         begin: where its first record is.
         events: of the recording, with PERF_SAMPLE_IDENTIFIER; all have tails of one size.
 
@@ -61,7 +63,7 @@ def mend_program_records(data: mmap.mmap, begin: int, events: Sequence[EventDesc
     return sum(_mend(data, at, tail_bytes, ids) for at in _places(data, begin, events))
 
 
-def _may_have_some(data: mmap.mmap, tail_bytes: int, ids: Collection[int]) -> bool:
+def _may_have_some(data: Records, tail_bytes: int, ids: Collection[int]) -> bool:
     """Say whether anything looks like such a record of a symbol, which each program has."""
     for number, at in enumerate(_names(data)):
         begin = at - _KSYMBOL.size
@@ -72,7 +74,7 @@ def _may_have_some(data: mmap.mmap, tail_bytes: int, ids: Collection[int]) -> bo
     return False
 
 
-def _names(data: mmap.mmap) -> Iterator[int]:
+def _names(data: Records) -> Iterator[int]:
     """Give where names of programs stand: by memmem(3), a third of what `data.find` takes."""
     libc = ctypes.CDLL(None)
     libc.memmem.restype = ctypes.c_void_p
@@ -87,13 +89,13 @@ def _names(data: mmap.mmap) -> Iterator[int]:
         at = found + len(_NAME)
 
 
-def _is_symbol(data: mmap.mmap, begin: int) -> bool:
+def _is_symbol(data: Records, begin: int) -> bool:
     type_, _, size, _, _, kind, _ = _KSYMBOL.unpack_from(data, begin)
     is_symbol = (type_, kind) == (abi.PERF_RECORD_KSYMBOL, abi.PERF_RECORD_KSYMBOL_TYPE_BPF)
     return is_symbol and size % 8 == 0 and begin + size <= len(data)
 
 
-def _places(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> list[int]:
+def _places(data: Records, begin: int, events: Sequence[EventDescription]) -> list[int]:
     """Return where the records of symbols and of programs begin, in bytes."""
     import numpy as np  # noqa: PLC0415 - most recordings have no program
 
@@ -120,7 +122,7 @@ class _Programs:
         self.places += positions[is_wanted].tolist()
 
 
-def _mend(data: mmap.mmap, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
+def _mend(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
     """Move a record's tail to its end if it stands before that; return how many were moved."""
     there = _tail_of(data, begin, tail_bytes, ids)
     if there < 0:
@@ -131,7 +133,7 @@ def _mend(data: mmap.mmap, begin: int, tail_bytes: int, ids: Collection[int]) ->
     return 1
 
 
-def _tail_of(data: mmap.mmap, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
+def _tail_of(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
     """Return where the tail of a record stands that is larger than what is in it, -1 of others."""
     type_, _, size = _HEADER.unpack_from(data, begin)
     there = begin + _BPF_EVENT_BYTES

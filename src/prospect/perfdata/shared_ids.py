@@ -18,19 +18,19 @@ from prospect.events.records import Ignored, find_records
 from prospect.events.schema import IdTable, schema_of
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventDescription
+    from prospect.perfdata.program_records import Records
 
 
-def mend_shared_ids(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> int:
+def mend_shared_ids(data: Records, begin: int, events: Sequence[EventDescription]) -> int:
     """Give samples of unknown ids the id of the event that they are of; return how many these were.
 
     Args:
-        data: a file up to where its last record ends, to be changed.
+        data: whole records, those of a file up to its last one, to be changed.
         begin: where its first record is.
         events: of the recording.
 

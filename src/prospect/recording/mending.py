@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.attr import EventDescription
+    from prospect.perfdata.program_records import Records
 
 
 def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> None:
@@ -40,7 +41,20 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
         return
 
 
-def _mend(data: mmap.mmap, begin: int, events: Sequence[EventDescription]) -> None:
+def mend_in_memory(records: bytearray, events: Sequence[EventDescription]) -> None:
+    """Do that with whole records before they are packed: then nothing finds them any more."""
+    from prospect.perfdata.leaked_bits import clear_bits_in_memory  # noqa: PLC0415 - only with -z
+
+    if not records:
+        return
+    clear_bits_in_memory(records)
+    try:
+        _mend(records, 0, events)
+    except (ImportError, RecordingError):  # a report reads them all the same
+        return
+
+
+def _mend(data: Records, begin: int, events: Sequence[EventDescription]) -> None:
     mend_program_records(data, begin, events)
     if any(event.attr.shares_samples for event in events):
         from prospect.perfdata.shared_ids import mend_shared_ids  # noqa: PLC0415 - imports numpy

@@ -75,6 +75,12 @@ def record(
         raise CaptureError(f"recording is not possible: {error.strerror or error}") from error
 
 
+def _mend(records: bytearray, events: EventSet) -> None:
+    from prospect.recording.mending import mend_in_memory  # noqa: PLC0415 - once COMMAND runs
+
+    mend_in_memory(records, events.descriptions())
+
+
 def _record(
     options: RecordOptions,
     output_fd: int,
@@ -96,7 +102,9 @@ def _record(
         if options.compress:
             from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - seldom
 
-            make_sink = CompressedSink
+            def make_sink(fd: int, bound_bytes: int) -> RecordSink:
+                return CompressedSink(fd, bound_bytes, lambda records: _mend(records, events))
+
         sink = make_sink(output_fd, options.max_bytes or default_bound_bytes(output_fd))
         loop = DrainLoop(events, command, signals, watch, sink)
         started_at = time.time()

@@ -57,6 +57,18 @@ def test_what_was_packed_comes_out_in_pieces_that_a_reader_has_room_for(file):
     assert sink.bytes_written == os.fstat(file).st_size < len(found)
 
 
+def test_records_are_mended_before_they_are_packed(file):
+    def mend(records):
+        records[:4] = b"mend"
+
+    sink = CompressedSink(file, mend=mend)
+    for part in (b"a" * 64, b"b" * 64):
+        sink.append([memoryview(part)[:16], part[16:]])
+    unpacker = Unpacker()
+    found = b"".join(piece for one in records_of(file) for piece in unpacker.unpack(one))
+    assert found == b"mend" + b"a" * 60 + b"mend" + b"b" * 60
+
+
 def test_it_says_how_it_is_packed(file):
     sink = CompressedSink(file)
     assert sink.compression() == (compressed_sink.LEVEL, 1, UNPACKED_BYTES)

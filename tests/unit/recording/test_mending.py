@@ -10,7 +10,7 @@ import pytest
 from builders.perfdata import FileBuilder, RecordBuilder
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.recording.mending import mend_file, mend_records
+from prospect.recording.mending import mend_file, mend_in_memory, mend_records
 from prospect.target.agent import Watched
 
 KINDS = abi.PERF_SAMPLE_IDENTIFIER | abi.PERF_SAMPLE_TID | abi.PERF_SAMPLE_TIME
@@ -45,6 +45,30 @@ def test_the_records_of_a_whole_file_are_mended_and_nothing_else():
     assert found[at : at + len(symbol(32))].endswith(bytes(32) + TAIL)
     assert found[:at] == broken[:at]
     assert found[at + len(symbol(32)) :] == broken[at + len(symbol(32)) :]
+
+
+def test_all_kinds_are_mended_in_memory_before_records_are_packed():
+    build = RecordBuilder(KINDS)
+    tail = {"time": 1, "id": 77}
+    mapping = build.mmap2(5, 5, 0x1000, 0x1000, "/lib/c", **tail)
+    leaked = build.mmap2(5, 5, 0x1000, 0x1000, "/lib/c", misc=0x4002, **tail)
+    foreign, own = (build.sample(pid=5, tid=5, time=2, id=number) for number in (4711, 80))
+    # What looks like a mapping with the bit in the contents of another record stays.
+    lookalike = build.side(21, leaked, **tail)
+    records = bytearray(lookalike + leaked + foreign + symbol(32) + mapping + own)
+    switches = EVENT.attr._replace(config=abi.PERF_COUNT_SW_CONTEXT_SWITCHES)
+    mend_in_memory(records, [EVENT, EventDescription(switches, (80,), "context-switches")])
+    symbol_at = len(lookalike + mapping + own)
+    assert records[:symbol_at] == lookalike + mapping + own
+    assert records[symbol_at : symbol_at + len(symbol(32))].endswith(bytes(32) + TAIL)
+    assert records[symbol_at + len(symbol(32)) :] == mapping + own
+
+
+@pytest.mark.parametrize("records", [b"", b"\x0a\0\0\0\0\x40\0\0", bytes(64)])
+def test_what_cannot_be_mended_in_memory_stays(records):
+    left = bytearray(records)
+    mend_in_memory(left, [EVENT])
+    assert left == records
 
 
 @pytest.mark.parametrize("content", [b"", b"PERFILE2", b"no recording at all" * 50])
