@@ -53,6 +53,10 @@ def run() -> int:
 
         # What is made on the way to COMMAND's start stays until the end: it is not looked through.
         gc.set_threshold(_MANY_OBJECTS)
+        if "PROSPECT_STARTED" in os.environ:
+            from prospect import started  # noqa: PLC0415 - only from the command `prospect`
+
+            started.restore()
         from prospect.cli.main import main as run_command  # noqa: PLC0415 - Ctrl-C while it loads ends this too
 
         return run_command()
@@ -108,4 +112,7 @@ def _address_space_bytes() -> int:
 
 
 if __name__ == "__main__":
+    # `python -m` looks for modules in the working directory first, whatever is there.
+    if not sys.flags.safe_path and not __file__.startswith(f"{sys.path[0]}/prospect/"):
+        del sys.path[0]
     sys.exit(main())

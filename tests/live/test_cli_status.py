@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -63,6 +64,30 @@ def test_little_address_space_is_one_line(here, kilobytes):
         assert ran.stderr.startswith((b"prospect: ", b"OpenBLAS"))
     for path in re.findall(rb"the recording is kept: prospect report (.+)", ran.stderr):
         Path(os.fsdecode(path)).unlink()
+
+
+@pytest.mark.parametrize("words", [[], ["record"], ["record", "--count-syscalls"]])
+def test_a_limit_of_open_files_is_one_line_with_one_that_is_enough(here, words):
+    def limited(files):
+        line = [*PROSPECT, *words, "-f" if not words else "-o", "out", "true"]
+        limit = (files, files)
+        ran = subprocess.run(
+            line,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit),
+        )
+        return ran.returncode, ran.stderr
+
+    for files in (13, 24):
+        status, said = limited(files)
+        assert status == 1
+        (enough,) = re.fullmatch(
+            r"prospect: .*: raise the limit with `ulimit -n (\d+)`\n", said
+        ).groups()
+        assert limited(int(enough))[0] == 0
 
 
 @pytest.mark.parametrize("error", ["SystemError", "MemoryError", "ImportError"])

@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 def listed(*words):
     line = [*PROSPECT, "list", "--format", "json", *words]
-    ran = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert not ran.stderr
     return json.loads(ran.stdout)["events"]
 
 
@@ -28,6 +29,15 @@ def test_software_events_can_be_counted_and_sampled_here():
             "user_only": False,
             "why_not": "",
         }
+
+
+@pytest.mark.parametrize("name", ["cpu-clock", "software", "instructions", "LLC-*"])
+def test_the_status_says_whether_it_can_be_counted(name):
+    checked = {event["name"]: event["check"]["can_count"] for event in listed("--check", name)}
+    can_count = checked.get(name, any(checked.values()))
+    for words in (["--check"], []):
+        ran = subprocess.run([*PROSPECT, "list", *words, name], capture_output=True, check=False)
+        assert ran.returncode == int(bool(words) and not can_count)
 
 
 def test_what_is_not_here_has_a_reason():

@@ -203,7 +203,7 @@ def test_hardware_counters_share_and_say_so(chores):
         [*PROSPECT, "list", "--check", "--format", "json", "instructions"],
         capture_output=True,
         timeout=60,
-        check=True,
+        check=False,
     )
     if not json.loads(check.stdout)["events"][0]["check"]["can_count"]:
         pytest.skip("this machine has no hardware counters")

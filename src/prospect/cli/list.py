@@ -44,7 +44,16 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         show(json_text(events, checks, limits))
     else:
         show(table_text(events, checks, limits, with_fields=settings.fields))
-    return 0
+    return int(settings.check and not _is_there(events, checks, pattern))
+
+
+def _is_there(events: list[ListedEvent], checks: list[CheckedEvent | None], pattern: str) -> bool:
+    """Say whether one of the events can be counted: of this name if one has it, else of all."""
+    named = [pattern in (event.name, *event.other_names) for event in events]
+    return any(
+        check is not None and not check.counting and (is_named or not any(named))
+        for check, is_named in zip(checks, named, strict=True)
+    )
 
 
 def _checks(events: list[ListedEvent]) -> list[CheckedEvent | None]:

@@ -6,6 +6,7 @@ imported when it is asked for, and what only a report needs after COMMAND has en
 
 from __future__ import annotations
 
+import os
 import sys
 
 from prospect.cli.commands import HELP, PERF_WORDS, PROFILE, REPORT, SUBCOMMANDS, Command
@@ -14,6 +15,8 @@ from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, sh
 from prospect.errors import ProspectError, UsageError
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+_TOO_MANY_FILES = "Too many open files"
+_EVENTS_A_CPU = 5  # four clocks and an event for all other records
 _CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
 
 
@@ -26,13 +29,23 @@ def main(arguments: list[str] | None = None) -> int:
     except ProspectError as error:
         if isinstance(error.__cause__, BrokenPipeError):
             return _CLOSED_PIPE
-        say(str(error))
+        say(_with_remedy(str(error)))
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
     except MemoryError:
         say("out of memory; report on a shorter recording, or one of a lower -H")
         return 1
+
+
+def _with_remedy(message: str) -> str:
+    """Add what helps where the limit of open files was met at a place that does not say it."""
+    if _TOO_MANY_FILES not in message or "ulimit" in message:
+        return message
+    from prospect.capture.events.cpu_events import files_needed
+
+    enough = files_needed(os.cpu_count() or 1, _EVENTS_A_CPU)
+    return f"{message}: raise the limit with `ulimit -n {enough}`"
 
 
 def _run(arguments: list[str]) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prospect.abi import constants as abi
 from prospect.capture.events.call_graph import MODES, parse_call_graph
 from prospect.capture.events.clock_bank import MOST_CLOCKS, clock_periods_ns
+from prospect.capture.events.cpu_events import files_needed
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, choose_events
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import read_if_there, read_setting
@@ -40,7 +41,6 @@ STATUS_NOTHING = 2
 # Recording with its defaults is what is tried.
 _DEFAULTS = RecordOptions(command=())
 # The recording, pipes, the command's pidfd and what Python has open, beside the events' files.
-_SPARE_FILES = 32
 _WANTED_HZ = 1000
 # include/uapi/linux/capability.h
 _CAP_SYS_PTRACE = 19
@@ -255,7 +255,9 @@ def _files_check(facts: Facts) -> Check:
 
 
 def _files_needed(facts: Facts) -> int:
-    return facts.cpus * (MOST_CLOCKS + 1) + _SPARE_FILES
+    return files_needed(
+        facts.cpus, MOST_CLOCKS + 1
+    )  # and one that lasts between the clocks' samples
 
 
 def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes.
-_SPARE_FILES = 32
+_SPARE_FILES = 28
 _NS_PER_S = 1_000_000_000
 
 
@@ -345,14 +345,18 @@ class EventSet(Closing):
     def _raise_file_limit(self, error: OSError, cpus: int) -> None:
         old = syscalls.raise_open_files_limit()
         if old is None:
-            # Each clock is a file; the mapping of a ring keeps one more.
-            needed = cpus * (len(self.tasks) * self._events_a_task + 1) + _SPARE_FILES
+            needed = files_needed(cpus, len(self.tasks) * self._events_a_task)
             threads = f" and {len(self.tasks)} threads" if len(self.tasks) > 1 else ""
             raise CaptureError(
                 f"{cpus} CPUs{threads} need {needed} open files: raise the limit with"
                 f" `ulimit -n {needed}`"
             ) from error
         self._old_files_limit = old
+
+
+def files_needed(cpus: int, events_a_cpu: int) -> int:
+    """Return how many files a recording opens: events, and one that finds mappings on each CPU."""
+    return cpus * (events_a_cpu + 1) + _SPARE_FILES
 
 
 def _counts(fd: int) -> _Counts:

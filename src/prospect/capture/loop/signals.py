@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from prospect import started
 from prospect.light import Closing, signal
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ _MEANINGLESS = (
     signal.SIGPWR,
     _SIGSTKFLT,
 )
-# The interpreter ignores these for itself; a command must not inherit that.
+# The interpreter ignores these for itself; a command must inherit what was before.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -85,7 +86,8 @@ class SignalWatch(Closing):
         for number in (*self._old, *self._ignored):
             signal.signal(number, signal.SIG_DFL)
         for number in _IGNORED_BY_PYTHON:
-            signal.signal(number, signal.SIG_DFL)
+            if number not in started.ignored_signals:
+                signal.signal(number, signal.SIG_DFL)
         self._restore_children()
 
     def close(self) -> None:
