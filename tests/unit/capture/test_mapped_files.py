@@ -109,6 +109,25 @@ def test_a_file_that_is_written_anew_has_a_second_version(program):
     assert first.since_ns < first.until_ns < second.since_ns <= second.until_ns
 
 
+def test_a_file_of_the_same_size_whose_time_was_set_back_has_a_second_version(program):
+    one, before = mapping(program), program.stat()
+
+    def rewritten():
+        program.write_bytes(image(OTHER_ID))
+        os.utime(program, ns=(before.st_atime_ns, before.st_mtime_ns))
+        return [one]
+
+    assert len(image(OTHER_ID)) == before.st_size
+    assert [row.build_id for row in look([one], rewritten, [one]).rows()] == [ID, OTHER_ID]
+
+
+def test_a_file_that_has_another_mode_or_no_name_any_more_is_the_same_version(program):
+    one = mapping(program, time.monotonic_ns())
+    found = look([one], lambda: program.chmod(0o700) or [one])
+    assert [row.build_id for row in found.rows()] == [ID]
+    assert found.counts().late == 0
+
+
 def test_a_mapping_made_before_the_file_was_written_is_counted_as_late(program):
     long_before_ns = time.monotonic_ns() - 10**9
     found = look([mapping(program, long_before_ns)])

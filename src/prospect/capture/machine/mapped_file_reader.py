@@ -5,9 +5,9 @@ and what `MapReader` reads of the processes that the records name.
 
 A file is what the record says by device and inode; it is opened where the process has it mapped
 (``/proc/PID/map_files``, for root), as the process's executable, or at its path if device and
-inode are the recorded ones there. It is read once, and again if its size or time of change is
-another when it is mapped again. Nothing is opened on a FUSE file system: whoever serves it could
-hold the reader up for ever.
+inode are the recorded ones there. It is read once, and again if its size, or its time of
+modification or change, is another when it is mapped again. Nothing is opened on a FUSE file system:
+whoever serves it could hold the reader up for ever.
 
 Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI, "Note Section".
 """
@@ -63,8 +63,8 @@ class _Version(NamedTuple):
     """What a file was when it was last looked at: a row, and what identifies it."""
 
     row: int
-    size: int
-    modified_ns: int
+    identity: tuple[int, int, int]
+    build_id: bytes
     until_ns: int
 
 
@@ -198,20 +198,26 @@ class FileReader:
         try:
             status = os.fstat(fd)
             known = self._versions.get(mapping.file)
+            # Anybody can set the time of modification of his files back.
+            identity = status.st_size, status.st_mtime_ns, status.st_ctime_ns
             now_ns = time.monotonic_ns()
-            if known and (known.size, known.modified_ns) == (status.st_size, status.st_mtime_ns):
+            is_same = known is not None and known.identity == identity
+            build_id = b""
+            if not is_same and stat.S_ISREG(status.st_mode):
+                build_id = _read_build_id(fd)
+                # It may have got another name or mode, or none any more.
+                is_same = bool(build_id) and known is not None and known.build_id == build_id
+            if known and is_same:
                 self._found.extend(known.row, now_ns)
-                self._versions[mapping.file] = known._replace(until_ns=now_ns)
+                self._versions[mapping.file] = known._replace(identity=identity, until_ns=now_ns)
                 return
             since_ns = self._valid_since(status, known, now_ns)
             if 0 < first_ns < since_ns:
                 self._found.count(late=1)
-            build_id = _read_build_id(fd) if stat.S_ISREG(status.st_mode) else b""
             path = mapping.path.removesuffix(_DELETED)
             row = self._found.add(ReadFile(*mapping.file, since_ns, now_ns, build_id, path))
             if row >= 0:
-                version = _Version(row, status.st_size, status.st_mtime_ns, now_ns)
-                self._versions[mapping.file] = version
+                self._versions[mapping.file] = _Version(row, identity, build_id, now_ns)
         except OSError:
             self._found.count(late=1)
         finally:

@@ -1,0 +1,112 @@
+"""Python functions of CPython 3.13 and later: threads are found in the interpreters' lists."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders.recordings import PROSPECT
+from prospect.abi import python_frames as wire
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
+from prospect.events.decode import decode
+from prospect.options import NamingOptions
+from prospect.perfdata.reader import open_recording
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads Python on x86-64 only"),
+    pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs BTF"),
+]
+SUBINTERPRETERS = """
+import _interpreters
+IDLE = [_interpreters.create() for _ in range(3)]
+INNER = '''
+import time
+def inside(end):
+    while time.process_time() < end:
+        sum(range(1000))
+inside(time.process_time() + 0.5)
+'''
+def calls():
+    _interpreters.exec(_interpreters.create(), INNER)
+def outside(end):
+    while time.process_time() < end:
+        sum(range(1000))
+import time
+calls()
+outside(time.process_time() + 0.5)
+"""
+THREADS = """
+import threading, time
+stop = threading.Event()
+def work():
+    while time.thread_time() < 1:
+        sum(range(1000))
+first = threading.Thread(target=work)
+first.start()
+for _ in range(300):
+    threading.Thread(target=stop.wait, daemon=True).start()
+first.join()
+"""
+
+
+@pytest.fixture(scope="module")
+def python():
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    places = [Path("/usr/bin"), Path("/usr/local/bin"), *root.glob("*/bin")]
+    names = [f"python3.{minor}" for minor in range(13, 17)]
+    found = [place / name for name in names for place in places if (place / name).exists()]
+    if not found:
+        pytest.skip("no CPython 3.13 or later is installed")
+    return str(found[0])
+
+
+def record(file, python, text):
+    line = [*PROSPECT, "record", "-H", "1000", "-o", str(file), python, "-c", text]
+    subprocess.run(line, capture_output=True, check=True, timeout=120)
+
+
+def functions(file):
+    """How many samples of COMMAND each function has, itself or as a caller."""
+    profile = build_profile(
+        open_recording(str(file)), NamingOptions(use_cache=False), Wanted(stacks=True)
+    )
+    names = np.array(profile.functions.name, object)[profile.locations.function_index]
+    command = np.flatnonzero(profile.processes.is_command)
+    is_command = np.isin(profile.hits.process_index, command)[profile.samples.hit_index]
+    found = {}
+    for row in profile.samples.stack_index[is_command].tolist():
+        met, at = set(), row
+        while at >= 0:
+            met.add(names[profile.stacks.location_index[at]])
+            at = profile.stacks.caller_index[at]
+        for name in met:
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def test_functions_of_a_subinterpreter_are_its_own(python, tmp_path):
+    record(tmp_path / "perf.data", python, SUBINTERPRETERS)
+    found = functions(tmp_path / "perf.data")
+    # As long as each other; and interpreters that do nothing hide nothing.
+    assert found["inside"] > 350
+    assert found["outside"] > 350
+    assert found.get("calls", 0) < 0.5 * found["inside"]
+
+
+def test_a_thread_behind_many_is_found_within_some_samples(python, tmp_path):
+    file = tmp_path / "perf.data"
+    record(file, python, THREADS)
+    with open_recording(str(file)) as recording:
+        records = decode(recording.blocks(), recording.info.events, []).python
+        command_pid = recording.info.extras["command_pid"]
+    status = records.status[records.task & np.uint64(0xFFFFFFFF) == command_pid]
+    assert len(status) > 900
+    assert (status == wire.WALKED).mean() > 0.95
+    assert functions(file)["work"] > 900
