@@ -25,7 +25,8 @@ class LiveProcess(NamedTuple):
     """A recorded process that still runs.
 
     Attributes:
-        pid: its number here.
+        pid: its number here; that of a thread of it if its main thread has ended, as the files of
+            that show nothing any more.
         own_pid: its number in its own, innermost pid namespace.
         owner: its effective user id.
         started_at: seconds since the epoch.
@@ -54,17 +55,19 @@ def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
     """
     if pid <= 0:
         return None
-    status, began_at = _status(pid), started_at(pid)
+    thread, status, began_at = pid, _status(pid), started_at(pid)
     if not status or (recorded_until and began_at > recorded_until + _START_SLACK_SECONDS):
         return None
+    if status.get(b"State", b"")[:1] == b"Z":
+        thread = _living_thread(pid)
     inner = status.get(b"NSpid", b"").split()
     users = status.get(b"Uid", b"").split()
     return LiveProcess(
-        pid=pid,
+        pid=thread,
         own_pid=int(inner[-1]) if inner else pid,
         owner=int(users[1]) if len(users) > 1 else -1,
         started_at=began_at,
-        has_other_root=_has_other_root(pid),
+        has_other_root=_has_other_root(thread),
     )
 
 
@@ -89,6 +92,16 @@ def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
             start, _, end = fields[0].partition(b"-")
             yield b"/proc/%d/map_files/%x-%x" % (process.pid, int(start, 16), int(end, 16))
             return
+
+
+def _living_thread(pid: int) -> int:
+    """Return a thread of a process that has not ended, the process itself where there is none."""
+    try:
+        tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - as proc(5)
+    except OSError:
+        return pid
+    states = {tid: _status(tid).get(b"State", b"Z")[:1] for tid in tids}
+    return next((tid for tid, state in states.items() if state not in {b"Z", b"X"}), pid)
 
 
 def _status(pid: int) -> dict[bytes, bytes]:

@@ -58,6 +58,45 @@ def names_in(directory: str) -> list[str]:
         return []
 
 
+def living_thread(pid: int, proc: str = "/proc") -> int:
+    """Return the process, or one of its threads if its main thread has ended.
+
+    The files of a main thread that has ended show no memory: neither maps nor exe nor map_files.
+    A thread has the same ones, and answers below /proc by its own number.
+    """
+    tids = [tid for tid in names_in(f"{proc}/{pid}/task") if tid.isdecimal() and tid != str(pid)]
+    if tids and _has_ended(f"{proc}/{pid}"):
+        for tid in tids:
+            # Named through its process: no other one is asked, whatever the number is used for.
+            if not _has_ended(f"{proc}/{pid}/task/{tid}"):
+                return int(tid)
+    return pid
+
+
+def _has_ended(directory: str) -> bool:
+    return read_if_there(f"{directory}/stat").rpartition(b") ")[2][:1] in {b"Z", b"X", b""}
+
+
+def read_maps(pid: int, proc: str = "/proc", most_bytes: int = 1 << 30) -> bytes:
+    """Return /proc/PID/maps, also of a process whose main thread has ended.
+
+    Raises:
+        OSError: as open() and read() say.
+    """
+    try:
+        text = read_file(f"{proc}/{pid}/maps", most_bytes)
+    except PermissionError:
+        raise
+    except OSError:
+        # Some kernels have an error for no memory, others an empty file.
+        if living_thread(pid, proc) == pid:
+            raise
+        text = b""
+    if not text and (thread := living_thread(pid, proc)) != pid:
+        return read_file(f"{proc}/{pid}/task/{thread}/maps", most_bytes)
+    return text
+
+
 def read_setting(path: str) -> int | None:
     """Return the number in a file below /proc/sys, None where there is none."""
     try:

@@ -22,7 +22,7 @@ import time
 import zlib
 from contextlib import suppress
 
-from prospect.capture.kernel.procfs import read_file, read_if_there, read_short
+from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
 from prospect.files.child import tell
 from prospect.records import NamedTuple
 
@@ -192,7 +192,7 @@ class MapReader:
     def _read(self, pid: int) -> bool:
         """Keep the map of a process; return whether it is there."""
         try:
-            text = read_file(f"{self._proc}/{pid}/maps", _MOST_TEXT_BYTES)
+            text = read_maps(pid, self._proc, _MOST_TEXT_BYTES)
         except OSError:
             return False
         if not text:

@@ -20,7 +20,7 @@ import stat
 import struct
 import time
 
-from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.procfs import living_thread, read_if_there
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader
 from prospect.capture.machine.mapping_records import MappingRecord, drained
@@ -275,6 +275,8 @@ class Mounts:
         """Give the places to look at, and whether each is a path, where anything may stand."""
         yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end), False
         yield b"/proc/%d/exe" % mapping.pid, False
+        if (thread := living_thread(mapping.pid)) != mapping.pid:
+            yield b"/proc/%d/map_files/%x-%x" % (thread, mapping.start, mapping.end), False
         now = time.monotonic()
         if now - self._own_looked > _FRESH_S:
             mounts = _served_mounts("/proc/self/mountinfo")

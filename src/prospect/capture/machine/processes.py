@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
-from prospect.capture.kernel.procfs import list_pids, read_file, read_short
+from prospect.capture.kernel.procfs import list_pids, read_maps, read_short
 from prospect.capture.machine.python_processes import may_be_python
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
@@ -124,7 +124,7 @@ class Snapshot:
     def _code_and_threads(self, pid: int, stat: Stat) -> list[bytes]:
         directory = f"{self._proc}/{pid}"
         try:
-            text = read_file(f"{directory}/maps")
+            text = read_maps(pid, self._proc)
         except PermissionError:
             self.unreadable[pid] = stat.comm
             text = b""

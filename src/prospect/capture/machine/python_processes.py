@@ -13,7 +13,7 @@ import os
 import struct
 import time
 
-from prospect.capture.kernel.procfs import names_in, read_if_there
+from prospect.capture.kernel.procfs import living_thread, names_in, read_if_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def executes_python(pid: int) -> bool:
         path = os.readlink(b"/proc/%d/exe" % pid)
     except OSError:
         return False
-    return may_be_python(path) and _key(pid) != _key(os.getpid())
+    return may_be_python(path) and process_key(pid) != process_key(os.getpid())
 
 
 class IdlePythons:
@@ -75,8 +75,8 @@ class IdlePythons:
         """Watch them, in a child of the recorder."""
         recorder = os.getppid()
         # Forks of it are the recorder too, COMMAND among them as long as it has executed nothing.
-        own = _key(recorder)
-        self._seen = {pid: _activity(pid) for pid in pids if _key(pid) != own}
+        own = process_key(recorder)
+        self._seen = {pid: _activity(pid) for pid in pids if process_key(pid) != own}
         self._has_begun = any(_fields(pid)[1:2] == [b"%d" % recorder] for pid in self._seen)
         self._begun = self._due = time.monotonic()
 
@@ -148,5 +148,9 @@ def _fields(pid: int) -> list[bytes]:
     return read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
-def _key(pid: int) -> bytes:
-    return image_key(read_if_there(f"/proc/{pid}/stat"))
+def process_key(pid: int) -> bytes:
+    """Return the key of a process, also of one whose main thread has ended."""
+    stat = read_if_there(f"/proc/{pid}/stat")
+    if stat.rpartition(b") ")[2][:1] == b"Z":
+        stat = read_if_there(f"/proc/{living_thread(pid)}/stat")
+    return image_key(stat)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import select
 
-from prospect.capture.kernel.procfs import list_pids, read_if_there
+from prospect.capture.kernel.procfs import list_pids, read_maps
 from prospect.capture.machine.mapping_records import MappingRecord, drained
 from prospect.capture.machine.python_processes import PYTHON, IdlePythons, may_be_python
 from prospect.capture.python.pace import Pace
@@ -71,7 +71,11 @@ def goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None, pace: Pace) ->
 def python_mappings() -> Iterator[MappingRecord]:
     """Give the mappings of CPython of all processes."""
     for entry in sorted(list_pids()):
-        for line in read_if_there(f"/proc/{entry}/maps").splitlines():
+        try:
+            text = read_maps(entry)
+        except OSError:
+            continue  # it has ended, or is another user's
+        for line in text.splitlines():
             fields = line.split(None, 5)
             if (
                 len(fields) <= _PATH_FIELD

@@ -20,9 +20,8 @@ from contextlib import suppress
 
 from prospect.abi.python_frames import SENT_AGAIN_S
 from prospect.capture.kernel import bpf
-from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapping_records import drained
-from prospect.capture.machine.python_processes import PYTHON, image_key, may_be_python
+from prospect.capture.machine.python_processes import PYTHON, may_be_python, process_key
 from prospect.capture.python import image_entry, walk_rooms
 from prospect.capture.python.first_python import goes_on, polled, python_mappings
 from prospect.capture.python.image_reader import Answer, ImageReader
@@ -196,7 +195,7 @@ class _Watcher:
                 self._walker.forget_names()
         while self._again and self._again[0][0] <= now:
             _, mapping, key = self._again.pop(0)
-            if image_key(read_if_there(f"/proc/{mapping.pid}/stat")) != key:
+            if process_key(mapping.pid) != key:
                 self._tell(mapping)
         if now >= self._search_at:
             self._search_at = math.inf
@@ -225,7 +224,7 @@ class _Watcher:
 
     def _tell(self, mapping: MappingRecord) -> bytes:
         """Write the entry; return the key that the process had."""
-        key = image_key(read_if_there(f"/proc/{mapping.pid}/stat"))
+        key = process_key(mapping.pid)
         uid = user_of(mapping.pid)
         if not key:
             return b""
