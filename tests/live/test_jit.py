@@ -12,6 +12,9 @@ import pytest
 from tests.builders.recordings import PROSPECT, build_program, record
 
 import prospect
+from prospect.figures.by_routine import by_routine
+from prospect.figures.runtime_hints import runtime_hints
+from prospect.profile.complete import complete
 from prospect.profile.model import KIND_JIT
 from prospect.profile.naming import NameSource
 
@@ -67,6 +70,11 @@ def jit_functions(profile: prospect.Profile) -> dict[str, NameSource]:
         functions.name[row]: NameSource(functions.source[row])
         for row in np.flatnonzero(kind == KIND_JIT).tolist()
     }
+
+
+def hints_of(profile: prospect.Profile) -> list[str]:
+    """Return what would name the functions of runtimes, of all processes."""
+    return [hint.sentence for hint in runtime_hints(by_routine(complete(profile)), "4")]
 
 
 def test_a_jitdump_names_the_code_of_the_time(jit, tmp_path):
@@ -195,7 +203,7 @@ def test_java_methods_are_named(tmp_path):
     record(file, "keytool", *options, *key, *store)
     profile = prospect.open(file, use_cache=False)
     assert any("java.math." in name for name in jit_functions(profile))
-    assert not any("Java methods" in limit for limit in profile.run.limits)
+    assert not any("Java methods" in hint for hint in hints_of(profile))
 
 
 def newer_python() -> str:
@@ -226,7 +234,7 @@ def test_python_without_the_option_is_told_of_it(tmp_path):
     file = tmp_path / "recording"
     record(file, sys.executable, "-c", CALLS)
     profile = prospect.open(file, use_cache=False)
-    assert any("-X perf" in limit for limit in profile.run.limits)
+    assert any("Python functions" in hint for hint in hints_of(profile))
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs Node (Debian: nodejs)")
@@ -235,4 +243,4 @@ def test_node_without_the_option_is_told_of_it(tmp_path):
     (tmp_path / "hot.js").write_text(HOT_SCRIPT)
     record(file, "node", "hot.js", cwd=tmp_path)
     profile = prospect.open(file, use_cache=False)
-    assert any("--perf-basic-prof" in limit for limit in profile.run.limits)
+    assert any("--perf-basic-prof" in hint for hint in hints_of(profile))

@@ -27,7 +27,6 @@ from prospect.assembly.placing.naming import (
     with_answers,
 )
 from prospect.assembly.placing.places import KERNEL_KEY, all_addresses, place
-from prospect.assembly.placing.runtime_hints import with_runtime_hints
 from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.tables.clock_stops import describe_clock_stops
 from prospect.assembly.tables.clocks import clock_of_id, describe_clocks, with_clock_periods
@@ -306,7 +305,8 @@ def _assemble(
     objects, functions, locations = builder.tables()
     hit_table, comms = describe_hits(hits, location_index, world)
     run = describe_run(info, events, placed.symbolizer.notes)
-    run = replace(run, process_notes=(*placed.jit.notes, *placed.symbolizer.process_notes))
+    notes = (*placed.jit.notes, *placed.symbolizer.process_notes)
+    run = replace(run, process_notes=notes, jit_pids=tuple(sorted(placed.jit.pids)))
     if placed.waits is not None:
         run = off_cpu.with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)
@@ -370,12 +370,12 @@ def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order)
 
 
 def _for_reports(profile: Profile, placed: _Placed) -> Profile:
-    """Add what raw data says, and which options of a runtime would have named its code."""
+    """Add what raw data says."""
     if placed.events.samples.data is not None:
         from prospect.assembly.raw.sample_data import with_sample_data  # noqa: PLC0415 - seldom there
 
         profile = with_sample_data(profile, placed.events, placed.info.events)
-    return with_runtime_hints(profile, placed.jit.pids)
+    return profile
 
 
 def _symbol_options(

@@ -42,7 +42,8 @@ class Wanted(Record):
         lines: whether source lines of locations are wanted (`Profile.lines`).
         line_choice: of which, bool[l] of a profile's locations; None for all.
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
-        hints: whether limits say which options of a runtime would have named its code.
+        hints: whether it has what only reports say, such as notes on Python functions that
+            were not read.
     """
 
     stacks: bool = False

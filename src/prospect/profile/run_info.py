@@ -87,6 +87,7 @@ class RunInfo(Record):
         busy: samples of busy CPUs and the sum of their periods, by event, of the whole machine in
             the time of a part of a store or a recording; empty for a whole recording, whose hits
             say so themselves.
+        jit_pids: processes that wrote a file with names of JIT code, whether it named a hit or not.
         host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
@@ -125,6 +126,7 @@ class RunInfo(Record):
     due_ticks: int = 0
     middle_at: float = 0.0
     busy: tuple[tuple[int, int], ...] = ()
+    jit_pids: tuple[int, ...] = ()
 
 
 class PartOf(Record):

@@ -37,6 +37,7 @@ from prospect.figures.report.quality import SymbolQuality, symbol_quality
 from prospect.figures.report.routines import RoutineTable, RoutineTables, routine_tables
 from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
 from prospect.figures.report.waits import without_waits
+from prospect.figures.runtime_hints import RuntimeHint, runtime_hints
 from prospect.profile.complete import complete
 from prospect.profile.memory_map import MemoryMap
 from prospect.profile.model import CUT_OBJECT
@@ -155,6 +156,7 @@ class ReportView(Record):
         detail: the `-V` that is shown; differs from what was asked for where no command is known.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`.
         notes: what this run could not see and how to get it.
+        hints: what names functions of language runtimes, those with most time first.
         warnings: what was lost or damaged.
         counters: Statistics of Run.
         events: one view an event with hits; of the first event where none has any.
@@ -178,6 +180,7 @@ class ReportView(Record):
     parents: NDArray[np.int64]
     ended_by_exec: NDArray[np.bool_]
     waiting: Waiting | None = None
+    hints: tuple[RuntimeHint, ...] = ()
     data: tuple[DataFigures, ...] = ()
 
     @property
@@ -233,6 +236,7 @@ def report_view(
     profile = without_waits(whole)
     added_up = by_routine(profile)
     shown = shown_detail(profile.processes, detail)
+    hints = runtime_hints(added_up, shown)
     present = distinct(added_up.hits.event).tolist() or [0]
     events = tuple(
         _event_view(added_up, index, shown, (user_threshold_s, kernel_threshold_s))
@@ -248,7 +252,9 @@ def report_view(
         notes=(
             *run_notes(profile, [view.event for view in events], asked=detail, shown=shown),
             *_descendants_note(profile, events[0], shown),
+            *(hint.sentence for hint in hints),
         ),
+        hints=hints,
         warnings=run_warnings(profile, counters),
         counters=counters,
         events=events,

@@ -38,6 +38,7 @@ _FUNCTION_WIDTHS = (30, 22)
 _CALLER_WIDTH = 13
 _NAME_WIDTHS = (14, 9)
 _MOST_BLOCKERS = 3
+_MOST_HINT_LINES = 2
 _MS = 0.0005  # rounds to 0.001 s
 _LEAST_NAMELESS = 0.01
 _LEAST_CUT = 0.05
@@ -71,6 +72,9 @@ def in_short_lines(
     yield from _cause_line(short, figures)
     yield _waits_line(view)
     yield _cut(_seen_line(view, short, style))
+    for hint in view.hints[:1]:
+        lines = wrap(f"Names:  {escaped(hint.short)}", _WIDTH, subsequent_indent=" " * 8)
+        yield from lines[:_MOST_HINT_LINES]
     yield from next_lines(view, short, recording, repeated)
 
 

@@ -1,0 +1,292 @@
+"""A report → which option of a language runtime would have named its functions.
+
+Comes in: a profile, and which of its processes are asked for. Goes out: a hint for each runtime
+that ran a good part of what is asked for in functions without names of their own. A runtime is
+known by the name of its image, if the process had a hit in it, else by the process's name: nothing
+is concluded from words of a command line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.sorting import distinct
+from prospect.figures.processes import STILL_RUNNING_NS, chosen_hits
+from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
+from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.run_info import RunInfo
+
+# A smaller part of what is asked for is not worth a sentence.
+_LEAST_SHARE = 0.05
+_LEAST_HITS = 10
+# Minor versions of CPython 3 whose frames are read: `abi.cpython.FRAMES`.
+PYTHONS_READ = range(8, 15)
+# An interpreter whose functions nothing names is spoken of if it has so much.
+_LEAST_SHARE_TO_EXPLAIN = 0.5
+# Where a runtime's functions have no names: in memory without a file, in its own image, or in both.
+_JIT, _PYTHON, _BOTH = range(3)
+_JIT_PAGE, _PYTHON_PAGE = "docs/jit.md", "docs/python-functions.md"
+
+
+class RuntimeHint(NamedTuple):
+    """What names a runtime's functions.
+
+    Attributes:
+        share: of what is asked for, in functions of this runtime without a name of their own.
+        short: the same in one line.
+        sentence: for the notes.
+    """
+
+    share: float
+    short: str
+    sentence: str
+
+
+class _Found(NamedTuple):
+    """A runtime in the processes that are asked for: its image's file name, and a process of it.
+
+    `is_compiled` says whether much of its time is in code that it compiled.
+    """
+
+    file: str
+    run: RunInfo
+    pid: int
+    is_running: bool
+    is_compiled: bool
+
+
+class _Runtime(NamedTuple):
+    """A runtime: its image's name, where its functions have no names, and what names them.
+
+    `advice` gives what there is to do in a few words, "" for nothing, and more words about it.
+    """
+
+    image: re.Pattern[str]
+    kind: int
+    what: str
+    advice: Callable[[_Found], tuple[str, str]]
+    page: str = _JIT_PAGE
+
+
+_C_FUNCTIONS = "they show as C functions of the interpreter, and no option changes that"
+
+
+def _always(remedy: str, more: str = "") -> Callable[[_Found], tuple[str, str]]:
+    return lambda _: (remedy, more)
+
+
+def _of_python(found: _Found) -> tuple[str, str]:
+    """Say why this recorder did not read Python's functions, and what does."""
+    version = re.search(r"python3\.(\d+)([td]*)", found.file)
+    minor = int(version[1]) if version else 0
+    by_python = "python -X perf, record with --call-graph" if minor >= 12 or not minor else ""
+    read = f"3.{min(PYTHONS_READ)} to 3.{max(PYTHONS_READ)}"
+    if minor and (minor not in PYTHONS_READ or (version and version[2])):
+        name = f"CPython 3.{minor}{version[2] if version else ''}"
+        return by_python, f"{name}: this version of Prospect reads {read} with the lock"
+    if any(limit.startswith("Python functions were ") for limit in found.run.limits):
+        return by_python, ""  # which says why
+    if not found.run.recorder.startswith("prospect"):
+        as_root = " as root" if os.geteuid() else ""
+        return f"prospect record{as_root}", f"Prospect's own recorder reads those of {read}"
+    if "--no-python" in found.run.recorder_command_line:
+        return "record without --no-python", ""
+    return by_python, "prospect doctor says whether they can be read"
+
+
+def _of_java(found: _Found) -> tuple[str, str]:
+    at_start = "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
+    if found.is_running:
+        return f"jcmd {found.pid} Compiler.perfmap", f"before a report, or start with {at_start}"
+    return at_start, "or jcmd PID Compiler.perfmap while it runs; 17 or later"
+
+
+def _of_ruby(found: _Found) -> tuple[str, str]:
+    version = re.search(r"(\d+)\.(\d+)", found.file)
+    if version and (int(version[1]), int(version[2])) < (3, 3):
+        return "", f"they show as C functions; Ruby {version[0]} has no option, 3.3 has --yjit-perf"
+    return "ruby --yjit --yjit-perf", "3.3 or later, for what is compiled"
+
+
+def _of_php(found: _Found) -> tuple[str, str]:
+    if found.is_compiled:
+        return "php -d opcache.jit_debug=0x10", "for what its JIT compiles"
+    return "", _C_FUNCTIONS
+
+
+_RUNTIMES = (
+    _Runtime(
+        re.compile(r"(python|libpython)3(\.\d+)?[td]*(\.so(\.[\d.]+)?)?"),
+        _PYTHON,
+        "Python functions",
+        _of_python,
+        _PYTHON_PAGE,
+    ),
+    _Runtime(
+        re.compile(r"node(js)?|libnode\.so(\.[\d.]+)?"),
+        _JIT,
+        "JavaScript functions",
+        _always(
+            "node --perf-basic-prof",
+            "or --perf-prof, for their instructions too; with --interpreted-frames-native-stack"
+            " interpreted ones have frames of their own",
+        ),
+    ),
+    _Runtime(re.compile(r"libjvm\.so"), _JIT, "Java methods", _of_java),
+    _Runtime(
+        re.compile(r"(php|php-fpm|php-cgi)[\d.]*|libphp[\d.]*\.so[\d.]*"),
+        _BOTH,
+        "PHP functions",
+        _of_php,
+    ),
+    _Runtime(
+        re.compile(r"beam(\.\w+)*"),
+        _JIT,
+        "Erlang functions",
+        _always("erl +JPperf true", "OTP 24 or later"),
+    ),
+    _Runtime(
+        re.compile(r"ruby[\d.]*|libruby(-[\d.]+)?\.so[\d.]*"), _BOTH, "Ruby methods", _of_ruby
+    ),
+    _Runtime(
+        re.compile(r"luajit[\w.-]*|libluajit[\w.-]*"),
+        _JIT,
+        "Lua functions",
+        _always(
+            "",
+            "LuaJIT writes a map file only if it was built with -DLUAJIT_USE_PERFTOOLS; luajit -jp"
+            " is its own profiler",
+        ),
+    ),
+    _Runtime(
+        re.compile(r"libcoreclr\.so"),
+        _JIT,
+        ".NET methods",
+        _always("set DOTNET_PerfMapEnabled=1"),
+    ),
+    _Runtime(
+        re.compile(r"libllvmlite\.so"),
+        _JIT,
+        "numba functions",
+        _always(
+            "",
+            "NUMBA_ENABLE_PROFILING=1 names them if llvmlite's LLVM was built with LLVM_USE_PERF,"
+            " which that of its wheels is not",
+        ),
+    ),
+    _Runtime(
+        re.compile(r"pypy3?[\d.]*|libpypy[\w.-]*\.so[\d.]*"),
+        _JIT,
+        "Python functions of PyPy",
+        _always("", "PyPy writes no map file; vmprof is its own profiler"),
+    ),
+    _Runtime(
+        re.compile(r"perl[\d.]*|libperl\.so[\d.]*"),
+        _BOTH,
+        "Perl functions",
+        _always("", _C_FUNCTIONS),
+    ),
+    _Runtime(
+        re.compile(r"lua[\d.]*|liblua[\d.]*\.so[\d.]*"),
+        _BOTH,
+        "Lua functions",
+        _always("", _C_FUNCTIONS),
+    ),
+)
+
+
+def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHint, ...]:
+    """Say which runtimes' functions have no names, and what would name them.
+
+    Args:
+        profile: named.
+        detail: the processes that are asked for.
+    """
+    functions, objects, hits = profile.functions, profile.objects, profile.hits
+    chosen = chosen_hits(profile, detail)
+    chosen &= ~profile.processes.is_recorder.take(hits.process_index)
+    function = profile.locations.function_index.take(hits.location_index[chosen])
+    process, count = hits.process_index[chosen], hits.count[chosen]
+    least = max(_LEAST_HITS, _LEAST_SHARE * int(count.sum()))
+    files = _hit_files(profile, function)
+    object_index = functions.object_index.take(function)
+
+    def hits_of(is_chosen: NDArray[np.bool_]) -> NDArray[np.number]:
+        return np.bincount(process[is_chosen], count[is_chosen], len(profile.processes))
+
+    kind = objects.kind.take(object_index)
+    is_named = (hits_of(kind == KIND_JIT) > 0) | np.isin(
+        profile.processes.pid, profile.run.jit_pids
+    )
+    is_python = hits_of(kind == KIND_PYTHON) > 0
+    nameless = hits_of(functions.source.take(function) == NameSource.NO_ANONYMOUS)
+    known = [
+        row for row, file in files.items() if any(one.image.fullmatch(file) for one in _RUNTIMES)
+    ]
+    # All of its time may be in what it compiled: then its name has to do.
+    is_unknown = (nameless >= least) & (hits_of(np.isin(object_index, known)) == 0)
+    found = []
+    for runtime in _RUNTIMES:
+        rows = [row for row, file in files.items() if runtime.image.fullmatch(file)]
+        of_image = hits_of(np.isin(object_index, rows))
+        is_of_it = (of_image > 0) | (is_unknown & _are_named(profile, runtime.image))
+        is_aside = ~is_of_it | is_named | (is_python & (runtime.page == _PYTHON_PAGE))
+        unnamed = {_JIT: nameless, _PYTHON: of_image, _BOTH: of_image + nameless}[runtime.kind]
+        wanting = np.where(is_aside, 0, unnamed)
+        if wanting.sum() < least:
+            continue
+        share = float(wanting.sum()) / int(count.sum())
+        row = int(wanting.argmax())
+        process_of_it = _Found(
+            files[rows[0]] if rows else profile.processes.name[row],
+            profile.run,
+            int(profile.processes.pid[row]),
+            is_running=int(profile.processes.end_ns[row]) == STILL_RUNNING_NS,
+            is_compiled=float(nameless[~is_aside].sum()) >= least,
+        )
+        remedy, more = runtime.advice(process_of_it)
+        if remedy or runtime.kind != _BOTH or share >= _LEAST_SHARE_TO_EXPLAIN:
+            found.append(_hint(runtime.what, share, remedy, more, runtime.page))
+    return tuple(sorted(found, key=lambda one: -one.share))
+
+
+def _are_named(profile: ProfileByRoutine, image: re.Pattern[str]) -> NDArray[np.bool_]:
+    """Return which processes have the name of a runtime, bool[p]: Java's is not its image's."""
+    is_java = image.fullmatch("libjvm.so") is not None
+    matching = {
+        name
+        for name in set(profile.processes.name)
+        if image.fullmatch(name) or (is_java and name == "java")
+    }
+    return np.array([name in matching for name in profile.processes.name], np.bool_)
+
+
+def _hint(what: str, share: float, remedy: str, more: str, page: str) -> RuntimeHint:
+    said = f": {'; '.join(filter(None, (remedy, more)))}" if remedy or more else ""
+    sentence = f"{what} have no names ({100 * share:.0f} %){said}; {page}."
+    return RuntimeHint(share, f"{what} have no names: {remedy or more or page}", sentence)
+
+
+def _hit_files(profile: ProfileByRoutine, function: NDArray[np.integer]) -> dict[int, str]:
+    """Return the file names of the images that were hit, by their rows."""
+    objects = profile.objects
+    rows = distinct(profile.functions.object_index.take(distinct(function)).astype(np.int64))
+    kinds = objects.kind.tolist()
+    return {
+        row: objects.path[row].rpartition("/")[2]
+        for row in rows.tolist()
+        if row >= 0 and kinds[row] == KIND_ELF
+    }
