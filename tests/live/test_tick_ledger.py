@@ -65,6 +65,19 @@ def accounted(profile):
     return {row.name: row for row in agreements(profile, event, tick_ledger(profile))}
 
 
+def test_books_of_a_recorder_in_a_time_namespace_balance(tmp_path):
+    enter = ["unshare", "--time", "--fork", "--monotonic", "864000"]
+    if subprocess.run([*enter, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no time namespaces here")
+    line = [*enter, *prospect_by_timer(), "record", "-H", "999", "-o", str(tmp_path / "r")]
+    subprocess.run([*line, "sleep", "0.3"], check=True, timeout=60, stdin=subprocess.DEVNULL)
+    profile = prospect.open(tmp_path / "r", use_cache=False)
+    counts = ledger_of(profile).by_cpu
+    assert counts.busy.sum() < 0.5 * counts.expected.sum()
+    assert profile.samples.time_ns.min() >= profile.run.begin_ns
+    assert abs(profile.run.started_at - time.time()) < 100
+
+
 def test_books_of_an_idle_machine_balance(tmp_path):
     profile = profile_of(tmp_path / "r", "sleep", "1")
     ledger = ledger_of(profile)

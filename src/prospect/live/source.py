@@ -26,7 +26,7 @@ from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
 from prospect.capture.python.frames import PythonFrames
 from prospect.errors import CaptureError, ProspectError
-from prospect.light import Closing
+from prospect.light import Closing, monotonic_ns
 from prospect.live.beginning import Beginning, check_scope
 from prospect.live.chosen import Chosen
 from prospect.live.drained import Drained
@@ -284,7 +284,7 @@ class KernelSource(Closing):
 
     def _empty_rings(self) -> None:
         """Take what all rings hold; raises as `RingDrain.drain`."""
-        self._drained.begun_ns = time.monotonic_ns()
+        self._drained.begun_ns = monotonic_ns()
         self._drain.drain(FINISHED_ROUND, follows_cpus=True)
 
     def _end_thread(self) -> None:
@@ -323,4 +323,4 @@ class KernelSource(Closing):
 
 
 def _mark(lost: Mapping[int, int]) -> Mark:
-    return Mark(time.monotonic_ns(), time.time(), read_cpu_times(), lost)
+    return Mark(monotonic_ns(), time.time(), read_cpu_times(), lost)

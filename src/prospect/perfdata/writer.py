@@ -16,6 +16,7 @@ import time
 
 from prospect.abi import constants as abi
 from prospect.errors import RecordingError
+from prospect.light import monotonic_shift_ns
 from prospect.perfdata import format as fmt
 
 TYPE_CHECKING = False
@@ -173,7 +174,10 @@ def _read_clocks(events: Sequence[EventDescription]) -> fmt.ClockPair | None:
     clock_id = clock_ids.pop()
     resolution_ns = max(1, round(time.clock_getres(clock_id) * 1e9))
     realtime_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
-    return fmt.ClockPair(clock_id, resolution_ns, realtime_ns, time.clock_gettime_ns(clock_id))
+    clock_ns = time.clock_gettime_ns(clock_id)
+    if clock_id == time.CLOCK_MONOTONIC:
+        clock_ns -= monotonic_shift_ns()
+    return fmt.ClockPair(clock_id, resolution_ns, realtime_ns, clock_ns)
 
 
 def _write_at(fd: int, data: bytes, offset: int) -> None:

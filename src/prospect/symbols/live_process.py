@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prospect.files.opening import read_system_file
+from prospect.light import monotonic_offset_ns
 from prospect.records import NamedTuple
 from prospect.symbols.objects import DELETED
 
@@ -127,12 +128,9 @@ def monotonic_shift_ns(pid: int) -> int:
     only if they are in the same namespace.
     """
     spaces = {_link_target(b"/proc/%d/ns/%b" % (pid, kind)) for kind in _TIME_NAMESPACES}
-    for line in read_system_file(f"/proc/{pid}/timens_offsets").splitlines():
-        name, *numbers = line.split()
-        if name == b"monotonic" and len(numbers) == 2 and len(spaces) == 1:
-            seconds, nanoseconds = map(int, numbers)
-            return seconds * 1_000_000_000 + nanoseconds
-    return 0
+    if len(spaces) != 1:
+        return 0
+    return monotonic_offset_ns(read_system_file(f"/proc/{pid}/timens_offsets"))
 
 
 def _has_other_root(pid: int) -> bool:

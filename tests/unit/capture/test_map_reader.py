@@ -26,7 +26,7 @@ def clock(monkeypatch):
         now_ns = 10**9
         spent_ns = 0
 
-    monkeypatch.setattr(map_reader.time, "monotonic_ns", lambda: Clock.now_ns)
+    monkeypatch.setattr(map_reader, "monotonic_ns", lambda: Clock.now_ns)
     monkeypatch.setattr(map_reader.time, "thread_time_ns", lambda: Clock.spent_ns)
     return Clock
 

@@ -23,6 +23,7 @@ from prospect.capture.counting.call_windows import GRANTED_NS, LONGEST_S, WINDOW
 from prospect.capture.counting.entry_hook import entry_hook
 from prospect.capture.kernel import syscalls
 from prospect.errors import CaptureError, PluginError
+from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -146,14 +147,14 @@ class CallCounter:
         except OSError as error:
             raise CaptureError(_refusal(error)) from error
         self._cpu_ns = self._read_clock()
-        self._interval_ns = (time.monotonic_ns(), 0)
+        self._interval_ns = (monotonic_ns(), 0)
         self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
         self._thread.start()
 
     def finish(self) -> Calls:
         """Count no more; return what was counted."""
         self._end_thread()
-        self._interval_ns = (self._interval_ns[0], time.monotonic_ns())
+        self._interval_ns = (self._interval_ns[0], monotonic_ns())
         try:
             document = self._document()
         except OSError as error:
@@ -180,9 +181,9 @@ class CallCounter:
         return [row for row in range(len(self._functions)) if row not in self._left_out]
 
     def _place(self) -> None:
-        begin_ns = time.monotonic_ns()
+        begin_ns = monotonic_ns()
         self._probes.place(self._counted())
-        self._place_ns = max(self._place_ns, time.monotonic_ns() - begin_ns)
+        self._place_ns = max(self._place_ns, monotonic_ns() - begin_ns)
 
     def _read_clock(self) -> int:
         return int.from_bytes(os.read(self._clock_fd, 8), "little")

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prospect.capture.loop.end_request import EndRequest
+from prospect.light import monotonic_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,7 +97,7 @@ class CountLoop:
             self._running.discard(fd)
 
     def _is_over(self) -> bool:
-        if self._end_request.is_over(time.monotonic_ns()):
+        if self._end_request.is_over(monotonic_ns()):
             return True
         command = self._command
         if not command:

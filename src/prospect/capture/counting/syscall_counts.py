@@ -21,6 +21,7 @@ from prospect.capture.kernel import bpf
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.capture.kernel.procfs import read_file
 from prospect.errors import CaptureError
+from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
 _POSSIBLE_CPUS = "/sys/devices/system/cpu/possible"
@@ -91,12 +92,12 @@ class SyscallCounter:
             self._attach()
         except OSError as error:
             raise CaptureError(_refusal(error)) from error
-        self._interval_ns = (time.monotonic_ns(), 0)
+        self._interval_ns = (monotonic_ns(), 0)
 
     def finish(self) -> Calls:
         """Count no more; return what was counted, and measure what that cost, for about 20 ms."""
         self._held.detach()
-        self._interval_ns = (self._interval_ns[0], time.monotonic_ns())
+        self._interval_ns = (self._interval_ns[0], monotonic_ns())
         try:
             return self._read()
         except OSError as error:

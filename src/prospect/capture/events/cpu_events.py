@@ -19,7 +19,7 @@ from prospect.capture.events.event_choice import EVERY_TASK, PYTHON_FRAMES, SCOP
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
-from prospect.light import Closing
+from prospect.light import Closing, monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -176,7 +176,7 @@ class EventSet(Closing):
         sink.append(slices)
         slices.clear()
         self.lost.update(_lost(events))
-        stopped_ns = time.monotonic_ns()
+        stopped_ns = monotonic_ns()
         start = self._started.pop(cpu, None)
         if start:
             ran_ns = _counts(events.fds[0]).enabled_ns - start.enabled_ns
@@ -209,7 +209,7 @@ class EventSet(Closing):
         for cpu in cpus:
             # The kernel may count from before the start: only differences say anything.
             enabled_ns = _counts(self._open[cpu].fds[0]).enabled_ns
-            self._started[cpu] = _Start(time.monotonic_ns(), enabled_ns)
+            self._started[cpu] = _Start(monotonic_ns(), enabled_ns)
 
     def _enable_one(self, cpus: list[int], number: int) -> None:
         for cpu in cpus:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import select
-import time
 
 from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.capture.loop.command import Ended
 from prospect.capture.machine.processes import parse_stat
 from prospect.errors import CaptureError
-from prospect.light import Closing
+from prospect.light import Closing, monotonic_ns
 
 _NOBODY = -1
 _NS_PER_S = 1_000_000_000
@@ -61,7 +60,7 @@ class Attached(Closing):
     def release(self) -> None:
         """Begin to count the time; the processes run anyway."""
         if self._for_s is not None:
-            self.until_ns = time.monotonic_ns() + round(self._for_s * _NS_PER_S)
+            self.until_ns = monotonic_ns() + round(self._for_s * _NS_PER_S)
 
     def let_start(self) -> None:
         """Do nothing: they run."""
@@ -77,7 +76,7 @@ class Attached(Closing):
             os.close(fd)
         if self._waits_for_ends and not self._running:
             return _OVER
-        return _OVER if 0 < self.until_ns <= time.monotonic_ns() else None
+        return _OVER if 0 < self.until_ns <= monotonic_ns() else None
 
     def close(self) -> None:
         """Let go of them; they run on."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import select
-import time
 
 from prospect.capture.kernel.procfs import read_cpu_times
 from prospect.capture.loop.command import Command
 from prospect.capture.loop.end_request import EndRequest
 from prospect.capture.loop.ring_drain import RingDrain
+from prospect.light import monotonic_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class DrainLoop:
     def start(self, flush_centiseconds: int) -> None:
         """Start the events, then the command; drain at least every so many 1/100 s."""
         self._flush_ns = flush_centiseconds * 10_000_000
-        self._redraw_if_due(time.monotonic_ns())
-        self.begin_ns = self._drained_ns = time.monotonic_ns()
+        self._redraw_if_due(monotonic_ns())
+        self.begin_ns = self._drained_ns = monotonic_ns()
         self._events.enable()
         self._command.release()
         self.cpu_times = (read_cpu_times(), {})
@@ -117,7 +117,7 @@ class DrainLoop:
         ready = self._poll.poll(self._timeout_ms() if wait else 0)
         rings_ready = self._handle(ready)
         self.wakeups += rings_ready
-        now_ns = time.monotonic_ns()
+        now_ns = monotonic_ns()
         if self._command.reap() or self._end_request.is_over(now_ns) or self._is_cut_off:
             self.done = True
             if self._command.reap() and self._command.exec_fd >= 0:
@@ -164,7 +164,7 @@ class DrainLoop:
     def _timeout_ms(self) -> int | None:
         if self._is_cut_off:
             return 0
-        now_ns = time.monotonic_ns()
+        now_ns = monotonic_ns()
         waits = []
         if not self.end_ns:
             waits.append((self._drained_ns + self._flush_ns - now_ns) // 1_000_000 + 1)
@@ -195,7 +195,7 @@ class DrainLoop:
     def _end(self) -> None:
         """Stop the events and read the kernel's accounting."""
         self._events.disable()
-        self.end_ns = time.monotonic_ns()
+        self.end_ns = monotonic_ns()
         self.cpu_times = (self.cpu_times[0], read_cpu_times())
 
     def _end_with_file(self, error: OSError) -> None:

@@ -5,10 +5,8 @@ Comes in: signals that have arrived, and the command. Goes out: until when it is
 
 from __future__ import annotations
 
-import time
-
 from prospect.capture.loop.signals import ENDING, terminal_signals_group
-from prospect.light import signal
+from prospect.light import monotonic_ns, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +40,10 @@ class EndRequest:
                 continue
             if self.interrupted_by or not self._command:
                 self.interrupted_by = self.interrupted_by or number
-                self.give_up_ns = time.monotonic_ns()
+                self.give_up_ns = monotonic_ns()
                 continue
             self.interrupted_by = number
-            self.give_up_ns = time.monotonic_ns() + _GRACE_NS
+            self.give_up_ns = monotonic_ns() + _GRACE_NS
             if number != signal.SIGINT or not terminal_signals_group():
                 self._command.send(number)
 

@@ -7,7 +7,8 @@ the sink, and which CPUs came and went.
 from __future__ import annotations
 
 import select
-import time
+
+from prospect.light import monotonic_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class RingDrain:
                 self.limits += [limit] if limit not in self.limits else []
                 continue
             if is_there:
-                self.cpu_changes.append((time.monotonic_ns(), cpu, "online"))
+                self.cpu_changes.append((monotonic_ns(), cpu, "online"))
                 self._events.enable_cpu(cpu)
                 for fd in self._events.poll_fds_of(cpu):
                     self._poll.register(fd, select.POLLIN)

@@ -24,6 +24,7 @@ from prospect.capture.kernel.inotify import DirectoryWatch
 from prospect.capture.kernel.procfs import list_pids, names_in, read_if_there
 from prospect.files.child import tell
 from prospect.files.mounts import waiting_points
+from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -156,7 +157,7 @@ class JitFileHolder:
         self.look()
         copies: list[dict[str, Any]] = []
         left = MOST_BYTES
-        clock_ns = time.time_ns() - time.monotonic_ns()
+        clock_ns = time.time_ns() - monotonic_ns()
         for key, held in self._held.values():
             directory = self._directories[key]
             self._progress.at(directory.place)

@@ -24,6 +24,7 @@ from contextlib import suppress
 
 from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
 from prospect.files.child import tell
+from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -87,11 +88,11 @@ class MapReader:
         self._texts: dict[int, MapText] = {}
         self._bytes = 0
         self._spent_ns = 0
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = monotonic_ns()
 
     def see(self, pids: Iterable[int]) -> None:
         """Watch processes from now on: they map code, or are asked for by name."""
-        now_ns = time.monotonic_ns()
+        now_ns = monotonic_ns()
         for pid in pids:
             if pid in self._watched or pid <= 0 or len(self._watched) >= _MOST_PROCESSES:
                 continue
@@ -107,7 +108,7 @@ class MapReader:
         """Return how long until there is something to look at, None without."""
         if not self._due:
             return None
-        wait_ns = self._due[0][0] - time.monotonic_ns()
+        wait_ns = self._due[0][0] - monotonic_ns()
         least_ns = 0 if self._may_spend() else _FIRST_LOOK_NS
         return max(wait_ns, least_ns) // 1_000_000 + 1
 
@@ -115,7 +116,7 @@ class MapReader:
         """Look at the processes that are due."""
         began_ns = time.thread_time_ns()
         spent_ns = self._spent_ns
-        now_ns = time.monotonic_ns()
+        now_ns = monotonic_ns()
         while self._due and self._due[0][0] <= now_ns:
             pid = self._due[0][1]
             if pid != self._command_pid and not self._may_spend():
@@ -126,9 +127,9 @@ class MapReader:
 
     def finish(self, fd: int) -> None:
         """Look at all that still run a last time; write what `document_in` reads."""
-        until_ns = time.monotonic_ns() + _LAST_WORD_NS
+        until_ns = monotonic_ns() + _LAST_WORD_NS
         for pid in (*self._watched, *self._ticks_before):
-            if time.monotonic_ns() > until_ns:
+            if monotonic_ns() > until_ns:
                 break
             known = self._watched.get(pid)
             # Of a process from before what a report leaves out is not worth its map.
@@ -143,7 +144,7 @@ class MapReader:
             tell(fd, (rows, packed))
 
     def _may_spend(self) -> bool:
-        elapsed_ns = time.monotonic_ns() - self._began_ns
+        elapsed_ns = monotonic_ns() - self._began_ns
         return self._spent_ns < _ALLOWANCE_NS + elapsed_ns // _ALLOWED_PART
 
     def _look_at(self, pid: int, now_ns: int) -> None:
@@ -201,5 +202,5 @@ class MapReader:
         size = self._bytes + len(text) - (len(before.text) if before else 0)
         if len(text) < _MOST_TEXT_BYTES and size <= _MOST_BYTES:
             self._bytes = size
-            self._texts[pid] = MapText(pid, time.monotonic_ns(), text)
+            self._texts[pid] = MapText(pid, monotonic_ns(), text)
         return True

@@ -28,6 +28,7 @@ from prospect.capture.machine.python_processes import FirstPython
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.synthesis import Map
 from prospect.files.child import told
+from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -177,7 +178,7 @@ class FileReader:
     def __init__(self, found: ReadFiles) -> None:
         self._found = found
         self._versions: dict[File, _Version] = {}
-        self._since_epoch_ns = time.time_ns() - time.monotonic_ns()
+        self._since_epoch_ns = time.time_ns() - monotonic_ns()
         self._mounts = Mounts()
 
     def look(self, mappings: Iterator[MappingRecord]) -> None:
@@ -200,7 +201,7 @@ class FileReader:
             known = self._versions.get(mapping.file)
             # Anybody can set the time of modification of his files back.
             identity = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            now_ns = time.monotonic_ns()
+            now_ns = monotonic_ns()
             is_same = known is not None and known.identity == identity
             build_id = b""
             if not is_same and stat.S_ISREG(status.st_mode):
