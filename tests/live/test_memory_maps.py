@@ -120,4 +120,4 @@ def test_a_recording_of_perf_has_executable_mappings_and_says_so(tmp_path):
     subprocess.run([*map(str, words)], capture_output=True, check=True, timeout=60)
     _, *rows, total = section_of(report("report", file))
     assert {row.split()[4] for row in rows} == {"r-x"}
-    assert total.endswith("KiB; executable ones only, the recording does not have those of data")
+    assert total.endswith("KiB; executable ones only: the recording has none of data")

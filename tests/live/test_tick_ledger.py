@@ -178,4 +178,4 @@ def test_hardware_counter_or_task_clock_has_no_ledger_and_says_so(tmp_path):
     subprocess.run(line, check=True, timeout=60, **WHO)
     profile = prospect.open(tmp_path / "r", use_cache=False)
     assert not profile.run.system_wide
-    assert "missing ticks cannot be known" in profile.report()
+    assert "missing ticks are unknown" in profile.report()

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from prospect.analysis.wanted import Sinks, Wanted
+from prospect.announcing import counted
 from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import ProspectError, UsageError
@@ -199,8 +200,9 @@ class Profile(model.Profile):
 
         what = tables.as_unicode(shlex.join(self.run.command) or self.run.origin)
         return (
-            f"{what}: {int(self.hits.count.sum())} hits of {len(self.processes)} processes "
-            f"in {self.run.wall_seconds:.2f} s on {self.run.cpus} CPUs"
+            f"{what}: {counted(int(self.hits.count.sum()), 'hit')} of "
+            f"{counted(len(self.processes), 'process')} "
+            f"in {self.run.wall_seconds:.2f} s on {counted(self.run.cpus, 'CPU')}"
         )
 
     def _repr_html_(self) -> str:

@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from prospect.announcing import counted
 from prospect.cli.store_place import usual_store
 from prospect.cli.terminal import show
 from prospect.daemon.control import COMMANDS, ask
@@ -58,14 +59,18 @@ def status_text(status: dict[str, Any]) -> str:
             f"{status['frequency_hz']} Hz, callers {status['call_graph']},"
             f" windows of {status['window_s']:g} s"
             if status["sampling"]
-            else "stopped; prospect control start goes on"
+            else "stopped; prospect control start resumes it"
         ),
         "samples": f"{status['samples']}, {status['lost']} lost",
         "windows": f"{status['windows']} written, {status['windows_lost']} lost"
-        + (f", {status['dropped_for_room']} made room" if status["dropped_for_room"] else ""),
+        + (
+            f", {status['dropped_for_room']} removed for room" if status["dropped_for_room"] else ""
+        ),
         "newest": "none yet" if age_s is None else f"{age_s:.0f} s ago",
-        "on disk": f"{status['store_bytes'] / 1e6:.1f} MB in {status['segments']} segments",
-        "no names": f"{status['objects_without_names']} objects in the last window",
+        "on disk": (
+            f"{status['store_bytes'] / 1e6:.1f} MB in {counted(status['segments'], 'segment')}"
+        ),
+        "no names": f"{counted(status['objects_without_names'], 'object')} in the last window",
         "its cost": (
             f"{percent:.2f} % of a CPU, {status['memory_bytes'] / 1e6:.0f} MB of memory,"
             f" {status['child_memory_bytes'] / 1e6:.0f} MB while a window is written"
@@ -77,14 +82,14 @@ def status_text(status: dict[str, Any]) -> str:
     if status.get("otlp"):
         rows["collector"] = status["otlp"]
         rows["pushed"] = (
-            f"{status['otlp_windows']} windows, {status['otlp_waiting']} wait,"
+            f"{counted(status['otlp_windows'], 'window')}, {status['otlp_waiting']} waiting,"
             f" {status['otlp_lost']} given up"
             + (f"; {status['otlp_complaint']}" if status["otlp_complaint"] else "")
         )
     if status["complaint"]:
         rows["complaint"] = status["complaint"]
     if "removed" in status:
-        rows["removed"] = f"{status['removed']} segments"
+        rows["removed"] = f"{counted(status['removed'], 'segment')}"
     return "".join(f"  {name:10} {_shown(str(text))}\n" for name, text in rows.items())
 
 
@@ -94,7 +99,7 @@ def _unsent(status: dict[str, Any]) -> str:
     if status["ship_waiting_s"]:
         text += f", the oldest {status['ship_waiting_s'] / 3600:.1f} h old"
     if status["ship_lost_windows"]:
-        text += f"; {status['ship_lost_windows']} windows were removed before they could be sent"
+        text += f"; {counted(status['ship_lost_windows'], 'window')} removed before sending"
     return text + (f"; {status['ship_complaint']}" if status["ship_complaint"] else "")
 
 

@@ -225,7 +225,7 @@ def _coverage(answer: Coverage) -> Iterator[str]:
         ],
     )
     if len(hosts) > len(shown):
-        yield f"... and {len(hosts) - len(shown)} hosts that miss no more than these"
+        yield f"... and {counted(len(hosts) - len(shown), 'more host')} that miss no more"
     yield ""
     yield named
     if answer.nameless:

@@ -145,7 +145,7 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
         )
     if profile.run.dropped_share:
         warnings.append(
-            "Beside another tracer's programs (BPF) the kernel dropped up to"
+            "Because another tracer's BPF programs were running, the kernel dropped up to"
             f" {profile.run.dropped_share:.1%} of the samples, as Python functions were read; they"
             " are lost in the tick ledger, and in no other figure (--no-python drops none)."
         )

@@ -54,7 +54,8 @@ def of_top(answer: Top) -> tuple[str, str]:
     more = answer.functions - len(answer.rows)
     each = "between hosts" if answer.hosts_hit > 1 else "of the samples of one host"
     return above, (
-        (f"... and {more} more; " if more > 0 else "") + f"± 95 %, {each}; {answer.samples} samples"
+        (f"... and {more} more; " if more > 0 else "")
+        + f"± 95 %, {each}; {counted(answer.samples, 'sample')}"
     )
 
 
@@ -98,7 +99,7 @@ def of_deploys(answer: Deploys, widest: int) -> tuple[str, str]:
         f" {clock(build.first_us)}: {answer.significant} of"
         f" {counted(answer.functions, 'function')} changed\n"
         f"Shares of {programs or 'nothing'} on {counted(answer.hosts, 'host')}, before"
-        f" ({answer.before_samples} samples) and after ({answer.after_samples})"
+        f" ({counted(answer.before_samples, 'sample')}) and after ({answer.after_samples})"
     ), (
         f"At most {percent(answer.fdr)} of those with q up to {answer.fdr:g} are expected to be"
         " chance; ± 95 %"
@@ -118,7 +119,7 @@ def of_coverage(answer: Coverage) -> tuple[str, str]:
         f"{counted(len(hosts), 'host')}: {percent(measured_s / whole_s if whole_s else 1.0)} of"
         f" {_span(answer.begin_us, answer.end_us)} measured; of {expected} ticks {lost} lost,"
         f" {missing} missing"
-    ), f"{percent(share)} of {answer.samples} samples are in code without a name"
+    ), f"{percent(share)} of {counted(answer.samples, 'sample')} are in code without a name"
 
 
 def end_of(text: str, widest: int) -> str:

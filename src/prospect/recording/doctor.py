@@ -12,6 +12,7 @@ import resource
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.announcing import counted
 from prospect.capture.events.call_graph import MODES, parse_call_graph
 from prospect.capture.events.clock_bank import MOST_CLOCKS, clock_periods_ns
 from prospect.capture.events.cpu_events import files_needed
@@ -168,7 +169,7 @@ def diagnose(facts: Facts) -> Diagnosis:
         status, summary = STATUS_LIMITED, f"Profiling works, with limits: {what}."
     else:
         status, summary = STATUS_FINE, "Everything can be profiled here by this user."
-    machine = f"{facts.uname}, {facts.cpus} CPUs, user {facts.user_id}"
+    machine = f"{facts.uname}, {counted(facts.cpus, 'CPU')}, user {facts.user_id}"
     return Diagnosis(machine, checks, status, summary, _remedy(facts, checks) if status else "")
 
 
@@ -179,9 +180,9 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
     else:
         processes = Check("processes", LIMITED, "only COMMAND and what it starts (-V 2, -V 3)")
     if plan.attr.flags & abi.FLAG_EXCLUDE_KERNEL:
-        kernel = Check("kernel time", LIMITED, "not sampled, only user space is")
+        kernel = Check("kernel time", LIMITED, "not sampled: user space only")
     else:
-        chains = ", with its causes" if plan.has_chains else ", without its causes: no call chains"
+        chains = " with its causes" if plan.has_chains else " without its causes (no call chains)"
         kernel = Check("kernel time", OK, f"sampled{chains}")
     if facts.sees_kernel_symbols:
         names = Check("kernel names", OK, "/proc/kallsyms shows addresses")
@@ -189,7 +190,7 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
         state = NOTE if kernel.state == LIMITED else LIMITED
         names = Check("kernel names", state, "/proc/kallsyms hides its addresses")
     if facts.sees_all_processes:
-        others = Check("other users", OK, "files of their processes can be found")
+        others = Check("other users", OK, "files of their processes are readable")
     else:
         state = LIMITED if processes.state == OK else NOTE
         others = Check("other users", state, "mappings of their running processes are hidden")
@@ -197,15 +198,15 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
         clock = Check(
             "clock",
             OK,
-            "timers; a hardware counter is there too (--clocks 0)"
-            + (", for where interrupts are masked" if facts.has_nmis else ""),
+            "timers; also a hardware counter (--clocks 0)"
+            + (", which samples code with interrupts off" if facts.has_nmis else ""),
         )
     else:
         clock = Check(
             "clock",
             NOTE,
-            "timers, no hardware counter (usual in a virtual machine): kernel time with masked "
-            "interrupts shows where these come back on",
+            "timers, no hardware counter (usual in a virtual machine): time with interrupts off is "
+            "charged to the instruction that re-enables them",
         )
     python = _python_check(facts, plan)
     return processes, kernel, names, others, clock, _call_graph_check(facts.call_graphs), python
@@ -218,7 +219,7 @@ def _python_check(facts: Facts, plan: EventPlan) -> Check:
         state = LIMITED if facts.no_python == NEEDS_RIGHTS else NOTE
         return Check(name, state, facts.no_python)
     if plan.scope != SCOPE_SYSTEM:
-        return Check(name, LIMITED, "only where every process is sampled")
+        return Check(name, LIMITED, "read only if every process is sampled")
     beside = "; another tracer's programs may cost samples" if facts.has_tracers else ""
     return Check(name, OK, f"of CPython, by eBPF{beside}")
 
@@ -231,18 +232,18 @@ def _surroundings(facts: Facts) -> tuple[Check, ...]:
         _files_check(facts),
     ]
     if facts.ring_kib is not None:
-        ring = f"{facts.ring_kib} KiB a CPU may be locked without privilege"
+        ring = f"{facts.ring_kib} KiB a CPU without privilege"
         checks.append(Check("buffers", NOTE, f"{ring} (kernel.perf_event_mlock_kb)"))
     if facts.container or facts.is_filtered:
-        inside = f"inside {facts.container}" if facts.container else "no container that shows"
-        seccomp = "a seccomp filter decides on system calls" if facts.is_filtered else "no filter"
+        inside = f"inside {facts.container}" if facts.container else "no container detected"
+        seccomp = "a seccomp filter restricts system calls" if facts.is_filtered else "no filter"
         checks.append(Check("container", NOTE, f"{inside}; {seccomp}"))
     return tuple(checks)
 
 
 def _rate_check(limit_hz: int | None) -> Check:
     if limit_hz is None:
-        return Check("rate", NOTE, "the kernel's limit is not known")
+        return Check("rate", NOTE, "unknown kernel limit")
     state = OK if limit_hz >= _WANTED_HZ else LIMITED
     return Check("rate", state, f"up to {limit_hz} samples a second (-H)")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.announcing import counted
 from prospect.errors import StoreError
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
@@ -162,7 +163,7 @@ def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
     ]
     known = {**head.run, "limits": (*own, *limits)}
     if books.hosts > 1:
-        known |= {"hostname": f"{books.hosts} hosts", "cpus": books.cpus}
+        known |= {"hostname": counted(books.hosts, "host"), "cpus": books.cpus}
     return RunInfo(
         **known,
         origin=shlex.join((store.path, *words)),

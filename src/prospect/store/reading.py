@@ -327,8 +327,8 @@ def _of_like_events(part: Part) -> Part:
     if not left:
         return part
     sentence = (
-        f"{left} of {len(part.segments)} segments are left out: other events or another rate were"
-        " sampled then; give since: and until: to see them."
+        f"{left} of {counted(len(part.segments), 'segment')} left out: they have other events or"
+        " another rate; give since: and until: to see them."
     )
     return part.only(alike)._replace(remarks=[*part.remarks, sentence])
 

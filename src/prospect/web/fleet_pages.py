@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.announcing import counted
 from prospect.fleet import wording
 from prospect.fleet.build_outliers import build_outliers
 from prospect.fleet.coverage import coverage
@@ -239,7 +240,7 @@ def _coverage(
     ]
     parts: Parts = [measured, AnswerTable(heads, hosts)]
     if len(answer.hosts) > _ROWS:
-        parts.append(f"... and {len(answer.hosts) - _ROWS} hosts that miss no more than these")
+        parts.append(f"... and {counted(len(answer.hosts) - _ROWS, 'more host')} that miss no more")
     of_objects = ("Samples\t", "Hosts\t", "Build", "Object", "Why")
     return [*parts, named, *_if_any(of_objects, nameless)], answer.remarks
 

@@ -65,7 +65,7 @@ def test_callers_of_an_inlined_function():
 def test_a_routine_without_samples_is_answered_in_words():
     choice = CallsChoice(SampleChoice("3"), (), "default_idle")
     text = rendered(TextCalls(), choice).decode()
-    assert "- No sample has 'default_idle' on its stack; what is inlined takes --inline." in text
+    assert "- No sample has 'default_idle' on its stack; --inline finds inlined ones." in text
     assert "Rows of less" not in text
 
 

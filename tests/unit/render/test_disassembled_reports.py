@@ -68,7 +68,7 @@ def blocks(text):
             found[key] = 0
         if key and re.match(r" *\d+ .*<\S+>: ", line):
             found[key] += int(line.split()[0])
-        if line.startswith("- ") and "at addresses where" in line and key:
+        if line.startswith("- ") and "at addresses inside" in line and key:
             found[key] += int(line.split()[1])
     return found
 

@@ -54,7 +54,7 @@ def test_a_whole_map_says_when_it_was_read():
 def test_a_map_without_data_says_so_and_what_is_unknown_is_a_question_mark():
     assert lines(mapped((0x400000, PAGE, -1, 0, "/bin/p")))[1:] == [
         "   0  0x00400000  0x00401000    4  ?     0x00000000  /bin/p",
-        "- 1 mapping, 4 KiB; executable ones only, the recording does not have those of data",
+        "- 1 mapping, 4 KiB; executable ones only: the recording has none of data",
         "",
     ]
 

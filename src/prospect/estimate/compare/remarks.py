@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.announcing import counted
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.profile.naming import NameSource
 
@@ -62,7 +63,9 @@ def comparison_notes(
     notes += dict.fromkeys(said)
     both = (comparison.routines.hits > 0).all(axis=1)
     if not (both.any() or empty):
-        notes.append("The sides have no routine in common: are they recordings of the same thing?")
+        notes.append(
+            "The sides have no routine in common: are they recordings of the same program?"
+        )
     return tuple(notes)
 
 
@@ -79,8 +82,8 @@ def comparison_warnings(comparison: Comparison, runs: Sequence[ComparedRun]) -> 
         lost = int(max(profile.losses.lost.sum(), profile.run.statistics.get("lost", 0), 0))
         if lost:
             warnings.append(
-                f"{profile.run.origin}: {lost} samples were lost because the kernel's buffers "
-                "were full; its times are too short by as much."
+                f"{profile.run.origin}: {counted(lost, 'sample')} lost because the kernel's "
+                "buffers were full; its times are too short by as much."
             )
     return tuple(warnings)
 
@@ -92,12 +95,12 @@ def _variation_notes(comparison: Comparison) -> Iterator[str]:
         return
     before, after = (f"{part:.1%}" for part in variation.common)
     yield (
-        f"As the recordings of a side show it, runs differ by {before} in A and {after} in B in "
-        f"all rows alike, and by {variation.row:.1%} in each row by itself, beyond sampling "
+        f"Between runs of a side, all rows together vary by {before} in A and {after} in B, and "
+        f"each row by {variation.row:.1%} more, beyond sampling errors "
         "(standard deviations)."
     )
     if min(len(comparison.before), len(comparison.after)) == 1:
-        yield "The side with one recording is taken to vary as the other one does."
+        yield "The side with one recording is assumed to vary as the other one does."
 
 
 def _assumption_notes(comparison: Comparison) -> Iterator[str]:
@@ -105,26 +108,26 @@ def _assumption_notes(comparison: Comparison) -> Iterator[str]:
     if not part:
         yield (
             "With one recording a side and no variation between runs (--run-variation 0), only "
-            "these two runs are compared: whether others would differ as much is not known."
+            "these two runs are compared: other runs may differ by another amount."
         )
         return
     yield (
-        "With one recording a side nobody can know how much two runs of the same program differ. "
-        f"Each row is assumed to differ by {part:.1%} from run to run (standard deviation; "
+        "One recording a side does not show how much two runs of the same program differ. "
+        f"Each row is assumed to vary by {part:.1%} from run to run (standard deviation; "
         "--run-variation); record several runs a side to measure it."
     )
     loads = [side[0].other_load for _, side in _sides(comparison)]
     if not all(map(math.isfinite, loads)):
         yield (
-            "What else the machine did is not recorded on both sides: other load slows a program "
-            "down, and nothing is allowed for that."
+            "The load of other programs is not recorded on both sides: it slows a program down, "
+            "and the intervals do not allow for it."
         )
     elif max(comparison.load_allowance) > _ALLOWANCE_TO_TELL:
         allowed = " and ".join(f"{share:.1%}" for share in comparison.load_allowance)
         yield (
             f"Other processes took {loads[0]:.0%} of the CPUs' time in A and {loads[1]:.0%} in B. "
-            "They slow down what shares a core, a cache or memory with them, by an unknown amount; "
-            f"{allowed} more are allowed for (standard deviation)."
+            "They slow down programs that share a core, a cache or memory with them; the "
+            f"intervals allow {allowed} more for that (standard deviation)."
         )
 
 

@@ -30,7 +30,7 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
     """Yield the section; nothing where the recording holds no accounting."""
     if not rows:
         return
-    yield from style.section("Accounting: Sampled Time beside the Kernel's Own")
+    yield from style.section("Accounting: Sampled Time and the Kernel's Own")
     yield from table_lines(
         _COLUMNS,
         [
@@ -45,18 +45,20 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
     unsampled_s = max(row.unsampled_s for row in rows)
     if unsampled_s >= _LEAST_TOLD_S:
         yield (
-            f"No sample stands for {unsampled_s:.2f} Sec of CPUs (lost, throttled, missing while"
-            " busy, not watched): sampled times may be short by as much."
+            f"Samples are missing for {unsampled_s:.2f} CPU seconds (lost, throttled, missing while"
+            " busy, not watched): sampled times may be too short by as much."
         )
     by_books = [row.unbooked_s for row in rows if row.is_of_books]
     if by_books:
         than = "less" if by_books[0] > 0 else "more"
         yield (
-            f"Books: /proc/stat itself has {abs(by_books[0]):.2f} Sec {than} than the CPUs had,"
-            " which explains these differences; sampling need not be wrong."
+            f"Books: /proc/stat has {abs(by_books[0]):.2f} Sec {than} than the CPUs had,"
+            " which explains these differences; sampling may be right."
         )
     if any(row.agrees is False for row in rows):
-        yield style.warning("Beyond: a difference that neither sampling nor the books explain.")
+        yield style.warning(
+            "Beyond: neither sampling errors nor the kernel's books explain this difference."
+        )
     yield ""
 
 

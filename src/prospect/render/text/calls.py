@@ -118,7 +118,7 @@ def _callers(
     title = f"Callers of {escaped(of)}" if of else "Callers of Each Routine Hit"
     yield from style.section(f"{title}, from the Inside out (bottom-up)")
     if not len(event.callers):
-        yield f"- No sample has '{escaped(of)}' on its stack; what is inlined takes --inline."
+        yield f"- No sample has '{escaped(of)}' on its stack; --inline finds inlined ones."
         yield ""
         return
     yield from _tree(event.callers, estimates.callers_s, figures, event.graph.hits)

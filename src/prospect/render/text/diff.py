@@ -121,7 +121,8 @@ def _header_lines(comparison: Comparison, style: Style) -> Iterator[str]:
 
 def _recording(recording: ComparedRecording, comparison: Comparison) -> str:
     run = recording.run
-    what = escaped(shlex.join(run.command)) or "system"
+    scope = "every process" if run.system_wide else "attached processes"
+    what = escaped(shlex.join(run.command)) or scope
     hits = counted(recording.hits, "hit")
     parts = [f"{escaped(run.origin)}: {what}", f"{run.wall_seconds:.3f} Sec", hits]
     if comparison.work.kind == "count":

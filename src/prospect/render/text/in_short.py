@@ -194,9 +194,9 @@ def _separation(short: InShort) -> str:
     if not short.needed_s:
         return ""
     if math.isinf(short.needed_s):
-        return "= rows differ by too little to be told apart"
+        return "= ties with the row above; no longer run would separate them"
     seconds = float(f"{short.needed_s:.2g}")
-    return f"= cannot be told from the row above in a run under {seconds:.0f} s"
+    return f"= ties with the row above; a {seconds:.0f} s run would separate them"
 
 
 def _service_of(row: ProgramRow) -> str:

@@ -83,21 +83,19 @@ def _table(ledger: TickLedger, style: Style) -> Iterator[str]:
         ],
     )
     if left_out:
-        yield style.cut(
-            f"- {counted(left_out, 'CPU')} with smaller errors not listed, but in 'all'"
-        )
+        yield style.cut(f"- {counted(left_out, 'CPU')} with smaller errors: only in the row 'all'")
     worst = float(np.abs(counts.closure_share).max(initial=0.0))
     if worst > _LARGEST_ERROR:
-        yield style.warning(f"The books of a CPU do not close: {worst:.2%} of its ticks left over.")
+        yield style.warning(f"{worst:.2%} of the ticks of a CPU are unaccounted for.")
     if ledger.unwatched_s >= _LEAST_TOLD_S:
         yield (
-            f"Not expected to tick: {ledger.unwatched_s:.2f} Sec of CPUs that were off line, or"
-            " back and not yet watched."
+            f"{ledger.unwatched_s:.2f} Sec without expected ticks: CPUs were offline, or came"
+            " back and were not watched yet."
         )
     if ledger.other_losses:
-        yield f"Lost beside samples: {counted(ledger.other_losses, 'other record')}."
+        yield f"Lost besides samples: {counted(ledger.other_losses, 'other record')}."
     if ledger.unclocked:
-        yield f"Samples of no known clock: {ledger.unclocked}."
+        yield f"Samples of an unknown clock: {ledger.unclocked}."
 
 
 def _shown_rows(ledger: TickLedger) -> list[int]:
@@ -126,7 +124,7 @@ def _without_grid(view: ReportView) -> Iterator[str]:
         )
         if name in counters
     )
-    yield f"{counts}; missing ticks cannot be known, as no timer with a fixed grid is known here."
+    yield f"{counts}; missing ticks are unknown: no timer of this recording ticks on a fixed grid."
 
 
 def _lateness_lines(lateness: Lateness) -> Iterator[str]:
@@ -136,8 +134,8 @@ def _lateness_lines(lateness: Lateness) -> Iterator[str]:
     least, most = f"{known.min():.1f}", f"{known.max():.1f}"
     limits = f"{least} us" if least == most else f"{least} us to {most} us, by CPU,"
     yield (
-        f"Late samples: over {limits} behind their tick, as {USUAL_SHARE:.0%} of those in user"
-        " mode are."
+        f"Late samples: over {limits} after their tick, which {USUAL_SHARE:.0%} of those in"
+        " user mode exceed."
     )
 
 
@@ -154,12 +152,12 @@ def _cost_lines(cost: OwnCost, view: ReportView) -> Iterator[str]:
         samples, each = int(view.counters["samples"]), f"{cost.sample_cost_ns / 1e3:.2f} us"
         if samples * cost.sample_cost_ns * 1e-9 > cost.sampling.seconds * (1 + _ROUNDING):
             yield (
-                f"Sampling: {samples} samples of less than {each}, the cost of one alone: at most"
-                f" {_cost_words(cost.sampling)}"
+                f"Sampling: {counted(samples, 'sample')} of less than {each}, the cost of one"
+                f" alone: at most {_cost_words(cost.sampling)}"
             )
         else:
             yield (
-                f"Sampling: {samples} samples of {each}, {_cost_words(cost.sampling)},"
+                f"Sampling: {counted(samples, 'sample')} of {each}, {_cost_words(cost.sampling)},"
                 f" ± {cost.sampling_spread_s:.4f} Sec"
             )
     if cost.counted_calls:

@@ -198,7 +198,7 @@ def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Ite
     """
     if routine.stray_hits:
         yield (
-            f"- {counted(routine.stray_hits, 'hit')} at addresses where no instruction begins: "
+            f"- {counted(routine.stray_hits, 'hit')} at addresses inside instructions: "
             "the code was changed while it ran, or holds data."
         )
 
@@ -209,14 +209,14 @@ def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Ite
     if routine.likely >= 0 and routine.likely != routine.hottest:
         offset, text = place(routine.likely)
         yield (
-            f"- The most hits are at <+{place(routine.hottest)[0]}>; likely meant is the "
-            f"instruction before it, <+{offset}>: {text}"
+            f"- The most hits are at <+{place(routine.hottest)[0]}>; they probably belong to "
+            f"the instruction before it, <+{offset}>: {text}"
         )
     if routine.unmasking >= 0:
         offset, text = place(routine.unmasking)
         yield (
-            f"- The most hits are at <+{place(routine.hottest)[0]}>, where interrupts come back on "
-            f"behind <+{offset}>: {text}; they stand for the time without interrupts before it."
+            f"- The most hits are at <+{place(routine.hottest)[0]}>, after <+{offset}>: {text} "
+            "turned interrupts on again: they count the time with interrupts off before it."
         )
 
 

@@ -65,7 +65,7 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
         yield style.cut(f"- Left out: {smaller} of data, {size} KiB")
     total = f"- {counted(len(mapped), 'mapping')}, {_kibibytes(mapped.mapped_bytes)} KiB"
     if mapped.read_ns is None:
-        yield f"{total}; executable ones only, the recording does not have those of data"
+        yield f"{total}; executable ones only: the recording has none of data"
     else:
         read_s = (mapped.read_ns - view.profile.run.begin_ns) / 1e9
         yield f"{total}; those of data as they were {read_s:.2f} s after recording began"

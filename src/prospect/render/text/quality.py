@@ -69,7 +69,7 @@ def _label(entry: SourceHits) -> str:
 
 def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
     objects = view.profile.objects
-    yield f"{_label(entry)}; what would help: {REMEDIES[entry.source]}"
+    yield f"{_label(entry)}; remedy: {REMEDIES[entry.source]}"
     counts = [counted(found.hits, "hit") for found in entry.objects]
     width = max(map(len, counts))
     for found, count in zip(entry.objects, counts, strict=True):
@@ -78,7 +78,7 @@ def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
         whose = _whose(view, found)
         yield f"  {count:>{width}} in {path}{whose}" + (f" ({escaped(note)})" if note else "")
     if entry.objects_left_out:
-        yield f"  and in {counted(entry.objects_left_out, 'object')} more"
+        yield f"  and in {counted(entry.objects_left_out, 'more object')}"
 
 
 def _whose(view: ReportView, found: ObjectHits) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.announcing import counted
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent
@@ -21,7 +22,8 @@ def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[
     """Yield a section for each event; nothing where no raw data was decoded."""
     for data in found:
         yield from style.section(f"What Samples of {escaped(data.event)} Say")
-        yield f"{data.samples} samples, decoded by the event source of {escaped(data.source)}."
+        samples = counted(data.samples, "sample")
+        yield f"{samples}, decoded by the event source of {escaped(data.source)}."
         yield ""
         if data.numbers:
             yield from _numbers(data)

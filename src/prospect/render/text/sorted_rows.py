@@ -98,7 +98,7 @@ def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str
         )
     time = figures.with_bar(rows.total_s, rows.total_half_s)
     total = f"{time} CPU s, " if rows.has_time else ""
-    marks = "; = cannot be told from the row above" if rows.is_like_above.any() else ""
+    marks = "; = ties with the row above" if rows.is_like_above.any() else ""
     yield f"Total: {total}{counted(rows.total_hits, 'hit')}{marks}"
 
 

@@ -59,11 +59,11 @@ def _copies_lines(quality: StackQuality) -> Iterator[str]:
         yield _remedy(quality)
     others = copies - quality.whole - quality.cut
     if others:
-        yield f"{others} end early for another reason, see below."
+        yield f"{others} end early for other reasons (below)."
     if quality.continued:
         yield f"{quality.continued} of those that end early go on by frame pointers."
     if quality.without_copy:
-        yield f"{counted(quality.without_copy, 'sample')} had a stack that could not be copied."
+        yield f"The kernel could not copy the stack of {counted(quality.without_copy, 'sample')}."
     if quality.places:
         yield ""
         width = len(str(quality.places[0].samples))
@@ -75,7 +75,7 @@ def _copies_lines(quality: StackQuality) -> Iterator[str]:
 def _remedy(quality: StackQuality) -> str:
     if not quality.size_to_ask_for:
         return (
-            "No copy would have held 99%: the kernel copies at most"
+            "No copy is large enough for 99% of them: the kernel copies at most"
             f" {MOST_COPY_BYTES} bytes; of frame pointers (--call-graph fp) it records"
             f" {MAX_STACK} frames."
         )

@@ -125,7 +125,7 @@ def _closure(found: Waiting) -> Iterator[str]:
     if unknown_s > _MOST_UNKNOWN * life_s:
         yield "Records of switches were lost: --call-graph fp makes them smaller, so that more fit."
     yield (
-        f"Of {_seconds(cpu_s)} Sec on a CPU, samples alone make {found.sampled_s:.3f} Sec;"
+        f"{_seconds(cpu_s)} Sec on a CPU by switches, {found.sampled_s:.3f} Sec by samples alone;"
         " User and System divide each thread's time as its samples do."
     )
     stackless_s = float(threads.stackless_ns.take(rows).sum()) * _NS
