@@ -153,7 +153,15 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
     if beside:
         warnings.append(
             f"Lost with the kernel's full buffers: {counted(beside, 'record')} of mappings,"
-            " processes and the like; hits may have wrong names or none; drain more often (-M)."
+            " processes and the like, the kernel does not say which; hits may have wrong names or"
+            " none; drain more often (-M)."
+        )
+    switches = int(counters.get("lost_switches", 0))
+    if switches:
+        warnings.append(
+            f"Lost with the kernel's full buffers: {counted(switches, 'record')} of switches and"
+            " waits; times of waiting and of single threads are too short or missing, hits and"
+            " their names are not affected; drain more often (-M)."
         )
     throttled = int(counters.get("throttled", 0))
     if throttled:

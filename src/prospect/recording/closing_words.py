@@ -10,12 +10,21 @@ import mmap
 import os
 import struct
 
-from prospect.abi.constants import PERF_RECORD_SAMPLE
+from prospect.abi.constants import (
+    FLAG_CONTEXT_SWITCH,
+    PERF_COUNT_SW_BPF_OUTPUT,
+    PERF_RECORD_SAMPLE,
+    PERF_SAMPLE_IDENTIFIER,
+    PERF_TYPE_SOFTWARE,
+)
 from prospect.perfdata.format import PERF_RECORD_COMPRESSED
 
 _DATA_SECTION = struct.Struct("<QQ")
 _PIPE_HEADER = struct.Struct("<QQ")  # struct perf_pipe_file_header
 _DATA_SECTION_AT = 40  # of struct perf_file_header
+_ATTRS = struct.Struct("<QQQ")  # the size of one with its ids, then the section
+_ATTRS_AT = 16  # of struct perf_file_header
+_ATTR_HEAD = struct.Struct("<IIQQQQQ")  # struct perf_event_attr as far as its flags
 _WORD_BYTES = 8
 _SIZE_AT_BIT = 48  # of the first word of a record, struct perf_event_header
 # Larger recordings are counted at some places only: walking 10,000 records takes 2 ms.
@@ -60,17 +69,35 @@ def count_samples(descriptor: int) -> tuple[int, bool]:
         with memoryview(data)[begin : begin + size] as part, part.cast("Q") as words:
             if words and words[0] & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:
                 return -1, True
+            others = _ids_of_others(data)
             if len(words) <= _MOST_WORDS:
-                return _walk(words, 0, len(words))[0], True
-            return _estimated(words), False
+                return _walk(words, 0, len(words), others)[0], True
+            return _estimated(words, others), False
 
 
-def _estimated(words: memoryview) -> int:
+def _ids_of_others(data: mmap.mmap) -> frozenset[int]:
+    """Return the ids of events whose records are no samples: Python frames, and waits."""
+    ids: set[int] = set()
+    try:
+        each, begin, size = _ATTRS.unpack_from(data, _ATTRS_AT)
+        for at in range(begin, begin + size, each) if each >= _ATTR_HEAD.size else ():
+            kind, _, config, _, sampled, _, flags = _ATTR_HEAD.unpack_from(data, at)
+            is_output = (kind, config) == (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT)
+            if sampled & PERF_SAMPLE_IDENTIFIER and (is_output or flags & FLAG_CONTEXT_SWITCH):
+                ids_at, ids_size = _DATA_SECTION.unpack_from(data, at + each - _DATA_SECTION.size)
+                some = data[ids_at : ids_at + ids_size // _WORD_BYTES * _WORD_BYTES]
+                ids.update(memoryview(some).cast("Q"))
+    except struct.error:
+        pass  # damaged
+    return frozenset(ids)
+
+
+def _estimated(words: memoryview, others: frozenset[int]) -> int:
     """Return about how many samples there are, -1 where no place shows whole records."""
     samples = walked = 0
     for place in range(_PLACES):
         at = _first_record(words, (2 * place + 1) * len(words) // (2 * _PLACES))
-        found, end = _walk(words, at, min(at + _PLACE_WORDS, len(words)))
+        found, end = _walk(words, at, min(at + _PLACE_WORDS, len(words)), others)
         samples, walked = samples + found, walked + end - at
     return round(samples / walked * len(words)) if walked else -1
 
@@ -89,15 +116,19 @@ def _first_record(words: memoryview, begin: int) -> int:
     return len(words)
 
 
-def _walk(words: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return how many samples begin before `end`, and where the record behind them begins."""
+def _walk(words: memoryview, at: int, end: int, others: frozenset[int]) -> tuple[int, int]:
+    """Return how many samples begin before `end`, and where the record behind them begins.
+
+    Their first word is the id of their event; samples of `others` do not count.
+    """
     samples = 0
     while at < end:
         head = words[at]
         size = head >> _SIZE_AT_BIT + 3
         if not size:
             break
-        samples += head & 0xFFFF_FFFF == PERF_RECORD_SAMPLE
+        if head & 0xFFFF_FFFF == PERF_RECORD_SAMPLE:
+            samples += not others or words[min(at + 1, len(words) - 1)] not in others
         at += size
     return samples, at
 

@@ -2,6 +2,7 @@
 
 from builders.sideband import EventLog
 from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordingInfo
 from prospect.assembly.tables.run import describe_run
 from prospect.records import replace
@@ -52,3 +53,18 @@ def test_the_recorders_own_counters_are_passed_on():
     counted = statistics(EventLog(), {}, counters={"buffers_read": 3, "odd": "x"})
     assert counted["buffers_read"] == 3
     assert "odd" not in counted
+
+
+def test_control_groups_are_known_records():
+    counted = statistics(EventLog(), {abi.PERF_RECORD_CGROUP: 9, 40: 2})
+    assert counted["unknowns"] == 2
+
+
+def test_lost_records_of_events_that_only_report_switches_are_counted_apart():
+    switches, mixed = (
+        EventDescription(EventAttr(flags=abi.FLAG_CONTEXT_SWITCH | flags), ids, "")
+        for flags, ids in ((0, (5, 6)), (abi.FLAG_MMAP, (7,)))
+    )
+    extras = {"lost": {"5": 100, "6": 20, "7": 3}}
+    info = RecordingInfo(extras=extras, events=(switches, mixed))
+    assert describe_run(info, EventLog().events(), ()).statistics["lost_switches"] == 120

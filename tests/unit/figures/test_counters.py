@@ -87,3 +87,16 @@ def test_records_of_mappings_that_were_lost_are_no_samples(periods_ns, full):
     warnings = " ".join(run_warnings(profile, counters))
     assert f"{counters['lost_beside']} records of mappings," in warnings
     assert (f"{counters['lost']} of " in warnings) == bool(counters["lost"])
+
+
+def test_lost_switches_are_neither_samples_nor_mappings():
+    profile = flooded((4_742_358, 4_225_681), full=0, others=100)
+    run = replace(profile.run, statistics={**profile.run.statistics, "lost_switches": 165_000})
+    losses = replace(profile.losses, lost=profile.losses.lost + 165_000)
+    counters = run_counters(replace(profile, run=run, losses=losses))
+    assert counters["lost"] == 0
+    assert (counters["lost_switches"], counters["lost_beside"]) == (165_000, 100)
+    warnings = run_warnings(profile, counters)
+    assert any("100 records of mappings" in warning for warning in warnings)
+    (switches,) = [warning for warning in warnings if "165000 records of switches" in warning]
+    assert "names are not affected" in switches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from prospect.recording.closing_words import closing_words, count_samples
 
 
@@ -26,6 +28,22 @@ def test_size_samples_and_the_next_command(tmp_path):
         assert said == "a b.data: 4 KiB, 2 samples; next: prospect report 'a b.data'"
         said = closing_words(file.fileno(), "perf.data", "perf.data")
         assert said.endswith("next: prospect report")
+
+
+def test_python_frames_and_waits_are_no_samples(tmp_path):
+    identified = 1 << 16
+    attrs = ids = b""
+    for kind, config, flags, number in ((1, 0, 0, 5), (1, 10, 0, 6), (1, 3, 1 << 26, 7)):
+        attr = struct.pack("<IIQQQQQ", kind, 48, config, 1, identified, 0, flags)
+        attrs += attr + struct.pack("<QQ", 104 + 3 * 64 + len(ids), 8)
+        ids += number.to_bytes(8, "little")
+    records = b"".join(record(9, 24, one.to_bytes(8, "little")) for one in (5, 6, 7, 5, 6, 6))
+    head = b"PERFILE2" + struct.pack("<QQQQ", 104, 64, 104, len(attrs))
+    head += struct.pack("<QQ", 104 + len(attrs + ids), len(records))
+    path = tmp_path / "perf.data"
+    path.write_bytes(head.ljust(104, b"\0") + attrs + ids + records)
+    with path.open("rb") as file:
+        assert count_samples(file.fileno()) == (2, True)
 
 
 def test_a_damaged_one_is_counted_as_far_as_it_goes(tmp_path):

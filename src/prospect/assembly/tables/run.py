@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import (
+    by_number,
     counts_by_name,
     counts_of,
     interval_ns,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events
 
 _NS = 1e-9
+_SIDE_BAND = abi.FLAG_MMAP | abi.FLAG_MMAP2 | abi.FLAG_COMM | abi.FLAG_TASK
 _UNNAMED = "/proc/self/fd/"
 # /proc/stat's columns (proc(5)); guest time is contained in user time.
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -63,6 +65,7 @@ _KNOWN_TYPES = {
     abi.PERF_RECORD_SWITCH_CPU_WIDE,
     abi.PERF_RECORD_KSYMBOL,
     abi.PERF_RECORD_BPF_EVENT,
+    abi.PERF_RECORD_CGROUP,
 }
 
 
@@ -105,7 +108,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         limits=(*_recorded_limits(first, extras), *left_out(info.events, events), *limits),
         damage=events.damage,
         unread_bytes=events.unread_bytes,
-        statistics=_statistics(events, extras),
+        statistics=_statistics(events, info),
         accounting=_accounting(extras),
         cpu_accounting=_cpu_accounting(extras),
         is_cut=extras.get("is_cut") is True,
@@ -282,7 +285,7 @@ def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[st
     return ()
 
 
-def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
+def _statistics(events: Events, info: RecordingInfo) -> dict[str, int]:
     """Count the kernel's records; synthesised records, of what stood before, bear time 0."""
     counts, tasks = events.counts, events.tasks
     synthesised_tasks, synthesised_mmaps = (
@@ -301,6 +304,8 @@ def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
         "samples": len(events.samples),
         "lost": int(events.losses.count.sum()),
     }
+    if switches := _lost_switches(info):
+        statistics["lost_switches"] = switches
     of_kernel = {
         kind: number
         for kind, number in counts.items()
@@ -309,7 +314,22 @@ def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
     synthesised = int(synthesised_tasks.sum()) + synthesised_maps
     statistics["notifications"] = sum(of_kernel.values()) - synthesised
     statistics["unknowns"] = sum(of_kernel[kind] for kind in of_kernel.keys() - _KNOWN_TYPES)
-    return statistics | counts_by_name(extras.get("counters"))
+    return statistics | counts_by_name(info.extras.get("counters"))
+
+
+def _lost_switches(info: RecordingInfo) -> int:
+    """Return how many records were lost of events that only report switches, and waits.
+
+    Only the counters of each event say so (PERF_FORMAT_LOST, Linux 6.0): a LOST record counts what
+    all events of its ring lost.
+    """
+    lost = by_number(info.extras.get("lost"))
+    return sum(
+        count
+        for event in info.events
+        if event.attr.flags & abi.FLAG_CONTEXT_SWITCH and not event.attr.flags & _SIDE_BAND
+        for count in counts_of([lost.get(number, 0) for number in event.ids])
+    )
 
 
 def _is_synthesised(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:

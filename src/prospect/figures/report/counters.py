@@ -43,10 +43,14 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     profile = without_waits(profile)
     counters: dict[str, float] = dict(profile.run.statistics)
     if len(profile.losses.lost):
-        records = int(profile.losses.lost.sum())
+        # Those of events that report switches are known to be no samples.
+        switches = min(int(counters.get("lost_switches", 0)), int(profile.losses.lost.sum()))
+        records = int(profile.losses.lost.sum()) - switches
         counters["lost"] = min(lost_samples(sampled(profile).profile, records), records)
         if records > counters["lost"]:
             counters["lost_beside"] = records - counters["lost"]
+        if switches:
+            counters["lost_switches"] = switches
         counters["throttled"] = int(profile.losses.throttled.sum())
     counters |= _hit_counters(profile)
     counters |= _kernel_counters(profile)
