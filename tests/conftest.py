@@ -14,7 +14,45 @@ from builders.another_user import remove_copies
 from builders.examples import CI, examples
 from builders.s3_server import S3Server
 
-GOLDEN = Path(__file__).parent / "golden"
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
+# What takes long and seldom fails by itself: scripts/check --all runs it. Of the fuzz tests, the
+# simulations, the comparisons with other readers and the browsers, one each is not here.
+NIGHTLY = frozenset(
+    [
+        "fuzz/test_archive_fuzz.py",
+        "fuzz/test_campaign.py",
+        "fuzz/test_eh_frame_fuzz.py",
+        "fuzz/test_events_fuzz.py",
+        "fuzz/test_foreign_fuzz.py",
+        "fuzz/test_frame_rows_fuzz.py",
+        "fuzz/test_map_files_fuzz.py",
+        "fuzz/test_scoped_names_fuzz.py",
+        "property/test_conservation.py",
+        "property/test_frame_programs.py",
+        "property/test_spaces_world.py",
+        "unit/elf/test_eh_frame_oracle.py",
+        "unit/elf/test_frame_rows_oracle.py",
+        "unit/lines/test_lines_oracle.py",
+        "unit/symbols/test_bounds_oracle.py",
+        "unit/symbols/test_demangle_oracle.py",
+        "unit/assembly/test_counter_time.py",
+        "unit/estimate/test_alias_alarm.py",
+        "unit/estimate/test_diff_simulation.py",
+        "unit/estimate/test_false_discovery.py",
+        "unit/estimate/test_ranks.py",
+        "unit/render/test_diff_in_browser.py",
+        "unit/render/test_fleet_in_browser.py",
+        "unit/render/test_html_access.py",
+        "unit/render/test_html_code_in_browser.py",
+        "unit/render/test_html_figures.py",
+        "unit/render/test_html_narrow.py",
+        "unit/render/test_view_in_browser.py",
+        "unit/web/test_browser.py",
+        "unit/spaces/test_many_mappings.py",
+        "unit/store/test_killed_writer.py",
+    ]
+)
 
 # What a shell without job control starts behind a `&` ignores the first two, what nohup starts the
 # third, and so do all that these start.
@@ -49,10 +87,13 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
+        if item.path.relative_to(TESTS).as_posix() in NIGHTLY:
+            item.add_marker("nightly")
 
 
 def pytest_sessionfinish():

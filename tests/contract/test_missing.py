@@ -37,3 +37,8 @@ def test_what_is_missing_is_named(tmp_path):
     environment = {"PATH": str(tmp_path)}
     ran = subprocess.run(script, capture_output=True, text=True, check=True, env=environment)
     assert re.fullmatch(r"check: missing for a full run: Debian's .*\bnodejs\b.*\n", ran.stderr)
+
+
+def test_what_runs_at_night_is_there():
+    nightly = runpy.run_path(str(ROOT / "tests" / "conftest.py"))["NIGHTLY"]
+    assert [name for name in nightly if not (ROOT / "tests" / name).is_file()] == []

@@ -73,7 +73,6 @@ def test_the_same_seed_makes_the_same_case(monkeypatch, tmp_path):
     assert made[0] == made[1]
 
 
-@pytest.mark.slow
 def test_mutants_are_read_or_refused():
     minutes = examples(80) / 100
     done = subprocess.run(

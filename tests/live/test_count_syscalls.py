@@ -142,7 +142,6 @@ def test_children_have_their_own_counts(calls, counted):
     assert "getppid" not in calls_of(profile, command_row(profile))
 
 
-@pytest.mark.slow
 def test_ten_thousand_processes_lose_no_call(calls, counted):
     profile = counted(calls, "forks", 10_000)
     children = np.flatnonzero(profile.processes.is_descendant & ~profile.processes.is_command)

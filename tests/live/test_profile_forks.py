@@ -25,7 +25,6 @@ def named_share(profile, which):
     return hits[which & ~nowhere & ~nobody].sum() / hits[which].sum()
 
 
-@pytest.mark.slow
 def test_of_ten_thousand_forks_nearly_every_hit_has_a_process_and_an_object(tmp_path):
     forks = build_program(tmp_path, "forks")
     profile = profile_of(tmp_path / "r", forks, 10_000, 1, frequency_hz=1000)

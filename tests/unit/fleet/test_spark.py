@@ -30,7 +30,6 @@ if shutil.which("java") is None:
     pytest.skip("no java", allow_module_level=True)
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
