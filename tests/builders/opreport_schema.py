@@ -45,7 +45,7 @@ CONTENT = {
 ATTRIBUTES = {
     "profile": {
         "title": (_TEXT, True),
-        "schemaversion": (r"1\.[0-9]+", True),
+        "schemaversion": (r"3\.[0-9]+", True),
         "cputype": (_NC_NAME, True),
         "processor": (_NC_NAME, True),
         "mhz": (_DECIMAL, True),

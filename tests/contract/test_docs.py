@@ -128,6 +128,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         # A collector gets what a Python program writes.
         "otlp",
         # Specifications, which are words of the command line.
+        "event_names",
         "include_symbols",
         "exclude_symbols",
         "exclude_dependent",

@@ -35,6 +35,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     columns: str = ""
     merge: tuple[str, ...] = ()
     threshold: float | None = None
+    event_names: tuple[str, ...] = ()
     include_symbols: tuple[str, ...] = ()
     exclude_symbols: tuple[str, ...] = ()
     exclude_dependent: bool = False

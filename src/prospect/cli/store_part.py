@@ -82,6 +82,8 @@ def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
 def specified(settings: Settings) -> list[str]:
     """Return the specifications that options stand for, as opreport has them."""
     found = []
+    if settings.event_names:
+        found.append(f"event:{','.join(settings.event_names)}")
     if settings.include_symbols:
         found.append(f"symbol:{','.join(settings.include_symbols)}")
     if settings.exclude_symbols:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MOST_MESSAGES = 1 << 23
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
-_TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD = 9, 10, 11, 12
+_TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _DEFAULT_TYPE = 9, 10, 11, 12, 14
 
 
 class _Message(Record, frozen=False):
@@ -91,6 +91,7 @@ def pprof_profile(origin: str, data: memoryview) -> Profile:
         samples.values,
         period_unit,
         signed(whole.numbers.get(_PERIOD, 0)),
+        whole.text(whole.numbers.get(_DEFAULT_TYPE, 0)),
     )
     processes, comms, causes, place = _labels(samples.labels, whole)
     return stack_profile(

@@ -1,7 +1,7 @@
 """The values of a pprof profile → events with samples and periods.
 
 A number of samples and the time or the count that they stand for are two values of one event; any
-other value is an event of its own, whose unit is counted one by one.
+other value is an event of its own, whose unit is counted one by one. Types and units are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RecordingError
-from prospect.profile.run_info import EventInfo
+from prospect.profile.run_info import TIME_UNITS, EventInfo
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SECONDS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "seconds": 1.0}
 _MOST = 2.0**62
 _MOST_EVENTS = 1 << 10
 
@@ -35,7 +34,11 @@ class EventColumns(Record):
 
 
 def read_events(
-    types: Sequence[tuple[str, str]], values: NDArray[np.int64], period_unit: str, period: int
+    types: Sequence[tuple[str, str]],
+    values: NDArray[np.int64],
+    period_unit: str,
+    period: int,
+    default: str = "",
 ) -> EventColumns:
     """Sort values by event.
 
@@ -44,6 +47,7 @@ def read_events(
         values: i64[n, v] of each sample.
         period_unit: the unit of `period`, which a sample was taken each.
         period: 0 where unknown.
+        default: the type that is shown where nobody chooses; its event comes first.
 
     Raises:
         RecordingError: there are not as many types as values, or the values are too large.
@@ -54,22 +58,30 @@ def read_events(
     values = np.maximum(values, 0)
     if (values.sum(axis=0, dtype=np.float64) > _MOST).any():
         raise RecordingError("damaged pprof profile: more samples than can be counted")
-    seconds = _SECONDS.get(period_unit, 0.0) * period
+    seconds = TIME_UNITS.get(period_unit, 0.0) * period
     rate_hz = 1 / seconds if seconds > 0 else 0.0
-    events, columns = [], []
+    events: list[EventInfo] = []
+    columns: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     place = 0
     while place < len(types):
         name, unit = types[place]
+        counts = ""
         count = period_column = values[:, place]
         if _is_pair(types[place : place + 2]):
             place += 1
+            counts = name
             name, unit = types[place]
             period_column = values[:, place]
-        elif unit in _SECONDS:
+        elif unit in TIME_UNITS:
             count = (count > 0).astype(np.int64)
-        seconds_each = _SECONDS.get(unit, 0.0)
-        events.append(EventInfo(name, seconds_each, 0.0, rate_hz if seconds_each else 0.0))
-        columns.append((count, period_column))
+        seconds_each = TIME_UNITS.get(unit, 0.0)
+        is_first = bool(default) and default in (name, counts)
+        at = 0 if is_first else len(events)
+        frequency_hz = rate_hz if seconds_each else 0.0
+        events.insert(
+            at, EventInfo(name, seconds_each, 0.0, frequency_hz, unit=unit, counts=counts)
+        )
+        columns.insert(at, (count, period_column))
         place += 1
     rows = [np.flatnonzero((count > 0) | (amount > 0)) for count, amount in columns]
     return EventColumns(
@@ -88,4 +100,4 @@ def _is_pair(types: Sequence[tuple[str, str]]) -> bool:
     if len(types) < 2 or types[0][1] != "count":
         return False
     (name, _), (other, unit) = types
-    return unit in _SECONDS or name in ("samples", f"{other} samples")
+    return unit in TIME_UNITS or name in ("samples", f"{other} samples")

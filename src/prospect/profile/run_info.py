@@ -23,6 +23,10 @@ ProcessNote = tuple[int, str]
 MAX_STACK = "kernel.perf_event_max_stack"
 
 
+# Units of time as pprof names them, in seconds.
+TIME_UNITS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "seconds": 1.0}
+
+
 class EventInfo(Record):
     """An event of the run and how its periods become time.
 
@@ -38,6 +42,8 @@ class EventInfo(Record):
     `most_frames` is how many frames the kernel recorded of a call stack at most, 0 where it was not
     asked for any, or for a copy of the stack.
     `is_waiting`: each sample is a wait off the CPU, and its period how long that was: exact.
+    `unit` is that of periods as another tool names it, "nanoseconds" or "bytes", "" for events of
+    perf; `counts` is what that tool calls its samples, "contentions", "" where a value is alone.
     """
 
     name: str
@@ -52,6 +58,27 @@ class EventInfo(Record):
     sample_period: int = 0
     unit_mask: int = 0
     most_frames: int = 0
+    unit: str = ""
+    counts: str = ""
+
+    @property
+    def time_title(self) -> str:
+        """What a column of its seconds is of: a CPU, or what another tool measured."""
+        is_other = self.unit in TIME_UNITS and "cpu" not in self.name.lower()
+        return f"{self.name} s" if is_other else "CPU s"
+
+    @property
+    def hits_title(self) -> str:
+        """What a column of its hits counts."""
+        if self.unit and not self.counts and self.unit not in TIME_UNITS:
+            return self.name if self.unit == "count" else f"{self.unit[:1].upper()}{self.unit[1:]}"
+        return "Hits" if self.counts in ("", "samples") else self.counts.capitalize()
+
+    @property
+    def hits_word(self) -> str:
+        """What one of its hits is called in a sentence."""
+        title = self.hits_title
+        return "hit" if title == "Hits" else title.lower().removesuffix("s")
 
 
 class RunInfo(Record):

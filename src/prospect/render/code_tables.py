@@ -130,6 +130,12 @@ def value_columns(
     for event in present:
         is_one = weights.event == event
         name = events[event].name
+        if events[event].unit:  # as the tool that wrote it had them
+            if events[event].counts:
+                count = np.where(is_one, weights.count, 0)
+                columns.append((event, events[event].counts, "count", count))
+            columns.append((event, name, events[event].unit, np.where(is_one, weights.period, 0)))
+            continue
         kind = "samples" if len(present) == 1 else f"{name} samples"
         columns.append((event, kind, "count", np.where(is_one, weights.count, 0)))
         if events[event].seconds_per_period > 0 or events[event].seconds_per_hit > 0:

@@ -92,7 +92,7 @@ def _head(run: RunInfo) -> str:
     title = f"System-wide profile of {run.hostname}" if run.system_wide else " ".join(run.command)
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<profile title={_quoted(title or run.origin)} schemaversion="1.0"'
+        f'<profile title={_quoted(title or run.origin)} schemaversion="3.1"'
         f' cputype="{_name(run.arch)}" processor="{_name(run.cpu_description)}" mhz="{mhz}">\n'
         '<options debuginfo="false" details="false"/>\n'
     )

@@ -81,12 +81,15 @@ def _head(profile: CompleteProfile, weights: StackWeights, strings: Strings) -> 
     yield number_field(10, _one(max(run.wall_seconds, 0.0) * 1e9)).data.tobytes()
     frequency_hz = run.events[0].frequency_hz
     if frequency_hz > 0:
-        yield message(11, *_value_type(strings, "cpu", "nanoseconds"))
+        kind = run.events[0].name if run.events[0].unit else "cpu"
+        yield message(11, *_value_type(strings, kind, "nanoseconds"))
         yield number_field(12, _one(1e9 / frequency_hz)).data.tobytes()
     comment = strings[f"prospect {__version__}, from {run.recorder}"]
     yield number_field(13, _one(comment)).data.tobytes()
     # What the first event's samples stand for: its time, or what it counted.
-    yield number_field(14, _one(strings[kinds[1][0]])).data.tobytes()
+    event = run.events[int(weights.event.min(initial=len(run.events) - 1))]
+    first = int(bool(event.counts or not event.unit))
+    yield number_field(14, _one(strings[kinds[first][0]])).data.tobytes()
 
 
 def _samples(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 
 import numpy as np
 import pytest
@@ -103,6 +104,55 @@ def test_what_is_written_again_has_the_same_figures():
     assert again == first
     parsed = pprof_profile(gzip.decompress(first))
     assert [list(sample.value) for sample in parsed.sample] == [[3, 30_000_000], [1, 10_000_000]]
+
+
+MUTEX = (("contentions", "count"), ("delay", "nanoseconds"))
+HEAP = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("wall", "microseconds"))
+
+
+@pytest.mark.parametrize(
+    ("types", "values"),
+    [
+        (MUTEX, ((3, 30_000_000), (1, 10_000_000))),
+        (HEAP, ((2, 4096, 7), (1, 8, 9))),
+        ((("samples", "count"), ("cpu", "microseconds")), ((3, 30_000), (1, 10_000))),
+    ],
+)
+def test_types_and_units_are_the_same_when_written_again(types, values):
+    found = pprof_profile(gzip.decompress(rendered(read(message(types, values)), "pprof")))
+    text = found.string_table
+    assert [(text[one.type], text[one.unit]) for one in found.sample_type] == list(types)
+    written = sorted(tuple(sample.value) for sample in found.sample)
+    if types != HEAP:
+        assert written == sorted(values)
+    assert np.sum(written, axis=0).tolist() == np.sum(values, axis=0).tolist()
+    default = text[found.default_sample_type]
+    assert default == (types[0] if types == HEAP else types[1])[0]
+
+
+def test_the_default_type_comes_first():
+    profile = pprof_profile(message(HEAP, ((2, 4096, 7), (1, 8, 9))))
+    profile.default_sample_type = list(profile.string_table).index("alloc_space")
+    found = read(profile.SerializeToString())
+    assert [event.name for event in found.run.events] == ["alloc_space", "alloc_objects", "wall"]
+    assert found.hits.period[found.hits.event == 0].sum() == 4104
+
+
+def test_tables_say_what_was_measured():
+    delays = rendered(read(message(MUTEX)), "text").decode()
+    assert "40 ± " not in delays
+    assert "delay s" in delays
+    assert "Contentions" in delays
+    assert "CPU s" not in delays
+    heap = rendered(read(message(HEAP[1:2], ((4096,), (8,)))), "text").decode()
+    assert "4104 bytes of every process" in heap
+    assert "alloc_space s" not in heap
+    (event,) = json.loads(rendered(read(message(MUTEX)), "json"))["events"]
+    assert (event["name"], event["unit"], event["counts"]) == (
+        "delay",
+        "nanoseconds",
+        "contentions",
+    )
 
 
 def test_gzip_or_not_is_the_same():

@@ -123,6 +123,16 @@ CHOOSING = (
         values.share,
     ),
     Option(
+        "event_names",
+        "",
+        ("event",),
+        "LIST",
+        "only samples of these events: names and shell patterns, as event: in a specification",
+        SPECIFIED,
+        values.symbols,
+        is_repeated=True,
+    ),
+    Option(
         "include_symbols",
         "",
         ("include-symbols",),

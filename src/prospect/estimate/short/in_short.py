@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.first_rows import FirstRows
     from prospect.estimate.errors.parts import Parts
     from prospect.figures.report.view import EventView, ReportView
+    from prospect.profile.run_info import EventInfo
 
 MOST_PROGRAMS = 3
 MOST_FUNCTIONS = 5
@@ -108,6 +109,7 @@ class InShort(Record):
 
     Attributes:
         has_time: whether hits are worth seconds: samples of a timer.
+        event: whose samples these are.
         hits, seconds, half_s: of all that is asked for.
         busy_s: of all processes of the system but idle CPUs; NaN where not all were sampled.
         busy_share: of all CPUs' time, 0 to 1; likewise.
@@ -126,6 +128,7 @@ class InShort(Record):
     """
 
     has_time: bool
+    event: EventInfo
     hits: int
     seconds: float
     half_s: float
@@ -199,6 +202,7 @@ class _Summary:
         profile = view.by_routine
         hits, processes = profile.hits, profile.processes
         self._view, self._design, self._profile = view, design, profile
+        self._event = event.event
         self._cause_kind = profile.causes.kind.take(hits.cause_index)
         self._is_busy = (hits.event == event.event_index) & ~idle_hits(profile)
         self._busy_hits, self._busy_s = busy_of_machine(profile, event.event_index)
@@ -235,6 +239,7 @@ class _Summary:
         is_whole = self._profile.run.system_wide and self._design.has_time
         return InShort(
             has_time=self._design.has_time,
+            event=self._event,
             hits=count,
             seconds=float(self._design.seconds[chosen].sum()),
             half_s=float(half_widths(self._design, every, 1, parts)[0]),

@@ -62,12 +62,13 @@ def run_fields(view: ReportView) -> dict[str, Any]:
 
 def event_fields(event: EventInfo) -> dict[str, Any]:
     """Return what an event is and how its hits become seconds."""
-    return {
+    fields: dict[str, Any] = {
         "name": event.name,
         "frequency_hz": event.frequency_hz,
         "seconds_per_period": event.seconds_per_period,
         "seconds_per_hit": event.seconds_per_hit,
     }
+    return fields | ({"unit": event.unit, "counts": event.counts} if event.unit else {})
 
 
 def loss_fields(view: ReportView) -> dict[str, Any]:

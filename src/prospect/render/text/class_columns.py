@@ -114,7 +114,8 @@ def _cells_of(table: ClassColumns, at: int) -> tuple[list[Column], list[list[str
     total_hits, total_s = int(table.total_hits[at]), float(table.total_s[at])
     hits = [*table.hits[:, at].tolist(), total_hits]
     shares = percent_column([*table.share[:, at].tolist(), 1.0], percent_digits(total_hits))
-    titles = [Column("Hits"), Column("Share")]
+    event = table.events[at]
+    titles = [Column(escaped(event.hits_title)), Column("Share")]
     texts: list[list[str]] = [list(map(str, hits)), shares]
     if table.has_time(at):
         figures = Figures(total_hits, total_s, has_time=True)
@@ -122,11 +123,14 @@ def _cells_of(table: ClassColumns, at: int) -> tuple[list[Column], list[list[str
             [*table.seconds[:, at].tolist(), total_s],
             [*table.half_s[:, at].tolist(), float(table.total_half_s[at])],
         )
-        titles, texts = [Column("CPU s"), Column("±"), *titles], [times, bars, *texts]
+        titles, texts = (
+            [Column(escaped(event.time_title)), Column("±"), *titles],
+            [times, bars, *texts],
+        )
     # A class that has nothing of a row is seen to have nothing.
     return titles, [
         [
-            text if hit or title.title == "Hits" else ""
+            text if hit or title.title == titles[-2].title else ""
             for text, hit in zip(column, hits, strict=True)
         ]
         for title, column in zip(titles, texts, strict=True)

@@ -120,7 +120,8 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
         parts.append(f"{_percent(short.busy_share)} busy")
     if not short.has_time:
         yield _cut(
-            f"{', '.join([*parts, counted(short.hits, 'hit')])} of {asked_for(run, view.detail)}"
+            f"{', '.join([*parts, counted(short.hits, short.event.hits_word)])}"
+            f" of {asked_for(run, view.detail)}"
         )
         return
     share = ""
@@ -128,7 +129,7 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
         share = f", {_percent(short.seconds / short.seen_s)} of the machine"
     whose = asked_for(run, view.detail).capitalize()
     time = figures.with_bar(short.seconds, short.half_s)
-    whole = f"{whose}: {time} CPU s{share}"
+    whole = f"{whose}: {time} {escaped(short.event.time_title)}{share}"
     one_line = "; ".join([", ".join(parts), whole]) if parts else whole
     if display_width(one_line) <= _WIDTH:
         yield one_line
@@ -140,7 +141,8 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
 def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
     rows = short.first_programs
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
-    columns = [Column("Program", right=False), Column("CPU s"), Column("±"), Column("Hits")]
+    columns = [Column("Program", right=False), Column(escaped(short.event.time_title)), Column("±")]
+    columns.append(Column(escaped(short.event.hits_title)))
     columns += [Column("User"), Column("Kernel"), Column("Processes")]
     width = _SERVICE_WIDTH if short.has_services else _PROGRAM_WIDTH
     cells = [
@@ -183,7 +185,7 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
         callers = [escaped(row.caller) or NO_TIME for row in rows]
         cells.append(short_names(callers, _CALLER_WIDTH, [row.caller_object for row in rows]))
     if not short.has_time:
-        columns[2] = Column("Hits")
+        columns[2] = Column(escaped(short.event.hits_title))
     yield from style.hot_rows(table_lines(columns, cells), [row.share for row in rows])
     more = f"... and {short.functions_behind} more" if short.functions_behind else ""
     if behind := [part for part in (more, _separation(short)) if part]:

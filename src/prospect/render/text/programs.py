@@ -91,10 +91,11 @@ def _figures(
         [row.seconds for row in rows], [row.half_s for row in rows]
     )
     shares = percent_column(_shares(short, rows), percent_digits(short.hits))
-    columns, hits = [Column("Hits"), Column("Share")], [str(row.hits) for row in rows]
+    columns, hits = [Column(escaped(short.event.hits_title))], [str(row.hits) for row in rows]
+    columns.append(Column("Share"))
     cells: list[Sequence[str]] = [hits, shares]
     if short.has_time:
-        columns = [Column("CPU s"), Column("±"), *columns]
+        columns = [Column(escaped(short.event.time_title)), Column("±"), *columns]
         cells = [times, bars, *cells]
     return columns, cells
 

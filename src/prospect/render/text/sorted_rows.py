@@ -65,7 +65,8 @@ def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[st
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_s.tolist())
     ranks = [f"{at}{'=' * is_like}" for at, is_like in enumerate(rows.is_like_above.tolist(), 1)]
-    columns = [Column("Rank"), Column("CPU s"), Column("±"), Column("Hits"), Column("Share")]
+    columns = [Column("Rank"), Column(escaped(rows.event.time_title)), Column("±")]
+    columns += [Column(escaped(rows.event.hits_title)), Column("Share")]
     shares = percent_column(rows.share.tolist(), percent_digits(rows.total_hits))
     cells = [ranks, times, bars, [str(hits) for hits in rows.hits.tolist()], shares]
     titles, names = key_columns(keys, rows.names)
@@ -97,9 +98,9 @@ def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str
             f"({share})"
         )
     time = figures.with_bar(rows.total_s, rows.total_half_s)
-    total = f"{time} CPU s, " if rows.has_time else ""
+    total = f"{time} {escaped(rows.event.time_title)}, " if rows.has_time else ""
     marks = "; = ties with the row above" if rows.is_like_above.any() else ""
-    yield f"Total: {total}{counted(rows.total_hits, 'hit')}{marks}"
+    yield f"Total: {total}{counted(rows.total_hits, rows.event.hits_word)}{marks}"
 
 
 def _brief(path: str) -> str:
