@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 # A smaller part of what is asked for is not worth a sentence.
 _LEAST_SHARE = 0.05
 _LEAST_HITS = 10
-# Minor versions of CPython 3 whose frames are read: `abi.cpython.FRAMES`.
-PYTHONS_READ = range(8, 15)
+# Minor versions of CPython 3 whose frames are read: from the first on, and from the second on in
+# builds of any kind (`abi.cpython`).
+OLDEST_PYTHON, ANY_BUILD_SINCE = 8, 13
 # An interpreter whose functions nothing names is spoken of if it has so much.
 _LEAST_SHARE_TO_EXPLAIN = 0.5
 # Where a runtime's functions have no names: in memory without a file, in its own image, or in both.
@@ -93,15 +94,17 @@ def _of_python(found: _Found) -> tuple[str, str]:
     version = re.search(r"python3\.(\d+)([td]*)", found.file)
     minor = int(version[1]) if version else 0
     by_python = "python -X perf, record with --call-graph" if minor >= 12 or not minor else ""
-    read = f"3.{min(PYTHONS_READ)} to 3.{max(PYTHONS_READ)}"
-    if minor and (minor not in PYTHONS_READ or (version and version[2])):
-        name = f"CPython 3.{minor}{version[2] if version else ''}"
-        return by_python, f"{name}: this version of Prospect reads {read} with the lock"
-    if any(limit.startswith("Python functions were ") for limit in found.run.limits):
+    kind = version[2] if version else ""
+    if 0 < minor < (ANY_BUILD_SINCE if kind else OLDEST_PYTHON):
+        read = f"3.{OLDEST_PYTHON} and later, of debug builds 3.{ANY_BUILD_SINCE} and later"
+        return by_python, f"CPython 3.{minor}{kind}: Prospect reads {read}"
+    if any(
+        limit.startswith(("Python functions were ", "CPython 3.")) for limit in found.run.limits
+    ):
         return by_python, ""  # which says why
     if not found.run.recorder.startswith("prospect"):
         as_root = " as root" if os.geteuid() else ""
-        return f"prospect record{as_root}", f"Prospect's own recorder reads those of {read}"
+        return f"prospect record{as_root}", "Prospect's own recorder reads them"
     if "--no-python" in found.run.recorder_command_line:
         return "record without --no-python", ""
     return by_python, "prospect doctor says whether they can be read"

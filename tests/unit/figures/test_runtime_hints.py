@@ -6,7 +6,7 @@ from tests.builders.profile import ProfileBuilder
 
 from prospect.abi.cpython import FRAMES
 from prospect.figures.by_routine import by_routine
-from prospect.figures.runtime_hints import PYTHONS_READ, runtime_hints
+from prospect.figures.runtime_hints import ANY_BUILD_SINCE, OLDEST_PYTHON, runtime_hints
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource
@@ -111,9 +111,11 @@ def test_a_java_that_still_runs_can_be_asked_for_its_map():
 @pytest.mark.parametrize(
     ("image", "run", "euid", "words"),
     [
-        ("python3.15", {}, 0, "CPython 3.15: this version of Prospect reads 3.8 to 3.14"),
-        ("python3.14t", {}, 0, "CPython 3.14t: this version of Prospect reads"),
-        ("python3.7", {}, 0, "CPython 3.7: this version"),
+        ("python3.12d", {}, 0, "CPython 3.12d: Prospect reads 3.8 and later, of debug builds 3.13"),
+        ("python3.7", {}, 0, "CPython 3.7: Prospect reads 3.8 and later"),
+        ("python3.15", {}, 0, "prospect doctor says"),
+        ("python3.14t", {}, 0, "prospect doctor says"),
+        ("python3.16", {"limits": ("CPython 3.16 (process 7) was not read: why.",)}, 0, "-X perf"),
         ("python3.11", {"recorder": "perf 6.1"}, 1000, "prospect record as root"),
         ("python3.11", {"recorder": "perf 6.1"}, 0, "prospect record;"),
         (
@@ -133,7 +135,7 @@ def test_why_python_has_no_names(monkeypatch, image, run, euid, words):
 
 
 def test_the_versions_that_are_read_are_those_of_the_reader():
-    assert set(PYTHONS_READ) == set(FRAMES)
+    assert set(range(OLDEST_PYTHON, ANY_BUILD_SINCE)) == set(FRAMES)
 
 
 def test_the_recorder_is_not_meant():
