@@ -114,8 +114,8 @@ def test_one_recording_a_side_is_said_every_time():
     assert "assumed to vary by 20.0%" in notes(run, run_of({"f": 90}), run_variation=0.2)
     assert "only these two runs are compared" in notes(run, run_of({"f": 90}), run_variation=0.0)
     several = compare([run, run_of({"f": 95})], [run_of({"f": 90}), run_of({"f": 99})]).notes
-    assert any("runs differ by" in note for note in several)
-    assert not any("nobody can know" in note for note in several)
+    assert any("rows together vary by" in note for note in several)
+    assert not any("does not show how much" in note for note in several)
 
 
 def test_other_load_widens_what_is_assumed():

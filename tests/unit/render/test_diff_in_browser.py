@@ -82,10 +82,11 @@ def rows_of(browser, tab):
 @pytest.mark.parametrize("case", CASES)
 def test_each_figure_of_each_table_is_the_texts(opened, case, rows):
     comparison = CASES[case]()
-    text = rendered(comparison, "text", rows=rows).decode()
+    whole = rendered(comparison, "text", rows=rows).decode()
+    text = whole.partition("The comparison\n")[2]
     sections = {
         part.splitlines()[0]: [line.split() for line in part.splitlines()[2:]]
-        for part in text.split("-" * 79 + "\n")[1::2]
+        for part in text.split("-" * 79 + "\n")[2::2]
         for part in [part + text.split(part, 1)[1].split("\n\n")[0]]
     }
     browser = opened(comparison, rows=rows)

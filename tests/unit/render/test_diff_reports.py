@@ -129,7 +129,7 @@ def test_colour_marks_titles_and_nothing_else():
 
 def test_a_figure_has_no_more_digits_than_its_interval_supports():
     coarse = rendered("text", compare([run_of({"f": 30})], [run_of({"f": 40})])).decode()
-    assert "  30  40     +10    6  " in coarse
+    assert "  30  40     +10  6  " in coarse
     exact = compare([run_of({"f": 400_000})] * 3, [run_of({"f": 400_400})] * 3)
     assert " 400.000  400.400 " in rendered("text", exact).decode()
 
@@ -177,3 +177,12 @@ def test_rows_that_are_not_shown_are_summed():
     assert "rows not significant or of few hits: A 5" in text
     assert "added" in text
     assert "copy" not in text
+
+
+def test_the_answer_comes_first_and_fits_a_terminal():
+    for comparison in (once(), replicates()):
+        short = rendered("text", comparison).decode().split("-" * 79)[0].splitlines()
+        assert len(short) <= 24
+        assert short[0] == "Difference: B - A"
+        assert sum(line.endswith("Total") for line in short) == 1
+        assert any(line.startswith("Missing: ") for line in short)

@@ -16,7 +16,7 @@ from prospect.figures.portions import PORTION_NAMES
 from prospect.records import Record
 from prospect.render.comparison_words import compared_line, unit_of
 from prospect.render.encoding import significant
-from prospect.render.escape import escaped, short_names
+from prospect.render.escape import escaped, short_names, shortened
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.style import Style
@@ -44,7 +44,7 @@ _NUMBERS = (
     Column("A"),
     Column("B"),
     Column("Change"),
-    Column("+/-"),
+    Column("±"),
     Column("Relative"),
     Column("95% from"),
     Column("to"),
@@ -53,6 +53,11 @@ _NUMBERS = (
 _NAME_WIDTH = 60
 _NO_NAME = "[no name]"
 _MOST_DIGITS = 6
+_WIDTH = 79
+# Of the first screen: marks and times, up to the relative change.
+_SHORT_COLUMNS = 6
+_SHORT_NAME_WIDTH = 34
+_MOST_ROUTINES = 5
 
 
 class TextDiff(Record):
@@ -80,7 +85,11 @@ class TextDiff(Record):
 
 def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
     unit = unit_of(comparison)
-    yield from _header_lines(comparison, style)
+    yield from _in_short(comparison, rows, unit, style)
+    yield ""
+    yield from style.section("The comparison")
+    yield from _evidence_lines(comparison, style)
+    yield ""
     yield from style.section("Total")
     yield from table_lines(*total_cells(comparison, unit))
     yield ""
@@ -98,10 +107,51 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
         yield style.warning(line) if comparison.verdict.outcome == "met" else line
 
 
-def _header_lines(comparison: Comparison, style: Style) -> Iterator[str]:
-    options = comparison.options
+def _in_short(comparison: Comparison, rows: int, unit: Unit, style: Style) -> Iterator[str]:
+    """Yield the answer: it fits a terminal of 80 columns and 24 lines."""
     yield style.title("Difference: B - A")
+    for side, recordings in (("A", comparison.before), ("B", comparison.after)):
+        more = f", and {counted(len(recordings) - 1, 'more recording')}"
+        first = f"{side}: {_recording(recordings[0], comparison)}"
+        yield _fitted(first + more * (len(recordings) > 1))
+    yield compared_line(comparison)
     yield ""
+    table = comparison.routines
+    total = _joined(comparison.total, comparison.portions)
+    for part, title, most in (
+        (total, "", 1),
+        (table, "Routine", min(table.shown(rows), _MOST_ROUTINES)),
+    ):
+        yield from _short_table(part, title, unit, most)
+        yield ""
+    found = int(np.count_nonzero(table.significant))
+    yield f"{counted(found, 'significant change')} (*) in {counted(len(table), 'routine')}"
+    if comparison.verdict is not None:
+        line = verdict_line(comparison.verdict)
+        yield style.warning(line) if comparison.verdict.outcome == "met" else line
+    warnings = comparison.warnings
+    more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
+    missing = escaped(warnings[0]) + more if warnings else "nothing was lost"
+    yield style.warning(_fitted(f"Missing: {missing}")) if warnings else f"Missing: {missing}"
+
+
+def _short_table(table: ChangeTable, title: str, unit: Unit, most: int) -> Iterator[str]:
+    """Yield the first rows of a table, without intervals, modes and objects."""
+    columns, cells = change_cells(table, unit, title, slice(0, most))
+    at = [*range(_SHORT_COLUMNS), len(_NUMBERS)]
+    if table.kind == "total":
+        at[-1] -= 1
+    names = [shortened(name, _SHORT_NAME_WIDTH) for name in cells[at[-1]]]
+    chosen: list[Sequence[str]] = [*(cells[row] for row in at[:-1]), names]
+    yield from table_lines([columns[row] for row in at], chosen)
+
+
+def _fitted(line: str) -> str:
+    return shortened(line, _WIDTH)
+
+
+def _evidence_lines(comparison: Comparison, style: Style) -> Iterator[str]:
+    options = comparison.options
     yield f"Prospect: {__version__}"
     for side, recordings in (("A", comparison.before), ("B", comparison.after)):
         for recording in recordings:
@@ -116,7 +166,6 @@ def _header_lines(comparison: Comparison, style: Style) -> Iterator[str]:
         yield f"Note: {escaped(note)}"
     for warning in comparison.warnings:
         yield style.warning(f"Warning: {escaped(warning)}")
-    yield ""
 
 
 def _recording(recording: ComparedRecording, comparison: Comparison) -> str:
