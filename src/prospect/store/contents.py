@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from prospect.records import Record
 from prospect.store.engine import Engine
-from prospect.store.names import SOURCES_WITH_NAMES
+from prospect.store.lost_names import lost_names
+from prospect.store.names import LOST, LOST_NAMES, SOURCES_WITH_NAMES
 from prospect.store.patterns import is_one_of
 from prospect.store.reading import choose
 from prospect.store.retention import dropped
@@ -170,21 +172,31 @@ def health_of(store: StoreDirectory) -> Health:
     store.reads_all = True
     with closing(Engine(store)) as engine:
         part = choose(store, engine, Specification())
-        # Days stand beside the hours that they sum up.
+        # Days are next to the hours that they sum up.
         summaries = choose(store, engine, Specification(), fine=False)
+        lost = [
+            sentence
+            for _, parts in groupby(
+                dict.fromkeys((*part.segments, *summaries.segments)), lambda one: one.directory
+            )
+            for sentence in lost_names(store, engine, list(parts))
+        ]
         make_tables(store, engine, part, (SAMPLES, FUNCTIONS))
         ((hits,),) = engine.rows("SELECT sum(n)::BIGINT FROM samples")
         condition, named = is_one_of("source", SOURCES_WITH_NAMES)
         rows = engine.rows(
-            "SELECT path, sum(n)::BIGINT AS hits, min(note) FROM samples"
-            f" JOIN functions USING (function) WHERE NOT {condition}"
-            " GROUP BY path ORDER BY hits DESC, path",
+            f"SELECT coalesce(path, '{LOST}') AS path, sum(n)::BIGINT AS hits, min(note)"
+            " FROM samples LEFT JOIN functions USING (function)"
+            f" WHERE path IS NULL OR NOT {condition} GROUP BY path ORDER BY hits DESC, path",
             named,
         )
         return Health(
             segments=len(store.segments()),
-            damaged=list(dict.fromkeys((*part.remarks, *summaries.remarks))),
-            nameless=[Nameless(str(path), int(n), str(why)) for path, n, why in rows[:_MOST_ROWS]],
+            damaged=list(dict.fromkeys((*part.remarks, *summaries.remarks, *lost))),
+            nameless=[
+                Nameless(str(path), int(n), str(why or LOST_NAMES))
+                for path, n, why in rows[:_MOST_ROWS]
+            ],
             hits=int(hits or 0),
             nameless_hits=sum(int(n) for _, n, _ in rows),
             dropped=dropped(store),

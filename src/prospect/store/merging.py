@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.records import contents, replace
+from prospect.store.lost_names import lost_names
 from prospect.store.rare_stacks import without_rare
 from prospect.store.reading import checked, files, name_files
 from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS
@@ -100,7 +101,8 @@ def merge_alike(
     heads, _ = checked(store, engine, parts)
     for kind, group in groupby(parts, lambda one: _kind(heads.get(one))):
         alike = list(group)
-        if not kind:
+        # What is damaged stays, for its minutes may have the only names that are left.
+        if not kind or lost_names(store, engine, alike):
             continue
         begin_s, end_s = min(one.begin_s for one in alike), max(one.end_s for one in alike)
         first, last = alike[0], alike[-1]

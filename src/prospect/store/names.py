@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     Index = NDArray[np.int32]
 
 SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
-_LOST_NAMES = "the store has lost its names"
+LOST = "[name lost: damaged segment]"
+LOST_NAMES = "the store has lost its names: prospect store check says where"
 _FRAMES = "stack", "caller", "function", "address", "mode", "depth"
 
 
@@ -147,8 +148,8 @@ def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
     more["source"] = np.full(count, NameSource.NO_COVER)
     more["object_source"] = more["source"]
     more["object_kind"] = np.full(count, KIND_UNKNOWN)
-    more["path"] = np.full(count, "[unknown]", object)
-    more["note"] = np.full(count, _LOST_NAMES, object)
+    more["path"] = np.full(count, LOST, object)
+    more["note"] = np.full(count, LOST_NAMES, object)
     joined = {name: np.concatenate((found[name], more[name])) for name in found}
     order = np.argsort(joined["function"], kind="stable")
     return {name: column.take(order) for name, column in joined.items()}

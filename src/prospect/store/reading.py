@@ -266,33 +266,53 @@ def _all_files(store: StoreDirectory, segments: list[Segment], kind: str) -> lis
 
 
 def name_files(
-    store: StoreDirectory, engine: Engine, segments: list[Segment], kind: str
+    store: StoreDirectory,
+    engine: Engine,
+    segments: list[Segment],
+    kind: str,
+    remarks: list[str] | None = None,
 ) -> list[str]:
     """Return the paths of the files that hold these segments' functions or stacks.
 
-    Those of a minute stand in its directory: in its own file or that of an earlier one, which may
-    have been removed since but for that. Damaged files are none: what they named stays without a
-    name.
+    Those of a minute are in its directory: in its own file or that of an earlier one, which may
+    have been removed since but for that. Damaged files are left out: what they named stays without
+    a name.
+
+    Args:
+        store: that is read.
+        engine: to query it with; damage shows if it, or the store, `reads_all`.
+        segments: whose names are wanted.
+        kind: FUNCTIONS or STACKS.
+        remarks: gets a sentence for each damaged file.
     """
     directories = {one.directory for one in segments if one.tier == MINUTE}
     own = set(segments)
     beside = [one for one in store.segments() if one in own or one.directory in directories]
     paths = files(store, beside, kind)
     left = (store.root + name for name in left_names(store, sorted(directories), (kind,)))
-    return _sound(engine, list(dict.fromkeys([*paths, *left])), kind)
+    found = list(dict.fromkeys([*paths, *left]))
+    if not engine.reads_all:
+        return found
+    damaged = _damaged(engine, found, kind)
+    if remarks is not None:
+        remarks += [
+            f"{path.removeprefix(store.root)} is left out, and its names are lost: {why}"
+            for path, why in damaged.items()
+        ]
+    return [path for path in found if path not in damaged]
 
 
-def _sound(engine: Engine, paths: list[str], kind: str) -> list[str]:
-    """Leave out the files that cannot be read."""
+def _damaged(engine: Engine, paths: list[str], kind: str) -> dict[str, str]:
+    """Return the files that cannot be read, and why."""
     try:
-        if paths and engine.reads_all:
+        if paths:
             _read_all(engine, paths, kind)
-    except EngineError:
+    except EngineError as error:
         middle = len(paths) // 2
         if not middle:
-            return []
-        return _sound(engine, paths[:middle], kind) + _sound(engine, paths[middle:], kind)
-    return paths
+            return {paths[0]: str(error).replace(engine.root, "")}
+        return _damaged(engine, paths[:middle], kind) | _damaged(engine, paths[middle:], kind)
+    return {}
 
 
 def _read_all(engine: Engine, paths: list[str], kind: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from prospect.store.engine import Engine, Placed
+from prospect.store.names import LOST
 from prospect.store.reading import book_files, hit_files, name_files
 from prospect.store.schema import COLUMNS
 from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, STACKS, SUMS, TOTALS
@@ -46,11 +47,14 @@ _OF_EACH = {
     ),
 }
 _HITS = (
-    "SELECT host, began, service, process, comm, mode, cause, f.name AS symbol,"
-    " f.path AS object, pid, tid, cpu, n, w FROM samples LEFT JOIN functions AS f USING (function)"
+    "SELECT host, began, service, process, comm, mode, cause,"
+    f" coalesce(f.name, '{LOST}') AS symbol, coalesce(f.path, '{LOST}') AS object,"
+    " pid, tid, cpu, n, w"
+    " FROM samples LEFT JOIN functions AS f USING (function)"
 )
 _FRAMES = (
-    "SELECT stack, caller, depth, mode, f.name AS symbol, f.path AS object, stacks.address"
+    f"SELECT stack, caller, depth, mode, coalesce(f.name, '{LOST}') AS symbol,"
+    f" coalesce(f.path, '{LOST}') AS object, stacks.address"
     " FROM stacks LEFT JOIN functions AS f USING (function)"
 )
 
@@ -169,7 +173,7 @@ def make_tables(
             engine.view(kind, f"SELECT *{_MORE[kind]} FROM {kind}_files")
     for kind, name in ((FUNCTIONS, _FUNCTION_ROWS), (STACKS, _STACK_ROWS)):
         if kind in kinds:
-            found = name_files(store, engine.planner, part.segments, kind)
+            found = name_files(store, engine.planner, part.segments, kind, part.remarks)
             paths = [path.removeprefix(store.root) for path in found]
             engine.table(name, kind, Placed(paths, [0] * len(paths), [""] * len(paths)))
     for name, (key, source, columns) in _OF_EACH.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from contextlib import closing
 
 import pytest
 
@@ -14,8 +15,11 @@ from builders.stored import fill, samples_file, window_at
 from prospect.cli.main import main
 from prospect.records import replace
 from prospect.render.registry import FORMATS
+from prospect.store.compaction import Made, compact
+from prospect.store.directory import StoreDirectory
+from prospect.store.engine import Engine
 
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 
 
 @pytest.fixture(name="filled", scope="module")
@@ -173,6 +177,46 @@ def test_a_check_finds_what_is_damaged_and_what_has_no_names(tmp_path, capfd):
     assert "3 segments, damaged" in shown
     assert main([*words, "--format", "json"]) == 1
     assert len(json.loads(capfd.readouterr().out)["damaged"]) == 1
+
+
+def other_names(path, kind):
+    """Replace a file of names by one that is whole, and has other rows."""
+    columns = "* REPLACE ({0} + 1 AS {0})".format("function" if kind == "functions" else "stack")
+    duckdb.sql(f"COPY (SELECT {columns} FROM '{path}') TO '{path}.new' (FORMAT parquet)")
+    path.with_name(f"{path.name}.new").replace(path)
+    path.chmod(0o600)
+
+
+HARMS = {
+    "emptied": lambda path, _: path.write_bytes(b""),
+    "overwritten": lambda path, _: path.write_bytes(b"x" * path.stat().st_size),
+    "removed": lambda path, _: path.unlink(),
+    "replaced": other_names,
+}
+
+
+@pytest.mark.parametrize("kind", ["functions", "stacks"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_lost_names_are_found_and_never_merged(tmp_path, capfd, kind, harm):
+    segments = fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
+    words = ["--store", str(tmp_path / "s")]
+    for segment in segments:  # only the first has names
+        path = tmp_path / "s" / segment.path(kind)
+        if path.exists():
+            HARMS[harm](path, kind)
+    assert main(["store", "check", *words]) == 1
+    shown = capfd.readouterr().out
+    assert "damaged; " in shown
+    assert "names are lost" in shown
+    if kind == "functions":
+        assert "; 0.0 % of" not in shown
+        assert "[name lost: damaged segment]" in shown
+        assert "[name lost: damaged segment]" in text_of(capfd, "report", *words)
+        query = "SELECT sum(n) FROM hits WHERE symbol = '[name lost: damaged segment]'"
+        assert text_of(capfd, "sql", query, *words).split()[-1] == "90"
+    with StoreDirectory(str(tmp_path / "s")) as store, closing(Engine(store)) as engine:
+        assert compact(store, engine) == Made(0, 0)
+        assert set(store.segments()) == set(segments)
 
 
 def test_a_query_sees_hits_with_their_names(store, capfd):

@@ -244,7 +244,8 @@ def test_names_some_of_which_have_no_value_are_lost_and_the_hits_count(tmp_path,
     lose_a_value(tmp_path / "s" / segment.path(FUNCTIONS), column)
     found = read(tmp_path / "s", stacks=True)
     assert found.hits.count.sum() == 30
-    assert set(found.objects.path) == {"[unknown]"}
+    assert set(found.objects.path) == {"[name lost: damaged segment]"}
+    assert any(f"{segment.path(FUNCTIONS)} is left out" in one for one in found.run.limits)
     assert "lost its names" in found.objects.note[0]
 
 
