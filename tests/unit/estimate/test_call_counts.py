@@ -69,6 +69,37 @@ def test_the_interval_holds_the_truth_in_19_of_20_runs(program):
     assert inside >= 277
 
 
+def phases(random, length_s):
+    """A function that is called much, little or not at all, in three to eight phases."""
+    count = int(random.integers(3, 9))
+    edges = np.sort(random.uniform(0, length_s, count - 1))
+    levels = random.choice([0.0, 3000.0, 90_000.0], size=count)
+    return lambda times: levels.take(np.searchsorted(edges, times))
+
+
+def cut_short(windows, truth, kept):
+    """Return what the first windows say of the same run: its budget was spent by then."""
+    last_s = windows.gap_s[kept - 1 :].sum() + windows.own_s[kept:].sum()
+    gap_s = np.append(windows.gap_s[: kept - 1], last_s)
+    found = table(windows.calls[:kept], windows.own_s[:kept], gap_s)
+    return found, truth + int(windows.calls[kept:].sum())
+
+
+@pytest.mark.parametrize("kept", [10, 25, 34, 37, 40])
+def test_a_program_in_phases_is_held_or_said_to_be_unknown(kept):
+    random = np.random.default_rng(6)
+    runs, inside, known = 300, 0, 0
+    for _ in range(runs):
+        windows, truth = cut_short(*simulate(random, phases(random, 4.0)), kept)
+        missed, half = missed_calls(windows, ALL, *NO_COST)
+        if np.isnan(half[0]):
+            continue
+        known += 1
+        inside += abs(float(missed[0]) - truth) <= float(half[0])
+    assert known == 0 if kept < 30 else known > 0.9 * runs
+    assert inside >= 0.92 * known
+
+
 def test_no_gap_is_no_error():
     missed, half = missed_calls(table([5, 6], [0.1, 0.1], [0.0, 0.0]), ALL, *NO_COST)
     assert (missed[0], half[0]) == (0.0, 0.0)

@@ -2,7 +2,8 @@
 
 Comes in: a completed Profile with `call_counts`. Goes out: `CallFigures`. In a gap between two
 windows a function is taken to be called as often, for each second that the program itself ran, as
-in the mean of the windows around it. Its error follows from how much neighbouring windows
+in the mean of the windows around it, and before the first and after the last as often as it was
+called in any of them. Its error follows from how much neighbouring windows
 differ, how few calls were seen, and how well the cost of a probe is known, which is subtracted
 from the windows' time.
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
 
 _CONFIDENCE = 0.95
+# How long the program may run before the first window or after the last, as part of the time in
+# between, unless gaps in between are nearly as long: in more time it may do what no window saw.
+_MOST_UNWATCHED = 0.25
+_NORMAL = 1.96  # of the normal distribution, for that
 # However well a probe's cost repeats in a loop of ours, in a program it is this uncertain.
 _LEAST_COST_ERROR = 0.1
 # About a tenth of what a probe takes is sampled in the probed function, as the probe returns to it.
@@ -200,8 +205,8 @@ def missed_calls(
         probe_spread_ns: f64[f] how far that may be off.
 
     Returns:
-        f64[f] calls, and f64[f] the half width of their 95 % interval; NaN where no window says
-        how often the function is called.
+        f64[f] calls, and f64[f] the half width of their 95 % interval; NaN where too little of the
+        run was watched to say how often the function is called.
     """
     functions = len(probe_ns)
     every = _by_window(windows, functions, np.ones(len(windows.calls), np.bool_))
@@ -215,6 +220,10 @@ def missed_calls(
     # Gaps around windows of which nothing is known are one gap; so are those before the first.
     gap_s = np.add.reduceat(windows.gap_s, known)
     first_s = float(windows.gap_s[: known[0]].sum())
+    watched_s = float(own_s.sum() + gap_s[:-1].sum())
+    longest_s = 2.0 * float(gap_s[:-1].max())
+    if max(first_s, gap_s[-1]) > max(_MOST_UNWATCHED * watched_s, longest_s):
+        return np.zeros(functions), np.full(functions, np.nan)
     rate = calls[known] / own_s[:, None]
     before, after = rate, np.vstack((rate[1:], rate[-1:]))
     missed = gap_s @ ((before + after) / 2.0) + first_s * rate[0]
@@ -249,7 +258,11 @@ def _variance(
     spread = np.maximum(of_pair, least[:-1])
     parts = spread * (inner_s**2 + inner_s * pair_s)
     outer_s = np.array([first_s, gap_s[-1]])[:, None]
-    outer = np.maximum(of_pair.mean(axis=0), least[[0, -1]])
+    # Beyond the first and the last window the program may have done whatever it was seen to do.
+    seen = rate.min(axis=0), rate.max(axis=0)
+    farthest = np.maximum(rate[[0, -1]] - seen[0], seen[1] - rate[[0, -1]])
+    outer = np.maximum((farthest / _NORMAL) ** 2, of_pair.mean(axis=0))
+    outer = np.maximum(outer, least[[0, -1]])
     outer_parts = outer * (2.0 * outer_s**2 + outer_s * own_s[[0, -1], None])
     variance = parts.sum(axis=0) + outer_parts.sum(axis=0)
     squares = (parts**2).sum(axis=0)
