@@ -190,8 +190,8 @@ class RecordingOptions(Record):
             it runs.
         for_s: record that long, without a command: the whole system, or `pids`.
         frequency_hz: samples per second on each CPU, of all clocks together.
-        clocks: how many timers of different periods share that rate, 1 to 4; 0 for a hardware
-            counter where there is one, else 4 timers.
+        clocks: how many timers of different periods share that rate, 1 to 4, and 1 below 10 Hz; 0
+            for a hardware counter where there is one, else 4 timers.
         overhead_percent: choose the rate so that sampling takes at most this share of each CPU.
         flush_centiseconds: how often the kernel's buffers are emptied at least, in 1/100 s.
         count_syscalls: also count every system call of every process, exactly.

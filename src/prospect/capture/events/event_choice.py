@@ -76,8 +76,8 @@ _USER_ONLY_FLAGS = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
 
 
 _ONE_CLOCK_LIMIT = (
-    "One clock sampled (--clocks 1): a program that runs in step with it goes unnoticed, and error"
-    " bars assume independent samples."
+    "One clock sampled (--clocks 1, or under -H 10): a program that runs in step with it goes"
+    " unnoticed, and error bars assume independent samples."
 )
 _TASK_CLOCK_LIMIT = (
     "Error bars assume independent samples: the clock of a process stops whenever the process does,"

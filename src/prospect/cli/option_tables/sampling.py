@@ -54,9 +54,10 @@ SAMPLING = (
         "",
         ("clocks",),
         "K",
-        "sample by K timers, 1 to 4, that share the rate: no program is in step with all of them, "
-        "and how much they disagree shows the error; 0 samples by a hardware counter if there is "
-        "one, which on most machines interrupts even where interrupts are masked",
+        "sample by K timers, 1 to 4, that share the rate, under -H 10 by one: no program is "
+        "in step with all of them, and how much they disagree shows the error; 0 samples by a "
+        "hardware counter if there is one, which on most machines interrupts even where "
+        "interrupts are masked",
         SAMPLERS,
         values.clocks,
     ),
