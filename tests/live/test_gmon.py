@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import prospect
+from builders.gmon import gmon_out, histogram
 from builders.recordings import PROSPECT, hits_by
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
@@ -114,6 +115,47 @@ def test_every_row_of_the_flat_profile_is_gprofs(profiled):
     }
     for name, (seconds, _) in ours.items():
         assert seconds == pytest.approx(theirs[name][0], abs=ROUNDING_S)
+
+
+LOCALS = """
+.text
+.globl main, churn
+.type main, @function
+main: .fill 64, 1, 0x90
+.type churn, @function
+churn: .fill 64, 1, 0x90
+.type churn.part.0, @function
+churn.part.0: .fill 64, 1, 0x90
+.type helper, @function
+helper: .fill 64, 1, 0x90
+"""
+
+
+def test_gprof_charges_local_functions_with_dots_to_the_one_before(tmp_path):
+    """docs/formats.md says so of what we export; other local functions keep their time."""
+    (tmp_path / "a.s").write_text(LOCALS)
+    run("gcc", "-o", "a.out", "a.s", cwd=tmp_path)
+    symbols = {
+        row.split()[2]: int(row.split()[0], 16)
+        for row in run("nm", tmp_path / "a.out").splitlines()
+        if " t " in row.lower()
+    }
+    low, ticks = symbols["main"] & ~0xF, {"main": 1, "churn": 2, "churn.part.0": 4, "helper": 8}
+    bins = [0] * 160
+    for name, count in ticks.items():
+        bins[(symbols[name] - low) // 2 + 4] = 100 * count
+    (tmp_path / "gmon.out").write_bytes(gmon_out(histogram(low, low + 2 * len(bins), bins)))
+    expected = {"main": 1.0, "churn": 6.0, "helper": 8.0}
+    for text in (
+        run("gprof", "-b", "-p", "a.out", "gmon.out", cwd=tmp_path),
+        run(*PROSPECT, "calls", "--show", "totals", tmp_path / "gmon.out"),
+    ):
+        found = {
+            row.split()[-1]: float(row.split()[2])
+            for row in text.splitlines()
+            if row.split()[-1:] and row.split()[-1] in ticks
+        }
+        assert found == expected
 
 
 def test_the_report_has_every_tick_and_the_calls(profiled):

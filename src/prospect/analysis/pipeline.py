@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi.python_frames import without_frames_event
-from prospect.analysis.wanted import Sinks, Wanted
+from prospect.analysis.wanted import Sinks, Wanted, damage_words
 from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.sample_causes import label_samples
@@ -129,7 +129,8 @@ def _decoded(source: RecordSource, wanted: Wanted, sinks: Sinks) -> Events:
     )
     if events.damage and not len(events.samples):
         raise RecordingError(
-            f"{source.info.origin}: no sample could be read: {'; '.join(events.damage)}"
+            f"{source.info.origin}: no sample could be read:"
+            f" {damage_words(source.info.origin, events)}"
         )
     if unread_bytes := events.unread_bytes + source.unread_bytes:
         events = replace(events, unread_bytes=unread_bytes)

@@ -54,6 +54,11 @@ class Wanted(Record):
     hints: bool = True
 
 
+def damage_words(origin: str, events: Events) -> str:
+    """Say what is damaged in a recording, in a sentence that names its file already."""
+    return "; ".join(reason.removeprefix(f"{origin}: ") for reason in events.damage)
+
+
 class Sinks(Record):
     """Who takes what comes up while a profile is made; None for nobody.
 
@@ -73,7 +78,7 @@ class Sinks(Record):
 
     def tell_unread(self, origin: str, events: Events) -> None:
         """Say how much of a recording was not understood, and why."""
-        why = "; ".join(reason.removeprefix(f"{origin}: ") for reason in events.damage)
+        why = damage_words(origin, events)
         sentence = (
             f"{origin}: {counted(events.unread_bytes, 'byte')} of records were not read, the rest"
             f" in full ({why}): copy the recording again if this is a copy, record again if it is"

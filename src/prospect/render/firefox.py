@@ -175,17 +175,27 @@ def _samples(samples: StackSamples, forest: NamedForest, rows: NDArray[np.int64]
     is_running = [
         event_has_time(info) and not info.is_waiting for info in samples.profile.run.events
     ]
-    # The CPU time up to each sample, of which the profiler's panels make how busy the thread was.
-    delta = (
-        {"threadCPUDelta": time.tolist()} if all(is_running[n] for n in set(event.tolist())) else {}
-    )
-    return {
-        **delta,
-        "stack": forest.row_of_stack.take(samples.stack_index.take(rows)).tolist(),
-        "time": _times_ms(samples, rows).tolist(),
+    stack = forest.row_of_stack.take(samples.stack_index.take(rows)).tolist()
+    times_ms = _times_ms(samples, rows).tolist()
+    table = {
+        "stack": stack,
+        "time": times_ms,
         "weight": None if bool((count == 1).all()) else count.tolist(),
         "weightType": "samples",
         "length": len(rows),
+    }
+    if not all(is_running[row] for row in set(event.tolist())):
+        return table
+    # The CPU time up to each sample, of which the profiler's panels make how busy the thread was.
+    # It leaves out that of a thread's first sample, before which nothing is known: so the first
+    # is one without a stack and without weight, at the beginning of that time.
+    begin_ms = times_ms[0] - int(time[0]) / 1e6
+    return table | {
+        "threadCPUDelta": [0, *time.tolist()],
+        "stack": [None, *stack],
+        "time": [begin_ms, *times_ms],
+        "weight": [0, *count.tolist()],
+        "length": len(rows) + 1,
     }
 
 

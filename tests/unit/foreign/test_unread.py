@@ -7,6 +7,8 @@ import struct
 
 import pytest
 
+from builders.perfdata import USUAL, FileBuilder
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.analysis.reading import read_profile
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
@@ -79,3 +81,12 @@ def test_what_is_read_is_not_taken_for_another_format(data):
 def test_looking_costs_little(head):
     unread_format(b"{" + head[:65535])
     unread_format(head)
+
+
+def test_a_recording_without_a_sample_that_can_be_read_is_named_once(tmp_path):
+    event = EventDescription(EventAttr(sample_type=USUAL), (1,))
+    path = tmp_path / "perf.data"
+    path.write_bytes(FileBuilder([event], [struct.pack("<IHH", 9, 0, 4) + bytes(24)]).file())
+    with pytest.raises(RecordingError, match="no sample could be read: the record at") as refusal:
+        read_profile(str(path), NamingOptions())
+    assert str(refusal.value).count(str(path)) == 1

@@ -36,7 +36,7 @@ def test_firefox_tables_refer_to_each_other(case):
         samples = thread["samples"]
         table_rows(samples)
         assert samples["time"] == sorted(samples["time"])
-        assert all(stack < sizes["stackTable"] for stack in samples["stack"])
+        assert all((stack or 0) < sizes["stackTable"] for stack in samples["stack"])
         count += sum(samples["weight"] or [1] * samples["length"])
         table_rows(thread["markers"])
         assert all(name < len(strings) for name in thread["markers"]["name"])
@@ -55,7 +55,9 @@ def test_firefox_has_threads_categories_and_markers():
     assert {strings[name] for name in markers["name"]} == {"system call: read"}
     stack = shared["stackTable"]
     found = Counter()
-    for leaf in threads["work", "comm", "77", 77]["samples"]["stack"]:
+    first, *leaves = threads["work", "comm", "77", 77]["samples"]["stack"]
+    assert first is None
+    for leaf in leaves:
         path, row = [], leaf
         while True:
             path.insert(0, names[stack["frame"][row]])
@@ -71,7 +73,12 @@ def test_firefox_has_the_cpu_time_of_each_sample():
     file = json.loads(rendered("firefox", stacks_profile()))
     assert file["meta"]["sampleUnits"]["threadCPUDelta"] == "ns"
     for thread in file["threads"]:
-        assert thread["samples"]["threadCPUDelta"] == [TICK_NS] * thread["samples"]["length"]
+        samples = thread["samples"]
+        # The profiler leaves out that of the first: it has no stack and no weight.
+        assert samples["threadCPUDelta"] == [0] + [TICK_NS] * (samples["length"] - 1)
+        assert (samples["stack"][0], samples["weight"][0]) == (None, 0)
+        assert samples["time"][1] - samples["time"][0] == TICK_NS / 1e6
+        assert sum(samples["weight"]) == samples["length"] - 1
     events = (replace(stacks_profile().run.events[0], is_waiting=True),)
     waiting = stacks_profile()
     waiting = replace(waiting, run=replace(waiting.run, events=events))
