@@ -6,6 +6,7 @@ ClickHouse have too; see `Queries`. The tables are `TABLES`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,7 +50,7 @@ _OF_EACH = {
 _HITS = (
     "SELECT host, began, service, process, comm, mode, cause,"
     f" coalesce(f.name, '{LOST}') AS symbol, coalesce(f.path, '{LOST}') AS object,"
-    " pid, tid, cpu, n, w"
+    " pid, tid, cpu, n, w, cpu_ns"
     " FROM samples LEFT JOIN functions AS f USING (function)"
 )
 _FRAMES = (
@@ -170,7 +171,8 @@ def make_tables(
                 else _placed(store, part, (kind,), book_files(store, part.segments))
             )
             make_placed(engine, f"{kind}_files", kind, part, placed)
-            engine.view(kind, f"SELECT *{_MORE[kind]} FROM {kind}_files")
+            more = f", {_cpu_ns(part)} AS cpu_ns" if kind == SAMPLES else ""
+            engine.view(kind, f"SELECT *{_MORE[kind]}{more} FROM {kind}_files")
     for kind, name in ((FUNCTIONS, _FUNCTION_ROWS), (STACKS, _STACK_ROWS)):
         if kind in kinds:
             found = name_files(store, engine.planner, part.segments, kind, part.remarks)
@@ -184,6 +186,21 @@ def make_tables(
     if set(kinds) >= set(KINDS):
         engine.view(HITS, _HITS)
         engine.view(FRAMES, _FRAMES)
+
+
+def _cpu_ns(part: Part) -> str:
+    """Return the CPU time in ns of a row of samples, as SQL: NULL of an event that has none.
+
+    Each clock of a bank counts all of the time, so that a sum of periods is a multiple of it.
+    """
+    worth = []
+    for number, event in enumerate(part.heads[-1].events):
+        column, seconds = "w", event.seconds_per_period
+        if seconds <= 0:
+            column, seconds = "n", event.seconds_per_hit
+        if 0 < seconds < math.inf:
+            worth.append(f" WHEN {number} THEN round({column} * {seconds * 1e9:.15e})::BIGINT")
+    return f"CASE event{''.join(worth)} END" if worth else "NULL::BIGINT"
 
 
 def placed_hits(

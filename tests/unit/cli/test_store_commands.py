@@ -232,6 +232,32 @@ def test_a_query_sees_hits_with_their_names(store, capfd):
     assert main(["sql", query, "--store", store]) == 0
 
 
+def test_a_query_has_the_cpu_time_of_the_report(tmp_path, capfd):
+    profile = stacks_profile()
+    bank = replace(profile.run.events[0], clocks=4, seconds_per_period=2.5e-10)
+    events = (bank, *profile.run.events[1:])
+    fill(tmp_path / "s", [window_at(0, replace(profile, run=replace(profile.run, events=events)))])
+    words = ["--store", str(tmp_path / "s"), "--format", "json"]
+    report = json.loads(text_of(capfd, "report", "comm:comm", "event:cpu-clock", *words))
+    for table in ("hits", "samples"):
+        query = f"SELECT sum(cpu_ns) / 1e9 AS cpu_s FROM {table} WHERE comm = 'comm'"
+        (found,) = json.loads(text_of(capfd, "sql", query, *words))
+        assert found["cpu_s"] == pytest.approx(report["in_short"]["seconds"], abs=1e-6)
+
+
+def test_hits_of_an_event_without_time_have_no_cpu_time(tmp_path, capfd):
+    profile = stacks_profile()
+    events = [
+        replace(one, seconds_per_period=0.0, seconds_per_hit=0.0) for one in profile.run.events
+    ]
+    run = replace(profile.run, events=tuple(events))
+    fill(tmp_path / "s", [window_at(0, replace(profile, run=run))])
+    query = "SELECT count(cpu_ns) AS known, sum(n)::BIGINT AS n FROM hits"
+    words = ["--store", str(tmp_path / "s"), "--format", "json"]
+    (found,) = json.loads(text_of(capfd, "sql", query, *words))
+    assert found == {"known": 0, "n": int(profile.hits.count.sum())}
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
