@@ -62,7 +62,7 @@ def nowhere(tmp_path, monkeypatch):
         (["-V", "5", "true"], 2, "-V 5: give 2"),
         (["-V4"], 2, "which command?"),
         (["--frobnicate", "true"], 2, "--frobnicate: no such option"),
-        (["-e", "--format", "csv", "true"], 2, "there is no disassembled profile in csv"),
+        (["-e", "--format", "csv", "true"], 2, "csv has no disassembled profile"),
         (["-g", "0", "true"], 2, "-g 0: give a whole number of at least 1"),
         (["-f", "no-such-directory/out", "true"], 1, "no-such-directory"),
         (["-f", ".", "true"], 1, "Is a directory"),
@@ -153,7 +153,11 @@ def nowhere(tmp_path, monkeypatch):
         (["list", "no-such-event"], 2, "no event here is called 'no-such-event'"),
         (["--event", "cycels", "true"], 2, "did you mean cycles?"),
         (["record", "--event", "no-such-unit/x/", "true"], 2, "no unit 'no-such-unit' here"),
-        (["--event", "cs", "--overhead", "1%", "true"], 2, "--overhead is known of clocks only"),
+        (
+            ["--event", "cs", "--overhead", "1%", "true"],
+            2,
+            "--overhead works only with timer clocks",
+        ),
     ],
 )
 def test_bad_input_is_answered_with_one_line(arguments, status, says, nowhere, capfd):

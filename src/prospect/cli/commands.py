@@ -50,8 +50,8 @@ REPORT = Command(
 VIEW = Command(
     "view",
     "[FILE|-] | --store DIR [SPEC...]",
-    "look at a recording in a browser on this machine: the page of --format html, of any size; or "
-    "at a store, over time",
+    "show a recording of any size in a browser on this machine, as --format html does; or a "
+    "store, over time",
     1,
     has_store=True,
 )
@@ -65,23 +65,23 @@ ANNOTATE = Command(
 CALLS = Command(
     "calls",
     "[FILE|-] | --store DIR [SPEC...]",
-    "show who called whom: total times, trees of callees and of callers, the call graph",
+    "show callers and callees: total times, trees, the call graph",
     1,
     has_store=True,
 )
 DIFF = Command(
     "diff",
     "A B | [--store DIR] A... --against B...",
-    "say what changed from recording A to B, between two sides of several runs each, or between "
-    "two parts of a store, and how sure that is",
+    "show what changed from recording A to B, between two sides of several runs each, or "
+    "between two parts of a store, and how certain that is",
     has_store=True,
     separator="--against",
 )
 COMPARE = Command(
     "compare",
     "--a COMMAND --b COMMAND",
-    "run two commands in turn, several times each, record every run, and say what differs and how "
-    "sure that is; their standard output is discarded, and they have no input",
+    "run two commands in turn, several times each, record every run, and show what differs and "
+    "how certain that is; standard output is discarded and standard input is empty",
     0,
 )
 ARCHIVE = Command(
@@ -90,14 +90,14 @@ ARCHIVE = Command(
     "turn a recording into one file that gives the same report on any machine",
     1,
 )
-CACHE = Command("cache", "", "show what Prospect keeps on disk to save time, or remove it", 0)
+CACHE = Command("cache", "", "show or remove what Prospect keeps on disk to save time", 0)
 STAT = Command(
     "stat",
     "[COMMAND [ARGS...]]",
     "count events while COMMAND runs, of processes, of CPUs or of the whole system",
 )
-LIST = Command("list", "[PATTERN]", "show the events that this machine has, and what they count", 1)
-DOCTOR = Command("doctor", "", "say what can be profiled here, and what would enable more", 0)
+LIST = Command("list", "[PATTERN]", "list the events of this machine, and what they count", 1)
+DOCTOR = Command("doctor", "", "report what can be profiled here, and what would enable more", 0)
 HELP = Command("help", "[SUBCOMMAND]", "show how a subcommand is used", 1)
 EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
 COMPLETION = Command(
@@ -109,22 +109,22 @@ COMPLETION = Command(
 DAEMON = Command(
     "daemon",
     "",
-    "sample the whole system for as long as it runs, into a store that reports are made from later",
+    "sample the whole system continuously into a store, for reports later",
     0,
 )
 CONTROL = Command(
     "control",
     "status|stop|start|dump|reset|session NAME",
-    "ask a store's daemon for its status, or control it: stop or start sampling, write what it "
-    "has (dump), delete all that the current session has stored (reset), begin another session",
+    "ask a store's daemon for its status, or control it: stop or start sampling, write the "
+    "current window now (dump), delete the current session (reset), begin another session",
     2,
 )
 STORE = Command(
     "store",
     "list|check|compact|drop|export|ship [SPEC...]",
-    "show which days, hosts and services a store has, or whether it is intact; merge windows into "
-    "hours and days, and many hosts' days into days of all hosts; remove a part, or export "
-    "DIRECTORY SPEC... to copy one; send finished hours elsewhere",
+    "list the days, hosts and services of a store, or check it; merge windows into hours and "
+    "days, and many hosts' days into days of all hosts; remove a part, copy one (export "
+    "DIRECTORY SPEC...), or send finished hours elsewhere",
     None,
 )
 SQL = Command(
@@ -137,11 +137,11 @@ SQL = Command(
 FLEET = Command(
     "fleet",
     "top|outliers|deploys [BUILD]|coverage [SPEC...]",
-    "ask the stores of many hosts at once: which functions take their time, which hosts differ, "
-    "what a build changed, what was measured",
+    "query the stores of many hosts: the functions with most time, the hosts that differ, the "
+    "effect of a build, the coverage",
     None,
 )
-TOP = Command("top", "", "show live, in this terminal, where the time of all processors goes", 0)
+TOP = Command("top", "", "show live, in this terminal, where CPU time goes", 0)
 SUBCOMMANDS = (
     TOP,
     DAEMON,

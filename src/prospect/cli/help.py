@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 WIDTH = 79
 
 DESCRIPTION = (
-    "Prospect says exactly what a machine was doing while a command ran: it interrupts every CPU "
-    "many times a second, notes the process and the instruction, and reports time by process, "
-    "routine and kernel routine. The command needs no rebuilding; its input, output, signals and "
-    "exit status stay its own. Without privilege it profiles your own processes as far as "
+    "Prospect shows what a machine was doing while a command ran: it interrupts every CPU many "
+    "times a second, records the process and the instruction, and reports time by process, "
+    "function and kernel function. The command needs no rebuilding and keeps its input, output, "
+    "signals and exit status. Without privilege it profiles your own processes as far as "
     "kernel.perf_event_paranoid allows (by default not at all on Debian and Ubuntu); "
-    "`prospect doctor` says what this machine allows."
+    "`prospect doctor` reports what this machine allows."
 )
 # (what one wants to know, the command line)
 EXAMPLES = (
@@ -42,26 +42,26 @@ EXAMPLES = (
     ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
     ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
     ("what each thread waits for", "sudo prospect --off-cpu ./program"),
-    ("record now, look later or elsewhere", "prospect record --call-graph auto -o run.data make"),
+    ("record now, report later or elsewhere", "prospect record --call-graph auto -o run.data make"),
     ("the same recording, every process", "prospect report -V4 run.data"),
     ("look at it in a browser", "prospect view run.data"),
-    ("who called what takes the time", "prospect calls run.data"),
-    ("who called one routine", "prospect calls --callers-of qsort_r run.data"),
+    ("the callers of the functions with most time", "prospect calls run.data"),
+    ("the callers of one function", "prospect calls --callers-of qsort_r run.data"),
     ("the instructions and source lines of a routine", "prospect annotate qsort_r run.data"),
     ("a flame graph", "prospect report --format svg -f flames.svg run.data"),
     ("one file to report on elsewhere", "prospect archive run.data"),
-    ("what perf recorded", "perf record -a -o - sleep 9 | prospect report -V4 -"),
+    ("a recording by perf", "perf record -a -o - sleep 9 | prospect report -V4 -"),
     ("what changed between two runs", "prospect diff before.data after.data"),
     (
         "the same as a page, with a flame graph of the differences",
         "prospect diff --format html -f diff.html before.data after.data",
     ),
     (
-        "did it get slower, on a build server",
+        "fail a build if it got slower",
         "prospect diff --fail-if 'slower by 3% at 95%' a1 a2 a3 --against b1 b2 b3",
     ),
     (
-        "did my change help: both in turn, ten times each",
+        "whether a change helps: run both in turn, ten times each",
         "prospect compare -n 10 --a './old data' --b './new data'",
     ),
     ("figures for another program", "prospect --format json -f report.json ./program"),
@@ -76,7 +76,7 @@ EXIT_STATUS = (
     ("COMMAND's", "COMMAND ran; 128 + N if signal N ended it"),
     ("0", "without COMMAND: recorded until Ctrl-C, for --for, or until the processes of -p ended"),
     ("1", "the profile failed: no privilege, an unreadable recording, a full disk or --max-size"),
-    ("1", "some records of the recording were not understood; the rest is reported in full"),
+    ("1", "some records could not be read; the report covers the rest"),
     ("2", "the command line is wrong; nothing was started"),
     ("1", "compare: a run ended with a status other than 0, without --ignore-failure"),
     ("126, 127", "COMMAND cannot be run, or is not found"),

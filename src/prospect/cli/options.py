@@ -55,21 +55,21 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
 def _check_together(values: dict[str, Any]) -> None:
     """Refuse options that contradict each other."""
     if {"overhead_percent", "frequency_hz"} <= values.keys():
-        raise UsageError("--overhead chooses the rate: leave out -H, or --overhead")
+        raise UsageError("--overhead chooses the rate: drop -H, or drop --overhead")
     if {"overhead_percent", "events"} <= values.keys():
-        raise UsageError("--overhead is known of clocks only: leave it out, or --event")
+        raise UsageError("--overhead works only with timer clocks: drop it, or drop --event")
     if "disassemble" in values and values.get("format", "text") not in (
         "text",
         "json",
         "html",
     ):
-        raise UsageError(f"-e: there is no disassembled profile in {values['format']}, give json")
+        raise UsageError(f"-e: {values['format']} has no disassembled profile, use json")
     if "lines" in values and values.get("format", "text") not in ("text", "json"):
-        raise UsageError(f"--lines: there are no source lines in {values['format']}, give json")
+        raise UsageError(f"--lines: {values['format']} has no source lines, use json")
     if values.get("columns") == "session" and not values.get("store"):
-        raise UsageError("--columns session: sessions are of a store: give --store")
+        raise UsageError("--columns session needs a store: add --store DIR")
     if "threshold" in values and {"user_threshold_s", "kernel_threshold_s"} & values.keys():
-        raise UsageError("--threshold takes the place of -m and -k: leave these out, or it")
+        raise UsageError("--threshold replaces -m and -k: drop them, or drop --threshold")
     for keyword in ("columns", "sort"):
         if keyword in values:
             _check_table(values, f"--{keyword}")
@@ -87,7 +87,7 @@ def _check_table(values: dict[str, Any], table: str) -> None:
         ("separate", "--separate"),
     ):
         if key in values:
-            raise UsageError(f"{table} makes one table in place of the report: leave out {option}")
+            raise UsageError(f"{table} writes one table instead of the report: drop {option}")
     if values.get("format", "text") not in SORTED_FORMATS:
         raise UsageError(f"{table}: a table is text, json or csv, not {values['format']}")
 

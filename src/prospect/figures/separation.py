@@ -45,7 +45,7 @@ def separated(profile: _AnyProfile, dimension: str) -> _AnyProfile:
     if dimension not in SEPARATED or _is_separated(profile, dimension):
         return profile
     if dimension == "session":
-        raise UsageError("--columns session: sessions are of a store, see --store")
+        raise UsageError("--columns session needs a store: add --store DIR")
     if dimension == "host":
         of_hit = np.zeros(len(profile.hits), np.int32)
         return replace(

@@ -35,7 +35,7 @@ def test_options_are_specifications():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--threshold", "1", "-m", "2"], "takes the place of -m and -k"),
+        (["--threshold", "1", "-m", "2"], "replaces -m and -k"),
         (["--threshold", "101"], "give a share of time in percent"),
         (["--include-symbols", ""], "give a name or a pattern"),
     ],

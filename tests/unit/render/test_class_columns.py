@@ -227,9 +227,9 @@ def test_two_dimensions_are_refused_by_name():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--columns", "cpu", "--classic"], "--columns makes one table .* leave out --classic"),
+        (["--columns", "cpu", "--classic"], "--columns writes one table .* drop --classic"),
         (["--columns", "cpu", "--format", "svg"], "--columns: a table is text, json or csv"),
-        (["--columns", "session"], "sessions are of a store: give --store"),
+        (["--columns", "session"], "needs a store: add --store DIR"),
     ],
 )
 def test_what_a_table_cannot_be_is_refused(words, says):
@@ -240,7 +240,7 @@ def test_what_a_table_cannot_be_is_refused(words, says):
 @pytest.mark.parametrize(
     ("dimension", "why"),
     [
-        ("session", "sessions are of a store"),
+        ("session", "needs a store"),
         ("cpu", "no single samples"),
         ("label", "^samples have no labels"),
     ],

@@ -153,8 +153,8 @@ def test_keys_are_what_perf_calls_them():
         (["--sort", "cpu"], "--columns cpu shows CPUs side by side"),
         (["--sort", "nonsense"], "give some of program, pid, thread"),
         (["--sort", ""], "give some of program, pid, thread"),
-        (["--sort", "pid", "-e"], "leave out -e"),
-        (["--sort", "pid", "--classic"], "leave out --classic"),
+        (["--sort", "pid", "-e"], "drop -e"),
+        (["--sort", "pid", "--classic"], "drop --classic"),
         (["--sort", "pid", "--format", "svg"], "text, json or csv, not svg"),
     ],
 )

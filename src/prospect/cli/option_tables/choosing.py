@@ -24,8 +24,8 @@ CHOOSING = (
         "",
         ("calls",),
         "LIST",
-        "also show who called whom: totals, callees, callers or graph, as prospect calls --show; "
-        "with --call-graph totals and callees are shown anyway",
+        "also show callers and callees: totals, callees, callers or graph, as prospect calls "
+        "--show; --call-graph implies totals and callees",
         REPORTS,
         values.sections,
         words=values.CALL_SECTIONS,
@@ -35,7 +35,7 @@ CHOOSING = (
         "",
         ("callers-of",),
         "ROUTINE",
-        "show the tree of who called ROUTINE, including the time of what it called; other sections "
+        "show the tree of the callers of ROUTINE, with the time of its callees; other sections "
         "only if --show names them",
         ("calls",),
         values.name,
@@ -118,7 +118,7 @@ CHOOSING = (
         "",
         ("share",),
         "SHARE",
-        "leave out of the trees and the graph whatever has less than this share of the hits",
+        "hide entries of trees and the graph with less than this share of the hits",
         ("calls",),
         values.share,
     ),
@@ -212,7 +212,7 @@ CHOOSING = (
         "n",
         ("runs",),
         "N",
-        "run each side N times, in the order A B, B A, A B, ..., so that drift affects both alike",
+        "run each side N times, in the order A B, B A, A B, ..., so drift affects both equally",
         ("compare",),
         values.positive,
     ),
@@ -238,7 +238,7 @@ CHOOSING = (
         "",
         ("ignore-failure",),
         "",
-        "go on when a run ends with a status other than 0, and compare it as well",
+        "continue if a run ends with a status other than 0, and compare it too",
         ("compare",),
     ),
     Option(
@@ -257,7 +257,7 @@ CHOOSING = (
         "",
         ("fdr",),
         "SHARE",
-        "mark rows so that at most this share of the marked rows is expected to be wrong",
+        "expected share of wrong rows among the marked ones, at most",
         (*COMPARERS, "fleet"),
         values.rate,
     ),
@@ -266,8 +266,8 @@ CHOOSING = (
         "",
         ("run-variation",),
         "SHARE",
-        "with one recording per side, take rows to differ by this share of their time from run to "
-        "run (standard deviation); several per side show it themselves",
+        "with one recording per side, assume that rows vary by this share of their time from run "
+        "to run (standard deviation); several recordings per side measure it",
         COMPARERS,
         values.share,
     ),
@@ -295,7 +295,7 @@ CHOOSING = (
         "",
         ("fail-if",),
         "CONDITION",
-        "exit with status 3 if CONDITION is met with confidence (95% unless said): 'slower by 3%', "
+        "exit with status 3 if CONDITION is met with confidence (95% by default): 'slower by 3%', "
         "'faster by 3% at 99%', or 'different by 3% at 95% in NAME'",
         COMPARERS,
         values.condition,

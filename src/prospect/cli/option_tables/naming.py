@@ -39,8 +39,8 @@ NAMING = (
         "",
         ("debuginfod",),
         "SEC",
-        "wait at most SEC seconds in all for debug-file servers (DEBUGINFOD_URLS) to send the "
-        "symbols of objects that have none; 0 asks no server",
+        "wait at most SEC seconds in total for debug-file servers (DEBUGINFOD_URLS) to send "
+        "missing symbols; 0 asks no server",
         FINDERS,
         values.seconds,
     ),

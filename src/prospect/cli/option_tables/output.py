@@ -42,7 +42,7 @@ OUTPUT = (
         "m",
         ("user-threshold",),
         "SEC",
-        "leave out processes and routines with less user time than SEC",
+        "hide processes and routines with less user time than SEC",
         NAMERS,
         values.seconds,
     ),
@@ -51,7 +51,7 @@ OUTPUT = (
         "k",
         ("kernel-threshold",),
         "SEC",
-        "leave out kernel routines with less time than SEC",
+        "hide kernel routines with less time than SEC",
         NAMERS,
         values.seconds,
     ),
@@ -60,7 +60,7 @@ OUTPUT = (
         "",
         ("threshold",),
         "PERCENT",
-        "leave out rows with less than PERCENT of the time that -V asks for, instead of -m and -k",
+        "hide rows with less than PERCENT of the time that -V selects; replaces -m and -k",
         REPORTS,
         values.percent,
     ),
@@ -114,7 +114,7 @@ OUTPUT = (
         "",
         ("separate",),
         "process",
-        "show the functions of each process separately (default: of all processes of a name "
+        "show the functions of each process separately (default: processes of the same name "
         "together)",
         REPORTS,
         values.report_separations,
@@ -138,7 +138,7 @@ OUTPUT = (
         ("columns",),
         "DIMENSION",
         "write one table instead of the report, as text, json or csv: rows by routine, or by the "
-        "keys of --sort, and side by side what each event, cpu, thread, ... has of them: "
+        "keys of --sort, with a column for each event, cpu, thread, ...: "
         f"{', '.join(COLUMN_DIMENSIONS)}",
         REPORTS,
         known_dimension,
@@ -161,8 +161,8 @@ OUTPUT = (
         "",
         ("label",),
         "SOURCE",
-        "label samples by marks:FILE, which says what each thread began and ended, or by a "
-        "plug-in's NAME:ARGUMENT, for the key label of --sort (without --sort, by label)",
+        "label samples by marks:FILE, the list of what each thread began and ended, or by a "
+        "plug-in's NAME:ARGUMENT; sorts by label unless --sort is given",
         REPORTS,
         values.name,
     ),

@@ -27,7 +27,7 @@ SAMPLING = (
         "a",
         ("system-wide", "all-cpus"),
         "",
-        "record every process, which is done anyway where it is allowed",
+        "record every process (the default if permitted)",
         ("record",),
         value="4",
     ),
@@ -54,10 +54,9 @@ SAMPLING = (
         "",
         ("clocks",),
         "K",
-        "sample by K timers, 1 to 4, that share the rate, under -H 10 by one: no program is "
-        "in step with all of them, and how much they disagree shows the error; 0 samples by a "
-        "hardware counter if there is one, which on most machines interrupts even where "
-        "interrupts are masked",
+        "sample with K timers, 1 to 4, that share the rate (one below -H 10): no program can run "
+        "in step with all of them; 0 samples with a hardware counter if there is one, which on "
+        "most machines also samples code with interrupts off",
         SAMPLERS,
         values.clocks,
     ),
@@ -94,8 +93,8 @@ SAMPLING = (
         "",
         ("target",),
         "USER@HOST",
-        "run and record COMMAND on another machine, over ssh: nothing needs to be installed there "
-        "but Python 3.9; the report is made here",
+        "run and record COMMAND on another machine, over ssh; it needs only Python 3.9 or later; "
+        "this machine makes the report",
         RECORDS,
         values.name,
     ),
@@ -104,7 +103,7 @@ SAMPLING = (
         "",
         ("target",),
         "USER@HOST",
-        "ask another machine, over ssh: nothing needs to be installed there but Python 3.9",
+        "ask another machine, over ssh; it needs only Python 3.9 or later",
         ("stat", "list", "doctor"),
         values.name,
     ),
@@ -113,8 +112,8 @@ SAMPLING = (
         "",
         ("target",),
         "USER@HOST",
-        "sample another machine, over ssh: nothing needs to be installed there but Python 3.9; "
-        "reports, recordings and a daemon's store are made here",
+        "sample another machine, over ssh; it needs only Python 3.9 or later; this machine keeps "
+        "reports, recordings and the daemon's store",
         ("top", "daemon"),
         values.name,
     ),
@@ -132,7 +131,7 @@ SAMPLING = (
         "",
         ("count-syscalls",),
         "",
-        "also count every system call of every process, exactly; the report says what that cost",
+        "also count every system call of every process exactly; the report shows the cost",
         RECORDS,
     ),
     Option(
@@ -140,8 +139,8 @@ SAMPLING = (
         "",
         ("count-calls",),
         "[IMAGE:]NAME[,...]",
-        "count the calls of functions whose names match these patterns, of COMMAND's own image or "
-        "of IMAGE, a path or the name of a library; the report says what that cost",
+        "count the calls of functions whose names match these patterns, in COMMAND's program or "
+        "in IMAGE, a path or the name of a library; the report shows the cost",
         RECORDS,
         values.count_calls,
     ),
@@ -150,9 +149,9 @@ SAMPLING = (
         "",
         ("count-budget",),
         "PERCENT",
-        "let --count-calls take at most this share of the command's CPU time: calls are counted in "
-        "short windows where all would cost more; 100% counts every call until that "
-        "has cost 5 s",
+        "let --count-calls take at most this share of the command's CPU time: if all "
+        "calls cost more, short windows are counted; 100% counts every call until the cost "
+        "reaches 5 s",
         RECORDS,
         values.percent,
     ),
@@ -161,8 +160,8 @@ SAMPLING = (
         "",
         ("count-hook",),
         "NAME",
-        "also run the entry hook NAME of an installed plug-in where --count-calls counts; see "
-        "docs/plugins.md",
+        "also run the entry hook NAME of an installed plug-in at calls that --count-calls counts; "
+        "see docs/plugins.md",
         RECORDS,
         values.name,
     ),
@@ -171,9 +170,9 @@ SAMPLING = (
         "",
         ("call-graph",),
         "MODE[,BYTES]",
-        "record who called: fp by frame pointers, dwarf by copies of BYTES of each stack (8192 "
-        "unless said), auto by both, lbr by the processor's branch stack (default: callers within "
-        "the kernel only)",
+        "record callers: fp by frame pointers, dwarf by copies of BYTES of each stack (default "
+        "8192), auto by both, lbr by the CPU's branch stack (default: callers within the kernel "
+        "only)",
         RECORDERS,
         values.call_graph,
         words=("auto", "dwarf", "fp", "lbr"),
@@ -183,9 +182,8 @@ SAMPLING = (
         "",
         ("call-graph",),
         "MODE[,BYTES]",
-        "find out who called: fp by frame pointers, dwarf by copies of BYTES of each stack (8192 "
-        "unless said), which costs more, auto by both, lbr by the processor's branch stack "
-        "(default: fp)",
+        "find callers: fp by frame pointers, dwarf by copies of BYTES of each stack (default "
+        "8192), which costs more, auto by both, lbr by the CPU's branch stack (default: fp)",
         ("top",),
         values.call_graph,
         words=("auto", "dwarf", "fp", "lbr"),
@@ -195,8 +193,8 @@ SAMPLING = (
         "z",
         ("compress",),
         "",
-        "compress the recording with Zstandard, as perf record -z does: with copies of stacks it "
-        "is 13 to 18 times smaller, for about a quarter more of the recorder's time",
+        "compress the recording with Zstandard, as perf record -z does: recordings with copies of "
+        "stacks become much smaller, and the recorder takes more CPU time",
         ("record",),
     ),
     Option(
@@ -204,8 +202,8 @@ SAMPLING = (
         "",
         ("off-cpu",),
         "",
-        "also record every switch of the scheduler: the report says how long each thread waited, "
-        "for what, and how long for a CPU",
+        "also record every context switch: the report shows how long each thread waited, for what, "
+        "and how long for a CPU",
         RECORDS,
     ),
     Option(
@@ -213,8 +211,8 @@ SAMPLING = (
         "",
         ("off-cpu",),
         "",
-        "also record every switch of the scheduler: the page Waiting says how long each thread "
-        "waited, and by which stacks",
+        "also record every context switch: the page Waiting shows how long each thread waited, and "
+        "in which stacks",
         ("top",),
     ),
     Option(
@@ -222,8 +220,8 @@ SAMPLING = (
         "",
         ("python",),
         "",
-        "read the Python functions that samples are in, of every CPython process, even where "
-        "another tracer's BPF programs then cost samples (default: as long as that is below 2%)",
+        "record the Python function of each sample in CPython processes, even if another tracer's "
+        "BPF programs then cost samples (default: while the cost is below 2%)",
         RECORDS,
         value="always",
     ),
@@ -232,7 +230,7 @@ SAMPLING = (
         "",
         ("no-python",),
         "",
-        "do not read the Python functions that samples are in",
+        "do not record Python functions",
         RECORDS,
         value="never",
     ),
@@ -247,8 +245,8 @@ STORING = (
         ("store",),
         "DIR",
         "the directory of the store; for daemon and control by default /var/lib/prospect, or for "
-        "ordinary users ~/.local/state/prospect; for others also a directory of many hosts' "
-        "stores, each in host=NAME, or its URL, file:///DIR or s3://BUCKET/PREFIX",
+        "ordinary users ~/.local/state/prospect; the other commands also take a directory of "
+        "many hosts' stores, each in host=NAME, or its URL, file:///DIR or s3://BUCKET/PREFIX",
         STORES,
         values.place,
     ),
@@ -257,7 +255,7 @@ STORING = (
         "",
         ("engine",),
         "local|URL",
-        "what answers queries of a store: DuckDB in this process, or the Spark cluster whose "
+        "the engine for queries of a store: DuckDB in this process, or the Spark cluster whose "
         "master is at spark://HOST:PORT, with the store at the same path on each of its workers",
         ASKING,
         store_values.engine,
@@ -277,8 +275,8 @@ STORING = (
         "",
         ("call-graph",),
         "MODE",
-        "find out who called: fp by frame pointers, auto also by copies of stacks, none only "
-        "within the kernel",
+        "record callers: fp by frame pointers, auto also by copies of stacks, none only within the "
+        "kernel",
         _DAEMON,
         store_values.daemon_call_graph,
         words=("fp", "auto", "none"),
@@ -288,7 +286,7 @@ STORING = (
         "",
         ("window",),
         "SECONDS",
-        "how finely the store resolves time, from 1 to 3600",
+        "length of a window, the store's resolution in time, from 1 to 3600",
         _DAEMON,
         store_values.window,
     ),
@@ -297,8 +295,8 @@ STORING = (
         "",
         ("separate",),
         "WHAT[,...]",
-        "keep processes, threads or CPUs apart (process, thread, cpu), which takes more room; hits "
-        "of a library are kept by program anyway (library)",
+        "store processes, threads or CPUs separately (process, thread, cpu), which takes more "
+        "space; library is accepted, samples in libraries are always stored by program",
         _DAEMON,
         store_values.separations,
         words=store_values.SEPARATIONS,
@@ -308,9 +306,9 @@ STORING = (
         "",
         ("keep",),
         "AGE[,DAYS][,SIZE]",
-        "remove what is older than AGE, such as 12h, 7d or 4w, and the oldest of the rest once the "
-        "store is larger than SIZE, such as 500M; DAYS, such as 90d, is how long summaries of days "
-        "are kept, 400d unless said",
+        "remove windows older than AGE, such as 12h, 7d or 4w, and the oldest data if the store "
+        "exceeds SIZE, such as 500M; keep summaries of days for DAYS, such as 90d (400d by "
+        "default)",
         _DAEMON,
         store_values.keep,
     ),
@@ -319,8 +317,8 @@ STORING = (
         "",
         ("metrics",),
         "FILE",
-        "after each window write what control status says to FILE, for node_exporter's textfile "
-        "collector (*.prom)",
+        "after each window write the output of control status to FILE, for node_exporter's "
+        "textfile collector (*.prom)",
         _DAEMON,
         values.file_name,
     ),
@@ -329,7 +327,7 @@ STORING = (
         "",
         ("ship",),
         "URL",
-        "send finished hours to a directory or a bucket that stores of many hosts are read from: "
+        "send finished hours to the directory or bucket that holds the stores of many hosts: "
         "file:///DIR or s3://BUCKET/PREFIX; credentials come from the environment or files",
         (*_DAEMON, "store"),
         values.place,
@@ -339,8 +337,8 @@ STORING = (
         "",
         ("host-share",),
         "SHARE",
-        "send an hour only from a share of hosts, such as 0.01, chosen anew for each hour by their "
-        "names; what they send stands for all of them",
+        "send hours only from a share of the hosts, such as 0.01; each hour a new choice, "
+        "made by host name, represents all hosts",
         (*_DAEMON, "store"),
         store_values.host_share,
     ),
