@@ -61,10 +61,24 @@ if TYPE_CHECKING:
 SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
 DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
 # What `--sort` adds time up by, and what perf and others call the same.
-SORT_KEYS = ("program", "pid", "thread", "object", "routine", "mode", "cause", "service", "label")
+# A thread's name is its comm, its number its tid, and a thread has both, as NAME (TID).
+SORT_KEYS = (
+    "program",
+    "pid",
+    "comm",
+    "thread",
+    "tid",
+    "object",
+    "routine",
+    "mode",
+    "cause",
+    "service",
+    "label",
+)
+# Of these, those that the table of hits does not keep apart by itself.
+OF_THREADS = ("thread", "tid")
 _SORT_ALIASES = {
     "process": "program",
-    "comm": "thread",
     "dso": "object",
     "image": "object",
     "sym": "routine",
@@ -86,6 +100,7 @@ COLUMN_DIMENSIONS = (
     "event",
     "cpu",
     "thread",
+    "comm",
     "process",
     "program",
     "service",

@@ -5,6 +5,7 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, specified
 from prospect.cli.terminal import refuse_binary, say
-from prospect.errors import PluginError, UsageError
+from prospect.errors import PluginError, StoreError, UsageError
 from prospect.files.outputs import ReportFile
 from prospect.records import NamedTuple
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 # library is kept by program where there are columns or rows of programs.
 _KEPT_APART = {
     "cpu": ("cpu",),
-    "tid": ("thread",),
+    "tid": ("thread", "tid"),
     "tgid": ("process", "pid"),
     "lib": ("program",),
 }
@@ -129,12 +130,16 @@ def write(
             code=_code_choice(settings),
         )
         if isinstance(recording, StorePart):
-            profile = recording.read(stacks=wanted.stacks, apart=settings.columns)
+            profile = _of_part(recording, settings, stacks=wanted.stacks)
         else:
             receivers = sinks(progress, unread)
             path = recording.path if isinstance(recording, RecordingPart) else recording
             profile = api.read(path, settings, wanted, receivers, settings.program)
             if isinstance(recording, RecordingPart):
+                from prospect.figures.separation import by_thread
+
+                if not settings.columns:
+                    profile = by_thread(profile, settings.sort)
                 profile = recording.of(profile, settings.columns)
         if settings.threshold:
             renderer = with_threshold(renderer, profile, settings.detail, settings.threshold)
@@ -148,6 +153,20 @@ def write(
     if settings.otlp:
         _push(profile, settings)
     return unread.exit_status()
+
+
+def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
+    """Read a part of a store; its threads have only names where it did not keep them apart.
+
+    Raises:
+        ProspectError: nothing fits, or the store has no numbers of threads, which are asked for.
+    """
+    if not settings.columns and "tid" in settings.sort:
+        return part.read(stacks=stacks, apart="thread")
+    if not settings.columns and "thread" in settings.sort:
+        with contextlib.suppress(StoreError):
+            return part.read(stacks=stacks, apart="thread")
+    return part.read(stacks=stacks, apart=settings.columns)
 
 
 def _shown_locations(detail: Detail) -> Callable[[Profile], NDArray[np.bool_]]:

@@ -108,6 +108,18 @@ def _of_processes(
 
 
 def _threads(profile: CompleteProfile) -> Names:
+    """Return threads; only their names where it does not keep them apart."""
+    if profile.classes is None or profile.classes.dimension != "thread":
+        return _comms(profile)
+    return class_keys(profile, "thread")
+
+
+def _tids(profile: CompleteProfile) -> Names:
+    numbers, name = class_keys(profile, "thread")
+    return numbers, lambda row: name(row).rpartition(" (")[2].removesuffix(")")
+
+
+def _comms(profile: CompleteProfile) -> Names:
     names: dict[str, int] = {}
     row = np.array([names.setdefault(name, len(names)) for name in profile.comms], np.int64)
     return row.take(profile.hits.comm_index), list(names).__getitem__
@@ -149,7 +161,9 @@ def _causes(profile: CompleteProfile) -> Names:
 _COLUMNS: dict[str, Callable[[CompleteProfile], Names]] = {
     "program": _programs,
     "pid": _pids,
+    "comm": _comms,
     "thread": _threads,
+    "tid": _tids,
     "object": _objects,
     "routine": _routines,
     "mode": _modes,

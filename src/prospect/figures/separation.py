@@ -16,11 +16,14 @@ from prospect.columns.grouping import exact_sums
 from prospect.columns.table_rows import taken
 from prospect.errors import UsageError
 from prospect.figures.hit_keys import SEPARATED
+from prospect.options import OF_THREADS
 from prospect.profile.classes import HitClasses
 from prospect.profile.model import NO_CPU
 from prospect.records import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from prospect.profile.model import Profile
@@ -57,6 +60,38 @@ def separated(profile: _AnyProfile, dimension: str) -> _AnyProfile:
         raise UsageError(f"--columns {dimension}: {profile.run.origin} has no single samples")
     number, names = _CLASSES[dimension](profile)
     return _split(profile, number, HitClasses(dimension, names))
+
+
+def by_thread(profile: _AnyProfile, keys: Iterable[str]) -> _AnyProfile:
+    """Return the profile with its hits kept apart by thread if keys of `--sort` ask for that.
+
+    Args:
+        profile: as of `separated`. Where it has no numbers of threads, or keeps apart something
+            else, "thread" means their names.
+        keys: of `prospect.options.SORT_KEYS`.
+
+    Raises:
+        UsageError: it has no numbers, which one asks for; or columns keep apart something else.
+    """
+    asked = [key for key in OF_THREADS if key in keys]
+    if not asked:
+        return profile
+    is_of_others = profile.classes is not None and profile.classes.dimension != "thread"
+    if asked == ["thread"] and (is_of_others or not (profile.classes or has_tids(profile))):
+        return profile
+    if is_of_others:
+        raise UsageError("--sort tid keeps apart threads, and --columns something else: leave one")
+    if not profile.classes and len(profile.hits) and not has_tids(profile):
+        raise UsageError(
+            f"--sort tid: {profile.run.origin} has no numbers of threads; --sort comm has names"
+        )
+    return separated(profile, "thread")
+
+
+def has_tids(profile: Profile) -> bool:
+    """Return whether samples say which thread they are of, by its number."""
+    tid = profile.samples.tid
+    return len(profile.samples) > 0 and tid is not None and bool((tid >= 0).any())
 
 
 def _is_separated(profile: Profile, dimension: str) -> bool:

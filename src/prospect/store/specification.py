@@ -50,7 +50,9 @@ OF_SEGMENTS = ("session", "host")
 NUMBER_WORDS = {"tgid": "pid", "tid": "tid", "cpu": "cpu", "count": "event", "unit-mask": "event"}
 # What events are chosen by beside their names.
 OF_EVENTS = ("count", "unit-mask")
-WORDS = (SINCE, UNTIL, *TEXT_WORDS, *NUMBER_WORDS)
+# A number of a thread is its `tid:`, anything else its `comm:`.
+THREAD_WORD = "thread"
+WORDS = (SINCE, UNTIL, *TEXT_WORDS, *NUMBER_WORDS, THREAD_WORD)
 ALWAYS = 2**62
 _AGO = re.compile(r"-(\d{1,9})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -88,6 +90,13 @@ def _hint(word: str) -> str:
     return f"there are {known}{suggestion(name, WORDS)}"
 
 
+def _meant(name: str, value: str) -> str:
+    """Return the word that one with several meanings stands for."""
+    if name != THREAD_WORD:
+        return name
+    return "tid" if value.replace(",", "").isdecimal() else "comm"
+
+
 def parse_specifications(words: Sequence[str], now: datetime | None = None) -> Specification:
     """Read specifications.
 
@@ -105,6 +114,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
     given: set[str] = set()
     for word in words:
         name, colon, value = word.partition(":")
+        name = _meant(name, value)
         if not colon or name not in WORDS:
             raise UsageError(f"{word}: not a specification; {_hint(word)}")
         if name in given:

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 
+import numpy as np
 import pytest
 
 from builders.profile import perf_profile
 from builders.profile_builder import ProfileBuilder
+from builders.stacks import stacks_profile
 from prospect.api.profile import Profile
 from prospect.cli.commands import COMMANDS
 from prospect.cli.options import parse
@@ -144,15 +146,44 @@ def test_a_level_that_leaves_nothing_says_what_there_is():
 
 def test_keys_are_what_perf_calls_them():
     settings, _ = parse(REPORT, ["--sort", "comm,dso,sym,symbol"])
-    assert settings.sort == ("thread", "object", "routine")
+    assert settings.sort == ("comm", "object", "routine")
+
+
+def of_threads():
+    """Two threads of one name, and one of another."""
+    profile = stacks_profile()
+    tid = np.where(np.arange(len(profile.samples)) % 2, 77, 78).astype(np.int32)
+    return replace(profile, samples=replace(profile.samples, tid=tid))
+
+
+def test_tid_is_a_number_comm_a_name_and_thread_has_both():
+    profile = of_threads()
+
+    def rows(*keys):
+        (event,) = json.loads(written(profile, "json", keys, detail="4"))["events"]
+        return {tuple(row[key] for key in keys): row["hits"] for row in event["rows"]}
+
+    by_tid, by_comm, by_thread = rows("tid"), rows("comm"), rows("thread")
+    assert set(by_tid) == {(77,), (78,)}
+    assert set(by_comm) == {("a b;c",), ("comm",)}
+    assert {name[-4:] for (name,) in by_thread} == {"(77)", "(78)"}
+    assert sum(by_tid.values()) == sum(by_comm.values()) == sum(by_thread.values())
+    assert {tid for _, tid in rows("comm", "tid")} == {77, 78}
+
+
+def test_without_numbers_threads_have_names_only():
+    profile = family()
+    assert rows(profile, "thread") == rows(profile, "comm") == [("comm", 63)]
+    with pytest.raises(UsageError, match="--sort tid"):
+        written(profile, "json", ("tid",))
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--sort", "cpu"], "--columns cpu shows CPUs side by side"),
-        (["--sort", "nonsense"], "give some of program, pid, thread"),
-        (["--sort", ""], "give some of program, pid, thread"),
+        (["--sort", "nonsense"], "give some of program, pid, comm"),
+        (["--sort", ""], "give some of program, pid, comm"),
         (["--sort", "pid", "-e"], "drop -e"),
         (["--sort", "pid", "--classic"], "drop --classic"),
         (["--sort", "pid", "--format", "svg"], "text, json or csv, not svg"),

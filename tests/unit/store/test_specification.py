@@ -33,6 +33,13 @@ def test_words_patterns_and_numbers():
     assert (found.since_us, found.until_us) == (-ALWAYS, ALWAYS)
 
 
+def test_a_thread_is_chosen_by_its_number_or_its_name():
+    assert parse_specifications(["thread:4711,12"]).numbers == {"tid": (4711, 12)}
+    assert parse_specifications(["thread:work*,4711x"]).texts == {"comm": ("work*", "4711x")}
+    with pytest.raises(UsageError, match="twice"):
+        parse_specifications(["thread:12", "tid:13"])
+
+
 def test_times_are_those_of_this_machine(berlin):
     now = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)  # 13:00
     assert moment_us("12:30", now) == utc(2026, 11, 22, 11, 30)

@@ -126,8 +126,8 @@ OUTPUT = (
         ("sort",),
         "KEYS",
         "write one table instead of the report, as text, json or csv: time by these keys, "
-        f"separated by commas: {', '.join(SORT_KEYS)}; perf's comm, dso and sym mean thread, "
-        "object and routine",
+        f"separated by commas: {', '.join(SORT_KEYS)}; perf's dso and sym mean object "
+        "and routine",
         REPORTS,
         values.sort_keys,
         words=SORT_KEYS,

@@ -19,7 +19,7 @@ from prospect.estimate.errors.rows_by_keys import combined, key_texts
 from prospect.figures.hit_keys import class_keys, sort_keys
 from prospect.figures.portions import event_weight
 from prospect.figures.processes import chosen_hits
-from prospect.figures.separation import separated
+from prospect.figures.separation import by_thread, separated
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def class_columns(
     Raises:
         UsageError: the profile does not say which class its hits are of.
     """
-    profile = separated(view.profile, dimension)
+    profile = by_thread(separated(view.profile, dimension), keys)
     grid = tick_grid(profile)
     chosen = chosen_hits(profile, view.detail)
     is_of = [chosen & (profile.hits.event == event.event_index) for event in view.events]

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
+from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import Bound, first_rows
 from prospect.estimate.statistics.ranks import alike
 from prospect.figures.hit_keys import sort_keys
 from prospect.figures.processes import chosen_hits
+from prospect.figures.separation import by_thread
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -74,7 +76,9 @@ def rows_by_keys(
         keys: of `prospect.options.SORT_KEYS`.
         grid: the `tick_grid` of the profile's samples.
     """
-    profile = view.profile
+    profile = by_thread(view.profile, keys)
+    if profile is not view.profile:
+        grid = tick_grid(profile)
     design = sampling_design(profile, event.event_index, grid)
     chosen = chosen_hits(profile, view.detail) & (profile.hits.event == event.event_index)
     at = np.flatnonzero(chosen)

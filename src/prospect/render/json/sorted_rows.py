@@ -81,6 +81,6 @@ def _row_fields(rows: RowsByKeys, keys: tuple[str, ...]) -> Iterator[dict[str, A
 
 def key_value(key: str, name: str) -> str | int | None:
     """Return what a row has of a key; None for nothing."""
-    if key == "pid":
+    if key in ("pid", "tid"):
         return int(name) if name.isdigit() else None
     return name or None

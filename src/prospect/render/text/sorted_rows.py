@@ -80,7 +80,7 @@ def key_columns(
     """Return the columns that say what each row is of, and their cells."""
     columns, cells = [], []
     for key, texts in zip(keys, names, strict=True):
-        columns.append(Column(key.capitalize(), right=key == "pid"))
+        columns.append(Column(key.capitalize(), right=key in ("pid", "tid")))
         shown = [escaped(_brief(name) if key == "object" else name) or "-" for name in texts]
         is_last = key == keys[-1]
         cells.append(shown if is_last else short_names(shown, _NAME_WIDTH))
