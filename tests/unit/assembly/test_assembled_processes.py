@@ -145,3 +145,13 @@ def test_who_is_followed_by_inheritance_alone_descends_from_whom_it_was_attached
     assert followed.pid[followed.is_command].tolist() == [5]
     everyone = processes_of(log, scope="system", **extras)
     assert everyone.pid[everyone.is_descendant].tolist() == [5]
+
+
+def test_groups_that_were_read_later_pass_through_exec_and_fork_of_that_life_only():
+    known = {"processes": {"5": [1, 4, 3, 0]}}
+    table = processes_of(launched(), **known, groups={"6": [6, 6, 12], "5": [2, 2, 11]})
+    assert table.group_pid.tolist() == [2, 6, 6, 6, 6, 2]
+    assert table.session_pid.tolist() == [2, 6, 6, 6, 6, 2]
+    # The pid's later process, and damaged facts.
+    table = processes_of(launched(), **known, groups={"6": [6, 6, 20], "7": [1], "5": ["a", 2, 3]})
+    assert table.session_pid.tolist() == [3, 3, 3, 3, 3, 6]

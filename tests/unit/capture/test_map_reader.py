@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from builders.command_line import running
 from prospect.assembly.tables.whole_maps import WholeMaps
 from prospect.capture.machine import map_reader
 from prospect.capture.machine.map_reader import MapReader
-from prospect.capture.machine.mapped_files import document_in
+from prospect.capture.machine.mapped_files import documents_in
 
 NOW, NEVER = 0, (1 << 64) - 1
 LINE = b"%x-%x rw-p 00000000 00:00 0  [heap]\n"
@@ -73,7 +74,7 @@ def kept(reader):
     """Return {pid: KiB of its map} of what a report finds."""
     fd = os.memfd_create("maps")
     reader.finish(fd)
-    document = document_in(fd)
+    document, _ = documents_in(fd)
     os.close(fd)
     maps = WholeMaps({"memory_maps": document})
     found = {pid: maps.of(pid, NOW, NEVER) for pid in document.get("pid", ())}
@@ -213,7 +214,7 @@ def test_the_map_of_a_real_process_is_the_one_that_the_kernel_shows():
         reader.look()
         fd = os.memfd_create("maps")
         reader.finish(fd)
-    found = WholeMaps({"memory_maps": document_in(fd)}).of(os.getpid(), NOW, NEVER)
+    found = WholeMaps({"memory_maps": documents_in(fd)[0]}).of(os.getpid(), NOW, NEVER)
     os.close(fd)
     assert found
     assert {"[heap]", "[stack]"} <= set(found.path)
@@ -231,7 +232,23 @@ def test_where_files_may_not_grow_so_large_there_are_no_maps_rather_than_a_part(
         reader.finish(fd)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert document_in(fd) == {}
+    assert documents_in(fd) == ({}, {})
     reader.finish(fd)
-    assert document_in(fd)["pid"] == [7]
+    assert documents_in(fd)[0]["pid"] == [7]
+    os.close(fd)
+
+
+def test_the_group_and_session_are_those_of_the_last_look(clock, process):
+    process(7, 1)
+    reader = MapReader(-1, process.proc)
+    reader.see([7])
+    looks(reader, clock, 20)
+    stat = Path(process.proc) / "7/stat"
+    stat.write_text(stat.read_text().replace("S 1 1 1", "S 1 7 6"))
+    looks(reader, clock, 45)
+    process.gone(7)
+    stat.unlink()
+    fd = os.memfd_create("maps")
+    reader.finish(fd)
+    assert documents_in(fd)[1] == {7: (7, 6, clock.now_ns)}
     os.close(fd)

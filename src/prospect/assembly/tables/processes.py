@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.assembly.extras import by_number, is_i32
+from prospect.assembly.extras import by_number, counts_of, is_i32
 from prospect.assembly.tables.run import attached_pids
 from prospect.profile.model import BIRTH_EXEC, BIRTH_PREEXISTING, ProcessTable
 from prospect.records import replace
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from prospect.spaces.world import World
 
 _KTHREADD_PID = 2
+_GROUP_COLUMNS = 3  # group, session, and when they were read
 
 
 def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
     """Build the process table of a profile; rows are those of `world.processes`."""
     rows = world.processes
     extras = info.extras
-    snapshot = _snapshot(extras.get("processes"), rows.pid, rows.parent_row)
+    later = _groups_met(extras.get("groups"), rows.pid, rows.parent_row, rows.start_ns)
+    snapshot = _snapshot(extras.get("processes"), rows.pid, rows.parent_row, later)
     command_pid = extras.get("command_pid")
     is_command = _command_rows(rows.pid, rows.parent_row, rows.birth, command_pid)
     attached = attached_pids(extras)
@@ -76,9 +78,15 @@ def with_control_groups(processes: ProcessTable, events: Events, hits: Attributi
 
 
 def _snapshot(
-    recorded: object, pid: NDArray[np.int32], parent_row: NDArray[np.int32]
+    recorded: object,
+    pid: NDArray[np.int32],
+    parent_row: NDArray[np.int32],
+    later: dict[int, list[int]],
 ) -> NDArray[np.int32]:
-    """Return i32[4, p]: parent, group, session (-1 unknown) and the kernel-thread flag (0 or 1)."""
+    """Return i32[4, p]: parent, group, session (-1 unknown) and the kernel-thread flag (0 or 1).
+
+    `later` are rows whose group and session were seen later, from `_groups_met`.
+    """
     columns = 4
     facts = {
         number: value
@@ -100,7 +108,38 @@ def _snapshot(
             elif parent >= 0:
                 _, group, session, _ = rows[parent]
                 rows[at] = [-1, group, session, 0]
+            if at in later:
+                rows[at] = [rows[at][0], *later[at], rows[at][3]]
     return np.array(rows, np.int32).reshape(-1, columns).T
+
+
+def _groups_met(
+    recorded: object,
+    pid: NDArray[np.int32],
+    parent_row: NDArray[np.int32],
+    start_ns: NDArray[np.uint64],
+) -> dict[int, list[int]]:
+    """Return the groups and sessions that were read while processes ran, by their first row.
+
+    No record reports setpgid() and setsid(). Of several processes with one pid it is the last that
+    had begun then.
+    """
+    facts = {
+        number: value
+        for number, value in by_number(recorded).items()
+        if type(value) is list
+        and len(value) == _GROUP_COLUMNS
+        and counts_of(value)
+        and all(map(is_i32, value[:2]))
+    }
+    is_first = (parent_row < 0) | (pid.take(parent_row) != pid)
+    known = np.flatnonzero(is_first & np.isin(pid, list(facts)))
+    lives: dict[int, int] = {}
+    for row in known[np.argsort(start_ns.take(known), kind="stable")].tolist():
+        number = int(pid[row])
+        if int(start_ns[row]) <= facts[number][2]:
+            lives[number] = row
+    return {row: facts[number][:2] for number, row in lives.items()}
 
 
 def _command_rows(

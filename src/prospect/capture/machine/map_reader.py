@@ -1,7 +1,8 @@
 """The whole memory maps of processes, read from /proc while they run.
 
 Comes in: processes that have just mapped code, and those that ran before. Goes out: the newest
-text of /proc/PID/maps of each, for the recording's description.
+text of /proc/PID/maps of each, for the recording's description, and its process group and session
+of that time, which no record reports.
 
 The kernel could write a record for each mapping of data (``attr.mmap_data``), but none for an
 unmapping: a program that maps and unmaps buffers would fill the rings, and what stands at its end
@@ -37,6 +38,7 @@ _ALLOWANCE_NS = 3_000_000
 _ALLOWED_PART = 2000
 _LAST_WORD_NS = 50_000_000
 _MOST_PROCESSES = 4096
+_MOST_GROUPS = 16 * _MOST_PROCESSES
 _LEAST_TICKS = 1
 _LONGEST_LINE = 32
 # A process of 10,000 mappings; of larger maps none is kept.
@@ -86,6 +88,7 @@ class MapReader:
         self._due: list[tuple[int, int]] = []
         self._ticks_before: Mapping[int, int] = {}
         self._texts: dict[int, MapText] = {}
+        self._groups: dict[int, tuple[int, int, int]] = {}
         self._bytes = 0
         self._spent_ns = 0
         self._began_ns = monotonic_ns()
@@ -141,7 +144,7 @@ class MapReader:
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
         # Where files may not grow so large, the recording, which would hold it, cannot either.
         with suppress(OSError):
-            tell(fd, (rows, packed))
+            tell(fd, (rows, packed, self._groups))
 
     def _may_spend(self) -> bool:
         elapsed_ns = monotonic_ns() - self._began_ns
@@ -186,9 +189,16 @@ class MapReader:
             text = read_short(f"{self._proc}/{pid}/stat")
             # What follows the name, which may be anything: state is the first, utime the 12th.
             fields = text[text.rfind(b")") + 2 :].split(None, 13)
+            # Not known of one that has ended, or that is in another pid namespace.
+            group, session = int(fields[2]), int(fields[3])
+            if min(group, session) > 0 and (pid in self._groups or self._has_room()):
+                self._groups[pid] = group, session, monotonic_ns()
             return _Stat(int(fields[1]), int(fields[11]) + int(fields[12]))
         except (OSError, ValueError, IndexError):
             return _Stat(-1, -1)
+
+    def _has_room(self) -> bool:
+        return len(self._groups) < _MOST_GROUPS
 
     def _read(self, pid: int) -> bool:
         """Keep the map of a process; return whether it is there."""

@@ -74,6 +74,7 @@ class MappedFiles(Closing):
         self.limits: list[str] = []
         self._found = ReadFiles()
         self.maps: dict[str, object] = {}
+        self.groups: dict[int, tuple[int, ...]] = {}
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
         self.python_fd, python_fd = os.pipe2(os.O_CLOEXEC) if finds_python else (-1, -1)
         before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -143,7 +144,7 @@ class MappedFiles(Closing):
         elif self.reader.status:
             self._not_read(f"their reader failed with status {self.reader.status}", "some")
         else:
-            self.maps = document_in(self._before)
+            self.maps, self.groups = documents_in(self._before)
         self._let_go()
         counts = self._found.counts()
         count = counts.late + counts.lost
@@ -223,11 +224,15 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
         os.write(told_fd, code.to_bytes(NUMBER_BYTES, "little"))
 
 
-def document_in(fd: int) -> dict[str, object]:
-    """Return what a reader wrote as the recording keeps it, see docs/recording.md; {} without."""
-    rows, packed = told(fd) or ((), b"")
+def documents_in(fd: int) -> tuple[dict[str, object], dict[int, tuple[int, ...]]]:
+    """Return what a reader wrote as the recording keeps it, see docs/recording.md.
+
+    Returns:
+        `memory_maps` and `groups`, each {} without.
+    """
+    rows, packed, groups = told(fd) or ((), b"", {})
     if not rows:
-        return {}
+        return {}, groups
     import binascii  # noqa: PLC0415 - at the end
 
     pids, read_ns, sizes = (list(column) for column in zip(*rows, strict=True))
@@ -236,4 +241,4 @@ def document_in(fd: int) -> dict[str, object]:
         "read_ns": read_ns,
         "size_bytes": sizes,
         "zlib": binascii.b2a_base64(packed, newline=False).decode(),
-    }
+    }, groups
