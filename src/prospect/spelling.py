@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# One letter in three, as other command lines allow; of long words no more than could be overlooked.
-_LETTERS_A_MISTAKE = 3
+# One mistake, in long words one letter in four, and no more than could be overlooked.
+_LETTERS_OF_ONE_MISTAKE, _LETTERS_A_MISTAKE = 3, 4
 _MOST_MISTAKES = 3
 # Longer ones are neither typed nor compared.
 _MOST_LETTERS = 200
@@ -50,7 +50,8 @@ def suggestion(given: str, known: Iterable[str], *, parts: bool = False) -> str:
 
 
 def _misspelled(wanted: str, words: list[str]) -> str:
-    least = min(len(wanted) // _LETTERS_A_MISTAKE, _MOST_MISTAKES) + 1
+    allowed = max(len(wanted) // _LETTERS_A_MISTAKE, len(wanted) >= _LETTERS_OF_ONE_MISTAKE)
+    least = min(allowed, _MOST_MISTAKES) + 1
     letters = set(wanted)
     found, compared = "", 0
     for word in words:

@@ -35,6 +35,7 @@ ROUTINES = (
         ("make", ""),
         ("true", ""),
         ("nonsense", ""),
+        ("ecrod", ""),
         ("", ""),
         ("recordrecordrecord", ""),
         ("a" * 1_000_000, ""),
@@ -42,6 +43,12 @@ ROUTINES = (
 )
 def test_a_command_that_was_meant(typed, meant):
     assert nearest(typed, COMMANDS) == meant
+
+
+def test_two_mistakes_of_six_letters_are_another_word():
+    programs = ("touch", "nohup", "mount", "python3")
+    assert nearest("nosuch", programs) == ""
+    assert nearest("pyhton3", programs) == "python3"
 
 
 @pytest.mark.parametrize(

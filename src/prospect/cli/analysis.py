@@ -10,7 +10,7 @@ import io
 import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.terminal import fit_for, say, takes_escapes
+from prospect.cli.terminal import fit_for, is_ascii_locale, say, takes_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def put(
         RenderError: the report cannot be written.
     """
     progress.announce("working out the report and its error bars")
-    if not os.isatty(target.descriptor):
+    if not (os.isatty(target.descriptor) or (target.is_stdout and is_ascii_locale())):
         target.put(write)
         return
     text = io.BytesIO()

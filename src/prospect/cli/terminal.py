@@ -42,8 +42,19 @@ def refuse_binary(name: str, descriptor: int) -> None:
         raise UsageError(f"--format {name} is not text for a terminal: name a file with -f")
 
 
+def is_ascii_locale() -> bool:
+    """Say whether the locale is the one of POSIX, by name: Python itself takes UTF-8 for it."""
+    names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return next(filter(None, names), "") in {"C", "POSIX"}
+
+
 def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
-    """Return a report in the format `form`, made safe where a terminal is to show it."""
+    """Return a report in the format `form` as a descriptor is to have it.
+
+    It is made safe for a terminal; standard output in a locale of ASCII has no ``±``.
+    """
+    if form == "text" and descriptor == _STDOUT and is_ascii_locale():
+        report = report.replace("  ±".encode(), b"+/-").replace("±".encode(), b"+/-")
     if not os.isatty(descriptor):
         return report
     from prospect.render.escape import for_terminal

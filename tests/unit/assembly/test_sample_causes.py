@@ -109,7 +109,7 @@ def causes_of(chains, modes=None):
             ("net_rx_action", "handle_softirqs", "run_ksoftirqd", "kthread", "ret_from_fork_asm"),
             *(CAUSE_SOFTIRQ, "NET_RX"),
         ),
-        (("handle_softirqs", "irq_exit_rcu"), CAUSE_SOFTIRQ, "(dispatch)"),
+        (("handle_softirqs", "irq_exit_rcu"), CAUSE_SOFTIRQ, "(softirq entry and exit)"),
         (
             ("_raw_spin_unlock_irqrestore", "handle_softirqs", "irq_exit_rcu"),
             *(CAUSE_SOFTIRQ, "HRTIMER"),
@@ -122,7 +122,7 @@ def causes_of(chains, modes=None):
             ("vm_interrupt@[virtio_mmio]", "__handle_irq_event_percpu", "asm_common_interrupt"),
             *(CAUSE_INTERRUPT, "vm_interrupt"),
         ),
-        (("irq_exit_rcu", "asm_common_interrupt"), CAUSE_INTERRUPT, "(dispatch)"),
+        (("irq_exit_rcu", "asm_common_interrupt"), CAUSE_INTERRUPT, "(irq entry and exit)"),
         (("schedule", "run_ksoftirqd", "kthread", "ret_from_fork_asm"), CAUSE_KERNEL_THREAD, ""),
         (("schedule", "ret_from_fork_asm"), CAUSE_SYSCALL, "(new task)"),
         (("schedule", "do_idle", "common_startup_64"), CAUSE_IDLE, ""),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from prospect.cli.main import main
-from prospect.cli.terminal import say, show
+from prospect.cli.terminal import fit_for, is_ascii_locale, say, show
 from prospect.errors import RenderError
 
 
@@ -40,3 +41,27 @@ def test_the_numbers_of_closed_files_are_not_given_to_others():
         "os._exit(taken if not any(map(os.get_inheritable, (0, 1, 2))) else 99)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_ascii"),
+    [
+        ({"LC_ALL": "C"}, True),
+        ({"LANG": "POSIX"}, True),
+        ({"LC_ALL": "", "LC_CTYPE": "C", "LANG": "de_DE.UTF-8"}, True),
+        ({"LC_ALL": "C.UTF-8", "LANG": "C"}, False),
+        ({}, False),
+    ],
+)
+def test_reports_on_stdout_are_ascii_in_the_locale_of_posix(monkeypatch, variables, is_ascii):
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert is_ascii_locale() == is_ascii
+    table = "CPU s     ±  Hits\n 1.20  0.10     3\n1.2 ± 0.1 s\n".encode()
+    as_ascii = b"CPU s   +/-  Hits\n 1.20  0.10     3\n1.2 +/- 0.1 s\n"
+    assert fit_for(1, table, "text") == (as_ascii if is_ascii else table)
+    assert fit_for(1, table, "csv") == table
+    with Path(os.devnull).open("wb") as file:
+        assert fit_for(file.fileno(), table, "text") == table

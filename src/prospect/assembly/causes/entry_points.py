@@ -58,8 +58,8 @@ NEW_TASK = Cause(CAUSE_SYSCALL, "(new task)")
 _TASK_SWITCH = Cause(CAUSE_SYSCALL, "(task switch)")
 _CALL_PATH = Cause(CAUSE_SYSCALL, "(entry and exit)")
 _TRAP_PATH = Cause(CAUSE_EXCEPTION, "(entry and exit)")
-_IRQ_PATH = Cause(CAUSE_INTERRUPT, "(dispatch)")
-_SOFTIRQ_PATH = Cause(CAUSE_SOFTIRQ, "(dispatch)")
+_IRQ_PATH = Cause(CAUSE_INTERRUPT, "(irq entry and exit)")
+_SOFTIRQ_PATH = Cause(CAUSE_SOFTIRQ, "(softirq entry and exit)")
 
 _BY_NAME: dict[str, EntryPoint] = {
     name: entry
@@ -67,7 +67,7 @@ _BY_NAME: dict[str, EntryPoint] = {
         (names.CALL_PATHS, EntryPoint(_CALL_PATH)),
         (names.CALL_DISPATCHERS, EntryPoint(_CALL_PATH, hands_on=True)),
         ("emulate_vsyscall", EntryPoint(Cause(CAUSE_SYSCALL, "(vsyscall)"))),
-        ("task_work_run", EntryPoint(Cause(CAUSE_SYSCALL, "(task work)"))),
+        ("task_work_run", EntryPoint(Cause(CAUSE_SYSCALL, "(task_work_run)"))),
         ("ret_from_fork ret_from_fork_asm", EntryPoint(NEW_TASK)),
         (names.SIGNALS, EntryPoint(Cause(CAUSE_EXCEPTION, "signal"))),
         (names.IRQ_PATHS, EntryPoint(_IRQ_PATH)),
