@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prospect.figures.stacks.frames import FrameTable
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
+    from prospect.profile.run_info import EventInfo
 
 _PART_BITS = 16
 _PART = 1 << _PART_BITS  # stacks at a time
@@ -65,27 +66,31 @@ class CallgrindRenderer(StackRenderer):
         profile = samples.profile
         frames = frame_table(profile, inlined=self.inline)
         total = (0, 0)
+        event = profile.run.events[0]
         costs = None
         for _, weights in weights_by_event(stack_weights(samples)):
             costs = _costs(samples, frames, weights)
+            event = profile.run.events[int(weights.event[0])]
             total = int(costs.samples.sum()), int(costs.time_ns.sum())
             break
-        yield _head(profile, total).encode()
+        yield _head(profile, event, total).encode()
         if costs is not None:
             yield from _functions(profile, frames, costs)
         yield f"\ntotals: {total[0]} {total[1]}\n".encode()
 
 
-def _head(profile: CompleteProfile, total: tuple[int, int]) -> str:
+def _head(profile: CompleteProfile, event: EventInfo, total: tuple[int, int]) -> str:
     run = profile.run
     command = escaped(" ".join(run.command) or run.origin)
+    of_other_tool = f" of {escaped(event.name)}" if event.unit else ""
+    samples = event.hits_title.lower() if event.unit else "samples"
     return (
         "# callgrind format\nversion: 1\n"
         f"creator: prospect {__version__}\n"
         f"cmd: {command}\n"
         "positions: instr line\n"
-        "event: Samples : samples\n"
-        "event: Nanoseconds : nanoseconds, by the sampling period\n"
+        f"event: Samples : {escaped(samples)}{of_other_tool}\n"
+        f"event: Nanoseconds : nanoseconds{of_other_tool}, by the sampling period\n"
         "events: Samples Nanoseconds\n"
         f"summary: {total[0]} {total[1]}\n"
     )

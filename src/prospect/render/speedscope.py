@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
+    from prospect.profile.run_info import EventInfo
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -105,9 +106,16 @@ def _profile(
     return {
         "type": "sampled",
         "name": f"{thread} {int(profile.processes.pid[process])}, {event.name}",
-        "unit": "nanoseconds" if event_has_time(event) else "none",
+        "unit": _unit(event),
         "startValue": 0,
         "endValue": int(values.sum()),
         "samples": [frames[a:b] for a, b in itertools.pairwise(bounds)],
         "weights": values.tolist(),
     }
+
+
+def _unit(event: EventInfo) -> str:
+    """Return the one of the format's units that weights have."""
+    if event_has_time(event):
+        return "nanoseconds"
+    return "bytes" if event.unit == "bytes" else "none"

@@ -86,7 +86,7 @@ def test_a_stack_as_deep_as_no_program_has_is_refused():
         (b"a;b  c \t 1.\na;b x\na 1 2\n", "folded"),
         (b"\x7fELF\x02\x01\x01\0", ""),
         (b"\x1f\x8b\x08\0", ""),
-        (gzip.compress(b"a;b 1\n"), "folded"),
+        (gzip.compress(b"a;b 1\n", mtime=0), "folded"),
     ],
 )
 def test_contents_say_what_a_file_is(head, kind):

@@ -155,6 +155,16 @@ def test_tables_say_what_was_measured():
     )
 
 
+def test_exports_with_units_of_their_own_say_them():
+    heap = read(message(HEAP[1:2], ((4096,), (8,))))
+    (first, *_) = json.loads(rendered(heap, "speedscope"))["profiles"]
+    assert first["unit"] == "bytes"
+    assert b"event: Samples : bytes of alloc_space\n" in rendered(heap, "callgrind")
+    delays = rendered(read(message(MUTEX)), "callgrind")
+    assert b"event: Samples : contentions of delay\n" in delays
+    assert b"event: Nanoseconds : nanoseconds of delay, by the sampling period\n" in delays
+
+
 def test_gzip_or_not_is_the_same():
     data = message()
     assert foreign_kind(data) == foreign_kind(gzip.compress(data)) == "pprof"
