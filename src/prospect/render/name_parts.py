@@ -140,7 +140,8 @@ def _bracket_candidates(before: str, after: str, object_name: str) -> Iterator[s
     position = _POSITION.search(after)
     which = position[0][2:-1] if position else f"after {before}"
     file = object_name.rpartition("/")[2]
-    for shown in dict.fromkeys((file, _VERSION.sub("", file))):
+    bare = _VERSION.sub("", file)
+    for shown in dict.fromkeys((file, bare, bare.rstrip("-.0123456789"))):
         if shown:
             yield f"[in {shown}, {which}]"
     yield f"[{which}]"

@@ -42,11 +42,12 @@ def test_a_name_that_fits_is_whole():
 
 def test_a_function_without_a_name_has_its_file_and_number():
     name = "zend_a_function_of_php->zend_another_one [fn 304 of 357]"
-    shown = [short_name(name, width, PHP) for width in (60, 40, 30, 26, 14)]
+    shown = [short_name(name, width, PHP) for width in (60, 40, 30, 28, 22, 14)]
     assert shown == [
         name,
         "[in libphp8.2.so.1, fn 304 of 357]",
         "[in libphp8.2, fn 304 of 357]",
+        "[in libphp, fn 304 of 357]",
         "[fn 304 of 357]",
         "[fn 304]",
     ]

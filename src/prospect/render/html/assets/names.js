@@ -61,7 +61,9 @@ function* shorterBrackets(before, after, objectName) {
   const which = position ? position[0].slice(2, -1) : `after ${before}`;
   const file = objectName.slice(objectName.lastIndexOf("/") + 1);
   if (file) yield `[in ${file}, ${which}]`;
-  if (file) yield `[in ${file.replace(/\.so[.\d]*$/, "")}, ${which}]`;
+  const bare = file.replace(/\.so[.\d]*$/, "");
+  if (file) yield `[in ${bare}, ${which}]`;
+  if (bare) yield `[in ${bare.replace(/[-.\d]+$/, "") || bare}, ${which}]`;
   yield `[${which}]`;
   if (position) yield `[${position[1]}]`;
 }
