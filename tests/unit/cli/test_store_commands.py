@@ -62,12 +62,13 @@ def test_every_format_shows_a_part(store, tmp_path, name):
 
 
 def test_hints_suit_a_store(store, capfd):
-    first = text_of(capfd, "report", "--store", store, "comm:comm").split("---")[0]
+    report = text_of(capfd, "report", "--store", store, "comm:comm")
+    first = report.split("---")[0]
     assert "--save" not in first
     assert "COMMAND" not in first
     assert "annotate" not in first
     assert f"        prospect view --store {store} comm:comm\n" in first
-    assert "4 windows, from 2026-11-22 14:05:00 to 2026-11-22 14:09:00." in first
+    assert "4 windows, from 2026-11-22 14:05:00 to 2026-11-22 14:09:00." in report
     assert "--off-cpu" not in first
 
 
@@ -96,8 +97,8 @@ def test_calls_are_those_of_the_part(store, capfd):
 def test_two_parts_are_compared(store, capfd):
     nights = (f"until:{at(2)}", "--against", f"since:{at(2)}")
     shown = text_of(capfd, "diff", "--store", store, *nights)
-    assert f"A: {store} until:{at(2)}: system" in shown
-    assert f"B: {store} since:{at(2)}: system" in shown
+    assert f"A: {store} until:{at(2)}: every process" in shown
+    assert f"B: {store} since:{at(2)}: every process" in shown
     assert "s per second of wall time" in shown
     assert "0 significant changes" in shown or "No significant change" in shown
     assert json.loads(text_of(capfd, "diff", "--store", store, *nights, "--format", "json"))

@@ -136,7 +136,7 @@ def test_what_goes_unsent_is_counted_as_lost_in_the_target(s3_server, store):
     assert there.run.wall_seconds == 240
     assert here.run.wall_seconds == 120
     assert any("expected samples were lost" in limit for limit in there.run.limits)
-    assert "2 windows were removed" in status_text(status_of(store, found))
+    assert "2 windows removed" in status_text(status_of(store, found))
     # What was sent goes without a word, and so does what nobody wants to be sent.
     drop(store, [(one, FULL_DISK) for one in store.segments()[:1]], found.set_aside)
     assert books_aside(store) == []
