@@ -198,4 +198,4 @@ def test_a_plain_recording_loads_nothing_heavy_to_its_end(tmp_path):
     assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
     # Another process of the machine may begin to run Python meanwhile, and is looked at then.
     plain = [name for name in modules if not name.startswith("prospect.capture.python")]
-    assert len(plain) <= 100, plain
+    assert len(plain) <= 101, plain

@@ -395,3 +395,12 @@ def test_processes_without_a_hit_are_listed_and_the_total_is_their_sum(counted, 
     calls = re.findall(r"^ *\d+% +\d+ +[\d.]+ +\S+ +(\d+) ", total, re.MULTILINE)
     (summed,) = re.findall(r" (\d+) +total$", total.split("Symbol quality")[0], re.MULTILINE)
     assert sum(map(int, calls)) == int(summed)
+
+
+@pytest.mark.parallel
+def test_calls_that_are_many_are_shown_however_little_time_they_take(counted):
+    profile = counted("dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=5000")
+    report = profile.report(detail="2", kernel_threshold_s=1000.0)
+    shown = report.split("System Calls of the Process")[1].split("Left out")[0]
+    assert {"read", "write"} <= set(re.findall(r" +\d+\.\d+  (\w+)$", shown, re.MULTILINE))
+    assert "execve" not in shown

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import json
 import os
 import pty
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -238,6 +241,42 @@ def as_nobody(*words):
         cwd="/",
         **WHO,
     )
+
+
+@pytest.mark.parametrize("answer", ["EPERM", "ENOSYS"])
+@pytest.mark.parametrize("words", [["stat"], ["stat", "--event", "faults"], ["record", "-o", "r"]])
+def test_a_seccomp_profile_is_named_where_it_is_the_cause(tmp_path, answer, words):
+    number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
+    filtered = [
+        (0x20, 0, 0, 0),  # load the number of the system call
+        (0x15, 0, 1, number),
+        (0x06, 0, 0, 0x50000 | getattr(errno, answer)),  # SECCOMP_RET_ERRNO
+        (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+    ]
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in filtered)
+    start = f"""
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+code = ctypes.create_string_buffer({code!r})
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+program = Program({len(filtered)}, ctypes.addressof(code))
+assert not libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+assert not libc.prctl(22, 2, ctypes.byref(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+os.execv(sys.executable, sys.argv[1:])
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", start, *PROSPECT, *words, "touch", "started"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert re.fullmatch(r"prospect: .*a seccomp profile.* forbids perf_event_open.*\n", ran.stderr)
+    assert "user" not in ran.stderr
+    assert not (tmp_path / "started").exists()
 
 
 def test_a_user_counts_user_space():

@@ -34,6 +34,7 @@ class StackCopies(Record):
         is_least: bool[n] whether even more may be needed, as its thread was never seen whole.
         place: i32[n] row of `paths`, -1 for a stack that is whole or has no frame.
         is_continued: bool[n] whether frame pointers, recorded beside, took it further.
+        only_of_waits: whether no other event's stacks were copied, as with ``--off-cpu`` alone.
     """
 
     copy_bytes: int
@@ -46,6 +47,7 @@ class StackCopies(Record):
     is_least: NDArray[np.bool_]
     place: NDArray[np.int32]
     is_continued: NDArray[np.bool_]
+    only_of_waits: bool = False
 
     def __len__(self) -> int:
         return len(self.pid)

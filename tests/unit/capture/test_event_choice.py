@@ -184,9 +184,17 @@ def test_paranoid_3_is_told_what_to_do(choose):
 
 
 @pytest.mark.parametrize(
-    ("code", "says"), [(errno.ENOSYS, "CONFIG_PERF_EVENTS"), (errno.EPERM, "seccomp")]
+    ("code", "is_filtered", "says"),
+    [
+        (errno.ENOSYS, False, "CONFIG_PERF_EVENTS"),
+        (errno.ENOSYS, True, "seccomp"),
+        (errno.EPERM, False, "CAP_PERFMON"),
+        (errno.EPERM, True, "seccomp"),
+    ],
 )
-def test_kernel_that_refuses_everything_is_named(choose, code, says):
+def test_kernel_that_refuses_everything_is_named(choose, monkeypatch, code, is_filtered, says):
+    monkeypatch.setattr(event_choice.syscalls, "is_filtered", lambda: is_filtered)
+
     class Refusing(Kernel):
         def __call__(self, *_):
             raise OSError(code, os.strerror(code))

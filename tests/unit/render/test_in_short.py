@@ -86,15 +86,21 @@ def test_chains_cut_at_the_limit_are_said_with_its_sysctl():
 
 
 @pytest.mark.parametrize(
-    ("detail", "said"), [("3", "nothing was lost"), ("4", "45 % of stacks cut")]
+    ("detail", "only_of_waits", "said"),
+    [
+        ("3", False, "nothing was lost"),
+        ("4", False, "45 % of stacks cut"),
+        ("4", True, "nothing was lost"),
+    ],
 )
-def test_cut_stacks_are_of_the_processes_that_were_asked_for(detail, said):
+def test_cut_stacks_are_those_that_were_asked_for(detail, only_of_waits, said):
     build = ProfileBuilder(run_info(command=("work",)))
     image = build.object("/bin/work")
     for pid, is_command in ((7, True), (9, False)):
         process = build.process("work", pid, is_command=is_command)
         build.hit(process, build.function("main", image, 0x1000), 10)
     copies = stack_copies([7] * 10 + [9] * 10, ["complete"] * 11 + ["cut"] * 9)
+    copies = replace(copies, only_of_waits=only_of_waits)
     out = io.BytesIO()
     TextRenderer(detail=detail).render(replace(build.build(), stack_copies=copies), out)
     (line,) = [line for line in out.getvalue().decode().splitlines() if line.startswith("Missing:")]

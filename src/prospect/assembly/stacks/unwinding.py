@@ -140,6 +140,8 @@ def with_whole_stacks(
     copies = stack_copies(
         taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, is_continued
     )
+    if not info.events[0].attr.sample_stack_user:
+        copies = replace(copies, only_of_waits=True)
     # The user's part of a chain counts only where it took a stack further.
     is_short = (taken.stack_block >= 0) & np.isin(unwound.end, (model.END_CUT, model.END_DEEP))
     is_short &= ~is_continued & (unwound.innermost >= 0)

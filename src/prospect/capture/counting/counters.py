@@ -95,7 +95,7 @@ class CounterSet:
                 message = refusal_message(event, error, follows_tasks=bool(self._target.pids))
                 if error.errno == errno.EINVAL and self._opens_alone(event):
                     message = f"{event.name}: {_GROUP_TOO_LARGE}"
-                if not optional or syscalls.is_refusal(error):
+                if not optional or syscalls.is_refusal(error) or error.errno == errno.ENOSYS:
                     raise CaptureError(message) from error
                 self.refused.append(message)
                 continue

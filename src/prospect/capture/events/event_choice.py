@@ -348,6 +348,8 @@ def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> Ev
 
 def _refusal_message(error: OSError | None, pid: int) -> str:
     code = error.errno if error else 0
+    if code in (errno.EPERM, errno.EACCES, errno.ENOSYS) and syscalls.is_filtered():
+        return syscalls.FILTERED
     if code == errno.ENOSYS:
         return "this kernel has no perf events: it needs CONFIG_PERF_EVENTS"
     if code in (errno.EACCES, errno.EPERM) and pid == EVERY_TASK:
@@ -359,10 +361,7 @@ def _refusal_message(error: OSError | None, pid: int) -> str:
                 f"kernel.perf_event_paranoid is {level}: no profiling without privilege; run as"
                 " root, give CAP_PERFMON, or run: sysctl kernel.perf_event_paranoid=2"
             )
-        return (
-            "the kernel refuses perf_event_open() to this user: in a container allow it in the"
-            " seccomp profile (--cap-add PERFMON with a profile that permits it); else run as root"
-        )
+        return "the kernel refuses perf_event_open() to this user: run as root, or give CAP_PERFMON"
     reason = error.strerror if error else "unknown"
     return f"perf_event_open() failed: {reason}; `prospect doctor` says what works here"
 

@@ -24,9 +24,39 @@ if TYPE_CHECKING:
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _NO_GROUP = -1
+_NO_FLAGS = 1 << 31  # no kernel has a flag of this bit
 
 
-def perf_event_open(attr: bytes, pid: int, cpu: int, group_fd: int = _NO_GROUP) -> int:
+FILTERED = (
+    "a seccomp profile, as containers have, forbids perf_event_open(): start the container with a"
+    " profile that permits it (and --cap-add PERFMON), or run prospect outside"
+)
+"""What to say of an event that cannot be opened where `is_filtered`."""
+
+
+def is_filtered() -> bool:
+    """Say whether a seccomp filter refuses perf_event_open(), whatever it is asked for.
+
+    Source: SYSCALL_DEFINE5(perf_event_open) in ``kernel/events/core.c``: flags that no kernel knows
+    are EINVAL before any right is looked at.
+    """
+    if not os.path.exists("/proc/sys/kernel/perf_event_paranoid"):
+        return False  # no perf events in this kernel
+    try:
+        fd = perf_event_open(b"", 0, -1, flags=_NO_FLAGS)
+    except OSError as error:
+        return error.errno != errno.EINVAL
+    os.close(fd)
+    return False
+
+
+def perf_event_open(
+    attr: bytes,
+    pid: int,
+    cpu: int,
+    group_fd: int = _NO_GROUP,
+    flags: int = abi.PERF_FLAG_FD_CLOEXEC,
+) -> int:
     """Open one event and return its file descriptor, closed on exec.
 
     Args:
@@ -34,6 +64,7 @@ def perf_event_open(attr: bytes, pid: int, cpu: int, group_fd: int = _NO_GROUP) 
         pid: the task to follow, -1 for all.
         cpu: the CPU to watch, -1 for any.
         group_fd: the event that leads its group, -1 without.
+        flags: PERF_FLAG_*.
 
     Raises:
         CaptureError: the system call's number is not known for this machine.
@@ -53,7 +84,7 @@ def perf_event_open(attr: bytes, pid: int, cpu: int, group_fd: int = _NO_GROUP) 
         ctypes.c_int(pid),
         ctypes.c_int(cpu),
         ctypes.c_int(group_fd),
-        ctypes.c_ulong(abi.PERF_FLAG_FD_CLOEXEC),
+        ctypes.c_ulong(flags),
     )
     if fd < 0:
         code = ctypes.get_errno()

@@ -271,12 +271,17 @@ def _cut_stacks(view: ReportView) -> Iterator[str]:
     if quality.most_frames and quality.cut_stacks:
         cut = _percent(quality.cut_stacks / quality.stacks)
         yield f"{cut} of stacks cut at {quality.most_frames} frames ({MAX_STACK})"
-    elif quality.size_for_99:
+    elif quality.size_for_99 and not _are_copies_of_waits(view):
         share = quality.cut / (quality.samples - quality.without_copy)
         if share >= _LEAST_CUT:
             size = quality.size_to_ask_for
             remedy = f"dwarf,{size}" if size else "fp"
             yield f"{_percent(share)} of stacks cut (--call-graph {remedy})"
+
+
+def _are_copies_of_waits(view: ReportView) -> bool:
+    copies = view.profile.stack_copies
+    return copies is not None and copies.only_of_waits
 
 
 def _brief(name: str, width: int) -> str:

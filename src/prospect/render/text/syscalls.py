@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SAMPLED = (Column("Pcnt"), Column("Hits"), Column("Secs"))
 _COUNTED = (Column("Calls"), Column("Secs inside"), Column("Mean usec"))
 _CALL = Column("System call", right=False)
+_MANY = 0.01  # of all calls that were counted
 # What estimates call the whole system instead of the row of a process.
 _SYSTEM = -1
 # The processes that -V chooses, for whose sum there is no estimate.
@@ -70,11 +71,16 @@ def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterato
 
 
 def _shown(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[np.bool_]:
-    """Return bool[c]: calls whose time, sampled or inside, reaches the threshold."""
+    """Return bool[c]: calls whose time, sampled or inside, reaches the threshold, or that are many.
+
+    A call that takes little time a thousand times is what counting is for.
+    """
     least_s = threshold_s - ROUNDING_S
     if not event.has_time:
         return np.ones(len(rows), np.bool_)
-    return (rows.sampled_s >= least_s) | (rows.time_s >= least_s)
+    are_many = (rows.calls > 0) & (rows.calls >= _MANY * rows.calls.sum())
+    shown: NDArray[np.bool_] = (rows.sampled_s >= least_s) | (rows.time_s >= least_s) | are_many
+    return shown
 
 
 def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64]) -> Iterator[str]:
