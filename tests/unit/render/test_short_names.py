@@ -52,7 +52,7 @@ def test_a_function_without_a_name_has_its_file_and_number():
         "[fn 304]",
     ]
     assert (
-        short_name("zend_exported_first->zend_exported_second", 38, PHP)
+        short_name("zend_exported_first->zend_exported_second", 30, PHP)
         == "[after zend_exported_first]"
     )
 
