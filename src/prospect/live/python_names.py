@@ -27,8 +27,8 @@ _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
 _RECORD = struct.Struct("<IHH")
 _RAW_BYTES = 4
-# Of names in a session: 16 MB of an interpreter, 64 MB of a user.
-_MOST_BYTES = 128 << 20
+# Names in a session: 8 MB of an interpreter, 32 MB of a user.
+_MOST_BYTES = 64 << 20
 # As rings and looks may delay what is sent, one more than is needed.
 _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
 

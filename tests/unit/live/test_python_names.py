@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from builders import python_frames as make
+from prospect.abi import python_frames as wire
 from prospect.abi.block import RecordBlock
+from prospect.assembly.python import code_objects
 from prospect.assembly.python.python_stacks import with_python
 from prospect.events.decode import decode
+from prospect.events.python_records import CodeText
 from prospect.live import python_names as module
 from prospect.live.python_names import PythonNames
 
@@ -96,3 +99,17 @@ def test_room_is_given_back_with_what_is_forgotten(monkeypatch):
         events = names.carried(part(make.raw(make.image(11)), *map(make.raw, told)), turn * 1000)
         assert events.python.left_out == ()
         assert len(names) == 1
+
+
+def test_decoded_tables_of_lines_are_kept_within_bounds(monkeypatch):
+    monkeypatch.setattr(code_objects, "_MOST_BYTES", 1 << 20)
+    known = code_objects._Described()
+    build = code_objects._Build(11, 184, 0)
+    texts = [
+        CodeText((wire.IS_ASCII | 1, b"f"), None, bytes([0xE8, number, 0x80, 1] * 6144))
+        for number in range(40)
+    ]
+    found = [known.of(text, build) for text in texts]
+    assert len(known._known) == 4
+    assert known.of(texts[-1], build) is found[-1]
+    assert known.of(texts[0], build) == known.of(texts[0], build)

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
     from prospect.events.python_records import PythonImage, PythonRecords
 
-# Of functions and lines that are kept from one part of a session to the next: those of 10,000
-# functions of usual size. A table of lines has an entry for each byte, at most, and 12 for that.
-_MOST_BYTES = 64 << 20
-_OBJECT_BYTES, _BYTES_AN_ENTRY = 1 << 10, 13
+# Functions and lines that are kept from one part of a session to the next: 10,000 of usual size.
+_MOST_BYTES = 32 << 20
+_OBJECT_BYTES = 1 << 10
 UNREAD = PythonFunction("[python]", "[not read]", 0)
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _MOST_FIRST = 1 << 22
@@ -130,19 +129,20 @@ class _Described:
         """Return the function of a code object and its lines."""
         key = text, build
         if key not in self._known:
-            self._known[key] = _describe(text, build)
-            self._bytes += _size(text)
+            found = self._known[key] = _describe(text, build)
+            self._bytes += _size(text, found)
             while self._bytes > _MOST_BYTES:
                 oldest = next(iter(self._known))
-                del self._known[oldest]
-                self._bytes -= _size(oldest[0])
+                self._bytes -= _size(oldest[0], self._known.pop(oldest))
+            return found
         return self._known[key]
 
 
-def _size(text: CodeText | None) -> int:
+def _size(text: CodeText | None, found: _Function) -> int:
     """Return about how many bytes it takes to know a code object."""
-    lines = text.lines if text else None
-    return _OBJECT_BYTES + _BYTES_AN_ENTRY * len(lines or b"")
+    lines = found[1]
+    size = len(text.lines) if text and text.lines else 0
+    return _OBJECT_BYTES + size + (lines.size_bytes if lines else 0)
 
 
 def _describe(text: CodeText | None, build: _Build | None) -> _Function:

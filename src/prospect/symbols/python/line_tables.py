@@ -9,12 +9,25 @@ latter for 3.8 and 3.9.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
 
 _LOCATIONS_SINCE = 11
 _LINETABLE_SINCE = 10
 _MOST_LINE = 1 << 24
-# Codes of ``Objects/locations.md``.
-_SHORT_END, _ONE_LINE_END, _NO_COLUMNS, _LONG = 10, 13, 13, 14
+# Codes of ``Objects/locations.md``; the first byte of an entry alone has the highest bit.
+_ENTRY = 0x80
+_SHORT_END, _ONE_LINE_END, _NO_COLUMNS, _LONG, _NOWHERE = 10, 13, 13, 14, 15
+# Up to here a loop over the entries is faster than whole columns.
+_SHORT_TABLE = 256
+_NUMBER_DIGITS = 5  # of 6 bits each: no line is further away
 _NO_LINE = 128
 
 
@@ -25,114 +38,108 @@ class LineTable:
         minor: of CPython 3.
         first: the code object's first line.
         table: its table.
+        last: the last line that it has.
     """
 
     def __init__(self, minor: int, first: int, table: bytes) -> None:
         self._first = first
-        entries = _lines_of(minor, first, table)
-        # A process may send tables of 24,000 entries: two lists of Python's would take 2 MB.
-        self._ends = array("Q", [end for end, _ in entries])
-        self._lines = array("i", [line if 0 < line < _MOST_LINE else 0 for _, line in entries])
+        if minor >= _LOCATIONS_SINCE and len(table) <= _SHORT_TABLE:
+            ends, lines = _short_locations(first, table)
+        else:
+            # As whole columns: a process may make up tables of thousands of entries.
+            ends, lines = map(_packed, _lines_of(minor, first, np.frombuffer(table, np.uint8)))
+        self.last = max(lines, default=first)
+        self._ends, self._lines = ends, lines
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory, but for the object itself."""
+        return self._ends.itemsize * (len(self._ends) + len(self._lines))
 
     def at(self, offset: int) -> int:
         """Return the line of the instruction at an offset in bytes; the first one's before it."""
-        from bisect import bisect_right  # noqa: PLC0415 - of the standard library, small
-
         if offset < 0 or not self._ends:
             return self._first
         row = bisect_right(self._ends, offset)
         return self._lines[min(row, len(self._lines) - 1)]
 
-    @property
-    def last(self) -> int:
-        """The last line that it has."""
-        return max(self._lines, default=self._first)
 
-
-def _lines_of(minor: int, first: int, table: bytes) -> list[tuple[int, int]]:
-    """Return where each piece ends, in bytes of code, and its line; ends rise."""
-    if minor >= _LOCATIONS_SINCE:
-        return _locations(first, table)
-    return _linetable(first, table) if minor >= _LINETABLE_SINCE else _lnotab(first, table)
-
-
-def _locations(first: int, table: bytes) -> list[tuple[int, int]]:
-    found = []
-    offset, line, at, end = 0, first, 0, len(table)
-    while at < end:
-        head = table[at]
-        at += 1
+def _short_locations(first: int, table: bytes) -> tuple[array[int], array[int]]:
+    ends, lines = [], []
+    offset, line = 0, first
+    for at, head in enumerate(table):
+        if not head & _ENTRY:
+            continue
         offset += 2 * ((head & 7) + 1)
         code = head >> 3 & 15
-        shown = line
-        if code < _SHORT_END:
-            at += 1
-        elif code < _ONE_LINE_END:
-            line = shown = line + code - _SHORT_END
-            at += 2
+        if _SHORT_END <= code < _ONE_LINE_END:
+            line += code - _SHORT_END
         elif code in (_NO_COLUMNS, _LONG):
-            delta, at = _signed(table, at)
-            line = shown = line + delta
-            if code == _LONG:
-                at = _behind_three(table, at)
-        else:
-            shown = 0
-        found.append((offset, shown))
+            value = shift = 0
+            for byte in table[at + 1 : at + 1 + _NUMBER_DIGITS]:
+                value |= (byte & 63) << shift
+                shift += 6
+                if not byte & 64:
+                    break
+            line += -(value >> 1) if value & 1 else value >> 1
+        ends.append(offset)
+        lines.append(line if code != _NOWHERE and 0 < line < _MOST_LINE else 0)
+    return array("q", ends), array("q", lines)
+
+
+def _packed(column: Numbers) -> array[int]:
+    found = array("q")
+    found.frombytes(column.tobytes())
     return found
 
 
-def _behind_three(table: bytes, at: int) -> int:
-    """Return where three numbers end, as `_number` reads them."""
-    end = len(table)
-    for _ in range(3):
-        while at < end and table[at] & 64:
-            at += 1
-        at += 1
-    return min(at, end)
+def _lines_of(minor: int, first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
+    """Return where each piece ends, in bytes of code, and its line; ends rise."""
+    if minor >= _LOCATIONS_SINCE:
+        ends, lines = _locations(first, table)
+    else:
+        pairs = table[: len(table) & ~1].reshape(-1, 2).astype(np.int64)
+        ends, lines = (_linetable if minor >= _LINETABLE_SINCE else _lnotab)(first, pairs)
+    return ends, np.where((lines > 0) & (lines < _MOST_LINE), lines, 0)
 
 
-def _number(table: bytes, at: int) -> tuple[int, int]:
-    """Read 6 bits a byte, the lowest first, until a byte without 0x40; where it ends too."""
-    value = shift = 0
-    while at < len(table):
-        byte = table[at]
-        at += 1
-        value |= (byte & 63) << min(shift, 60)
-        shift += 6
-        if not byte & 64:
+def _locations(first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
+    start = np.flatnonzero(table & _ENTRY)
+    head = table.take(start).astype(np.int64)
+    code = head >> 3 & 15
+    delta = np.where((code >= _SHORT_END) & (code < _ONE_LINE_END), code - _SHORT_END, 0)
+    far = np.flatnonzero((code == _NO_COLUMNS) | (code == _LONG))
+    delta[far] = _signed(table, start.take(far) + 1)
+    lines = np.where(code == _NOWHERE, 0, first + np.cumsum(delta))
+    return 2 * np.cumsum((head & 7) + 1), lines
+
+
+def _signed(table: NDArray[np.uint8], at: Numbers) -> Numbers:
+    """Read numbers of 6 bits a byte, the lowest first, until a byte without 0x40."""
+    value = np.zeros(len(at), np.int64)
+    goes_on = np.ones(len(at), np.bool_)
+    for number in range(_NUMBER_DIGITS if len(at) else 0):
+        is_there = goes_on & (at + number < len(table))
+        byte = np.where(is_there, table.take(at + number, mode="clip"), 0).astype(np.int64)
+        value |= (byte & 63) << 6 * number
+        goes_on &= byte & 64 > 0
+        if not goes_on.any():
             break
-    return value, at
+    return np.where(value & 1, -(value >> 1), value >> 1)
 
 
-def _signed(table: bytes, at: int) -> tuple[int, int]:
-    value, at = _number(table, at)
-    return (-(value >> 1) if value & 1 else value >> 1), at
+def _linetable(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
+    delta = pairs[:, 1]
+    has_none = delta == _NO_LINE
+    steps = np.where(has_none, 0, np.where(delta > _NO_LINE, delta - 256, delta))
+    return np.cumsum(pairs[:, 0]), np.where(has_none, 0, first + np.cumsum(steps))
 
 
-def _linetable(first: int, table: bytes) -> list[tuple[int, int]]:
-    found = []
-    offset, line = 0, first
-    for at in range(0, len(table) - 1, 2):
-        offset += table[at]
-        delta = table[at + 1]
-        if delta == _NO_LINE:
-            found.append((offset, 0))
-            continue
-        line += delta - 256 if delta > _NO_LINE else delta
-        found.append((offset, line))
-    return found
-
-
-def _lnotab(first: int, table: bytes) -> list[tuple[int, int]]:
+def _lnotab(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
     """As bytes of code to skip and lines to add behind them: a line lasts until the next skip."""
-    found: list[tuple[int, int]] = []
-    offset, line = 0, first
-    for at in range(0, len(table) - 1, 2):
-        if table[at]:
-            offset += table[at]
-            found.append((offset, line))
-        delta = table[at + 1]
-        line += delta - 256 if delta >= _NO_LINE else delta
+    steps = np.where(pairs[:, 1] >= _NO_LINE, pairs[:, 1] - 256, pairs[:, 1])
+    line = first + np.concatenate([[0], np.cumsum(steps)])
+    skips = np.flatnonzero(pairs[:, 0])
     # The last line lasts to the end of the code.
-    found.append((1 << 32, line))
-    return found
+    ends = np.append(np.cumsum(pairs[:, 0]).take(skips), 1 << 32)
+    return ends, np.append(line.take(skips), line[-1])
