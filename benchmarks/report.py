@@ -168,7 +168,7 @@ def perf_rows(recording: Path) -> Counter[tuple[str, str, str]]:
 def our_rows(recording: Path) -> tuple[Counter[tuple[str, str, str]], set[str]]:
     import prospect  # noqa: PLC0415 - perf runs first, without our memory beside it
 
-    table = prospect.open(recording).hits_table()
+    table = prospect.open(recording).hits_table(detail="4")
     rows: Counter[tuple[str, str, str]] = Counter()
     bracketed = set()
     columns = ("thread", "object", "function", "hits")

@@ -82,7 +82,7 @@ def hits_by(profile: prospect.Profile, *columns: str, **only: object) -> dict[An
 
     With one column its values are the keys, with several tuples of them.
     """
-    table = profile.hits_table()
+    table = profile.hits_table(detail="4")
     counts: dict[Any, int] = {}
     rows = zip(*(table[name].tolist() for name in (*columns, *only, "hits")), strict=True)
     for *values, hits in rows:

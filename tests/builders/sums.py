@@ -142,13 +142,13 @@ def _by_routine(profile: dict[str, Any]) -> dict[Any, int]:
 def _check_tables(profile: Any) -> None:
     """Assert that the tables of the Python interface tell of all samples as well."""
     samples = int(profile.hits.count.sum())
-    assert int(profile.hits_table()["hits"].sum()) == samples
-    assert int(profile.functions_table()["hits"].sum()) == samples
-    processes = profile.processes_table()
-    portion = profile.hits_table()["portion"]
+    assert int(profile.hits_table(detail="4")["hits"].sum()) == samples
+    assert int(profile.functions_table(detail="4")["hits"].sum()) == samples
+    processes = profile.processes_table(detail="4")
+    portion = profile.hits_table(detail="4")["portion"]
     for name in ("user", "kernel", "interrupt"):
-        expected = profile.hits_table()["hits"][portion == name].sum()
+        expected = profile.hits_table(detail="4")["hits"][portion == name].sum()
         assert processes[f"{name}_hits"].sum() == expected
     user_rows = profile.hits.mode == 2
-    mapped = int(profile.mappings_table()["hits"].sum())
+    mapped = int(profile.mappings_table(detail="4")["hits"].sum())
     assert mapped <= int(profile.hits.count[np.asarray(user_rows)].sum())

@@ -130,12 +130,12 @@ def test_the_image_and_a_pattern_name_the_same_routine(recorded):
 
 def test_the_table_of_hits_has_lines_where_they_are_asked_for(recorded):
     profile = prospect.open(recorded / "hot.data", lines=True)
-    table = profile.hits_table()
+    table = profile.hits_table(detail="4")
     mine = (table["function"] == "work") & (table["object"] == str(recorded / "hot"))
     assert mine.any()
     assert set(table["file"][mine]) == {str(recorded / "hot.c")}
     assert set(table["line"][mine].tolist()) <= {3, 4, 8, 9}
-    assert "line" not in prospect.open(recorded / "hot.data").hits_table()
+    assert "line" not in prospect.open(recorded / "hot.data").hits_table(detail="4")
 
 
 def test_a_program_that_was_built_again_is_refused(recorded, tmp_path):

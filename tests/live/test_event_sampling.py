@@ -31,7 +31,7 @@ def recording(tmp_path_factory):
 
 def hits_of(profile, event):
     """Return the hits of one event by process name."""
-    table = profile.hits_table()
+    table = profile.hits_table(detail="4")
     chosen = table["event"] == event
     hits = {}
     for name, count in zip(table["process"][chosen], table["hits"][chosen], strict=True):

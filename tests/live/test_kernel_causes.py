@@ -176,7 +176,7 @@ def test_perf_shows_the_chains_that_causes_were_read_from(tmp_path, kernelwork):
     script = f"{kernelwork} read 150; {kernelwork} faults 150; {kernelwork} forks 150"
     record(file, "sh", "-c", script)
     profile = prospect.open(file, use_cache=False)
-    table, hits = profile.hits_table(), profile.hits
+    table, hits = profile.hits_table(detail="4"), profile.hits
     command = ["perf", "script", "-i", str(file), "-F", "pid,time,ip,sym", "--ns"]
     text = subprocess.run(command, capture_output=True, check=True, timeout=200, text=True).stdout
     chains = {}

@@ -72,7 +72,7 @@ def test_hits_without_an_object_are_few(load):
 def test_what_a_load_is_known_to_do_is_among_its_routines(load, place, routine):
     _, profile = load
     of_command = profile.processes.is_descendant[profile.hits.process_index]
-    table = profile.hits_table()
+    table = profile.hits_table(detail="4")
     found = {}
     for row in np.flatnonzero(of_command & (profile.hits.process_index >= 0)):
         key = table["object"][row], table["function"][row]

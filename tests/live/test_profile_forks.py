@@ -16,7 +16,7 @@ LEAST_NAMED = 0.995
 
 def named_share(profile, which):
     """Return the share of the hits of `which` (bool[h]) with a process name and an object."""
-    table = profile.hits_table()
+    table = profile.hits_table(detail="4")
     nowhere = table["object"] == "[unknown]"
     starts = np.array([name[:1] for name in table["process"].tolist()])
     nobody = np.isin(starts, (":", "?", "")) | (table["process"] == "unknown")
@@ -28,7 +28,7 @@ def named_share(profile, which):
 def test_of_ten_thousand_forks_nearly_every_hit_has_a_process_and_an_object(tmp_path):
     forks = build_program(tmp_path, "forks")
     profile = profile_of(tmp_path / "r", forks, 10_000, 1, frequency_hz=1000)
-    table = profile.hits_table()
+    table = profile.hits_table(detail="4")
     everything = np.ones(len(table["hits"]), np.bool_)
     share = named_share(profile, everything)
     sys.stdout.write(f"hits with a process name and an object: {100 * share:.3f}%\n")
@@ -55,7 +55,7 @@ def test_children_that_only_fork_run_their_parents_program(tmp_path):
 def test_children_that_exec_behind_vfork_have_the_new_programs_name(tmp_path):
     forks, burner = build_program(tmp_path, "forks"), build_program(tmp_path, "burner")
     profile = profile_of(tmp_path / "r", forks, 300, 2, burner, frequency_hz=4000)
-    table = profile.hits_table()
+    table = profile.hits_table(detail="4")
     of_command = np.isin(table["process"], ("forks", "burner"))
     assert named_share(profile, of_command) >= LEAST_NAMED
     spun = hits_by(profile, "process", "object", function="static_spins")

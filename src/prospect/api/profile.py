@@ -52,21 +52,28 @@ class Profile(model.Profile):
     In a notebook it shows its hottest routines and a flame graph.
     """
 
-    def functions_table(self) -> dict[str, NDArray[Any]]:
-        """Return the functions as columns, the one with the most time first."""
-        return tables.functions_table(self)
+    def functions_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
+        """Return the functions as columns, the one with the most time first.
 
-    def processes_table(self) -> dict[str, NDArray[Any]]:
+        Args:
+            detail: whose time, as of `report`; so for the other tables.
+
+        Raises:
+            UsageError: there is no such detail; likewise.
+        """
+        return tables.functions_table(self, _known_detail(detail))
+
+    def processes_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
         """Return the processes as columns, the one with the most user time first."""
-        return tables.processes_table(self)
+        return tables.processes_table(self, _known_detail(detail))
 
-    def hits_table(self) -> dict[str, NDArray[Any]]:
-        """Return all hits as columns: process, thread, mode, function, object, address, seconds."""
-        return tables.hits_table(self)
+    def hits_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
+        """Return hits as columns: process, thread, mode, function, object, address, seconds."""
+        return tables.hits_table(self, _known_detail(detail))
 
-    def mappings_table(self) -> dict[str, NDArray[Any]]:
+    def mappings_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
         """Return the processes' executable mappings as columns."""
-        return tables.mappings_table(self)
+        return tables.mappings_table(self, _known_detail(detail))
 
     def losses_table(self) -> dict[str, NDArray[Any]]:
         """Return lost samples and throttle marks by CPU as columns."""
@@ -161,36 +168,36 @@ class Profile(model.Profile):
         report = returned_report(output, lambda: partial(renderer.render, self))
         return "" if is_binary else as_text(report)
 
-    def to_arrow(self, table: str = "hits") -> Any:
-        """Return one of the tables as a `pyarrow.Table`.
+    def to_arrow(self, table: str = "hits", *, detail: str | int = "3") -> Any:
+        """Return one of the tables as a `pyarrow.Table`; `detail` as of the tables.
 
         Raises:
-            UsageError: no such table, or pyarrow is not installed.
+            UsageError: no such table or detail, or pyarrow is not installed.
         """
-        columns = self._table(table)
+        columns = self._table(table, _known_detail(detail))
         try:
             import pyarrow as pa
         except ImportError:
             raise UsageError(_missing("pyarrow")) from None
         return pa.table(columns)
 
-    def to_pandas(self, table: str = "hits") -> Any:
-        """Return one of the tables as a `pandas.DataFrame`.
+    def to_pandas(self, table: str = "hits", *, detail: str | int = "3") -> Any:
+        """Return one of the tables as a `pandas.DataFrame`; `detail` as of the tables.
 
         Raises:
-            UsageError: no such table, or pandas is not installed.
+            UsageError: no such table or detail, or pandas is not installed.
         """
-        columns = self._table(table)
+        columns = self._table(table, _known_detail(detail))
         try:
             import pandas as pd
         except ImportError:
             raise UsageError(_missing("pandas")) from None
         return pd.DataFrame(columns)
 
-    def _table(self, name: str) -> dict[str, NDArray[Any]]:
+    def _table(self, name: str, detail: Detail) -> dict[str, NDArray[Any]]:
         if name not in tables.TABLES:
             raise UsageError(f"no table '{name}'; there are {', '.join(tables.TABLES)}")
-        return tables.TABLES[name](self)
+        return tables.TABLES[name](self, detail)
 
     def __repr__(self) -> str:
         return f"<prospect.Profile: {self._title()}>"
@@ -358,6 +365,20 @@ def _words(command: str | Sequence[str]) -> tuple[str, ...]:
     if not words or not words[0]:
         raise UsageError("record: an empty command")
     return words
+
+
+def _known_detail(detail: str | int) -> Detail:
+    """Return a detail as `-V` has it.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    from prospect.figures.processes import DETAILS
+
+    for known in DETAILS:
+        if str(detail) == known:
+            return known
+    raise UsageError(f"detail={detail!r} is not one of {', '.join(DETAILS)}")
 
 
 def _missing(library: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.table_rows import taken
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import (
     PORTION_INTERRUPT,
@@ -19,7 +20,12 @@ from prospect.figures.portions import (
     event_seconds,
     hit_portions,
 )
-from prospect.figures.processes import BIRTH_NAMES
+from prospect.figures.processes import (
+    BIRTH_NAMES,
+    chosen_by_detail,
+    chosen_hits,
+    shown_detail,
+)
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.source import innermost
@@ -29,25 +35,32 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.figures.processes import Detail
     from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import Profile
 
     Table = dict[str, NDArray[Any]]
 
 
-def hits_table(profile: Profile) -> Table:
-    """Return every row of hits with its names; rows add up to all samples of the recording.
+def hits_table(profile: Profile, detail: Detail = "4") -> Table:
+    """Return rows of hits with their names; those of every process add up to all samples.
 
     Where source lines were asked for, `file` and `line` are those of the instruction.
+
+    Args:
+        profile: what was recorded.
+        detail: whose hits, as of `-V`; so for the other tables.
     """
     profile = complete(profile)
-    hits, locations, functions = profile.hits, profile.locations, profile.functions
+    locations, functions = profile.locations, profile.functions
+    at = np.flatnonzero(chosen_hits(profile, detail))
+    hits = taken(profile.hits, at)
     function = locations.function_index[hits.location_index]
     columns = {
         "process": _text(profile.processes.name, hits.process_index),
         "pid": profile.processes.pid[hits.process_index],
         "thread": _text(profile.comms, hits.comm_index),
-        "portion": _text(PORTION_NAMES, hit_portions(profile)),
+        "portion": _text(PORTION_NAMES, hit_portions(profile)[at]),
         "cause": _text(CAUSE_KIND_NAMES, profile.causes.kind[hits.cause_index]),
         "cause_name": _text(profile.causes.name, hits.cause_index),
         "function": _text(functions.name, function),
@@ -55,7 +68,7 @@ def hits_table(profile: Profile) -> Table:
         "address": locations.address[hits.location_index],
         "event": _text([event.name for event in profile.run.events], hits.event),
         "hits": hits.count,
-        "seconds": _seconds(profile),
+        "seconds": _seconds(profile)[at],
     }
     if profile.lines is not None:
         file_index, line = innermost(profile.lines, hits.location_index)
@@ -63,14 +76,16 @@ def hits_table(profile: Profile) -> Table:
     return columns
 
 
-def functions_table(profile: Profile) -> Table:
-    """Return the functions, the one with the most time first."""
+def functions_table(profile: Profile, detail: Detail = "4") -> Table:
+    """Return the functions with a hit, the one with the most time first."""
     profile = complete(profile)
-    functions, hits = profile.functions, profile.hits
-    row = profile.locations.function_index[hits.location_index]
-    count = _sums(row, hits.count, len(functions)).astype(np.int64)
-    seconds = _sums(row, _seconds(profile), len(functions))
+    functions = profile.functions
+    at = np.flatnonzero(chosen_hits(profile, detail))
+    row = profile.locations.function_index[profile.hits.location_index[at]]
+    count = _sums(row, profile.hits.count[at], len(functions)).astype(np.int64)
+    seconds = _sums(row, _seconds(profile)[at], len(functions))
     order = np.lexsort((functions.address, -count, -seconds))
+    order = order[count[order] > 0]
     object_index = functions.object_index[order]
     return {
         "function": _text(functions.name, order),
@@ -83,10 +98,11 @@ def functions_table(profile: Profile) -> Table:
     }
 
 
-def processes_table(profile: Profile) -> Table:
+def processes_table(profile: Profile, detail: Detail = "4") -> Table:
     """Return the processes, the one with the most user time first; kernel time beside it."""
     profile = complete(profile)
     processes, hits = profile.processes, profile.hits
+    is_chosen = chosen_hits(profile, detail)
     seconds, portion = _seconds(profile), hit_portions(profile)
     columns: Table = {
         "process": _text(processes.name, np.arange(len(processes))),
@@ -101,19 +117,21 @@ def processes_table(profile: Profile) -> Table:
         "is_kernel_thread": processes.is_kernel_thread,
     }
     for code in (PORTION_USER, PORTION_KERNEL, PORTION_INTERRUPT):
-        of_portion = portion == code
+        of_portion = (portion == code) & is_chosen
         row = hits.process_index[of_portion]
         count = _sums(row, hits.count[of_portion], len(processes))
         columns[f"{PORTION_NAMES[code]}_hits"] = count.astype(np.int64)
         columns[f"{PORTION_NAMES[code]}_seconds"] = _sums(row, seconds[of_portion], len(processes))
     order = np.lexsort((processes.pid, -columns["kernel_seconds"], -columns["user_seconds"]))
+    order = order[_chosen_processes(profile, detail)[order]]
     return {name: column[order] for name, column in columns.items()}
 
 
-def mappings_table(profile: Profile) -> Table:
+def mappings_table(profile: Profile, detail: Detail = "4") -> Table:
     """Return the mappings that each process had hits in."""
     profile = complete(profile)
-    mappings = profile.mappings
+    of_chosen = _chosen_processes(profile, detail)[profile.mappings.process_index]
+    mappings = taken(profile.mappings, np.flatnonzero(of_chosen))
     return {
         "process": _text(profile.processes.name, mappings.process_index),
         "pid": profile.processes.pid[mappings.process_index],
@@ -125,8 +143,8 @@ def mappings_table(profile: Profile) -> Table:
     }
 
 
-def losses_table(profile: Profile) -> Table:
-    """Return what the kernel could not deliver, by CPU."""
+def losses_table(profile: Profile, detail: Detail = "4") -> Table:  # noqa: ARG001 - of CPUs
+    """Return what the kernel could not deliver, by CPU, whichever processes are chosen."""
     losses = profile.losses
     return {"cpu": losses.cpu, "lost": losses.lost, "throttled": losses.throttled}
 
@@ -138,6 +156,10 @@ TABLES = {
     "mappings": mappings_table,
     "losses": losses_table,
 }
+
+
+def _chosen_processes(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
+    return chosen_by_detail(profile.processes, shown_detail(profile.processes, detail))
 
 
 def _seconds(profile: ProfileByRoutine) -> NDArray[np.float64]:

@@ -39,10 +39,10 @@ def test_the_columns_of_a_table_are_equally_long(case, name):
 def test_every_table_of_hits_adds_up_to_the_recording(case):
     profile = as_public(case())
     total = profile.hits.count.sum()
-    assert profile.hits_table()["hits"].sum() == total
-    assert profile.functions_table()["hits"].sum() == total
-    hits = profile.hits_table()
-    processes = profile.processes_table()
+    assert profile.hits_table(detail="4")["hits"].sum() == total
+    assert profile.functions_table(detail="4")["hits"].sum() == total
+    hits = profile.hits_table(detail="4")
+    processes = profile.processes_table(detail="4")
     for portion in ("user", "kernel"):
         of_portion = hits["portion"] == portion
         assert processes[f"{portion}_hits"].sum() == hits["hits"][of_portion].sum()
@@ -53,7 +53,7 @@ def test_every_table_of_hits_adds_up_to_the_recording(case):
 
 def test_rows_are_those_of_the_report():
     profile = as_public(qsort_profile())
-    functions, processes = profile.functions_table(), profile.processes_table()
+    functions, processes = profile.functions_table(detail="4"), profile.processes_table(detail="4")
     assert functions["function"][0] == "default_idle"
     assert functions["object"][1] == "/home/hp/bench/qsort"
     assert (processes["process"][0], processes["pid"][0]) == ("qsort", 1213)
@@ -61,8 +61,34 @@ def test_rows_are_those_of_the_report():
     assert processes["user_seconds"][0] == pytest.approx(1.5, abs=1e-6)
     assert processes["birth"][0] == "exec"
     assert processes["is_command"].tolist().count(True) == 1
-    assert profile.mappings_table()["hits"].tolist() == [156, 228]
+    assert profile.mappings_table(detail="4")["hits"].tolist() == [156, 228]
     assert profile.losses_table()["cpu"].tolist() == [0]
+
+
+def test_tables_are_of_what_a_report_shows():
+    profile = as_public(qsort_profile())
+    hits = profile.hits_table()
+    assert set(hits["process"]) == {"qsort"}
+    of_command = profile.processes.is_command | profile.processes.is_descendant
+    chosen = of_command[profile.hits.process_index]
+    assert hits["hits"].sum() == profile.hits.count[chosen].sum() < profile.hits.count.sum()
+    functions = profile.functions_table()
+    assert functions["function"][0] == "my_compare"
+    assert functions["hits"].sum() == hits["hits"].sum()
+    assert functions["percent"].sum() == pytest.approx(100)
+    assert set(profile.processes_table()["process"]) == {"qsort"}
+    assert set(profile.mappings_table()["process"]) == {"qsort"}
+    assert profile.to_arrow("hits").num_rows == len(hits["hits"])
+    assert len(profile.to_pandas("hits", detail=4)) == len(profile.hits_table(detail="4")["hits"])
+    kernel = profile.hits_table(detail="k")["portion"]
+    assert len(kernel)
+    assert "user" not in kernel
+
+
+def test_a_detail_that_no_table_has_is_refused():
+    profile = as_public(qsort_profile())
+    with pytest.raises(UsageError, match="detail='5' is not one of 2, 3, 4, k"):
+        profile.functions_table(detail="5")
 
 
 def test_a_notebook_shows_a_cell():
@@ -85,7 +111,7 @@ def test_names_that_are_no_unicode_reach_every_library(name):
 
 def test_names_that_are_no_unicode_stand_as_their_bytes():
     profile = as_public(hostile_profile())
-    assert r"\xff\xfe" in profile.processes_table()["process"].tolist()
+    assert r"\xff\xfe" in profile.processes_table(detail="4")["process"].tolist()
     for text in (profile.report(), profile.report(format="csv"), profile._repr_html_()):
         assert text.encode()
 

@@ -32,7 +32,7 @@ def in_file(tmp_path):
 
 
 def seconds_by_name(path):
-    table = prospect.open(path).processes_table()
+    table = prospect.open(path).processes_table(detail="4")
     return dict(zip(table["process"].tolist(), table["user_seconds"].tolist(), strict=True))
 
 
