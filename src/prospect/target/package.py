@@ -122,10 +122,25 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Take `strict` from zip(), which has it since Python 3.10: it checks what tests check."""
+        """Write calls as Python 3.9 has them: zip() without `strict`, isinstance() without `|`.
+
+        What `strict` checks, tests check.
+        """
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "zip":
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "zip":
             node.keywords = [word for word in node.keywords if word.arg != "strict"]
+        if name in {"isinstance", "issubclass"} and isinstance(node.args[1], ast.BinOp):
+            node.args[1] = ast.Tuple(_alternatives(node.args[1]), ast.Load())
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Make a key with a starred part, which Python 3.11 reads, one that is a call."""
+        self.generic_visit(node)
+        key = node.slice
+        if isinstance(key, ast.Tuple) and any(isinstance(one, ast.Starred) for one in key.elts):
+            tuple_ = ast.Name("tuple", ast.Load())
+            node.slice = ast.Call(tuple_, [ast.List(key.elts, ast.Load())], [])
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
@@ -143,6 +158,13 @@ class _Lowering(ast.NodeTransformer):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.body:
             node.body.append(ast.Pass())
         return node
+
+
+def _alternatives(union: ast.expr) -> list[ast.expr]:
+    """Return the types of a union, such as ``list | tuple``."""
+    if isinstance(union, ast.BinOp) and isinstance(union.op, ast.BitOr):
+        return [*_alternatives(union.left), *_alternatives(union.right)]
+    return [union]
 
 
 def _is_for_types(node: ast.If) -> bool:

@@ -137,8 +137,10 @@ def main(name: str) -> None:
         os.memfd_create(name) for name in ("agent", "recording", "request", "answer")
     )
     for descriptor in (agent, request):
-        size = int(sys.stdin.buffer.readline())
-        data = memoryview(zlib.decompress(sys.stdin.buffer.read(size)))
+        size = sys.stdin.buffer.readline()
+        if not size:
+            return  # the host sends nothing to a Python that is too old
+        data = memoryview(zlib.decompress(sys.stdin.buffer.read(int(size))))
         while data:
             data = data[os.write(descriptor, data) :]
     out = Out()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.pythons import VERSIONS, python_of
 from prospect.target import asking, joining, pump, session
 from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
 from prospect.target.source import AGENT as SAMPLER
@@ -70,6 +71,8 @@ def test_the_oldest_python_reads_its_source(agent):
     for name, source in modules(agent).items():
         ast.parse(older(source), name, feature_version=OLDEST_PYTHON)
     assert "strict" not in lowered("list(zip(a, b, strict=True))")
+    assert lowered("isinstance(a, b | c | d)") == "isinstance(a, (b, c, d))"
+    assert lowered("a[*b, c] = d[e, f]") == "a[tuple([*b, c])] = d[e, f]"
     assert lowered('def f(a: int) -> str:\n    """Say."""') == "def f(a):\n    pass"
 
 
@@ -98,6 +101,22 @@ def test_a_bare_python_runs_it(tmp_path, agent, magic):
     )
     assert "Bad file descriptor" in ran.stderr
     assert "ModuleNotFoundError" not in ran.stderr
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_supported_python_loads_all_of_it(tmp_path, agent, version):
+    python = python_of(version)
+    archive = tmp_path / "agent"
+    archive.write_bytes(zlib.decompress(package(agent)))
+    script = (
+        f"import importlib, sys; sys.path.insert(0, {str(archive)!r})\n"
+        f"for name in {sorted(modules(agent))!r}: importlib.import_module(name)\n"
+        "print('loaded')"
+    )
+    words = [python, "-IS", "-W", "error::SyntaxWarning", "-c", script]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stdout, ran.stderr) == ("loaded\n", "")
 
 
 def test_sources_are_those_of_this_installation():

@@ -1,0 +1,35 @@
+"""The CPythons of this machine, by version, for what has to run by any of them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+_TELL = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def python_of(version: str) -> Path:
+    """Return an interpreter of a version, such as "3.9"; skip the test where there is none."""
+    found = _found(version)
+    if found is None:
+        pytest.skip(f"no CPython {version} is installed, neither on PATH nor by pyenv")
+    return found
+
+
+@functools.cache
+def _found(version: str) -> Path | None:
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    installed = sorted(versions.glob(f"{version}.*/bin/python3"))
+    on_path = shutil.which(f"python{version}")
+    for path in (*installed, *([Path(on_path)] if on_path else [])):
+        words = [path, "-IS", "-c", _TELL]
+        ran = subprocess.run(words, check=False, timeout=30, capture_output=True, text=True)
+        if (ran.returncode, ran.stdout.strip()) == (0, version):
+            return path
+    return None
