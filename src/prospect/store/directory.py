@@ -58,6 +58,7 @@ class StoreDirectory(Closing):
         reads_all: whether all of a segment is read before it counts, so that what is damaged shows
             even where nobody would read it. See `hosts.asked`.
         refused: by path, why a file of a store that is somewhere else does not count.
+        exhausting: by name, why a host does not count whose files took all the memory.
     """
 
     reads_all = False
@@ -74,6 +75,7 @@ class StoreDirectory(Closing):
         """
         self.path = path
         self.refused: dict[str, str] = {}
+        self.exhausting: dict[str, str] = {}
         self.made_on = ""
         self.descriptor = self._lock = -1
         try:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from prospect.errors import StoreError
 from prospect.files.user_cache import is_own
 from prospect.store.directory import DEPTHS, StoreDirectory
-from prospect.store.engine import EngineError, OutOfMemoryError
+from prospect.store.engine import Engine, EngineError, OutOfMemoryError
+from prospect.store.reading import files, host_of
 from prospect.store.segments import HOST_PREFIX, KINDS, SAMPLES, SUFFIX, Segment, segment_of
+from prospect.store.sizes import heaviest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +35,8 @@ FLEET = "fleet"
 DIGEST_DIGITS = 32
 _DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})$")
 _MOST_HOSTS = 200_000
+_MOST_EXHAUSTING = 8
+_EXHAUSTING = "its files take all the memory there is, far more than those of other hosts"
 # Of a path, DuckDB takes these for patterns, and would read other hosts' files.
 _PATTERN = re.compile(r"[\[*?]")
 
@@ -196,8 +200,24 @@ def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segme
     return [one for directory, one in placed if one.directory == directory]
 
 
+def _heaviest(store: StoreDirectory) -> str:
+    """Return the host whose files are far bigger than those of the others; "" for none."""
+    of_host: dict[str, list[Segment]] = {}
+    for one in store.segments():
+        if one.place and host_of(one) not in store.exhausting:
+            of_host.setdefault(host_of(one), []).append(one)
+    with closing(Engine(store)) as engine:
+        return heaviest(
+            engine,
+            {
+                host: {kind: files(store, segments, kind) for kind in KINDS}
+                for host, segments in of_host.items()
+            },
+        )
+
+
 def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) -> _Answer:
-    """Answer a question about a store; where a file turns out to be damaged, leave it out.
+    """Answer a question about a store; leave out a damaged file, and a host that takes all memory.
 
     Raises:
         StoreError: as the question does.
@@ -206,8 +226,13 @@ def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) 
         return question(store)
     except (StoreError, EngineError) as error:
         reason = error if isinstance(error, EngineError) else error.__context__
-        is_of_file = isinstance(reason, EngineError) and not isinstance(reason, OutOfMemoryError)
-        if store.reads_all or not is_of_file:
+        if isinstance(reason, OutOfMemoryError):
+            host = _heaviest(store) if len(store.exhausting) < _MOST_EXHAUSTING else ""
+            if not host:
+                raise
+            store.exhausting[host] = _EXHAUSTING
+            return asked(store, question)
+        if store.reads_all or not isinstance(reason, EngineError):
             raise
     # Not everything was read beforehand; now it is.
     store.reads_all = True

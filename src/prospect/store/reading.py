@@ -24,8 +24,11 @@ from prospect.store.segments import (
     TOTALS,
     coarsest,
 )
+from prospect.store.sizes import refuse_bombs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
     from prospect.store.schema import Head
@@ -106,6 +109,7 @@ def choose(
         for one in every
         if (not sessions or any(fnmatchcase(one.session, each) for each in sessions))
         and (not one.place or is_chosen_host(host_of(one), chosen))
+        and not (one.place and host_of(one) in store.exhausting)
     ]
     if not any(one.overlaps(*span) for one in found):
         there_is = _there_is(every)
@@ -128,6 +132,7 @@ def choose(
         f"{one.path(SAMPLES)} is left out: {why}"
         for one, why in list(refused.items())[:_MOST_NAMED]
     ]
+    remarks += [f"host {host} is left out: {why}" for host, why in store.exhausting.items()]
     if len(refused) > _MOST_NAMED:
         remarks.append(f"{len(refused) - _MOST_NAMED} more segments are left out likewise.")
     if not segments:
@@ -191,6 +196,7 @@ def heads_of_segments(
         if len(paths) < len(having) and kind != SUMS:
             why = store.refused.get(having[0].path(kind), "they are missing")
             raise StoreError(f"its {kind}: {why}")
+        refuse_bombs(engine, _of_others(store, paths), kind)
         if store.reads_all and paths:
             _read_all(engine, paths, kind)
     written = {
@@ -291,9 +297,10 @@ def name_files(
     paths = files(store, beside, kind)
     left = (store.root + name for name in left_names(store, sorted(directories), (kind,)))
     found = list(dict.fromkeys([*paths, *left]))
-    if not engine.reads_all:
-        return found
-    damaged = _damaged(engine, found, kind)
+    damaged = _damaged(engine, _of_others(store, found), kind, refuse_bombs)
+    if engine.reads_all:
+        rest = [path for path in found if path not in damaged]
+        damaged |= _damaged(engine, rest, kind, _read_all)
     if remarks is not None:
         remarks += [
             f"{path.removeprefix(store.root)} is left out, and its names are lost: {why}"
@@ -302,16 +309,25 @@ def name_files(
     return [path for path in found if path not in damaged]
 
 
-def _damaged(engine: Engine, paths: list[str], kind: str) -> dict[str, str]:
-    """Return the files that cannot be read, and why."""
+def _of_others(store: StoreDirectory, paths: list[str]) -> list[str]:
+    """Return the files that other hosts wrote."""
+    return [path for path in paths if path.removeprefix(store.root).startswith(HOST_PREFIX)]
+
+
+def _damaged(
+    engine: Engine, paths: list[str], kind: str, check: Callable[[Engine, list[str], str], None]
+) -> dict[str, str]:
+    """Return the files that a check refuses, and why."""
     try:
         if paths:
-            _read_all(engine, paths, kind)
+            check(engine, paths, kind)
     except EngineError as error:
         middle = len(paths) // 2
         if not middle:
             return {paths[0]: str(error).replace(engine.root, "")}
-        return _damaged(engine, paths[:middle], kind) | _damaged(engine, paths[middle:], kind)
+        halves = paths[:middle], paths[middle:]
+        first, second = (_damaged(engine, half, kind, check) for half in halves)
+        return first | second
     return {}
 
 

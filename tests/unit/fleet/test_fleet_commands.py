@@ -14,9 +14,10 @@ from prospect.fleet.opening import engine_of
 from prospect.fleet.top import top
 from prospect.store.engine import Engine, OutOfMemoryError
 from prospect.store.hosts import HostsDirectory
+from prospect.store.segments import FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
 
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 
 
 @pytest.fixture(name="fleet", scope="module")
@@ -112,6 +113,58 @@ def test_too_little_memory_is_no_damage(fleet, capfd, monkeypatch):
     assert main(["fleet", "top", "--store", fleet]) == 1
     assert "cannot be read: Out of Memory" in capfd.readouterr().err
     assert not read
+
+
+# What a file of the evil host has instead: its rows, and the name of the file that they are in.
+BOMBS = {
+    "a name of 40 MB": ("SELECT * REPLACE (repeat('A', 40000000) AS name) FROM {}", FUNCTIONS),
+    "4 MB for each": ("SELECT * REPLACE (repeat('A', 4000000) AS path) FROM {}", FUNCTIONS),
+    "2 million rows": ("SELECT s.* FROM (FROM {} LIMIT 1) AS s, range(2000000)", SAMPLES),
+}
+
+
+def put(path, query):
+    """Replace a Parquet file by the result of a query on it, with what it says of its segment."""
+    said = duckdb.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
+    keys = ", ".join(f"{key.decode()}: '{value.decode()}'" for key, value in said)
+    options = f", KV_METADATA {{{keys}}}" if keys else ""
+    query = query.format(f"'{path}'")
+    duckdb.execute(f"COPY ({query}) TO '{path}.new' (FORMAT parquet, COMPRESSION zstd{options})")
+    path.with_name(f"{path.name}.new").replace(path)
+    path.chmod(0o600)
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_of_one_host_leaves_the_others_their_answer(tmp_path, capfd, bomb):
+    path = tmp_path / "fleet"
+    for host in ("evil", "good"):
+        fill_host(path, host, {0: usual(1)})
+    query, kind = BOMBS[bomb]
+    (file,) = (path / "host=evil").rglob(f"*.{kind}.parquet")
+    put(file, query)
+    assert file.stat().st_size < 200_000
+    for words in (["fleet", "top"], ["report"]):
+        assert main([*words, "--store", str(path), "--format", "json"]) == 0
+        shown = capfd.readouterr().out
+        assert "host=evil" in shown
+        assert f"its {kind} unpack to" in shown
+        assert '"f1"' in shown
+
+
+def test_a_host_that_takes_all_memory_is_left_out_and_named(tmp_path, capfd, monkeypatch):
+    path = tmp_path / "fleet"
+    for host in ("evil", "good", "better"):
+        fill_host(path, host, {0: usual(1)})
+    (file,) = (path / "host=evil").rglob(f"*.{FUNCTIONS}.parquet")
+    texts = ", ".join(f"repeat('A', 4000000) AS {name}" for name in ("name", "path", "note"))
+    put(file, f"SELECT * REPLACE ({texts}) FROM {{}}")
+    # As if the footer said less than there is.
+    monkeypatch.setattr("prospect.store.reading.refuse_bombs", lambda *_: None)
+    monkeypatch.setitem(Engine.__init__.__kwdefaults__, "memory", "80MB")
+    assert main(["report", "--store", str(path), "--format", "json"]) == 0
+    shown = capfd.readouterr().out
+    assert "host evil is left out: its files take all the memory there is" in shown
+    assert '"f1"' in shown
 
 
 def test_outliers_are_the_hosts_that_differ(fleet, capfd):
