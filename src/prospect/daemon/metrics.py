@@ -13,13 +13,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError
+from prospect.files.rights import is_trusted
+from prospect.symbols.cache_directory import new_file, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READABLE = 0o644  # node_exporter is another user
+# Of a file's name, what its part has too: a name has 255 bytes.
+_MOST_NAME = 48
 _COUNTER, _GAUGE = "counter", "gauge"
 # The metric, its type, the figure of the status, and what it is.
 _METRICS = (
@@ -112,25 +115,24 @@ def metrics_text(figures: Mapping[str, Any]) -> str:
 
 
 def write_metrics(path: str, text: str) -> None:
-    """Replace a file: written beside it, then renamed, so that nobody reads half of it.
+    """Replace a file: written under a name that nobody can know, then renamed.
 
-    Only a regular file is replaced, and neither it nor its directory may be a link.
+    So nobody reads half of it, and nobody who may write to the directory can be in the way. The
+    directory may not be a link. Of what is there, a regular file is replaced, and whatever a
+    stranger put there; a link, pipe or device of root's or ours is not.
 
     Raises:
         StoreError: it cannot be written.
     """
     folder, name = os.path.split(path)
-    part = f".{name}.part"
     try:
         directory = os.open(folder or ".", _DIRECTORY)
         try:
             _check_replaceable(directory, name)
-            with suppress(FileNotFoundError):  # of a daemon that was killed
-                os.unlink(part, dir_fd=directory)
-            with os.fdopen(os.open(part, _NEW_FILE, 0o600, dir_fd=directory), "wb") as file:
-                file.write(text.encode(errors="backslashreplace"))
-                os.fchmod(file.fileno(), _READABLE)
-            os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+            with new_file(directory, name, f".{name[:_MOST_NAME]}.{part_name()}") as descriptor:
+                with os.fdopen(descriptor, "wb", closefd=False) as file:
+                    file.write(text.encode(errors="backslashreplace"))
+                os.fchmod(descriptor, _READABLE)
         finally:
             os.close(directory)
     except OSError as error:
@@ -142,7 +144,7 @@ def _check_replaceable(directory: int, name: str) -> None:
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     with suppress(FileNotFoundError):
         there = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        if not stat.S_ISREG(there.st_mode):
+        if not stat.S_ISREG(there.st_mode) and is_trusted(there.st_uid):
             raise OSError(errno.EINVAL, "what is there is no regular file")
 
 

@@ -22,7 +22,7 @@ from prospect.options import RecordingOptions
 from prospect.perfdata import format as fmt
 from prospect.recording.interval import RecordingResult
 from prospect.records import contents
-from prospect.target.frames import write_all
+from prospect.target.frames import greeting_lines, write_all
 from prospect.target.remote import signals_to
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
@@ -44,8 +44,6 @@ _FOLLOWED = ("pids", "for_s", "frequency_hz", "call_graph", "events", "max_bytes
 _OURS = ("python", "clocks", "flush_centiseconds", "count_budget_percent")
 _PIPE_BYTES = 1 << 16
 _MOST_FILE_BYTES = 256 << 20
-_MOST_GREETING_LINES = 1000
-_MOST_LINE_BYTES = 1 << 12
 _QUIET_S = 60.0
 _END_S = 5.0
 _NOTES = "/sys/kernel/notes"
@@ -109,12 +107,9 @@ def _perf_words(options: RecordOptions) -> list[str]:
 
 
 def _pid_in(pipe: IO[bytes]) -> bytes:
-    """Return the pid that the script says, behind what a login prints; empty for none."""
-    for _ in range(_MOST_GREETING_LINES):
-        line = pipe.readline(_MOST_LINE_BYTES)
-        if not line or line.strip().isdigit():
-            return line.strip()
-    return b""
+    """Return the pid that the script says, after what a login prints; empty for none."""
+    lines = (line.strip() for line in greeting_lines(pipe.fileno()))
+    return next(filter(bytes.isdigit, lines), b"")
 
 
 class _Perf(Closing):

@@ -7,7 +7,9 @@ target is trusted with nothing: lengths and places are checked before anything i
 from __future__ import annotations
 
 import os
+import select
 import threading
+import time
 import zlib
 from typing import TYPE_CHECKING
 
@@ -18,8 +20,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _UNPACKED_BYTES = 1 << 20
+# What a login prints, and how long it takes once it has begun to.
+_MOST_GREETING_BYTES = 1 << 18
+_GREETING_S = 60.0
 _MOST_FILE_BYTES = 1 << 30
 _MOST_FRAME_BYTES = max(HEAD_BYTES, PIECE_BYTES, MOST_ANSWER_BYTES) + OFFSET.size
+
+
+def greeting_lines(descriptor: int) -> Iterator[bytes]:
+    """Yield what a target says line by line, until it has said too much or for too long.
+
+    Nothing is read of what follows a line that is the last one wanted.
+
+    Args:
+        descriptor: a pipe's end.
+    """
+    line, deadline = bytearray(), 0.0
+    for _ in range(_MOST_GREETING_BYTES):
+        # A password may be asked for before the first byte.
+        left_s = max(deadline - time.monotonic(), 0.0) if deadline else None
+        if not select.select([descriptor], [], [], left_s)[0]:
+            return
+        byte = os.read(descriptor, 1)
+        deadline = deadline or time.monotonic() + _GREETING_S
+        line += byte
+        if line and byte in (b"\n", b""):
+            yield bytes(line)
+            line.clear()
+        if not byte:
+            return
 
 
 class FrameError(CaptureError):

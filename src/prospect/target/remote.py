@@ -25,7 +25,7 @@ from prospect import errors
 from prospect.errors import CaptureError, CommandError, UsageError
 from prospect.light import Closing
 from prospect.target import joining, pump
-from prospect.target.frames import Fetched, FrameError, Frames
+from prospect.target.frames import Fetched, FrameError, Frames, greeting_lines
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
 if TYPE_CHECKING:
@@ -54,12 +54,10 @@ _PYTHON = (
 # Reads this much Python and runs it.
 _BOOTSTRAP = "import sys; i=sys.stdin.buffer; exec(i.read(int(i.readline())))"
 _NOT_FOUND = 127
-_MOST_GREETING_BYTES = 1 << 16
 _ANSWER_S = 60.0
 _STREAM_BYTES = 1 << 16
 _END_S = 5.0
 _LOOK_S = 0.005
-_MOST_GREETING_LINES = 1000
 _NEEDS = "Prospect's recorder needs Python 3.9 or later there"
 _SILENT = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -287,10 +285,7 @@ class Remote(Closing):
             CaptureError: there is no connection, or no Python.
         """
         pipe = pipe_of(self._started.stdout)
-        for _ in range(_MOST_GREETING_LINES):
-            line = pipe.readline(_MOST_GREETING_BYTES)
-            if not line:
-                break
+        for line in greeting_lines(pipe.fileno()):
             hello = _hello_in(line)
             if hello is None:
                 continue

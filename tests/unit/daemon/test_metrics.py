@@ -51,7 +51,6 @@ def test_each_line_is_what_prometheus_reads():
 
 def test_a_file_is_replaced_and_others_may_read_it(tmp_path):
     path = tmp_path / "prospect.prom"
-    (tmp_path / ".prospect.prom.part").write_text("of a daemon that was killed")
     before = os.umask(0o077)
     try:
         write_metrics(str(path), "one 1\n")
@@ -75,8 +74,6 @@ def test_no_link_is_followed_and_no_device_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe.prom")
     with pytest.raises(StoreError, match="no regular file"):
         write_metrics(str(tmp_path / "pipe.prom"), "x 1\n")
-    # Where the file beside it would be made, too.
-    (tmp_path / ".new.prom.part").symlink_to(other)
     write_metrics(str(tmp_path / "new.prom"), "x 1\n")
     assert other.read_text() == "mine"
     (tmp_path / "folder").symlink_to(tmp_path)
@@ -84,3 +81,22 @@ def test_no_link_is_followed_and_no_device_replaced(tmp_path):
         write_metrics(str(tmp_path / "folder" / "new.prom"), "x 1\n")
     with pytest.raises(StoreError, match="Is a directory"):
         write_metrics(f"{tmp_path}/", "x 1\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of strangers")
+def test_a_stranger_who_may_write_to_the_directory_is_not_in_the_way(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    (shared / "p.prom").symlink_to(secret)
+    (shared / ".p.prom.part").mkdir()
+    for name in ("p.prom", ".p.prom.part"):
+        os.chown(shared / name, 4242, 4242, follow_symlinks=False)
+    for text in ("one 1\n", "two 2\n"):
+        write_metrics(str(shared / "p.prom"), text)
+        assert (shared / "p.prom").read_text() == text
+    assert not (shared / "p.prom").is_symlink()
+    assert secret.read_text() == "mine"
+    assert sorted(one.name for one in shared.iterdir()) == [".p.prom.part", "p.prom"]

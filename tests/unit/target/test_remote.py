@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+import time
 
 import pytest
 
 from prospect.errors import CommandError
+from prospect.target import frames
+from prospect.target.frames import greeting_lines
 from prospect.target.remote import _answer_in, _hello_in, _raise
 
 NESTED = b"[" * 100000
@@ -39,3 +44,44 @@ def test_a_command_that_did_not_start_there_has_a_status_whatever_is_said(said, 
     with pytest.raises(CommandError, match=r"^db1: no such program$") as raised:
         _raise("db1", answer)
     assert raised.value.exit_status == status
+
+
+def test_an_endless_greeting_ends(monkeypatch):
+    monkeypatch.setattr(frames, "_MOST_GREETING_BYTES", 1 << 12)
+    reading, writing = os.pipe()
+    os.write(writing, b"x" * 5000 + b"\nand more\n")
+    assert list(greeting_lines(reading)) == []
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_greeting_that_trickles_ends(monkeypatch):
+    monkeypatch.setattr(frames, "_GREETING_S", 0.3)
+    reading, writing = os.pipe()
+    ended = threading.Event()
+
+    def trickle():
+        while not ended.wait(0.05):
+            os.write(writing, b"x\n")
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    began = time.monotonic()
+    lines = list(greeting_lines(reading))
+    assert 0.2 < time.monotonic() - began < 5
+    ended.set()
+    thread.join()
+    assert set(lines) == {b"x\n"}
+    os.close(reading)
+    os.close(writing)
+
+
+def test_what_follows_a_greeting_is_left_there():
+    reading, writing = os.pipe()
+    os.write(writing, b"Welcome!\n4711\nPERFILE2")
+    lines = greeting_lines(reading)
+    assert [next(lines), next(lines)] == [b"Welcome!\n", b"4711\n"]
+    assert os.read(reading, 100) == b"PERFILE2"
+    os.close(writing)
+    assert list(lines) == []
+    os.close(reading)
