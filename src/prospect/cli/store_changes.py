@@ -142,7 +142,8 @@ def _ship(settings: Settings, words: list[str]) -> tuple[dict[str, object], str]
     from prospect.fleet.shipping import ship
 
     with StoreDirectory(settings.store or usual_store()) as store:
-        shipped = ship(store, Shipment(settings.ship, settings.host_share), time.time())
+        shipment = Shipment(settings.ship, settings.host_share)
+        shipped = ship(store, shipment, time.time(), checks_sent=True)
     if shipped.complaint:
         raise StoreError(shipped.complaint)
     if not shipped.sent_bytes:

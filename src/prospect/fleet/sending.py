@@ -26,7 +26,7 @@ from prospect.store.hosts import DIGEST_DIGITS, STORE_PREFIX
 from prospect.store.segments import DAY, HOST_PREFIX, KINDS, SAMPLES, coarsest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from prospect.fleet.targets import Target
     from prospect.store.directory import StoreDirectory
@@ -109,18 +109,22 @@ def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
     """
     state = sent_before(store, shipment.url)
     this_hour = now_s // _HOUR_S
-    every = store.segments()
-    segments = [one for one in coarsest(every, fine=True)[0] if one.tier != DAY]
-    segments += sorted((one for one in every if one.tier == DAY), key=lambda one: one.first)
     found = [
         one
-        for one in segments
+        for one in _to_send(store, shipment)
         if one.last >= state.of(one)
         and (shipment.everything or one.begin_s // _HOUR_S != this_hour)
-        and is_chosen(one, shipment.host, shipment.share)
     ]
     size = sum(map(store.size_bytes, found))
     return Waiting(found, size, min((one.begin_s for one in found), default=0))
+
+
+def _to_send(store: StoreDirectory, shipment: Shipment) -> list[Segment]:
+    """Return what a store has that is sent, now or before."""
+    every = store.segments()
+    segments = [one for one in coarsest(every, fine=True)[0] if one.tier != DAY]
+    segments += sorted((one for one in every if one.tier == DAY), key=lambda one: one.first)
+    return [one for one in segments if is_chosen(one, shipment.host, shipment.share)]
 
 
 def send(
@@ -175,6 +179,24 @@ def send_segment(target: Target, segment: Segment, content: Contents) -> int:
         DamagedError: `content` says so.
     """
     total = 0
+    for path, data in _objects(segment, content):
+        target.put(path, data)
+        if (there := target.size(path)) not in (len(data), -2):
+            raise StoreError(
+                f"{target.url}: of {len(data)} bytes it says that it took, it has {max(there, 0)}"
+            )
+        total += len(data)
+    return total
+
+
+def _objects(segment: Segment, content: Contents) -> Iterator[tuple[str, bytes]]:
+    """Yield the paths and contents that a segment's files have at the target.
+
+    Raises:
+        StoreError: a file cannot be read.
+        GoneError: the segment is not there.
+        DamagedError: `content` says so.
+    """
     here = segment._replace(place="")
     for kind in KINDS:
         try:
@@ -186,14 +208,33 @@ def send_segment(target: Target, segment: Segment, content: Contents) -> int:
         except OSError as error:
             raise StoreError(f"{here.path(kind)}: {error.strerror}") from None
         digest = blake2b(data, digest_size=DIGEST_DIGITS // 2).hexdigest()
-        path = segment._replace(digests=(digest,) * len(KINDS)).path(kind)
-        target.put(path, data)
-        if (there := target.size(path)) not in (len(data), -2):
-            raise StoreError(
-                f"{target.url}: of {len(data)} bytes it says that it took, it has {max(there, 0)}"
-            )
-        total += len(data)
-    return total
+        yield segment._replace(digests=(digest,) * len(KINDS)).path(kind), data
+
+
+def send_damaged(
+    store: StoreDirectory, target: Target, shipment: Shipment, content: Contents
+) -> int:
+    """Send again what the target has lost since, or has not whole; return the bytes.
+
+    Args:
+        store: whose segments were sent.
+        target: that has them.
+        shipment: as `waiting` has it.
+        content: as `send` has it.
+
+    Raises:
+        StoreError: the target does not answer, or does not take a file.
+    """
+    state, place, size = sent_before(store, shipment.url), place_in_target(store, shipment.host), 0
+    for one in _to_send(store, shipment):
+        if one.last < state.of(one):
+            with suppress(GoneError, DamagedError):
+                placed = one._replace(place=place)
+                for path, data in _objects(placed, content):
+                    if target.size(path) not in (len(data), -2):
+                        size += send_segment(target, placed, content)
+                        break
+    return size
 
 
 def whole_file(store: StoreDirectory) -> Contents:

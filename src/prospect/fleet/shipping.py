@@ -6,7 +6,14 @@ from contextlib import closing
 
 from prospect.errors import StoreError
 from prospect.fleet.lost import clean_aside, latest_head, send_lost
-from prospect.fleet.sending import GoneError, Shipment, host_name, send, waiting
+from prospect.fleet.sending import (
+    GoneError,
+    Shipment,
+    host_name,
+    send,
+    send_damaged,
+    waiting,
+)
 from prospect.fleet.targets import target_of
 from prospect.fleet.weights import contents_to_send
 from prospect.records import NamedTuple
@@ -34,7 +41,9 @@ class Shipped(NamedTuple):
     complaint: str
 
 
-def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
+def ship(
+    store: StoreDirectory, shipment: Shipment, now_s: float, *, checks_sent: bool = False
+) -> Shipped:
     """Send what waits, as far as the target takes it.
 
     Args:
@@ -42,6 +51,7 @@ def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
         shipment: where to, and how much of it; without a host that of the latest segment, as a
             store may have been made on another machine.
         now_s: seconds since 1970.
+        checks_sent: whether the target is asked for each file that was sent before.
     """
     size = lost = 0
     try:
@@ -53,6 +63,8 @@ def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
         ):
             clean_aside(store)
             lost = send_lost(store, target, shipment)
+            if checks_sent:
+                size += send_damaged(store, target, shipment, content)
             for _ in range(_MOST_LOOKS):
                 due = waiting(store, shipment, now_s)
                 if not due.segments:

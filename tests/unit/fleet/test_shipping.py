@@ -177,6 +177,27 @@ def test_what_a_target_does_not_take_waits_and_comes_later(
     assert sent_before(store, URL).next == len(WINDOWS)
 
 
+@pytest.mark.parametrize("kind", ["samples", "functions"])
+@pytest.mark.parametrize("harm", ["cut", "removed"])
+def test_what_is_cut_or_gone_at_the_target_is_sent_again(store, target, harm, kind):
+    url = f"file://{target}"
+    assert sent(store, url).complaint == ""
+    assert hits_of(str(target)) == ALL
+    path = sorted(target.rglob(f"*.{kind}.*"))[1]
+    content = path.read_bytes()
+    if harm == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        path.unlink()
+    assert sent(store, url).sent_bytes == 0
+    shipped = ship(store, Shipment(url), NOW_S, checks_sent=True)
+    assert shipped.complaint == ""
+    assert shipped.sent_bytes >= len(content)
+    assert path.read_bytes() == content
+    assert ship(store, Shipment(url), NOW_S, checks_sent=True).sent_bytes == 0
+    assert hits_of(str(target)) == ALL
+
+
 @pytest.mark.parametrize("state", [b"{", b"[" * 100000, b'{"url": "%s", "next": 1e999, "day": 0}'])
 def test_what_a_damaged_file_says_was_sent_is_sent_again(store, state):
     store.write_bytes(STATE, state.replace(b"%s", URL.encode()))
