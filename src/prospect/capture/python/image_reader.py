@@ -54,7 +54,7 @@ class Answer(NamedTuple):
 
 
 class ImageReader(Closing):
-    """Asks the process that reads; it is started with the first question, and by `close` ended."""
+    """Asks the process that reads, and starts another one after one that was held up."""
 
     def __init__(self, started: Callable[[int], None]) -> None:
         """Prepare; `started` is told the process id of each reader."""
@@ -68,7 +68,7 @@ class ImageReader(Closing):
         Raises:
             OSError: no process can be started.
         """
-        asked = self._asked or self._start()
+        asked = self._asked or self.start()
         try:
             asked.send(pickle.dumps((tuple(mapping), uid)))
             data = b""
@@ -90,7 +90,12 @@ class ImageReader(Closing):
             self._asked = None
         self._child.kill(0.0)
 
-    def _start(self) -> socket.socket:
+    def start(self) -> socket.socket:
+        """Start the process, before the first question or after one without an answer.
+
+        Raises:
+            OSError: it cannot be started.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._child = Child()

@@ -51,7 +51,7 @@ THREAD_BYTES = 40
 THREADS_BITS = 12
 _TASK, _IMAGE, _STATE, _NEXT_STATE, _NEXT_INTERPRETER = 0, 8, 16, 24, 32
 # How many interpreters and threads are looked at, in one sample; the next one goes on from there.
-_MOST_STEPS = 64
+_MOST_STEPS = 16
 # Slots, as long as no name is looked for.
 _MINE, _WHO, _LATER, _THREAD = SLOT, TAG, POINTER, CODE
 

@@ -74,19 +74,21 @@ def serve(  # noqa: PLR0913 - what a child gets
         share: of all CPUs that looking at new mappings may take.
     """
     tracers = _Beside(state, endures=beside_others)
-    try:
-        if tracers.are_too_much():
-            state.fail(errno.EBUSY)
-            return
-        walker = attach()
-    except OSError as error:
-        state.fail(error.errno or 0)
-        return
-    except ValueError:
-        state.fail(0)
-        return
-    state.attached()
     with ImageReader(state.reads_by) as reader:
+        try:
+            # It gets ready while the kernel verifies the walker.
+            reader.start()
+            if tracers.are_too_much():
+                state.fail(errno.EBUSY)
+                return
+            walker = attach()
+        except OSError as error:
+            state.fail(error.errno or 0)
+            return
+        except ValueError:
+            state.fail(0)
+            return
+        state.attached()
         watcher = _Watcher(walker, state, reader)
         for mapping in found:
             watcher.see(mapping)
