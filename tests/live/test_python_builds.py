@@ -31,7 +31,7 @@ import time
 def inside(end):
     while time.process_time() < end:
         sum(range(1000))
-inside(time.process_time() + 0.5)
+inside(time.process_time() + 0.8)
 '''
 def calls():
     _interpreters.exec(_interpreters.create(), INNER)
@@ -40,13 +40,13 @@ def outside(end):
         sum(range(1000))
 import time
 calls()
-outside(time.process_time() + 0.5)
+outside(time.process_time() + 0.8)
 """
 THREADS = """
 import threading, time
 stop = threading.Event()
 def work():
-    while time.thread_time() < 1:
+    while time.thread_time() < 1.5:
         sum(range(1000))
 first = threading.Thread(target=work)
 first.start()

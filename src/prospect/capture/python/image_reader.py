@@ -7,15 +7,17 @@ another one takes its place.
 
 from __future__ import annotations
 
+import marshal
 import os
-import pickle
 import select
-import socket
 import time
 
+from prospect.abi import cpython
+from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import Mounts
 from prospect.capture.machine.mapping_records import MappingRecord
-from prospect.capture.python.interpreters import read_image
+from prospect.capture.python.elf_lookup import Segment
+from prospect.capture.python.interpreters import Image, Unknown, read_image
 from prospect.files.child import Child
 from prospect.light import Closing
 from prospect.records import NamedTuple
@@ -25,13 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from prospect.capture.python.interpreters import Image, Unknown
-
     Identity = tuple[int, int, int]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_ANSWER_S = 0.5
-_MOST_MESSAGE = 1 << 17
+_ANSWER_S, _MOST_WAITS = 1.0, 8
+# A pipe takes as much at once.
+_MOST_MESSAGE = 1 << 16
 # Files that one reader knows of one user; the oldest go.
 _MOST_FILES = 64
 _MOST_USERS = 256
@@ -60,7 +61,7 @@ class ImageReader(Closing):
         """Prepare; `started` is told the process id of each reader."""
         self._started = started
         self._child = Child()
-        self._asked: socket.socket | None = None
+        self._ask_fd = self._answer_fd = -1
 
     def read(self, mapping: MappingRecord, uid: int) -> Answer:
         """Return what is in the file of a mapping, which a process of a user made.
@@ -68,61 +69,100 @@ class ImageReader(Closing):
         Raises:
             OSError: no process can be started.
         """
-        asked = self._asked or self.start()
+        if self._ask_fd < 0:
+            self.start()
         try:
-            asked.send(pickle.dumps((tuple(mapping), uid)))
+            os.write(self._ask_fd, marshal.dumps((tuple(mapping), uid)))
             data = b""
-            if select.select((asked,), (), (), _ANSWER_S)[0]:
-                data = asked.recv(_MOST_MESSAGE)
+            if self._has_answered():
+                data = os.read(self._answer_fd, _MOST_MESSAGE)
             if data:
-                # The reader is this program: it has read numbers, and made these objects of them.
-                return Answer(*pickle.loads(data))  # noqa: S301 - as said
+                # The reader is this program: it has read numbers, and nothing else is in there.
+                found, *rest = marshal.loads(data)  # noqa: S302 - as said
+                return Answer(_from_plain(found), *rest)
         except OSError:
             self.close()
             return Answer(is_missing=True)
         self.close()
         return Answer(is_held_up=True)
 
+    def _has_answered(self) -> bool:
+        """Wait for the answer, longer if the reader only waits for a CPU."""
+        for _ in range(_MOST_WAITS):
+            if select.select((self._answer_fd,), (), (), _ANSWER_S)[0]:
+                return True
+            stat = read_if_there(f"/proc/{self._child.pid}/stat")
+            if not stat.rpartition(b") ")[2].startswith(b"R"):
+                return False
+        return False
+
     def close(self) -> None:
         """Leave nothing behind, but for a reader that waits in the kernel until it may end."""
-        if self._asked:
-            self._asked.close()
-            self._asked = None
+        for fd in (self._ask_fd, self._answer_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._ask_fd = self._answer_fd = -1
         self._child.kill(0.0)
 
-    def start(self) -> socket.socket:
+    def start(self) -> None:
         """Start the process, before the first question or after one without an answer.
 
         Raises:
             OSError: it cannot be started.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        asked_fd, self._ask_fd = os.pipe2(os.O_CLOEXEC)
+        self._answer_fd, answer_fd = os.pipe2(os.O_CLOEXEC)
         try:
             self._child = Child()
-            self._child.start(lambda stop_fd: _answer(theirs, stop_fd), (theirs.fileno(),))
+            self._child.start(
+                lambda stop_fd: _answer(asked_fd, answer_fd, stop_fd), (asked_fd, answer_fd)
+            )
         except OSError:
-            ours.close()
+            self.close()
             raise
         finally:
-            theirs.close()
+            os.close(asked_fd)
+            os.close(answer_fd)
         self._started(self._child.pid)
-        self._asked = ours
-        return ours
 
 
-def _answer(asked: socket.socket, stop_fd: int) -> None:
+def _answer(asked_fd: int, answer_fd: int, stop_fd: int) -> None:
     """Answer until the watcher has ended."""
     os.setpriority(os.PRIO_PROCESS, 0, max(0, os.getpriority(os.PRIO_PROCESS, 0)))
     files = _Files()
     while True:
-        ready = select.select((asked.fileno(), stop_fd), (), ())[0]
-        if stop_fd in ready or not (data := asked.recv(_MOST_MESSAGE)):
+        ready = select.select((asked_fd, stop_fd), (), ())[0]
+        if stop_fd in ready or not (data := os.read(asked_fd, _MOST_MESSAGE)):
             return
-        mapping, uid = pickle.loads(data)  # noqa: S301 - the watcher's
+        mapping, uid = marshal.loads(data)  # noqa: S302 - the watcher's
         begun_s = time.process_time()
         answer = files.read(MappingRecord(*mapping), uid)
         answer = answer._replace(used_s=time.process_time() - begun_s)
-        asked.send(pickle.dumps(tuple(answer)))
+        os.write(answer_fd, marshal.dumps((_as_plain(answer.image), *answer[1:])))
+
+
+def _as_plain(found: Image | Unknown | None) -> tuple[Any, ...] | None:
+    """Return what `marshal` can write."""
+    if not isinstance(found, Image):
+        return found and tuple(found)
+    minor, frame, code, threads = found.layouts
+    layouts = minor, tuple(frame), tuple(code), threads and tuple(threads)
+    return (layouts, *found[1:-1], tuple(map(tuple, found.segments)))
+
+
+def _from_plain(found: tuple[Any, ...] | None) -> Image | Unknown | None:
+    """Return what `_as_plain` was given."""
+    if not found:
+        return None
+    if len(found) == 1:
+        return Unknown(found[0])
+    (minor, frame, code, threads), key, interpreters, text, loop, is_fixed, segments = found
+    layouts = cpython.Layouts(
+        *(minor, cpython.FrameLayout(*frame), cpython.CodeLayout(*code)),
+        threads and cpython.ThreadLayout(*threads),
+    )
+    rows = tuple(Segment(*one) for one in segments)
+    return Image(layouts, key, interpreters, text, loop, is_fixed=is_fixed, segments=rows)
 
 
 class _Files:

@@ -17,7 +17,7 @@ _FILES_S, _FILES_SHARE = 0.25, 0.01
 _MAPPINGS, _MAPPINGS_A_S = 500.0, 200.0 * (os.cpu_count() or 1)
 # How long nothing is read of a device that did not answer, and nothing at all of a user who has
 # several such devices. Root alone can mount those of others.
-_HELD_UP_S, _MOST_HELD_UP = 300.0, 3
+_HELD_UP_S, _MOST_HELD_UP = 60.0, 3
 _MOST_USERS = 1 << 12
 _NOBODY = 65534
 
