@@ -10,6 +10,7 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import event_opening, sampled_events
+from prospect.capture.events.call_graph import sample_bytes
 from prospect.capture.events.event_choice import (
     CLOCK_LIMITS,
     CLOCK_TIMER,
@@ -20,7 +21,7 @@ from prospect.capture.events.event_choice import (
     EventPlan,
 )
 from prospect.capture.events.event_parsing import parse_events
-from prospect.capture.events.sampled_events import with_sampled_events
+from prospect.capture.events.sampled_events import sampled_bytes_a_second, with_sampled_events
 from prospect.errors import CaptureError
 
 BASE = EventAttr(
@@ -112,3 +113,22 @@ def test_a_probe_is_opened_by_its_descriptor(monkeypatch, tmp_path):
     event = PROBE._replace(path=os.fsencode(program))
     os.close(event_opening.open_chosen(event, -1, 0))
     assert seen[0].startswith(b"/proc/self/fd/")
+
+
+@pytest.mark.parametrize(
+    ("events", "samples_hz"),
+    [
+        ("page-faults", 100_000),
+        ("page-faults,context-switches", 200_000),
+        ("page-faults/period=100/", 1000),
+        ("cpu-clock", 200),
+        ("cpu-clock/period=1000000/", 4000),
+        ("cpu-clock/period=1/", 100_000),
+        ("page-faults/freq=50/", 50),
+    ],
+)
+def test_rings_have_room_for_events_that_come_as_often_as_programs_cause_them(
+    opened, events, samples_hz
+):
+    beside = sampled(*parse_events(events)).beside
+    assert sampled_bytes_a_second(beside) == samples_hz * sample_bytes(beside[0].attr)

@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.capture.events.call_graph import sample_bytes
 from prospect.capture.events.event_choice import CLOCK_LIMITS, SCOPE_SYSTEM, SIDE_BAND_FLAGS
 from prospect.capture.events.event_opening import open_chosen, refusal_message
 from prospect.capture.events.event_tables import find_named
@@ -28,6 +29,10 @@ _PRECISE_IP = 3 << 15
 # What happens seldom enough to be recorded each time, unless a period or a rate is given.
 _OCCASIONAL = (abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT)
 _CLOCKS = (abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK)
+# A program that touches fresh memory has page faults at this rate, and system calls likewise.
+_MOST_SAMPLES_HZ = 100_000
+# Nanoseconds of a clock, cycles of a CPU: no counter counts faster.
+_MOST_COUNTS_HZ = 4_000_000_000
 
 
 def with_sampled_events(
@@ -67,13 +72,34 @@ def with_sampled_events(
     )
 
 
+def sampled_bytes_a_second(events: tuple[ChosenEvent, ...]) -> int:
+    """Return how many bytes the samples of these events may take in a second on one CPU.
+
+    The rate is known only of events with a frequency. The others may come as often as programs
+    cause them, once a `sample_period`.
+    """
+    total_bytes = 0
+    for event in events:
+        attr = event.attr
+        counts_hz = _MOST_SAMPLES_HZ if _is_occasional(event) else _MOST_COUNTS_HZ
+        highest_hz = attr.frequency_hz or counts_hz // attr.sample_period
+        total_bytes += min(highest_hz, _MOST_SAMPLES_HZ) * sample_bytes(attr)
+    return total_bytes
+
+
+def _is_occasional(event: ChosenEvent) -> bool:
+    """Return whether each occurrence is recorded unless a period or a rate is given."""
+    own = event.attr
+    is_clock = own.type == abi.PERF_TYPE_SOFTWARE and own.config in _CLOCKS
+    return bool(event.path) or (own.type in _OCCASIONAL and not is_clock)
+
+
 def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEvent:
     """Return an event with all that the plan's samples carry."""
     own, clock = event.attr, plan.attr
     period, flags = own.sample_period, own.flags
     if not period:
-        is_clock = own.type == abi.PERF_TYPE_SOFTWARE and own.config in _CLOCKS
-        each_time = bool(event.path) or (own.type in _OCCASIONAL and not is_clock)
+        each_time = _is_occasional(event)
         period = 1 if each_time else frequency_hz
         flags |= 0 if each_time else abi.FLAG_FREQ
     # A probe cannot be inherited, see `counters`.
