@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.processes import Detail
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.run_info import EventInfo
+    from prospect.profile.run_info import EventInfo, RunInfo
 
 # As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names behind it.
 _UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
@@ -91,8 +91,7 @@ def run_notes(
             f"The {'store' if of_part else 'recording'} has call stacks: "
             f"prospect calls{of_part} says who called whom."
         )
-    # Who asks a store for nothing in particular gets every process; there is no command.
-    if asked != shown and not (profile.run.store_part and asked == "3"):
+    if is_widened(profile.run, asked, shown):
         notes.append(
             f"The recording does not say which process is COMMAND, "
             f"so -V {shown} is shown instead of -V {asked}."
@@ -110,6 +109,14 @@ def run_notes(
     if not len(profile.hits):
         notes.append("The recording has no samples: there is nothing to profile.")
     return tuple(notes)
+
+
+def is_widened(run: RunInfo, asked: Detail, shown: Detail) -> bool:
+    """Return whether every process is shown though the command's own were asked for.
+
+    A report on a store shows every process by default: a store has no command.
+    """
+    return asked != shown and not (run.store_part and asked == "3")
 
 
 def _some_events(names: Sequence[str]) -> str:

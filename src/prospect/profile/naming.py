@@ -81,6 +81,24 @@ LABELS: dict[NameSource, str] = {
 
 _DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFOD_URLS"
 
+# Each reason with its remedy, for one line of the first screen.
+IN_SHORT: dict[NameSource, str] = {
+    NameSource.NO_STRIPPED: "stripped: install debug symbols (-dbgsym)",
+    NameSource.NO_NAME_BOUNDS: "stripped: install debug symbols (-dbgsym)",
+    NameSource.NO_FILE: "file gone: restore it or set DEBUGINFOD_URLS",
+    NameSource.NO_MATCH: "file replaced: restore it or DEBUGINFOD_URLS",
+    NameSource.NO_ELF: "the mapped file is not a program",
+    NameSource.NO_PERMISSION: "file not readable: report as root",
+    NameSource.NO_ANSWER: "file system hangs: report again later",
+    NameSource.NO_ANONYMOUS: "memory without a file: docs/jit.md",
+    NameSource.NO_MAPPING: "mapping unknown: record from the start",
+    NameSource.NO_KERNEL_SYMBOLS: "kernel addresses hidden: report as root",
+    NameSource.NO_COVER: "code outside every symbol: no remedy",
+    NameSource.NO_GUEST: "guest's code: record inside the guest",
+    NameSource.NO_BUDGET: "file too big: raise PROSPECT_MEMORY over 1G",
+    NameSource.NO_CALLERS: "callers cut: raise the limit of frames",
+}
+
 REMEDIES: dict[NameSource, str] = {
     NameSource.BRACKET: f"{_DEBUG_SYMBOLS}, for exact names",
     NameSource.BOUNDS: f"{_DEBUG_SYMBOLS}, for exact names",

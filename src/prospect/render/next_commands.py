@@ -59,16 +59,17 @@ def next_lines(
 
     Args:
         view: the report.
-        short: its first screen, with at least one function.
+        short: its first screen.
         recording: what to call the recording in a command line, "" if it is not kept.
         repeated: what they repeat of the command line.
     """
+    commands: list[tuple[str, ...]]
     if view.profile.run.store_part:
-        commands = _of_store(view, short.functions[0], repeated)
+        commands = _of_store(view, short.functions[0], repeated) if short.hits else []
     elif recording:
-        commands = _of_recording(view, short, recording, repeated)
+        commands = _of_recording(view, short, recording, repeated, has_functions=short.hits > 0)
     elif repeated.record:
-        recurs = short.functions[0].hits >= _LEAST_TO_RECUR
+        recurs = any(one.hits >= _LEAST_TO_RECUR for one in short.functions[:1])
         again = ("record", *repeated.record)
         readers = _of_recording(view, short, DEFAULT_RECORDING, repeated, has_functions=recurs)
         commands = [again, *readers]
@@ -90,9 +91,7 @@ def _of_recording(
 
     Without `has_functions` it may lack samples of the functions of this report.
     """
-    first = short.functions[0]
     file = () if recording == DEFAULT_RECORDING else (operand(recording),)
-    name = _typed_name(view, first.function) if has_functions else ""
     commands: list[tuple[str, ...]] = []
 
     def add(command: str, *words: str) -> None:
@@ -100,9 +99,14 @@ def _of_recording(
 
     if blocking := _blocking_function(view, short):
         add("calls", "--callers-of", blocking, *file)
+    if not short.hits:
+        return [*commands, *_without_samples(view, file, repeated)][:_MOST_READERS]
     if not has_functions:
         add("report", *file)
-    elif _may_be_inlined(view, first):
+        return commands
+    first = short.functions[0]
+    name = _typed_name(view, first.function)
+    if _may_be_inlined(view, first):
         add("report", "--lines", *file)
     if name:
         if view.profile.stacks is not None or view.profile.run.has_user_callers:
@@ -113,9 +117,20 @@ def _of_recording(
             files = (DEFAULT_RECORDING,) if is_recording else file
             end = ("--",) if name.startswith("-") else ()
             add("annotate", *how, *end, name, *files)
-    if has_functions:
-        add("view", *file)
+    add("view", *file)
     return commands[:_MOST_READERS]
+
+
+def _without_samples(
+    view: ReportView, file: tuple[str, ...], repeated: Repeated
+) -> list[tuple[str, ...]]:
+    """Return the commands that show waits, and the samples of all other processes."""
+    commands: list[tuple[str, ...]] = []
+    if view.waiting is not None and view.waiting.stacks:
+        commands.append(("calls", *repeated.options.get("calls", ()), *file))
+    if view.detail != "4":
+        commands.append(("report", *repeated.options.get("report", ()), "-V", "4", *file))
+    return commands
 
 
 def _of_store(view: ReportView, first: FunctionRow, repeated: Repeated) -> list[tuple[str, ...]]:

@@ -9,7 +9,7 @@ import pytest
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stack_copies
 from prospect.profile.model import KIND_ELF, KIND_PYTHON
-from prospect.profile.naming import NameSource
+from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.records import replace
 from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.text.report import TextRenderer
@@ -70,6 +70,39 @@ def test_without_a_recording_the_command_is_spelled_out():
 def test_where_callers_were_recorded_they_are_proposed_first():
     info = run_info(command=("work",), has_user_callers=True)
     assert "prospect calls --callers-of main run.data" in next_lines(info=info, source=5)[0]
+
+
+def first_screen(profile, **options):
+    out = io.BytesIO()
+    TextRenderer(**options).render(profile, out)
+    return out.getvalue().decode().partition("\n\n---")[0].splitlines()
+
+
+@pytest.mark.parametrize(("is_command", "said"), [(False, 1), (True, 0)])
+def test_every_process_instead_of_the_command_is_said_at_once(is_command, said):
+    build = ProfileBuilder(run_info())
+    process = build.process("work", 7, is_command=is_command)
+    build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 10)
+    notes = [line for line in first_screen(build.build(), detail="3") if line.startswith("Note: ")]
+    whole = "Note: this is -V 4, not -V 3: the recording does not name COMMAND."
+    assert notes == [whole] * said
+
+
+def test_unnamed_hits_have_their_commonest_reason_and_its_remedy():
+    build = ProfileBuilder(run_info(command=("work",)))
+    process = build.process("work", 7, is_command=True)
+    for source, hits in ((NameSource.NO_MATCH, 60), (NameSource.NO_STRIPPED, 38)):
+        image = build.object(f"/bin/{source.name}", source=source)
+        build.hit(process, build.function("", image, 0x1000, source=source), hits)
+    build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 2)
+    lines = first_screen(build.build(), detail="3")
+    assert "Missing: 98 % of hits unnamed (file replaced: restore it or DEBUGINFOD_URLS)" in lines
+
+
+def test_each_reason_fits_on_the_line():
+    reasons = [source for source in NameSource if not source.named]
+    assert set(IN_SHORT) == set(reasons)
+    assert max(map(len, IN_SHORT.values())) <= 46
 
 
 def test_chains_cut_at_the_limit_are_said_with_its_sysctl():

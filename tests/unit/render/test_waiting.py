@@ -76,5 +76,20 @@ def test_the_first_screen_names_the_longest_waits_that_of_a_cpu_among_them(profi
     assert _waits(profile) == ["Waits:  none"]  # 20 us are none to speak of
 
 
+def test_waits_are_on_the_first_screen_without_a_sample_too(profile):
+    is_waiting = np.array([event.is_waiting for event in profile.run.events])
+    hits = replace(profile.hits, count=profile.hits.count * is_waiting.take(profile.hits.event))
+    lines = rendered(replace(profile, hits=hits), "text", recording="run.data").splitlines()
+    first = lines[: lines.index("-" * 79)]
+    assert [line for line in first if line.startswith("Waits:")] == ["Waits:  none"]
+    assert "Next:   prospect calls run.data" in first
+
+
+def test_waits_by_stacks_that_are_not_known_are_said(profile):
+    unknown = np.array([2_000_000_000] + [0] * (len(profile.threads) - 1), np.int64)
+    threads = replace(profile.threads, stackless_ns=unknown)
+    assert _waits(replace(profile, threads=threads)) == ["Waits:  reason unknown 2.000 s"]
+
+
 def _waits(profile):
     return [line for line in rendered(profile, "text").splitlines() if line.startswith("Waits:")]

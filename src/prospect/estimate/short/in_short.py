@@ -122,6 +122,7 @@ class InShort(Record):
         causes: why the kernel ran, most time first: what, and seconds or hits.
         kernel_s: time in the kernel, interrupts included; hits where there is no time.
         nameless: part of the hits in code without names, 0 to 1.
+        nameless_source: the reason that most of those hits have no name; None if all have one.
         bracketed: part of the hits in code that only the names around it are known of.
         seen_s: time of all CPUs without that of lost ticks; 0 where not known.
         has_services: whether what is asked for was hit in more than one control group.
@@ -142,6 +143,7 @@ class InShort(Record):
     causes: tuple[tuple[str, float], ...]
     kernel_s: float
     nameless: float
+    nameless_source: NameSource | None = None
     bracketed: float = 0.0
     seen_s: float = 0.0
     has_services: bool = False
@@ -231,11 +233,10 @@ class _Summary:
         rows, needed_s = self._function_rows(functions, functions.key, parts)
         is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
         source = self._profile.functions.source
-        is_nameless, is_bracket = source >= NameSource.NO_STRIPPED, np.isin(source, _BRACKETS)
-        nameless, bracketed = (
-            int(hits.count[chosen & one.take(self._function)].sum()) / max(count, 1)
-            for one in (is_nameless, is_bracket)
-        )
+        of_source = np.bincount(source.take(self._function[chosen]), hits.count[chosen], 64)
+        of_reason = of_source[NameSource.NO_STRIPPED :]
+        nameless_hits = of_reason.sum()
+        commonest = NameSource(NameSource.NO_STRIPPED + int(of_reason.argmax()))
         is_whole = self._profile.run.system_wide and self._design.has_time
         return InShort(
             has_time=self._design.has_time,
@@ -252,8 +253,9 @@ class _Summary:
             needed_s=needed_s,
             causes=self._causes(is_kernel),
             kernel_s=float(self._amounts(is_kernel).sum()),
-            nameless=nameless,
-            bracketed=bracketed,
+            nameless=float(nameless_hits) / max(count, 1),
+            nameless_source=commonest if nameless_hits else None,
+            bracketed=float(of_source[list(_BRACKETS)].sum()) / max(count, 1),
             seen_s=self._profile.run.wall_seconds
             * self._profile.run.cpus
             * self._design.known_share,

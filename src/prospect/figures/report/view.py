@@ -29,7 +29,7 @@ from prospect.figures.processes import (
     shown_detail,
 )
 from prospect.figures.ranked_rows import ranked
-from prospect.figures.remarks import run_notes, run_warnings
+from prospect.figures.remarks import is_widened, run_notes, run_warnings
 from prospect.figures.report.accounting import AccountedTime, accounted_times
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.kernel import KernelProfiles, kernel_profiles
@@ -155,6 +155,7 @@ class ReportView(Record):
         by_routine: the same with fewer hits: what knows no addresses is computed from these.
         detail: the `-V` that is shown; differs from what was asked for where no command is known.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+        asked: the `-V` that was asked for.
         notes: what this run could not see and how to get it.
         hints: what names functions of language runtimes, those with most time first.
         warnings: what was lost or damaged.
@@ -182,6 +183,12 @@ class ReportView(Record):
     waiting: Waiting | None = None
     hints: tuple[RuntimeHint, ...] = ()
     data: tuple[DataFigures, ...] = ()
+    asked: Detail = "4"
+
+    @property
+    def is_widened(self) -> bool:
+        """Whether every process is shown though the command's own were asked for."""
+        return is_widened(self.profile.run, self.asked, self.detail)
 
     @property
     def has_short_stacks(self) -> bool:
@@ -263,6 +270,7 @@ def report_view(
         ended_by_exec=ended_by_exec(profile.processes),
         waiting=_waiting(whole, shown),
         data=_data(whole, shown),
+        asked=detail,
     )
 
 

@@ -114,6 +114,11 @@ class Waiting(Record):
         """How long the threads shown waited for a CPU, together."""
         return float(self.threads.runnable_ns.take(self.shown).sum()) * _NS
 
+    @property
+    def stackless_s(self) -> float:
+        """How long the threads shown waited by stacks that are not known, together."""
+        return float(self.threads.stackless_ns.take(self.shown).sum()) * _NS
+
 
 def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     """Compute the figures; None for a recording without switches.

@@ -14,6 +14,7 @@ from prospect.announcing import counted
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
+from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.profile.run_info import MAX_STACK
 from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
@@ -41,7 +42,9 @@ _MOST_BLOCKERS = 3
 _MOST_HINT_LINES = 2
 _MS = 0.0005  # rounds to 0.001 s
 _LEAST_NAMELESS = 0.01
+_LEAST_EXPLAINED = 0.05
 _LEAST_CUT = 0.05
+_LEAST_UNKNOWN = 0.05  # of the waits with a known reason
 
 
 def in_short_lines(
@@ -61,17 +64,20 @@ def in_short_lines(
     what = escaped(shlex.join(run.command)) or escaped(run.origin) or "unknown"
     yield style.title(shortened(what, _WIDTH))
     yield from _whole_lines(view, short, figures)
+    if view.is_widened:
+        asked, shown = view.asked, view.detail
+        yield f"Note: this is -V {shown}, not -V {asked}: the recording does not name COMMAND."
     yield ""
-    if not short.hits:
+    if short.hits:
+        yield from _program_lines(short, figures, style)
+        yield ""
+        yield from _function_lines(short, figures, style)
+    else:
         yield from wrap(escaped(nothing_chosen(view.profile, view.detail)), _WIDTH)
-        return
-    yield from _program_lines(short, figures, style)
-    yield ""
-    yield from _function_lines(short, figures, style)
     yield ""
     yield from _cause_line(short, figures)
     yield _waits_line(view)
-    yield _cut(_seen_line(view, short, style))
+    yield from _seen_lines(view, short, style)
     for hint in view.hints[:1]:
         lines = wrap(f"Names:  {escaped(hint.short)}", _WIDTH, subsequent_indent=" " * 8)
         yield from lines[:_MOST_HINT_LINES]
@@ -228,14 +234,18 @@ def _waits_line(view: ReportView) -> str:
         return "Waits:  not kept in this store"
     if view.waiting is None:
         return "Waits:  not recorded (--off-cpu)"
-    blockers = view.waiting.blockers or ()
-    if not blockers:
+    if view.waiting.blockers is None:
         return "Waits:  by thread, see Waiting"
     parts = []
     for idle, words in ((False, ""), (True, "idle: ")):
-        waits = [(escaped(one.name), one.seconds) for one in blockers if one.idle == idle]
+        waits = [
+            (escaped(one.name), one.seconds) for one in view.waiting.blockers if one.idle == idle
+        ]
         if not idle:
             waits.append(("for a CPU", view.waiting.runnable_s))
+            known_s = sum(one.seconds for one in view.waiting.blockers)
+            if view.waiting.stackless_s >= _LEAST_UNKNOWN * known_s:
+                waits.append(("reason unknown", view.waiting.stackless_s))
         first = sorted(waits, key=lambda one: -one[1])[:_MOST_BLOCKERS]
         named = [f"{name} {seconds:.3f} s" for name, seconds in first if seconds >= _MS]
         if named:
@@ -246,18 +256,29 @@ def _waits_line(view: ReportView) -> str:
     return line if parts else f"{line}none"
 
 
-def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
-    """Say what the figures lack, in one line."""
+def _seen_lines(view: ReportView, short: InShort, style: Style) -> Iterator[str]:
+    """Yield what the figures lack, in a line or two."""
     if view.warnings:
         more = f" (and {len(view.warnings) - 1} more)" if len(view.warnings) > 1 else ""
-        return style.warning(_cut(f"Missing: {escaped(view.warnings[0])}{more}"))
+        yield style.warning(_cut(f"Missing: {escaped(view.warnings[0])}{more}"))
+        return
     parts = []
     if short.nameless >= _LEAST_NAMELESS:
-        parts.append(f"{_percent(short.nameless)} of hits unnamed")
+        parts.append(f"{_percent(short.nameless)} of hits unnamed{_reason(view, short)}")
     if short.bracketed >= _LEAST_NAMELESS:
         parts.append(f"{_percent(short.bracketed)} of hits between two named functions")
     parts += _cut_stacks(view)
-    return f"Missing: {'; '.join(parts) or 'nothing was lost'}"
+    missing = f"Missing: {'; '.join(parts) or 'nothing was lost'}"
+    yield from wrap(missing, _WIDTH, subsequent_indent=" " * len("Missing: "))
+
+
+def _reason(view: ReportView, short: InShort) -> str:
+    """Return the commonest reason that hits have no name, unless a hint on a runtime says more."""
+    source = short.nameless_source
+    has_hint = source == NameSource.NO_ANONYMOUS and bool(view.hints)
+    if source is None or has_hint or short.nameless < _LEAST_EXPLAINED:
+        return ""
+    return f" ({IN_SHORT[source]})"
 
 
 def _cut_stacks(view: ReportView) -> Iterator[str]:
