@@ -116,4 +116,5 @@ REMEDIES: dict[NameSource, str] = {
     NameSource.NO_COVER: "nothing: the symbol table of that file does not cover this code",
     NameSource.NO_GUEST: "record inside the guest",
     NameSource.NO_BUDGET: "set PROSPECT_MEMORY to more than the default of 1G",
+    NameSource.NO_CALLERS: "raise the limit that Stack quality names",
 }

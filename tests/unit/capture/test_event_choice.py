@@ -51,10 +51,14 @@ class Kernel:
         }
         self.opened = []
 
-    def __call__(self, packed, pid, cpu):  # noqa: C901 - a line for each refusal
+    def __call__(self, packed, pid, cpu, flags=0):  # noqa: C901 - a line for each refusal
+        if flags:
+            raise OSError(errno.EINVAL, "unknown flags")
         attr = EventAttr.unpack(packed)
-        for version, (flags, read_format) in NEWS.items():
-            if self.version < version and (attr.flags & flags or attr.read_format & read_format):
+        for version, (new_flags, read_format) in NEWS.items():
+            if self.version < version and (
+                attr.flags & new_flags or attr.read_format & read_format
+            ):
                 raise OSError(errno.EINVAL, "unknown flag")
         for kind, error in self.refused.items():
             if error and attr.sample_type & kind:
