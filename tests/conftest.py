@@ -28,6 +28,7 @@ NIGHTLY = frozenset(
         "fuzz/test_frame_rows_fuzz.py",
         "fuzz/test_map_files_fuzz.py",
         "fuzz/test_scoped_names_fuzz.py",
+        "live/test_many_threads.py",
         "property/test_conservation.py",
         "property/test_frame_programs.py",
         "property/test_spaces_world.py",

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 LAUNCHER = Path(__file__).parents[2] / "scripts" / "prospect"
+STRANGER = 23001
 SHADOWED = ("enum", "json", "numpy", "prospect", "signal", "struct", "types")
 # The first lines that pip writes, of a short path and of one that is long or has blanks; uv's.
 FIRST_LINES = {
@@ -81,6 +83,27 @@ def test_the_environment_is_the_commands(tmp_path, command, variables):
         f"{name}={value}".encode() for name, value in environment.items()
     )
     assert "env -0" in (tmp_path / "report").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+@pytest.mark.parametrize(
+    ("home_of", "script_of", "runs"),
+    [(STRANGER, 0, False), (0, 0, True), (STRANGER, STRANGER, True)],
+)
+def test_packages_of_another_users_home_do_not_run_as_root(tmp_path, home_of, script_of, runs):
+    """What sudo does that keeps HOME, of an interpreter that is in no virtual environment."""
+    home = tmp_path / "home"
+    packages = home / f".local/lib/python{sysconfig.get_python_version()}/site-packages"
+    packages.mkdir(parents=True)
+    # A package's lines run as the interpreter starts; plug-ins would be found by the same path.
+    (packages / "other.pth").write_text(f"import os; os.mkdir({str(tmp_path / 'ran')!r})\n")
+    os.chown(home, home_of, home_of)
+    command = installed(tmp_path / "bin", python=Path(sys.executable).resolve())
+    os.chown(command, script_of, script_of)
+    # That Python may lack Prospect.
+    environment = {**os.environ, "HOME": str(home)}
+    subprocess.run([command], env=environment, capture_output=True, timeout=60, check=False)
+    assert (tmp_path / "ran").exists() == runs
 
 
 @pytest.mark.parametrize("ignored", [(), ("SIGPIPE",), ("SIGPIPE", "SIGXFSZ", "SIGUSR1")])

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -167,6 +168,29 @@ def test_a_process_that_runs_already(chores):
     assert first > 1
     assert document["exit_status"] == 0
     assert str(program.pid) in document["target"]
+
+
+def test_a_process_of_more_threads_than_files_may_be_open(tmp_path):
+    def counted(soft, hard):
+        words = ["-p", str(crowd.pid), "--event", "faults", "sh", "-c", "ulimit -n"]
+        return subprocess.run(
+            [*PROSPECT, "stat", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        )
+
+    program = build_program(tmp_path, "crowd", "-pthread")
+    with running([program, 1000], stdout=subprocess.PIPE) as crowd:
+        assert crowd.stdout.readline() == b"1000\n"
+        refused = counted(300, 600)
+        said = r"prospect: faults: too many open files: raise the limit with `ulimit -n (\d+)`\n"
+        enough = re.fullmatch(said, refused.stderr)
+        assert enough, refused.stderr
+        ran = counted(300, int(enough[1]))
+        assert (ran.returncode, ran.stdout.splitlines()[0]) == (0, "300"), ran.stderr
 
 
 def test_cpus_and_the_system():

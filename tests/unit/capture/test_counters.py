@@ -114,6 +114,16 @@ def test_an_event_that_is_not_there_may_be_left_out(monkeypatch):
         open_all(COMMAND, "cycles")
 
 
+def test_more_threads_than_open_files_are_refused_with_a_limit_that_is_enough(monkeypatch):
+    many = CountTarget(pids=tuple(range(100)), cpus=(0, 1))
+    for limits in ((1000, 1000), (100, 1000)):
+        kernel = Kernel(monkeypatch)
+        kernel.refuse = lambda _, opened=kernel.opened: errno.EMFILE * (len(opened) >= 150)
+        monkeypatch.setattr(counters.syscalls, "_limit_open_files", lambda *_, now=limits: now)
+        with pytest.raises(CaptureError, match=r"^cs: too many open files: .*`ulimit -n 232`"):
+            open_all(many, "faults,cs", optional=True)
+
+
 def test_a_group_that_the_counters_cannot_hold_is_no_missing_event(monkeypatch):
     group = "{cycles,instructions,branches}"
     kernel = Kernel(monkeypatch, lambda _: 0)

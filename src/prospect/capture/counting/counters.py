@@ -31,6 +31,8 @@ _GROUP_TOO_LARGE = (
     "this processor's counters cannot count its whole group at the same time: leave events out of"
     " the braces, or make two groups"
 )
+_TOO_MANY_FILES = "too many open files: raise the limit with `ulimit -n"
+_SPARE_FILES = 32  # what a process has open besides
 _COUNTS = struct.Struct("=QQQ")
 
 
@@ -88,14 +90,18 @@ class CounterSet:
         Raises:
             CaptureError: an event cannot be counted; says why and what to do.
         """
-        for event in events:
+        for number, event in enumerate(events):
             try:
                 chosen, fds = self._open_event(event)
             except OSError as error:
                 message = refusal_message(event, error, follows_tasks=bool(self._target.pids))
                 if error.errno == errno.EINVAL and self._opens_alone(event):
                     message = f"{event.name}: {_GROUP_TOO_LARGE}"
-                if not optional or syscalls.is_refusal(error) or error.errno == errno.ENOSYS:
+                if error.errno == errno.EMFILE:
+                    needed = self._files_needed(events[number:])
+                    message = f"{event.name}: {_TOO_MANY_FILES} {needed}`"
+                is_curable = error.errno in (errno.ENOSYS, errno.EMFILE)
+                if not optional or is_curable or syscalls.is_refusal(error):
                     raise CaptureError(message) from error
                 self.refused.append(message)
                 continue
@@ -155,6 +161,11 @@ class CounterSet:
         if not fds:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         return fds
+
+    def _files_needed(self, events: tuple[ChosenEvent, ...]) -> int:
+        """Return a limit of open files with which these can be opened too."""
+        counters = sum(len(self._places(event)) for event in events)
+        return sum(map(len, self._fds)) + counters + _SPARE_FILES
 
     def _opens_alone(self, event: ChosenEvent) -> bool:
         """Return whether an event that the kernel refused would open outside of its group."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
+_RLIMIT_NOFILE = 7  # include/uapi/asm-generic/resource.h
 _NO_GROUP = -1
 _NO_FLAGS = 1 << 31  # no kernel has a flag of this bit
 
@@ -134,22 +135,30 @@ def event_id(fd: int) -> int:
 
 def raise_open_files_limit() -> int | None:
     """Raise the soft limit of open files to the hard one; return the old one, None if equal."""
-    import resource  # noqa: PLC0415 - only hosts with very many CPUs come here
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = _limit_open_files()
     if soft == hard:
         return None
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    _limit_open_files((hard, hard))
     return soft
 
 
 def restore_open_files_limit(soft: int) -> None:
     """Put the soft limit of open files back."""
-    import resource  # noqa: PLC0415 - only hosts with very many CPUs come here
+    _limit_open_files((soft, _limit_open_files()[1]))
 
-    resource.setrlimit(
-        resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    )
+
+def _limit_open_files(new: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Return the soft and the hard limit of open files, and set new ones.
+
+    The module `resource` does that too, but a process at its limit cannot open the module's file.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    pair = ctypes.c_ulong * 2
+    old = pair()
+    if libc.prlimit(0, _RLIMIT_NOFILE, pair(*new) if new else None, old):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return old[0], old[1]
 
 
 def is_refusal(error: OSError) -> bool:
