@@ -365,10 +365,13 @@ def _join_objects(
 def _join_samples(
     whole: SampleTable, part: SampleTable, hit: NDArray[np.int32], stack: NDArray[np.int32]
 ) -> SampleTable:
+    has_stacks = part.stack_index is not None and len(stack) > 0
+    if not has_stacks:  # of one of them there are none
+        whole = replace(whole, stack_index=None)
     renumbered = replace(
         part,
         hit_index=hit[part.hit_index],
-        stack_index=None if part.stack_index is None else stack[part.stack_index],
+        stack_index=stack[part.stack_index] if has_stacks else None,
     )
     return appended(whole, renumbered, np.arange(len(part)))
 

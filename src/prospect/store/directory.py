@@ -245,11 +245,11 @@ class StoreDirectory(Closing):
         finally:
             os.close(descriptor)
 
-    def has_ours(self, path: str) -> bool:
-        """Whether there is a regular file of that path that is ours alone."""
+    def has_ours(self, path: str, most_bytes: int = 1 << 62) -> bool:
+        """Whether there is a regular file of that path that is ours alone, and not too large."""
         with suppress(OSError):
             status = os.stat(path, dir_fd=self.descriptor, follow_symlinks=False)
-            return is_own(status, stat.S_IFREG)
+            return is_own(status, stat.S_IFREG) and status.st_size <= most_bytes
         return False
 
     def close(self) -> None:

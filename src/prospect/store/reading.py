@@ -223,7 +223,7 @@ def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str
     """Return the paths of the segments' files of a kind, as far as they are there and ours."""
     names = [one.path(kind) for one in segments]
     store.bring(names)
-    return [store.root + name for name in names if store.has_ours(name)]
+    return [store.root + name for name in names if store.has_ours(name, _MOST_FILE_BYTES)]
 
 
 def hit_files(

@@ -12,6 +12,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from prospect.assembly.extras import by_number, counts_by_name, counts_of, number_of, texts_of
 from prospect.capture.machine.machine import accounting
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing
@@ -106,8 +107,7 @@ class TargetSource(Closing):
     @property
     def seen(self) -> Mapping[int, Sequence[int]]:
         """By pid, what the first look at the target saw of a process."""
-        processes = self._info.extras.get("processes", {})
-        return {int(pid): row for pid, row in processes.items()}
+        return by_number(self._info.extras.get("processes"))
 
     @property
     def waiting_bytes(self) -> int:
@@ -140,7 +140,7 @@ class TargetSource(Closing):
     def info(self, begin: Mark, end: Mark) -> RecordingInfo:
         """Return what a recording from one mark to the other says of itself, but for processes."""
         extras = _over(self._extras, begin, end) | {"mapped_files": self._names.read}
-        extras["limits"] = [*extras.get("limits", ()), *self._gate.limits]
+        extras["limits"] = [*texts_of(extras.get("limits")), *self._gate.limits]
         return self._info._replace(
             target=self._target,
             extras=extras,
@@ -242,7 +242,7 @@ class _Arrived:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._at = 0
+        self._at = self._last_ns = 0
         self._rest = bytearray()
         self._records: list[bytes] = []
         self._marks: list[_End] = []
@@ -326,7 +326,11 @@ class _Arrived:
             elif letter == RECORDS:
                 self._pending = chunk
             elif letter == MARK:
-                self._marks.append(_mark_in(chunk))
+                end = _mark_in(chunk)
+                if end.mark.time_ns < self._last_ns:
+                    raise FrameError("the target's answer is damaged: its clock goes back")
+                self._last_ns = end.mark.time_ns
+                self._marks.append(end)
                 self._records.append(self._pending)
                 self.waiting_bytes += len(self._pending)
                 self._pending = b""
@@ -373,8 +377,12 @@ def _mark_in(chunk: bytes) -> _End:
     with suppress(*_DAMAGES):
         said = json.loads(chunk)
         time_ns, at, cpu_times, lost = said["mark"]
-        times = {str(cpu): [int(one) for one in row] for cpu, row in cpu_times.items()}
-        mark = Mark(int(time_ns), float(at), times, {int(key): int(n) for key, n in lost.items()})
+        times = {str(cpu): list(counts_of(row)) for cpu, row in cpu_times.items()}
+        if any(len(times[cpu]) < len(row) for cpu, row in cpu_times.items()):
+            raise ValueError(cpu_times)
+        counts = {int(key): n for key, n in counts_by_name(lost).items()}
+        (time_ns,) = counts_of([time_ns])
+        mark = Mark(time_ns, number_of(at), times, counts)
         extras, pids = said.get("extras", {}), said.get("running")
         running = None if pids is None else Running(mark.time_ns, frozenset(map(int, pids)))
         if isinstance(extras, dict):
