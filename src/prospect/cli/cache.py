@@ -53,8 +53,7 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
     """
     cache = CacheDirectory.of_user()
     if cache is None:
-        why = f"{OFF_VARIABLE} is set" if os.environ.get(OFF_VARIABLE) else "HOME is not set"
-        raise SymbolError(f"nothing is kept on disk: {why}")
+        raise SymbolError(f"nothing is kept on disk: {_why_not()}")
     _refuse_what_is_not_ours(cache)
     files = cache.files()
     targets = os.path.join(cache.path, debug_files.TARGETS)
@@ -74,6 +73,14 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
     path = os.fspath(cache.path)
     show(json_text(path, rows, settings) if as_json else table_text(path, rows, settings))
     return 0
+
+
+def _why_not() -> str:
+    if os.environ.get(OFF_VARIABLE):
+        return f"{OFF_VARIABLE} is set"
+    variable = "XDG_CACHE_HOME" if os.environ.get("XDG_CACHE_HOME", "").startswith("/") else "HOME"
+    path = os.environ.get(variable)
+    return f"{variable} is {path}, which others can change" if path else "HOME is not set"
 
 
 def kind_rows(files: list[KeptFile]) -> list[KindRow]:

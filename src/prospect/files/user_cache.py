@@ -19,8 +19,10 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def cache_path(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the cache's directory, which may not exist, "" where it is off or has no place.
+    """Return the cache's directory, which may not exist, "" if it is off or has no place.
 
+    Root has none below another user's directory (a HOME that sudo kept): that user could put a
+    link in its way, to a directory of root's with other files.
     Source: XDG Base Directory Specification 0.8; a path that is not absolute does not count.
     """
     if environment.get(OFF_VARIABLE):
@@ -28,7 +30,26 @@ def cache_path(environment: Mapping[str, str] = os.environ) -> str:
     base = environment.get("XDG_CACHE_HOME", "")
     if not base.startswith("/"):
         base = os.path.join(environment.get("HOME", ""), ".cache")
-    return os.path.join(base, "prospect") if base.startswith("/") else ""
+    if not base.startswith("/") or (os.geteuid() == 0 and _is_anothers(base)):
+        return ""
+    return os.path.join(base, "prospect")
+
+
+def _is_anothers(path: str) -> bool:
+    """Say whether users other than root can change which directory a path leads to."""
+    for whole in (path, os.path.realpath(path)):
+        at = "/"
+        for part in whole.split("/"):
+            at = os.path.join(at, part)
+            try:
+                status = os.lstat(at)
+            except OSError:
+                break  # root makes it, in a directory of root's
+            writers = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid else 0)
+            is_shared = status.st_mode & writers and not status.st_mode & stat.S_ISVTX
+            if status.st_uid or (is_shared and not stat.S_ISLNK(status.st_mode)):
+                return True
+    return False
 
 
 def is_own(status: os.stat_result, kind: int) -> bool:

@@ -111,6 +111,19 @@ def test_where_nothing_is_kept_it_says_why(monkeypatch, name, value, says):
         answer(None)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="what sudo may leave as HOME")
+def test_another_users_link_removes_nothing_of_roots(directory, tmp_path, monkeypatch, capfd):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".cache").symlink_to(directory.parent)
+    os.chown(home, 1234, 1234)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(home))
+    assert main(["cache", "--clear"]) == 1
+    assert f"HOME is {home}, which others can change" in capfd.readouterr().err
+    assert len(list(directory.iterdir())) == len(FILES)
+
+
 @pytest.mark.parametrize("mode", [0o770, 0o702])
 def test_what_others_can_write_to_is_neither_shown_nor_removed(directory, mode, capfd):
     directory.chmod(mode)

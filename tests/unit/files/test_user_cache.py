@@ -27,6 +27,28 @@ def test_place_follows_the_environment(environment, path):
     assert cache_path(environment) == path
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="what sudo may leave as HOME")
+def test_root_has_none_where_another_user_could_put_a_link(tmp_path):
+    home, roots = tmp_path / "home", tmp_path / "roots"
+    home.mkdir()
+    (roots / "prospect").mkdir(parents=True, mode=0o700)
+    assert cache_path({"HOME": str(home)})
+    (home / ".cache").symlink_to(roots)
+    assert cache_path({"HOME": str(home)})  # root's own link
+    os.chown(home / ".cache", 1234, 1234, follow_symlinks=False)
+    assert not cache_path({"HOME": str(home)})
+    (home / ".cache").unlink()
+    os.chown(home, 1234, 1234)
+    for variables in ({"HOME": home}, {"XDG_CACHE_HOME": home / "cache"}):
+        assert not cache_path({name: str(path) for name, path in variables.items()})
+    (roots / "link").symlink_to(home)
+    assert not cache_path({"XDG_CACHE_HOME": str(roots / "link")})
+    os.chown(home, 0, 0)
+    for mode, is_used in ((0o777, False), (0o1777, True), (0o755, True)):
+        home.chmod(mode)
+        assert bool(cache_path({"HOME": str(home)})) == is_used
+
+
 @pytest.fixture
 def directory(tmp_path):
     directory = tmp_path / "prospect"

@@ -175,7 +175,8 @@ def test_what_belongs_to_another_user_is_not_used(cache):
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 def test_nothing_is_left_in_the_home_of_another_user(tmp_path):
     os.chown(tmp_path, 1234, 1234)
-    SymbolCache.of_user({"HOME": str(tmp_path)}).store("key", stripped_table())
+    assert SymbolCache.of_user({"HOME": str(tmp_path)}) is None
+    SymbolCache(tmp_path / ".cache" / "prospect").store("key", stripped_table())
     assert list(tmp_path.iterdir()) == []
 
 
