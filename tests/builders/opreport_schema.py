@@ -1,7 +1,7 @@
 """A reader of OProfile's XML that takes what its published schema allows, and nothing else.
 
-Source: OProfile, ``doc/opreport.xsd``: for each element its content in order, as (name, least,
-most), and its attributes, as name → (type, whether it is required).
+Source: OProfile 1.4, ``doc/opreport.xsd``, schema version 3.1: for each element its content in
+order, as (name, least, most), and its attributes, as name → (type, whether it is required).
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from xml.etree import ElementTree as ET
 
 MANY = 1 << 30
 _UNSIGNED, _INTEGER, _TEXT = r"\d+", r"-?\d+", r"(?s:.*)"
-_BOOLEAN, _DECIMAL = "true|false|0|1", r"[+-]?\d+(\.\d*)?"
+_BOOLEAN, _DECIMAL = "true|false|0|1", r"[+-]?(\d+(\.\d*)?|\.\d+)"
+_HEX = "([0-9a-fA-F]{2})*"
 _NAME, _NC_NAME = r"[A-Za-z_:][A-Za-z0-9._:-]*", r"[A-Za-z_][A-Za-z0-9._-]*"
-_COUNTS = ("count", 1, MANY)
+_COUNTS, _ANY_COUNTS = ("count", 1, MANY), ("count", 0, MANY)
+# One kind of either, as many as there are.
+_ARCS = [(("module", "symbol"), 0, MANY)]
 CONTENT = {
     "profile": [
         ("options", 1, 1),
@@ -34,13 +37,18 @@ CONTENT = {
     "count": [],
     "process": [_COUNTS, ("thread", 1, MANY)],
     "thread": [_COUNTS, ("module", 1, MANY)],
-    "binary": [_COUNTS, ("symbol", 0, MANY), ("module", 0, MANY)],
-    "module": [_COUNTS, ("symbol", 1, MANY)],
-    "symbol": [_COUNTS, ("callers", 0, 1), ("callees", 0, 1)],
-    "callers": [("module", 0, MANY)],
-    "callees": [("module", 0, MANY)],
+    "binary": [_ANY_COUNTS, ("symbol", 0, MANY), ("module", 0, MANY)],
+    "module": [_ANY_COUNTS, ("symbol", 1, MANY)],
+    "symbol": [("callers", 0, 1), ("callees", 0, 1), _ANY_COUNTS],
+    "callers": _ARCS,
+    "callees": _ARCS,
     "symboltable": [("symboldata", 1, MANY)],
     "symboldata": [],
+    "detailtable": [("symboldetails", 1, MANY)],
+    "symboldetails": [("detaildata", 1, MANY)],
+    "detaildata": [_COUNTS],
+    "bytestable": [("bytes", 1, MANY)],
+    "bytes": [],
 }
 ATTRIBUTES = {
     "profile": {
@@ -91,9 +99,17 @@ ATTRIBUTES = {
         "id": (_INTEGER, True),
         "file": (_TEXT, False),
         "line": (_UNSIGNED, False),
-        "startingaddr": ("[0-9a-f]*", False),
+        "startingaddr": (_TEXT, False),
         "codelength": (_INTEGER, False),
     },
+    "symboldetails": {"id": (_INTEGER, True)},
+    "detaildata": {
+        "line": (_UNSIGNED, False),
+        "file": (_TEXT, False),
+        "vmaoffset": (_HEX, True),
+        "id": (_INTEGER, True),
+    },
+    "bytes": {"id": (_UNSIGNED, True)},
 }
 
 
@@ -135,8 +151,9 @@ def _check(element: ET.Element) -> None:
     assert all(name in element.attrib for name, (_, must) in allowed.items() if must), (
         element.attrib
     )
-    if element.tag == "count":
-        assert re.fullmatch(_UNSIGNED, element.text or "")
+    if element.tag in {"count", "bytes"}:
+        of_text = _UNSIGNED if element.tag == "count" else _HEX
+        assert re.fullmatch(of_text, (element.text or "").strip())
     else:
         assert not (element.text or "").strip()
     children = [child.tag for child in element]
@@ -148,7 +165,7 @@ def _check(element: ET.Element) -> None:
         while children and children[0] == kind:
             children.pop(0)
             count += 1
-        assert least <= count <= most, (element.tag, kind, count)
+        assert least <= count <= (1 if kind == "timersetup" else most), (element.tag, kind, count)
     assert not children, (element.tag, children)
     for child in element:
         _check(child)

@@ -2,10 +2,11 @@
 
 Comes in: the figures of a report. Goes out: a document of OProfile's schema. A program is a
 ``binary``, what is mapped into it, the kernel among it, its ``module``s, as with OProfile's
-``separate=library``. Where there are several events, each is a ``class``. Counts are hits; the
+``separate=library``. A binary's count is that of its own image, without its modules; it is left out
+if that was not hit. Where there are several events, each is a ``class``. Counts are hits; the
 schema has no room for error bars.
 
-Source: OProfile, ``doc/opreport.xsd``, schema version 1.
+Source: OProfile 1.4, ``doc/opreport.xsd``, schema version 3.1.
 """
 
 from __future__ import annotations
@@ -120,14 +121,15 @@ def _setup(events: tuple[EventInfo, ...]) -> str:
 def _binary(
     profile: CompleteProfile, name: str, modules: dict[int, _Symbols], known: dict[int, int]
 ) -> str:
-    """Return a program: the symbols of its own image, then its modules."""
-    parts = [f"<binary name={_quoted(name)}>\n", _count_of(profile, list(modules.values()))]
+    """Return a program: its own image's count and symbols, then its modules."""
+    parts = [f"<binary name={_quoted(name)}>\n"]
     # A process's name is that of its image, cut off after 15 bytes.
     own = [
         image
         for image in modules
         if profile.objects.path[image].rpartition("/")[2][:15] == name[:15]
     ]
+    parts.append(_count_of(profile, [modules[image] for image in own]))
     for image in own:
         parts += _symbols(profile, modules[image], known)
     for image, symbols in modules.items():
@@ -151,7 +153,7 @@ def _count_of(profile: CompleteProfile, modules: list[_Symbols]) -> str:
         for counts in symbols.values():
             for event, count in counts.items():
                 sums[event] = sums.get(event, 0) + count
-    return _count(profile, sums) + "\n"
+    return _count(profile, sums) + "\n" if sums else ""
 
 
 def _count(profile: CompleteProfile, counts: _Counts) -> str:

@@ -42,21 +42,26 @@ def written(profile, detail="4"):
 def test_the_schema_allows_it_and_counts_add_up(case, detail):
     root = read(written(PROFILES[case], detail))
     whole = complete(PROFILES[case])
-    for binary in root.iter("binary"):
-        for class_ in {one.get("class") for one in binary.findall("count")}:
 
-            def sums(elements, class_=class_):
-                counts = (one for element in elements for one in element.findall("count"))
-                return sum(int(one.text) for one in counts if one.get("class") == class_)
+    def sums(elements, class_):
+        counts = (one for element in elements for one in element.findall("count"))
+        return sum(int(one.text) for one in counts if one.get("class") == class_)
 
-            inside = sums(binary.findall("symbol")) + sums(binary.findall("module"))
-            assert sums([binary]) == inside
-            for module in binary.findall("module"):
-                assert sums([module]) == sums(module.findall("symbol"))
-    counts = root.findall("./binary/count")
+    classes = {one.get("class") for one in root.iter("count")}
+    for image in [*root.iter("binary"), *root.iter("module")]:
+        for class_ in classes:
+            assert sums([image], class_) == sums(image.findall("symbol"), class_)
+    counts = root.findall("./binary/count") + root.findall("./binary/module/count")
     assert sum(int(one.text) for one in counts) in {
         int(whole.hits.count[chosen_hits(whole, one)].sum()) for one in DETAILS
     }
+
+
+def test_a_binary_counts_its_own_image():
+    """OProfile's bug 236: modules' samples are not in it, and it has no count without any."""
+    binaries = {one.get("name"): one for one in read(written(qsort_profile())).iter("binary")}
+    assert [one.text for one in binaries["qsort"].findall("count")] == ["156"]
+    assert [one.text for one in binaries["swapper"].findall("count")] == []
 
 
 def test_hits_stand_at_their_program_module_and_symbol():
