@@ -223,6 +223,8 @@ def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHin
     chosen &= ~profile.processes.is_recorder.take(hits.process_index)
     function = profile.locations.function_index.take(hits.location_index[chosen])
     process, count = hits.process_index[chosen], hits.count[chosen]
+    if not len(count):
+        return ()
     least = max(_LEAST_HITS, _LEAST_SHARE * int(count.sum()))
     files = _hit_files(profile, function)
     object_index = functions.object_index.take(function)
@@ -241,11 +243,16 @@ def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHin
     ]
     # All of its time may be in what it compiled: then its name has to do.
     is_unknown = (nameless >= least) & (hits_of(np.isin(object_index, known)) == 0)
+    unknown = np.flatnonzero(is_unknown).tolist()
     found = []
     for runtime in _RUNTIMES:
         rows = [row for row, file in files.items() if runtime.image.fullmatch(file)]
+        named = _named_rows(profile, unknown, runtime.image)
+        if not rows and not named:
+            continue
         of_image = hits_of(np.isin(object_index, rows))
-        is_of_it = (of_image > 0) | (is_unknown & _are_named(profile, runtime.image))
+        is_of_it = of_image > 0
+        is_of_it[named] = True
         is_aside = ~is_of_it | is_named | (is_python & (runtime.page == _PYTHON_PAGE))
         unnamed = {_JIT: nameless, _PYTHON: of_image, _BOTH: of_image + nameless}[runtime.kind]
         wanting = np.where(is_aside, 0, unnamed)
@@ -266,15 +273,11 @@ def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHin
     return tuple(sorted(found, key=lambda one: -one.share))
 
 
-def _are_named(profile: ProfileByRoutine, image: re.Pattern[str]) -> NDArray[np.bool_]:
-    """Return which processes have the name of a runtime, bool[p]: Java's is not its image's."""
+def _named_rows(profile: ProfileByRoutine, rows: list[int], image: re.Pattern[str]) -> list[int]:
+    """Return which of these processes have the name of a runtime: Java's is not its image's."""
     is_java = image.fullmatch("libjvm.so") is not None
-    matching = {
-        name
-        for name in set(profile.processes.name)
-        if image.fullmatch(name) or (is_java and name == "java")
-    }
-    return np.array([name in matching for name in profile.processes.name], np.bool_)
+    name = profile.processes.name
+    return [row for row in rows if image.fullmatch(name[row]) or (is_java and name[row] == "java")]
 
 
 def _hint(what: str, share: float, remedy: str, more: str, page: str) -> RuntimeHint:
