@@ -88,3 +88,35 @@ def test_perf_sorts_our_recording_by_them(here, groups):
     words = ["perf", "report", "-i", "r", "--sort", "cgroup", "--stdio", "-g", "none"]
     shown = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     assert "/prospect-test.service" in shown
+
+
+@pytest.fixture
+def limited_group():
+    """A control group whose processes get 10 ms of CPU time in 100 ms."""
+    version_1 = Path("/sys/fs/cgroup/cpu")
+    group = (version_1 if version_1.is_dir() else version_1.parent) / "prospect-limited"
+    try:
+        group.mkdir(exist_ok=True)
+        if version_1.is_dir():
+            (group / "cpu.cfs_quota_us").write_text("10000")
+        else:
+            (group / "cpu.max").write_text("10000 100000")
+    except OSError:
+        pytest.skip("CPU limits cannot be set here")
+    yield group
+    with suppress(OSError):
+        group.rmdir()
+
+
+def test_a_cpu_limit_is_named_where_a_command_joins_its_group(here, limited_group):
+    spin = SPIN.replace("0.5", "1")
+    out = run("--off-cpu", "--format", "json", "-f", "out", "sh", "-c", spin, str(limited_group))
+    assert out.returncode == 0, out.stderr
+    document = json.loads(Path("out").read_text())
+    (found,) = document["throttled"]
+    counted = dict(line.split() for line in (limited_group / "cpu.stat").read_text().splitlines())
+    assert found["group"].endswith("/prospect-limited")
+    assert 5 <= found["throttled"] <= int(counted["nr_throttled"])
+    runnable_s = sum(one["runnable_s"] for one in document["waiting"]["threads"])
+    assert 0.4 < found["seconds"] <= 1.1 * runnable_s
+    assert any(line.startswith("Throttled: ") for line in document["in_short"]["lines"])

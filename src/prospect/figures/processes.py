@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from prospect.figures.ranked_rows import RankedRows
     from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import ProcessTable, Profile
-    from prospect.profile.run_info import RunInfo
+    from prospect.profile.run_info import RunInfo, Throttled
 
 Detail = Literal["2", "3", "4", "k"]
 DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
@@ -159,6 +159,17 @@ def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool
     if detail == "3":
         return processes.is_command | processes.is_descendant
     return np.ones(len(processes), np.bool_)
+
+
+def throttled(profile: Profile, detail: Detail) -> tuple[Throttled, ...]:
+    """Return the limited groups of the processes that `-V` chose, the most throttled first."""
+    if not profile.run.throttled:
+        return ()
+    processes = profile.processes
+    shown = chosen_by_detail(processes, shown_detail(processes, detail))
+    pids = set(processes.pid[shown].tolist())
+    found = [one for one in profile.run.throttled if pids.intersection(one.pids)]
+    return tuple(sorted(found, key=lambda one: -one.seconds))
 
 
 def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:

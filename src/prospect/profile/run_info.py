@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.records import Record, field
+from prospect.records import NamedTuple, Record, field
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +25,24 @@ MAX_STACK = "kernel.perf_event_max_stack"
 
 # Units of time as pprof names them, in seconds.
 TIME_UNITS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "seconds": 1.0}
+
+
+class Throttled(NamedTuple):
+    """What a CPU limit of a control group did: see `throttled` in docs/recording.md.
+
+    Attributes:
+        group: the path of the group, from the root of its hierarchy.
+        periods: periods in which the limit applied, and how many of them it stopped the group in.
+        throttled: likewise.
+        seconds: how long the group was stopped; on several CPUs, the sum of these.
+        pids: some processes of the group.
+    """
+
+    group: str
+    periods: int
+    throttled: int
+    seconds: float
+    pids: tuple[int, ...] = ()
 
 
 class EventInfo(Record):
@@ -115,6 +133,7 @@ class RunInfo(Record):
             the time of a part of a store or a recording; empty for a whole recording, whose hits
             say so themselves.
         jit_pids: processes that wrote a file with names of JIT code, whether it named a hit or not.
+        throttled: control groups that a CPU limit stopped.
         host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
@@ -154,6 +173,7 @@ class RunInfo(Record):
     middle_at: float = 0.0
     busy: tuple[tuple[int, int], ...] = ()
     jit_pids: tuple[int, ...] = ()
+    throttled: tuple[Throttled, ...] = ()
 
 
 class PartOf(Record):

@@ -161,8 +161,7 @@ def follow(started: Started) -> RecordingResult:
         for of_child in used:
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s
-        read = {"memory_maps": mapped_files.maps, "groups": mapped_files.groups}
-        extras |= {name: found for name, found in read.items() if found}
+        extras |= mapped_files.documents
         if jit_copies:
             extras["jit_files"] = jit_copies
         events.close()  # their rings may be all the memory that this user may lock

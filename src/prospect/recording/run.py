@@ -92,7 +92,7 @@ def _record(
         SignalWatch() as signals,
         _awaited(options, signals) as command,
         open_events(options, command.pid, watch.online) as events,
-        _mapped_files(events, watch, command.pid) as mapped_files,
+        _mapped_files(options, events, watch, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
         _PythonFrames(options, events) as python,
     ):
@@ -161,9 +161,17 @@ def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached
     return Command(options.command, signals)
 
 
-def _mapped_files(events: EventSet, watch: CpuWatch, command_pid: int) -> MappedFiles:
+def _mapped_files(
+    options: RecordOptions, events: EventSet, watch: CpuWatch, command_pid: int
+) -> MappedFiles:
     finds_python = bool(events.python_ids())  # there is room for what is read of it
-    return MappedFiles(events.tasks, watch.online, command_pid, finds_python=finds_python)
+    return MappedFiles(
+        events.tasks,
+        watch.online,
+        command_pid,
+        finds_python=finds_python,
+        attached=options.pids,
+    )
 
 
 class _PythonFrames:

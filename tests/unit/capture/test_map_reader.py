@@ -74,7 +74,7 @@ def kept(reader):
     """Return {pid: KiB of its map} of what a report finds."""
     fd = os.memfd_create("maps")
     reader.finish(fd)
-    document, _ = documents_in(fd)
+    document = documents_in(fd).get("memory_maps", {})
     os.close(fd)
     maps = WholeMaps({"memory_maps": document})
     found = {pid: maps.of(pid, NOW, NEVER) for pid in document.get("pid", ())}
@@ -214,7 +214,7 @@ def test_the_map_of_a_real_process_is_the_one_that_the_kernel_shows():
         reader.look()
         fd = os.memfd_create("maps")
         reader.finish(fd)
-    found = WholeMaps({"memory_maps": documents_in(fd)[0]}).of(os.getpid(), NOW, NEVER)
+    found = WholeMaps(documents_in(fd)).of(os.getpid(), NOW, NEVER)
     os.close(fd)
     assert found
     assert {"[heap]", "[stack]"} <= set(found.path)
@@ -232,9 +232,9 @@ def test_where_files_may_not_grow_so_large_there_are_no_maps_rather_than_a_part(
         reader.finish(fd)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert documents_in(fd) == ({}, {})
+    assert documents_in(fd) == {}
     reader.finish(fd)
-    assert documents_in(fd)[0]["pid"] == [7]
+    assert documents_in(fd)["memory_maps"]["pid"] == [7]
     os.close(fd)
 
 
@@ -250,5 +250,5 @@ def test_the_group_and_session_are_those_of_the_last_look(clock, process):
     stat.unlink()
     fd = os.memfd_create("maps")
     reader.finish(fd)
-    assert documents_in(fd)[1] == {7: (7, 6, clock.now_ns)}
+    assert documents_in(fd)["groups"] == {7: (7, 6, clock.now_ns)}
     os.close(fd)

@@ -12,6 +12,7 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
+from prospect.profile.run_info import Throttled
 from prospect.records import replace
 from prospect.render.registry import make_renderer
 
@@ -51,6 +52,35 @@ def test_json_has_the_same_and_keeps_to_its_schema(profile):
         parts = ("cpu_s", "runnable_s", "blocked_s", "unknown_s")
         assert sum(thread[part] for part in parts) == pytest.approx(thread["life_s"])
     assert [blocker["seconds"] for blocker in waiting["blockers"]] == [pytest.approx(2e-5)]
+
+
+def test_what_a_cpu_limit_stopped_is_not_blamed_on_other_processes(profile):
+    limits = (
+        Throttled("/of others", 9, 9, 9.0, (77,)),
+        Throttled("/parent", 50, 1, 0.000001, (5,)),
+        Throttled(f"/{'long/' * 20}box", 45, 41, 0.00001, (5, 6)),
+    )
+    limited = replace(profile, run=replace(profile.run, throttled=limits))
+    text = rendered(limited, "text").splitlines()
+    (line,) = [line for line in text if line.startswith("Throttled:")]
+    assert line.startswith("Throttled: 0.00 s by a CPU limit, 41 of 45 periods (cgroup ...")
+    assert line.endswith("long/box +1)")
+    assert len(line) <= 79
+    (whole,) = [one for one in text if one.startswith("Of ") and "a CPU limit stopped" in one]
+    assert "for about 0.000011 Sec: no other process had the CPU instead." in whole
+    document = json.loads(rendered(limited, "json"))
+    assert schema_errors(document, SCHEMA, SCHEMA) == []
+    assert [one["throttled"] for one in document["throttled"]] == [41, 1]
+    assert "Throttled:" not in rendered(profile, "text")
+
+
+def test_the_line_of_waits_splits_off_what_was_throttled(profile):
+    run = replace(profile.run, throttled=(Throttled("/box", 45, 41, 2.94, (5,)),))
+    threads = profile.threads
+    longer = replace(threads, runnable_ns=threads.runnable_ns + 2_000_000_000)
+    text = rendered(replace(profile, run=run, threads=longer), "text")
+    assert "for a CPU (about 2.94 s throttled) 4.000 s" in text
+    assert "Throttled: 2.94 s by a CPU limit, 41 of 45 periods (cgroup /box)" in text
 
 
 def test_folded_stacks_and_the_flame_graph_are_of_wall_time(profile):

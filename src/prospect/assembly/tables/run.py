@@ -29,10 +29,10 @@ from prospect.assembly.tables.counter_time import CounterTime, counter_time
 from prospect.assembly.tables.left_out import left_out
 from prospect.events.columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
-from prospect.profile.run_info import EventInfo, RunInfo
+from prospect.profile.run_info import EventInfo, RunInfo, Throttled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -113,6 +113,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         cpu_accounting=_cpu_accounting(extras),
         is_cut=extras.get("is_cut") is True,
         cut_chains=_cut_chains(info, events),
+        throttled=tuple(_throttled(extras)),
         dropped_share=min(max(number_of(extras.get("dropped_share")), 0.0), 1.0),
         kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
         has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
@@ -125,6 +126,16 @@ def _cut_chains(info: RecordingInfo, events: Events) -> tuple[tuple[int, int], .
     task = events.samples.task[cut_chains(events.samples, info.events)]
     pid, count = np.unique(task & np.uint64(0xFFFF_FFFF), return_counts=True)
     return tuple(zip(pid.tolist(), count.tolist(), strict=True))
+
+
+def _throttled(extras: dict[str, Any]) -> Iterator[Throttled]:
+    rows = extras.get("throttled")
+    for row in rows if type(rows) is list else ():
+        if type(row) is not list or len(row) != 5 or not isinstance(row[0], str):
+            continue
+        figures, pids = counts_of(row[1:4]), counts_of(row[4])
+        if figures and figures[1]:
+            yield Throttled(row[0], figures[0], figures[1], figures[2] * _NS, pids)
 
 
 def attached_pids(extras: dict[str, Any]) -> tuple[int, ...]:

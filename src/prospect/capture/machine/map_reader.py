@@ -2,7 +2,8 @@
 
 Comes in: processes that have just mapped code, and those that ran before. Goes out: the newest
 text of /proc/PID/maps of each, for the recording's description, and its process group and session
-of that time, which no record reports.
+of that time, which no record reports; and how long limits of control groups kept those that were
+asked for from the CPUs (`cpu_limits`).
 
 The kernel could write a record for each mapping of data (``attr.mmap_data``), but none for an
 unmapping: a program that maps and unmaps buffers would fill the rings, and what stands at its end
@@ -24,6 +25,7 @@ import zlib
 from contextlib import suppress
 
 from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
+from prospect.capture.machine.cpu_limits import CpuLimits
 from prospect.files.child import tell
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
@@ -72,17 +74,24 @@ class _Stat(NamedTuple):
 class MapReader:
     """Reads the maps of processes that come and go."""
 
-    def __init__(self, command_pid: int, proc: str = "/proc") -> None:
+    def __init__(
+        self, command_pid: int, proc: str = "/proc", attached: tuple[int, ...] = ()
+    ) -> None:
         """Prepare.
 
         Args:
             command_pid: COMMAND, whose map is read whether or not it has used the CPU; -1 for none,
                 where whoever maps code is watched.
             proc: where /proc is.
+            attached: processes that were attached to; without these and COMMAND, limits of
+                all processes are wanted.
         """
         self._command_pid = command_pid
         self._proc = proc
-        self._family = {command_pid}
+        self._family = {command_pid, *attached}
+        self._has_family = command_pid >= 0 or bool(attached)
+        self._limits = CpuLimits(proc)
+        self._limits.see(self._family - {-1})
         self._strangers: set[int] = set()
         self._watched: dict[int, _Watched] = {}
         self._due: list[tuple[int, int]] = []
@@ -96,6 +105,9 @@ class MapReader:
     def see(self, pids: Iterable[int]) -> None:
         """Watch processes from now on: they map code, or are asked for by name."""
         now_ns = monotonic_ns()
+        pids = set(pids)
+        # COMMAND and its scripts may join another group before they execute the next program.
+        self._limits.see(pids & self._family)
         for pid in pids:
             if pid in self._watched or pid <= 0 or len(self._watched) >= _MOST_PROCESSES:
                 continue
@@ -106,20 +118,25 @@ class MapReader:
     def see_before(self, ticks: Mapping[int, int]) -> None:
         """Keep what CPU time processes had used as recording began, in ticks, for the end."""
         self._ticks_before = ticks
+        if not self._has_family:
+            self._limits.see(ticks)
 
     def wait_ms(self) -> int | None:
         """Return how long until there is something to look at, None without."""
+        limits_ms = self._limits.wait_ms()
         if not self._due:
-            return None
+            return limits_ms
         wait_ns = self._due[0][0] - monotonic_ns()
         least_ns = 0 if self._may_spend() else _FIRST_LOOK_NS
-        return max(wait_ns, least_ns) // 1_000_000 + 1
+        wait_ms = max(wait_ns, least_ns) // 1_000_000 + 1
+        return wait_ms if limits_ms is None else min(wait_ms, limits_ms)
 
     def look(self) -> None:
         """Look at the processes that are due."""
         began_ns = time.thread_time_ns()
         spent_ns = self._spent_ns
         now_ns = monotonic_ns()
+        self._limits.look()
         while self._due and self._due[0][0] <= now_ns:
             pid = self._due[0][1]
             if pid != self._command_pid and not self._may_spend():
@@ -130,6 +147,7 @@ class MapReader:
 
     def finish(self, fd: int) -> None:
         """Look at all that still run a last time; write what `document_in` reads."""
+        limits = self._limits.finish()
         until_ns = monotonic_ns() + _LAST_WORD_NS
         for pid in (*self._watched, *self._ticks_before):
             if monotonic_ns() > until_ns:
@@ -144,7 +162,7 @@ class MapReader:
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
         # Where files may not grow so large, the recording, which would hold it, cannot either.
         with suppress(OSError):
-            tell(fd, (rows, packed, self._groups))
+            tell(fd, (rows, packed, self._groups, limits))
 
     def _may_spend(self) -> bool:
         elapsed_ns = monotonic_ns() - self._began_ns
@@ -160,6 +178,8 @@ class MapReader:
         parent_pid, ticks = self._stat(pid)
         if ticks < 0 or not self._is_wanted(pid, parent_pid):
             return
+        if not self._has_family or pid in self._family:
+            self._limits.see((pid,))
         is_changed = ticks >= max(1, 2 * watched.ticks) or pid == self._command_pid
         if is_changed and not self._read(pid):
             return

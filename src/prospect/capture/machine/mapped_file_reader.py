@@ -76,11 +76,13 @@ class Watched(NamedTuple):
         command_pid: COMMAND, -1 for none.
         is_chosen: whether only some tasks are followed.
         python_fd: a pipe's end that takes a byte once Python runs, -1 for none.
+        attached: processes that were attached to.
     """
 
     command_pid: int
     is_chosen: bool
     python_fd: int = -1
+    attached: tuple[int, ...] = ()
 
 
 def serve(
@@ -101,7 +103,7 @@ def serve(
         watched: whose maps are read.
     """
     reader = FileReader(found)
-    maps = MapReader(watched.command_pid)
+    maps = MapReader(watched.command_pid, attached=watched.attached)
     python = FirstPython(watched.python_fd)
     before_fd, before = before_fds
     poll = select.poll()

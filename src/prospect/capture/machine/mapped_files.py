@@ -51,7 +51,8 @@ class MappedFiles(Closing):
         python_fd: has a byte to read once Python runs, and is at its end where nobody looks for
             that; -1 where that is not wanted.
         limits: sentences about what could not be read.
-        maps: whole maps of processes, once finished; see docs/recording.md.
+        documents: `memory_maps`, `groups` and `throttled` as docs/recording.md describes them,
+            once finished, as far as there are any.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class MappedFiles(Closing):
         command_pid: int = -1,
         *,
         finds_python: bool = False,
+        attached: tuple[int, ...] = (),
     ) -> None:
         """Open the events and start the reader; where that cannot be, nothing is read.
 
@@ -69,12 +71,12 @@ class MappedFiles(Closing):
             cpus: where.
             command_pid: COMMAND, -1 for none.
             finds_python: whether `python_fd` is wanted.
+            attached: processes that were attached to.
         """
         self.reader = Child()
         self.limits: list[str] = []
         self._found = ReadFiles()
-        self.maps: dict[str, object] = {}
-        self.groups: dict[int, tuple[int, ...]] = {}
+        self.documents: dict[str, object] = {}
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
         self.python_fd, python_fd = os.pipe2(os.O_CLOEXEC) if finds_python else (-1, -1)
         before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -88,7 +90,8 @@ class MappedFiles(Closing):
                 # Here, not in the recorder: it costs the command nothing.
                 from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - in the child alone
 
-                watched = Watched(command_pid, tasks != (EVERY_TASK,), python_fd)
+                is_chosen = tasks != (EVERY_TASK,)
+                watched = Watched(command_pid, is_chosen, python_fd, attached)
                 serve(rings, stop_fd, self._found, (before_fd, self._before), watched)
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
@@ -144,7 +147,7 @@ class MappedFiles(Closing):
         elif self.reader.status:
             self._not_read(f"their reader failed with status {self.reader.status}", "some")
         else:
-            self.maps, self.groups = documents_in(self._before)
+            self.documents = documents_in(self._before)
         self._let_go()
         counts = self._found.counts()
         count = counts.late + counts.lost
@@ -224,21 +227,18 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
         os.write(told_fd, code.to_bytes(NUMBER_BYTES, "little"))
 
 
-def documents_in(fd: int) -> tuple[dict[str, object], dict[int, tuple[int, ...]]]:
-    """Return what a reader wrote as the recording keeps it, see docs/recording.md.
+def documents_in(fd: int) -> dict[str, object]:
+    """Return what a reader wrote, as the recording keeps it: see `MappedFiles.documents`."""
+    rows, packed, groups, throttled = told(fd) or ((), b"", {}, [])
+    found: dict[str, object] = {"groups": groups, "throttled": throttled}
+    if rows:
+        import binascii  # noqa: PLC0415 - at the end
 
-    Returns:
-        `memory_maps` and `groups`, each {} without.
-    """
-    rows, packed, groups = told(fd) or ((), b"", {})
-    if not rows:
-        return {}, groups
-    import binascii  # noqa: PLC0415 - at the end
-
-    pids, read_ns, sizes = (list(column) for column in zip(*rows, strict=True))
-    return {
-        "pid": pids,
-        "read_ns": read_ns,
-        "size_bytes": sizes,
-        "zlib": binascii.b2a_base64(packed, newline=False).decode(),
-    }, groups
+        pids, read_ns, sizes = (list(column) for column in zip(*rows, strict=True))
+        found["memory_maps"] = {
+            "pid": pids,
+            "read_ns": read_ns,
+            "size_bytes": sizes,
+            "zlib": binascii.b2a_base64(packed, newline=False).decode(),
+        }
+    return {name: one for name, one in found.items() if one}

@@ -27,6 +27,7 @@ from prospect.figures.processes import (
     forking_parents,
     process_totals,
     shown_detail,
+    throttled,
 )
 from prospect.figures.ranked_rows import ranked
 from prospect.figures.remarks import is_widened, run_notes, run_warnings
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.waiting import Waiting
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
-    from prospect.profile.run_info import EventInfo
+    from prospect.profile.run_info import EventInfo, Throttled
 
 # Who starts others to do the work, as make does, has less of it than this.
 _SMALL_PART = 0.1
@@ -166,6 +167,7 @@ class ReportView(Record):
         ended_by_exec: bool[p] rows whose process went on as another program.
         waiting: what threads did and where they waited; None where switches were not recorded.
         data: what event sources say of samples, by event.
+        throttled: see `figures.processes.throttled`.
     """
 
     profile: CompleteProfile
@@ -183,6 +185,7 @@ class ReportView(Record):
     waiting: Waiting | None = None
     hints: tuple[RuntimeHint, ...] = ()
     data: tuple[DataFigures, ...] = ()
+    throttled: tuple[Throttled, ...] = ()
     asked: Detail = "4"
 
     @property
@@ -271,6 +274,7 @@ def report_view(
         waiting=_waiting(whole, shown),
         data=_data(whole, shown),
         asked=detail,
+        throttled=throttled(profile, shown),
     )
 
 

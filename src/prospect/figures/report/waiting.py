@@ -111,7 +111,7 @@ class Waiting(Record):
 
     @property
     def runnable_s(self) -> float:
-        """How long the threads shown waited for a CPU, together."""
+        """How long the threads shown waited for a CPU, or for their group's limit, together."""
         return float(self.threads.runnable_ns.take(self.shown).sum()) * _NS
 
     @property

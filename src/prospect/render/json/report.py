@@ -40,7 +40,7 @@ from prospect.render.json.ledger import (
 )
 from prospect.render.json.sample_data import sample_data_fields
 from prospect.render.json.source_lines import source_line_fields
-from prospect.render.json.waiting import waiting_fields
+from prospect.render.json.waiting import throttled_fields, waiting_fields
 from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.text.in_short import in_short_plain
 from prospect.version import __version__
@@ -105,6 +105,7 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
         "own_cost": cost_fields(books.cost),
         **stack_quality_fields(stack_quality(view.profile, view.detail)),
         **waiting_fields(view),
+        **throttled_fields(view),
         **sample_data_fields(view.data),
         **_calls(view, options.calls),
     }

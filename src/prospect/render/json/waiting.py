@@ -36,6 +36,13 @@ def waiting_fields(view: ReportView) -> dict[str, Any]:
     }
 
 
+def throttled_fields(view: ReportView) -> dict[str, Any]:
+    """Return what CPU limits of control groups did; nothing where none stopped a group."""
+    if not view.throttled:
+        return {}
+    return {"throttled": [one._asdict() | {"pids": list(one.pids)} for one in view.throttled]}
+
+
 def _threads(view: ReportView, found: Waiting) -> list[dict[str, Any]]:
     threads, rows = found.threads, found.shown
     pids = np.append(view.profile.processes.pid, -1).take(threads.process_index.take(rows)).tolist()

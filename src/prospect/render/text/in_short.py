@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
+    from prospect.profile.run_info import Throttled
 
 _WIDTH = 79
 _PROGRAM_WIDTH = 24
@@ -77,6 +78,8 @@ def in_short_lines(
     yield ""
     yield from _cause_line(short, figures)
     yield _waits_line(view)
+    if view.throttled:
+        yield _throttled_line(view.throttled)
     yield from _seen_lines(view, short, style)
     for hint in view.hints[:1]:
         lines = wrap(f"Names:  {escaped(hint.short)}", _WIDTH, subsequent_indent=" " * 8)
@@ -229,6 +232,19 @@ def _cause_line(short: InShort, figures: Figures) -> Iterator[str]:
     yield _listed(f"Kernel: {amount(short.kernel_s)}{unit}: ", causes)
 
 
+def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
+    """Say how long a CPU limit stopped a group: no other process had its CPUs then."""
+    first = throttled[0]
+    head = f"Throttled: {first.seconds:.2f} s by a CPU limit, {first.throttled} of"
+    head += f" {counted(first.periods, 'period')}"
+    more = f" +{len(throttled) - 1}" if len(throttled) > 1 else ""
+    room = _WIDTH - display_width(head + more) - len(" (cgroup )")
+    group = escaped(first.group)
+    # The end of a path tells groups apart.
+    name = group if display_width(group) <= room else f"...{group[3 - room :]}"
+    return f"{head} (cgroup {name}{more})"
+
+
 def _waits_line(view: ReportView) -> str:
     if view.waiting is None and view.profile.run.store_part:
         return "Waits:  not kept in this store"
@@ -242,7 +258,8 @@ def _waits_line(view: ReportView) -> str:
             (escaped(one.name), one.seconds) for one in view.waiting.blockers if one.idle == idle
         ]
         if not idle:
-            waits.append(("for a CPU", view.waiting.runnable_s))
+            runnable_s = view.waiting.runnable_s
+            waits.append((f"for a CPU{_of_it_throttled(view, runnable_s)}", runnable_s))
             known_s = sum(one.seconds for one in view.waiting.blockers)
             if view.waiting.stackless_s >= _LEAST_UNKNOWN * known_s:
                 waits.append(("reason unknown", view.waiting.stackless_s))
@@ -254,6 +271,11 @@ def _waits_line(view: ReportView) -> str:
     for place, (words, named) in enumerate(parts):
         line = _listed(f"{line}{'; ' if place else ''}{words}", named)
     return line if parts else f"{line}none"
+
+
+def _of_it_throttled(view: ReportView, runnable_s: float) -> str:
+    throttled_s = min(sum(one.seconds for one in view.throttled), runnable_s)
+    return f" (about {throttled_s:.2f} s throttled)" if throttled_s >= _MS else ""
 
 
 def _seen_lines(view: ReportView, short: InShort, style: Style) -> Iterator[str]:

@@ -44,7 +44,7 @@ def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
         yield ""
         return
     yield from _threads(view, found, style)
-    yield from _closure(found)
+    yield from _closure(view, found)
     yield ""
     if found.blockers is None:
         yield "Note: no stacks of waits were recorded: what blocked threads is not known."
@@ -113,7 +113,7 @@ def _figures(found: Waiting, groups: list[list[int]]) -> Iterator[list[str]]:
     yield [str(int(threads.preemptions[group].sum())) for group in groups]
 
 
-def _closure(found: Waiting) -> Iterator[str]:
+def _closure(view: ReportView, found: Waiting) -> Iterator[str]:
     """Yield how far the times add up, and what is not known of them."""
     threads, rows = found.threads, found.shown
     life_s = float(threads.life_ns.take(rows).sum()) * _NS
@@ -128,6 +128,17 @@ def _closure(found: Waiting) -> Iterator[str]:
         f"{_seconds(cpu_s)} Sec on a CPU by switches, {found.sampled_s:.3f} Sec by samples alone;"
         " User and System divide each thread's time as its samples do."
     )
+    if throttled_s := sum(one.seconds for one in view.throttled):
+        runnable_s = found.runnable_s
+        yield (
+            f"Of {_seconds(runnable_s)} Sec runnable, a CPU limit stopped the threads for about"
+            f" {_seconds(min(throttled_s, runnable_s))} Sec: no other process had the CPU instead."
+        )
+        for one in view.throttled:
+            yield (
+                f"- {escaped(one.group)}: {_seconds(one.seconds)} Sec, in {one.throttled} of"
+                f" {counted(one.periods, 'period')}"
+            )
     stackless_s = float(threads.stackless_ns.take(rows).sum()) * _NS
     waited_ns = threads.runnable_ns.take(rows).sum() + threads.blocked_ns.take(rows).sum()
     if stackless_s > 0:
