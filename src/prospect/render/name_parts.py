@@ -32,6 +32,8 @@ _SUFFIX = re.compile(
 )
 _QUALIFIERS = re.compile(r"(?: const| volatile| noexcept| ?&|\[abi:\w+\])*$")
 _LINE = re.compile(r"[^/\s]+:\d+(?::\d+)?$")
+# V8's word for a function that only its file and line tell from others.
+_NAMELESS = re.compile(r"JS:[^\w$]?$")
 _POSITION = re.compile(r" \[(fn \d+) of \d+\]$")
 _VERSION = re.compile(r"\.so[.\d]*$")
 _BEFORE_ARGUMENTS = re.compile(r"[\w:]$|operator\W{0,4}$")
@@ -128,7 +130,7 @@ def _candidates(name: str, object_name: str) -> Iterator[str]:
         yield f"py::{own}"
     elif _LINE.match(file) and (slash or not directory):
         yield f"{own} {file}"
-        yield own
+        yield file if _NAMELESS.match(own) else own
     else:
         end = "@plt" if name.endswith("@plt") else ""
         for text in _plain_candidates(name.removesuffix(end)):

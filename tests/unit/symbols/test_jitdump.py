@@ -82,6 +82,33 @@ def test_impossible_lines_are_left_out():
     assert code.lines_of(np.array([0x1000], np.uint64)) == [("", 0)]
 
 
+# Node 20 writes freed memory in place of the name of a file.
+@pytest.mark.parametrize("file", [b"\x01\x90", b"\xe8\xba", b"a\x80b"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (b"JS:* /app/work.js:12:34", ("/app/work.js", 12)),
+        (b"JS:*work /app/my work.js:7:1", ("/app/my work.js", 7)),
+        (b"JS:~ file:///app/work.mjs:3:4", ("/app/work.mjs", 3)),
+        (b"JS:^next node:internal/util:598:30", ("node:internal/util", 598)),
+        (b"JS:*work", ("", 0)),
+        (b"JS:* /app/work.js:99999999999:1", ("", 0)),
+        (b"BytecodeHandler:Wide /app/work.js:1:2", ("", 0)),
+    ],
+)
+def test_the_line_in_the_name_takes_the_place_of_impossible_ones(name, place, file):
+    builder = DumpBuilder().lines(0x1000, [(0x1000, 3, file)]).load(1, 0x1000, CODE, name)
+    code = code_of(builder.load(2, 0x2000, CODE, name))
+    assert code.lines_of(np.array([0x1000, 0x2008], np.uint64)) == [place, place]
+
+
+def test_code_ahead_of_the_first_line_entry_has_the_line_of_its_function():
+    builder = DumpBuilder().lines(0x1000, [(0x1008, 5, b"/app/a.js")])
+    code = code_of(builder.load(1, 0x1000, CODE, b"JS:* /app/a.js:3:1"))
+    asked = np.array([0x1000, 0x1008], np.uint64)
+    assert code.lines_of(asked) == [("/app/a.js", 3), ("/app/a.js", 5)]
+
+
 def test_more_lines_than_there_are():
     builder = DumpBuilder().lines(0x1000, [(0x1000, 3, b"a.js")], count=1 << 60)
     code = code_of(builder.load(1, 0x1000, CODE, b"one"))

@@ -9,6 +9,7 @@ was moved keeps the address of its load.
 from __future__ import annotations
 
 import heapq
+import re
 import struct
 from bisect import bisect_right
 from functools import cached_property
@@ -35,6 +36,9 @@ _SAME_FILE = b"\xff"
 # Source: v8/src/diagnostics/perf-jit.cc, PerfJitLogger::LogWriteDebugInfo().
 _ELF_HEADER_BYTES = 0x40
 _ENTRY_BYTES = 16
+# V8's names of scripts' functions: `JS:*work /app/work.js:1:2`, `JS:* file:///app/work.mjs:3:4`.
+_SCRIPT_PLACE = re.compile(rb"JS:\S* (?:file://)?(.+):(\d{1,9}):\d{1,9}\Z", re.DOTALL)
+_LONGEST_NAME = 1 << 13
 _MOST_ENTRIES = 1 << 20
 
 
@@ -79,12 +83,16 @@ class JitCode(Record, eq=False):
         return self.dump.data[begin : begin + min(size, int(self.dump.size[row]) - inside)]
 
     def lines_of(self, svma: NDArray[np.uint64]) -> list[tuple[str, int]]:
-        """Return file and line of each address; an empty file and line 0 where unknown."""
+        """Return file and line of each address; an empty file and line 0 where unknown.
+
+        Code without line entries that can be true has the line on which its function begins, if
+        its name says which.
+        """
         entries: dict[int, _LineEntries] = {}
         found = []
         for one in svma.tolist():
             row = self._row_of(one)
-            if row < 0 or self.dump.debug[row] < 0:
+            if row < 0:
                 found.append(("", 0))
                 continue
             if row not in entries:
@@ -157,23 +165,35 @@ def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) 
 
 
 class _LineEntries(Record):
-    """The line entries of one load by rising address."""
+    """The line entries of one load by rising address; `begin` is where its function begins."""
 
     address: list[int]
     file: list[str]
     line: list[int]
+    begin: tuple[str, int] = ("", 0)
 
     def at(self, address: int) -> tuple[str, int]:
         row = bisect_right(self.address, address)
-        return (self.file[row - 1], self.line[row - 1]) if row else ("", 0)
+        return (self.file[row - 1], self.line[row - 1]) if row else self.begin
+
+
+def _place_in_name(dump: JitDump, row: int) -> tuple[str, int]:
+    """Return the file and line that V8 puts into a function's name, an empty file and 0 without."""
+    length = min(int(dump.name_length[row]), _LONGEST_NAME)
+    begin = int(dump.name[row])
+    place = _SCRIPT_PLACE.match(bytes(dump.data[begin : begin + length]))
+    return (place[1].decode(errors="replace"), int(place[2])) if place else ("", 0)
 
 
 def _line_entries(dump: JitDump, row: int) -> _LineEntries:
     """Read the line entries of a load: address, line, discriminator, file name and a NUL each.
 
     Entries of which one is impossible are left out, all of the load: V8 of Node 20 writes memory
-    that it has freed in place of the file's name.
+    that it has freed in place of the file's name. The name of the function then says its line.
     """
+    nothing_but_name = _LineEntries([], [], [], _place_in_name(dump, row))
+    if dump.debug[row] < 0:
+        return nothing_but_name
     first = int(dump.address[row])
     last = first + int(dump.size[row]) + _ELF_HEADER_BYTES
     entry = struct.Struct(dump.order + "QiI")
@@ -190,8 +210,9 @@ def _line_entries(dump: JitDump, row: int) -> _LineEntries:
         text = bytes(dump.data[name : name + length])
         if text != _SAME_FILE:
             file = text.decode(errors="replace")
-        if not first <= address <= last or not file.isprintable():
-            return _LineEntries([], [], [])
+        is_path = file.isprintable() and "\ufffd" not in file
+        if not first <= address <= last or not is_path:
+            return nothing_but_name
         found.append((address, file, max(line, 0)))
         offset = name + length + 1
     found.sort(key=lambda one: one[0])
@@ -199,4 +220,5 @@ def _line_entries(dump: JitDump, row: int) -> _LineEntries:
         [address for address, _, _ in found],
         [file for _, file, _ in found],
         [line for _, _, line in found],
+        nothing_but_name.begin,
     )

@@ -7,6 +7,8 @@ const NAME_TOKEN = /operator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)|\[\])(?=[(<\s]|$
 const CLOSING = { "(": ")", "<": ">", "[": "]", "{": "}" };
 const NAME_SUFFIX = /(?: \[clone [^\]]*\])+$|@+[A-Z][\w.]*$|::h[0-9a-f]{16}$|\.(?:isra|constprop|part|cold|lto_priv|llvm|localalias)(?:\.\w+){0,4}$/;
 const QUALIFIERS = /^(?: const| volatile| noexcept| ?&|\[abi:\w+\])*$/;
+/** V8's word for a function that only its file and line tell from others. */
+const NAMELESS = /^JS:[^\w$]?$/;
 const SOURCE_LINE = /^[^/\s]+:\d+(?::\d+)?$/;
 const BRACKET_POSITION = / \[(fn \d+) of \d+\]$/;
 const INLINE_SCOPES = ["__cxx11", "__1", "_V2", "__detail", "(anonymous namespace)", "{anonymous}", "<locals>"];
@@ -48,7 +50,7 @@ function* shorterNames(name, objectName) {
     yield `py::${called}`;
   } else if (SOURCE_LINE.test(file)) {
     yield `${own} ${file}`;
-    yield own;
+    yield NAMELESS.test(own) ? file : own;
   } else {
     const end = name.endsWith("@plt") ? "@plt" : "";
     for (const one of shorterPlain(name.slice(0, name.length - end.length))) yield one + end;
