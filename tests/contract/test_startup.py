@@ -196,8 +196,8 @@ sys.exit(main())
 def test_a_plain_recording_loads_nothing_heavy_to_its_end(tmp_path):
     modules = loaded("record", "-o", str(tmp_path / "perf.data"), "true")
     assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
-    # Another process of the machine may begin to run Python meanwhile, and is looked at then. Whether
-    # the reader of memory maps is in time for so short a command decides on binascii.
+    # Another process of the machine may begin to run Python meanwhile, and is looked at then.
+    # binascii is loaded if the reader of memory maps is in time for so short a command.
     at_times = ("prospect.capture.python", "binascii")
     plain = [name for name in modules if not name.startswith(at_times)]
     assert len(plain) <= 100, plain
