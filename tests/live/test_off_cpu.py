@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import time
 
 import numpy as np
 import pytest
 
+from builders.command_line import run, running
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
@@ -230,3 +233,17 @@ def test_perf_reads_the_same_switches(resting, profile):
     row = row_of(threads, tid)
     # What it does after its death is recorded, and no part of its life.
     assert len(outs) - int(threads.blocks[row] + threads.preemptions[row]) in (0, 1)
+
+
+def test_a_wait_that_lasts_all_the_recording_has_its_call(tmp_path):
+    with running(["sleep", "60"]) as sleeper:
+        time.sleep(0.2)
+        words = ["--off-cpu", "-p", str(sleeper.pid), "--for", "0.5", "--format", "json"]
+        ran = run(*words, "-f", str(tmp_path / "out"))
+    assert ran.returncode == 0, ran.stderr
+    waiting = json.loads((tmp_path / "out").read_text())["waiting"]
+    (thread,) = waiting["threads"]
+    assert thread["blocked_s"] == pytest.approx(thread["life_s"], abs=0.05)
+    (blocker,) = waiting["blockers"]
+    assert (blocker["name"], blocker["idle"]) == ("clock_nanosleep", True)
+    assert blocker["seconds"] == pytest.approx(thread["blocked_s"])

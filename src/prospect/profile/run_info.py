@@ -134,6 +134,7 @@ class RunInfo(Record):
             say so themselves.
         jit_pids: processes that wrote a file with names of JIT code, whether it named a hit or not.
         throttled: control groups that a CPU limit stopped.
+        calls_before: when it was read what threads from before wait in, and thread → system call.
         host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
@@ -174,6 +175,7 @@ class RunInfo(Record):
     busy: tuple[tuple[int, int], ...] = ()
     jit_pids: tuple[int, ...] = ()
     throttled: tuple[Throttled, ...] = ()
+    calls_before: tuple[int, dict[int, str]] = (0, {})
 
 
 class PartOf(Record):

@@ -121,6 +121,7 @@ def follow(started: Started) -> RecordingResult:
     with JitFiles() as jit_files:
         jit_files.start()
         tasks = events.tasks if options.pids else ()
+        before = _calls_before(options)
         background = describe_surroundings(loop, events.plan, command.pid, tasks)
         snapshot = background.snapshot
         mapped_files.look_at(snapshot.files, snapshot.ticks, snapshot.pythons)
@@ -161,12 +162,21 @@ def follow(started: Started) -> RecordingResult:
         for of_child in used:
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s
-        extras |= mapped_files.documents
+        extras |= mapped_files.documents | before
         if jit_copies:
             extras["jit_files"] = jit_copies
         events.close()  # their rings may be all the memory that this user may lock
         extras |= _describe_cost(options, events.plan)
         return _written(started, background, read_files, result, extras)
+
+
+def _calls_before(options: RecordOptions) -> dict[str, Any]:
+    """Return what calls threads from before are in, where waits are recorded of such threads."""
+    if not options.off_cpu or (options.command and not options.pids):
+        return {}
+    from prospect.capture.machine.calls_before import calls_before  # noqa: PLC0415 - of waits only
+
+    return {"calls_before": calls_before(options.pids)}
 
 
 def _written(

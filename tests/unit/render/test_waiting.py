@@ -54,6 +54,45 @@ def test_json_has_the_same_and_keeps_to_its_schema(profile):
     assert [blocker["seconds"] for blocker in waiting["blockers"]] == [pytest.approx(2e-5)]
 
 
+@pytest.mark.parametrize(("read_ns", "is_named"), [(1_000, True), (3_000_000_000, False)])
+def test_a_wait_from_before_is_named_by_the_call_that_was_read(profile, read_ns, is_named):
+    begin_ns = profile.run.begin_ns
+    calls = {5: "read", 6: "clock_nanosleep", 7: "poll"}
+    run = replace(profile.run, calls_before=(begin_ns + read_ns, calls))
+    threads = profile.threads
+    long_ns = np.where(threads.tid == 6, 2_000_000_000, 0)
+    threads = replace(
+        threads,
+        begin_ns=np.full(len(threads), begin_ns, np.uint64),
+        since_before_ns=long_ns,
+        blocked_ns=threads.blocked_ns + long_ns,
+        stackless_ns=threads.stackless_ns + long_ns,
+    )
+    found = replace(profile, run=run, threads=threads)
+    text = rendered(found, "text")
+    assert ("idle: clock_nanosleep 2.000 s" in text) is is_named
+    assert ("reason unknown 2.000 s" in text) is not is_named
+    blockers = json.loads(rendered(found, "json"))["waiting"]["blockers"]
+    sleeps = [one for one in blockers if one["name"] == "clock_nanosleep"]
+    assert [(one["waits"], one["longest_s"]) for one in sleeps] == [(1, 2.0)] * is_named
+
+
+def test_waits_from_before_are_added_to_those_of_the_same_call(profile):
+    (known,) = json.loads(rendered(profile, "json"))["waiting"]["blockers"]
+    begin_ns, threads = profile.run.begin_ns, profile.threads
+    run = replace(profile.run, calls_before=(begin_ns, {6: known["name"]}))
+    longer = replace(
+        threads,
+        begin_ns=np.full(len(threads), begin_ns, np.uint64),
+        since_before_ns=np.where(threads.tid == 6, 10**9, 0),
+    )
+    found = replace(profile, run=run, threads=longer)
+    blockers = json.loads(rendered(found, "json"))["waiting"]["blockers"]
+    same = [one for one in blockers if one["name"] == known["name"]]
+    assert sum(one["waits"] for one in same) == known["waits"] + 1
+    assert sum(one["seconds"] for one in same) == pytest.approx(known["seconds"] + 1.0)
+
+
 def test_what_a_cpu_limit_stopped_is_not_blamed_on_other_processes(profile):
     limits = (
         Throttled("/of others", 9, 9, 9.0, (77,)),

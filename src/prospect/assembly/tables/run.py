@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.abi.syscall_names import syscall_name
 from prospect.assembly.extras import (
     by_number,
     counts_by_name,
@@ -114,6 +115,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         is_cut=extras.get("is_cut") is True,
         cut_chains=_cut_chains(info, events),
         throttled=tuple(_throttled(extras)),
+        calls_before=_calls_before(extras, info.arch),
         dropped_share=min(max(number_of(extras.get("dropped_share")), 0.0), 1.0),
         kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
         has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
@@ -126,6 +128,17 @@ def _cut_chains(info: RecordingInfo, events: Events) -> tuple[tuple[int, int], .
     task = events.samples.task[cut_chains(events.samples, info.events)]
     pid, count = np.unique(task & np.uint64(0xFFFF_FFFF), return_counts=True)
     return tuple(zip(pid.tolist(), count.tolist(), strict=True))
+
+
+def _calls_before(extras: dict[str, Any], machine: str) -> tuple[int, dict[int, str]]:
+    found = mapping_of(extras.get("calls_before"))
+    calls = {tid: counts_of(call) for tid, call in by_number(found.get("calls")).items()}
+    named = {
+        tid: syscall_name(machine, call[0], compat=bool(call[1]))
+        for tid, call in calls.items()
+        if len(call) == 2
+    }
+    return int(number_of(found.get("read_ns"))), named
 
 
 def _throttled(extras: dict[str, Any]) -> Iterator[Throttled]:

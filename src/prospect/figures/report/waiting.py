@@ -97,6 +97,8 @@ class Waiting(Record):
         wakers: who ended those waits, likewise; None where that is not recorded.
         stacks: the stacks with most time blocked, likewise.
         more_stacks: how many there are beside these.
+        named_s: how long `blockers` are without a stack: since before the recording, in a system
+            call that was read from /proc.
     """
 
     threads: ThreadTimes
@@ -108,6 +110,7 @@ class Waiting(Record):
     wakers: tuple[Waker, ...] | None
     stacks: tuple[BlockedStack, ...]
     more_stacks: int
+    named_s: float = 0.0
 
     @property
     def runnable_s(self) -> float:
@@ -116,8 +119,8 @@ class Waiting(Record):
 
     @property
     def stackless_s(self) -> float:
-        """How long the threads shown waited by stacks that are not known, together."""
-        return float(self.threads.stackless_ns.take(self.shown).sum()) * _NS
+        """How long the threads shown waited for what no stack or call tells, together."""
+        return float(self.threads.stackless_ns.take(self.shown).sum()) * _NS - self.named_s
 
 
 def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
@@ -140,17 +143,52 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     events = [row for row, event in enumerate(profile.run.events) if event.is_waiting]
     blocked = [row for row in events if profile.run.events[row].name == BLOCKED]
     stacks = _Blocked.of(profile, detail, blocked[0]) if blocked else None
+    before = _blockers_before(profile, threads, rows)
     return Waiting(
         threads=threads,
         shown=rows.take(order),
         user_s=user_s * share,
         system_s=system_s * share,
         sampled_s=float(sampled_s[is_shown].sum()),
-        blockers=stacks.blockers() if stacks else None,
+        blockers=_together(stacks.blockers(), before) if stacks else None,
         wakers=stacks.wakers(threads) if stacks else None,
         stacks=stacks.stacks() if stacks else (),
         more_stacks=max(stacks.count - _MOST_STACKS, 0) if stacks else 0,
+        named_s=sum(one.seconds for one in before) if stacks else 0.0,
     )
+
+
+def _blockers_before(
+    profile: CompleteProfile, threads: ThreadTimes, rows: NDArray[np.int64]
+) -> list[Blocker]:
+    """Return the waits of these threads that began before the interval, by their system call."""
+    read_ns, calls = profile.run.calls_before
+    begin_ns = np.uint64(profile.run.begin_ns)
+    # One that ended before the calls were read was another wait.
+    least_ns = max(read_ns - profile.run.begin_ns, 0)
+    lasts = (threads.since_before_ns > least_ns) & (threads.begin_ns == begin_ns)
+    waits = [row for row in rows[lasts.take(rows)].tolist() if int(threads.tid[row]) in calls]
+    names = [calls[int(threads.tid[row])] for row in waits]
+    tids, nothing = threads.tid.take(waits), np.zeros(len(waits), np.bool_)
+    idle = is_idle(names, np.arange(len(waits)), tids, nothing)
+    seconds = threads.since_before_ns.take(waits) * _NS
+    return [
+        Blocker(name, is_of_idle, 1, lasted_s, lasted_s)
+        for name, is_of_idle, lasted_s in zip(names, idle.tolist(), seconds.tolist(), strict=True)
+    ]
+
+
+def _together(blockers: tuple[Blocker, ...], others: list[Blocker]) -> tuple[Blocker, ...]:
+    """Return both, added up by name and kind, the longest first."""
+    found = {(one.name, one.idle): one for one in blockers}
+    for one in others:
+        known = found.get((one.name, one.idle), one._replace(waits=0, seconds=0.0))
+        found[one.name, one.idle] = one._replace(
+            waits=known.waits + one.waits,
+            seconds=known.seconds + one.seconds,
+            longest_s=max(known.longest_s, one.longest_s),
+        )
+    return tuple(sorted(found.values(), key=lambda one: -one.seconds)) if others else blockers
 
 
 def blocked_stacks(
