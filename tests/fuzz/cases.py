@@ -7,6 +7,7 @@ commands that read it.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import json
 import os
@@ -18,6 +19,7 @@ import tempfile
 import time
 import zlib
 from functools import cache
+from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -72,6 +74,8 @@ def all_targets() -> list[Target]:
         Target("jitdump", _jitdump),
         Target("diff", _diff),
         Target("foreign", _foreign),
+        Target("target", _target),
+        *([Target("store", _store), Target("fleet", _fleet)] if find_spec("duckdb") else []),
     ]
 
 
@@ -203,6 +207,130 @@ def _foreign(draw: random.Random, directory: Path) -> list[str]:
     (directory / IMAGE).write_bytes(_program())
     words = ["report", "--program", IMAGE, "-V", "4", "-m", "0", "-k", "0"]
     return [*words, "--format", draw.choice(tuple(FORMATS)), FILE]
+
+
+def _target(draw: random.Random, directory: Path) -> list[str]:
+    """Any byte that a target sends while it records, and as its files."""
+    answer: Any = {
+        "pid": 1,
+        "result": {
+            "exit_status": 0,
+            "interrupted_by": 0,
+            "limits": ["Something was not recorded."],
+            "counters": {"bytes": 1},
+            "cut": "",
+        },
+    }
+    hello: Any = {"python": [3, 11, 7], "magic": MAGIC_NUMBER.hex()}
+    if not draw.randrange(3):
+        answer = changed_json(answer, draw)
+    if not draw.randrange(8):
+        hello = changed_json(hello, draw)
+    recording = changed(_whole(), draw) if draw.randrange(2) else _whole()
+    frames = _frame(b"D", bytes(8) + recording) + _frame(b"A", json.dumps(answer).encode())
+    image = changed(_program(), draw) if draw.randrange(2) else _program()
+    reply = _frame(b"S", bytes(8) + image) + _frame(b"E", b"")
+    parts = [frames, reply if draw.randrange(4) else _frame(b"N", b"")]
+    if not draw.randrange(3):
+        at = draw.randrange(2)
+        parts[at] = changed(parts[at], draw)
+    sent = [json.dumps(hello).encode() + b"\n", *parts]
+    (directory / "sent").write_bytes(repr((sent, draw.choice((0, 0, 0, 1)))).encode())
+    (directory / "ssh").write_text(f"#!{sys.executable} -IS\n{_SSH}")
+    (directory / "ssh").chmod(0o700)
+    os.environ["PROSPECT_SSH"] = "./ssh"
+    return ["record", "--target", "there", "-o", "out", "work"]
+
+
+def _frame(letter: bytes, content: bytes) -> bytes:
+    return struct.pack("<cI", letter, len(content)) + content
+
+
+# Stands for ssh and a target: sends what a case has in its file, and each file that is wanted.
+_SSH = """
+import ast, os, select, sys, time, zlib
+if "join(" in sys.argv[-1]:
+    time.sleep(0.05)
+    sys.exit(0)
+(hello, frames, reply), is_plain = ast.literal_eval(open("sent").read())
+packer = zlib.compressobj(1)
+def take(size):
+    data = b""
+    while len(data) < size:
+        more = os.read(0, size - len(data))
+        if not more:
+            sys.exit(0)
+        data += more
+    return data
+def line():
+    data = b""
+    while not data.endswith(b"\\n"):
+        data += take(1)
+    return data
+def send(data):
+    data = data if is_plain else packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
+    while data:
+        data = data[os.write(1, data):]
+try:
+    take(int(line()))
+    os.write(1, hello)
+    for _ in range(2):
+        take(int(line()))
+    send(frames)
+    while select.select([0], [], [], 0.5)[0]:
+        if b'"file"' in line():
+            send(reply)
+except (OSError, ValueError):
+    pass
+"""
+
+
+def _store(draw: random.Random, directory: Path) -> list[str]:
+    """Any byte of a file of a store, and any value of its marker."""
+    shutil.copytree(_stored(), directory / "s", dirs_exist_ok=True)
+    return [*_harmed(draw, directory / "s"), "--store", "s"]
+
+
+def _fleet(draw: random.Random, directory: Path) -> list[str]:
+    """The same of one host of two."""
+    for host in ("evil", "good"):
+        shutil.copytree(_stored(), directory / "f" / f"host={host}")
+    (directory / "f").chmod(0o700)
+    words = _harmed(draw, directory / "f" / "host=evil")
+    question = ["fleet", draw.choice(("top", "outliers", "deploys", "coverage"))]
+    return [*(words if words[0] == "report" else question), "--store", "f"]
+
+
+def _harmed(draw: random.Random, store: Path) -> list[str]:
+    """Change files of a store; return what reads it."""
+    files = sorted(path for path in store.rglob("*") if path.is_file())
+    for path in draw.sample(files, draw.choice((1, 1, 2))):
+        content = path.read_bytes()
+        if path.suffix == ".json" and draw.randrange(2):
+            content = json.dumps(changed_json(json.loads(content), draw)).encode()
+        else:
+            content = changed(content, draw)
+        path.write_bytes(draw.choice((content, content, content, b"", content[:100])))
+    return draw.choice(
+        (
+            ["report", "--format", draw.choice(("text", "json", "csv", "folded"))],
+            ["calls"],
+            ["sql", draw.choice(("FROM hits", "FROM frames", "FROM coverage", "FROM hosts"))],
+            ["store", draw.choice(("check", "list", "compact"))],
+            ["store", "export", "exported"],
+        )
+    )
+
+
+@cache
+def _stored() -> Path:
+    """Return a store of three windows, with stacks."""
+    from builders.stored import fill, window_at  # noqa: PLC0415 - needs DuckDB
+
+    made = Path(tempfile.mkdtemp(prefix="prospect-fuzz-store-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    fill(made / "s", [window_at(minute) for minute in range(3)])
+    return made / "s"
 
 
 EXTRAS: dict[str, Any] = {
