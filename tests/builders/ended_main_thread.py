@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 # exit(2), which ends one thread; ctypes lets go of the lock around the call.
 _EXIT = {"x86_64": 60}.get(os.uname().machine, 93)
 _PROGRAM = f"""
-import ctypes, threading, time
-threading.Thread(target=time.sleep, args=(60,)).start()
+import ctypes, sys, threading, time
+def work(is_busy, end=time.monotonic() + 60):
+    while time.monotonic() < end:
+        is_busy or time.sleep(60)
+threading.Thread(target=work, args=(int(sys.argv[1]),)).start()
 ctypes.CDLL(None).syscall({_EXIT}, 0)
 """
 
 
 @contextlib.contextmanager
-def process_without_main_thread() -> Iterator[int]:
-    """Start one, and yield its pid once its main thread has ended."""
-    child = subprocess.Popen([sys.executable, "-c", _PROGRAM])
+def process_without_main_thread(*, busy: bool = False) -> Iterator[int]:
+    """Start one, and yield its pid once its main thread has ended; `busy` keeps a CPU so."""
+    child = subprocess.Popen([sys.executable, "-c", _PROGRAM, f"{busy:d}"])
     try:
         deadline = time.monotonic() + 30
         while b") Z" not in Path(f"/proc/{child.pid}/stat").read_bytes():

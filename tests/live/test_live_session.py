@@ -16,6 +16,7 @@ import pytest
 
 import prospect
 from builders.command_line import running
+from builders.ended_main_thread import process_without_main_thread
 from builders.recordings import hits_by
 from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
@@ -158,6 +159,20 @@ def test_a_cpu_that_goes_and_comes_back_is_followed(tmp_path):
     assert [change[1:] for change in changes] == [[1, "offline"], [1, "online"]]
     saved = prospect.open(tmp_path / "saved")
     assert np.bincount(saved.samples.cpu, minlength=2).tolist() == counts[-1]
+
+
+@pytest.mark.parametrize("attaches", [True, False])
+def test_a_process_whose_main_thread_has_ended_has_names(attaches):
+    with process_without_main_thread(busy=True) as pid:
+        session = LiveSession(replace(OPTIONS, pids=(pid,) if attaches else ()))
+        time.sleep(0.6)
+        profile = session.advance().profile
+        session.close()
+    is_of_it = profile.processes.pid.take(profile.hits.process_index) == pid
+    function = profile.locations.function_index.take(profile.hits.location_index[is_of_it])
+    names = [profile.functions.name[one] for one in function.tolist()]
+    assert profile.hits.count[is_of_it].sum() > 20
+    assert not any("no mapping" in name for name in names)
 
 
 def test_a_session_leaves_no_thread_and_no_file_open():

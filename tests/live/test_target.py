@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import prospect
+from builders.ended_main_thread import process_without_main_thread
 from builders.pythons import VERSIONS, python_of
 from builders.recordings import build_program, hits_by
 from builders.ssh_target import PLAIN
@@ -126,6 +127,17 @@ def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_ro
     # Its code did not come.
     sent = ElfImage.parse(kept.read_bytes())
     assert not any(sent.section_data(sent.find_section(b".text")))
+
+
+def test_a_process_there_whose_main_thread_has_ended_has_names(target, tmp_path):
+    file = tmp_path / "r"
+    with process_without_main_thread(busy=True) as pid:
+        words = ("record", "--target", "there", "-p", pid, "--for", 0.6, "-H", 400, "-o", file)
+        ran = target.prospect(*words)
+    assert ran.returncode == 0, ran.stderr
+    functions = hits_by(prospect.open(file), "function", pid=pid)
+    assert sum(functions.values()) > 20
+    assert not any("no mapping" in name for name in functions)
 
 
 def test_a_lost_connection_ends_the_recording_and_leaves_nothing_there(target, tmp_path):
