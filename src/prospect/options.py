@@ -89,7 +89,7 @@ _SORT_ALIASES = {
 # Keys of perf's that are none here: what serves.
 _INSTEAD_OF_KEYS = {
     "cpu": "--columns cpu shows CPUs side by side",
-    "parent": "prospect calls shows who called whom",
+    "parent": "prospect calls shows callers and callees",
     "srcline": "prospect report --lines has source lines",
     "time": "the row with most time is the first anyway",
     "overhead": "the row with most time is the first anyway",

@@ -221,7 +221,7 @@ def test_a_full_file_ends_it_as_nobody_else_waits(here, busy):
         (["-p", "0"], 2, "give numbers of processes"),
         (["-p", "1,"], 2, "give numbers of processes"),
         (["--for", "0"], 2, "give a number of seconds over 0"),
-        (["--for", "9", "touch", "started"], 2, "leave it out, or --for"),
+        (["--for", "9", "touch", "started"], 2, "drop it, or drop --for"),
         (["-p", "1", "--count-calls", "x*"], 2, "--count-calls counts in COMMAND"),
         (["-p", "99999999", "touch", "started"], 1, "there is no process 99999999"),
     ],

@@ -144,5 +144,5 @@ def test_an_ordinary_user_profiles_user_space_and_is_told_what_is_missing(here):
     assert (ran.returncode, ran.stderr) == (0, "")
     text = (here / "out").read_text()
     assert "No kernel time was sampled" in text
-    assert "Only COMMAND and what it started were sampled" in text
+    assert "Only COMMAND and its descendants were sampled" in text
     assert run("doctor", **WHO).returncode == 1

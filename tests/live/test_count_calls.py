@@ -203,7 +203,7 @@ def byte_at(pid, program, address):
         ("libnothing:a", "no library libnothing is installed: give its path"),
         ("/dev/null:a", "/dev/null is not a regular file"),
         ("/etc/passwd:a", "is not a program for this machine"),
-        ("ld-linux-x86-64:*", "loads programs and is not counted"),
+        ("ld-linux-x86-64:*", "is the dynamic loader, which is not counted"),
     ],
 )
 def test_what_cannot_be_counted_is_refused_before_the_start(tmp_path, probed, pattern, message):

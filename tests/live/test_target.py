@@ -206,7 +206,7 @@ def test_an_ordinary_user_there_records_what_is_theirs(target, tmp_path):
     assert ran.returncode == 0 or "there: " in ran.stderr
     assert "Traceback" not in ran.stderr
     if ran.returncode == 0:
-        assert "Only COMMAND and what it started" in ran.stderr
+        assert "Only COMMAND and its descendants" in ran.stderr
 
 
 def test_a_host_that_is_not_there_is_said_in_a_line(target):

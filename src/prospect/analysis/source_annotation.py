@@ -164,7 +164,7 @@ def annotate_sources(
         if value not in known:
             raise UsageError(f"annotate: {name} is one of {', '.join(known)}, not {value!r}")
     if options.places.base_dirs and not options.places.search_dirs:
-        raise UsageError("--base-dirs says what to take off before --search-dirs: give both")
+        raise UsageError("--base-dirs is a prefix to remove before --search-dirs: give both")
     chosen: list[NDArray[np.int64] | None] = []
 
     def locations(profile: Profile) -> NDArray[np.bool_]:

@@ -61,7 +61,7 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
         number: of this file within the archive.
         image: its pieces.
     """
-    refused = Missing(NameSource.NO_ELF, "what the archive has of it cannot be read")
+    refused = Missing(NameSource.NO_ELF, "the archive's copy of it cannot be read")
     if not 0 < image.size <= _LARGEST_IMAGE_BYTES:
         return refused
     try:

@@ -56,7 +56,7 @@ def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
         ProspectError: nothing fits, or nothing is called what was asked for.
     """
     if settings.source_files:
-        raise UsageError("--source: a store keeps no lines; record what is to be looked into")
+        raise UsageError("--source: a store keeps no lines: make a recording")
     is_named = bool(words) and not _is_specification(words[0])
     part = StorePart(settings.store, words[is_named:], settings.engine)
     target = ReportFile(settings.output)

@@ -30,7 +30,7 @@ _KINDS = {
     tables.FRAMES_SUFFIX: "call-frame tables",
     f".{debug_files.DEBUG_INFO}": "debug files from servers",
     f".{debug_files.EXECUTABLE}": "programs from servers",
-    debug_files.ABSENT_SUFFIX: "what servers do not have",
+    debug_files.ABSENT_SUFFIX: "files that servers lack",
     COST_SUFFIX: "what a sample costs",
     PART_SUFFIX: "unfinished files",
 }
@@ -126,7 +126,7 @@ def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:
     most_tables, most_sent = (most >> 20 for most in (tables.MOST_BYTES, debug_files.MOST_BYTES))
     limits = (
         f"Limits: {most_tables} MiB of tables, {most_sent} MiB from servers, as much from each "
-        "target; what was used longest ago makes room.\n"
+        "target; the least recently used are removed first.\n"
         "All of it may be removed at any time: prospect cache --clear\n"
     )
     return "\n".join(lines) + "\n\n" + limits

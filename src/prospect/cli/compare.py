@@ -46,7 +46,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         ProspectError: a run cannot be recorded, or the report not be written.
     """
     if not (settings.side_a and settings.side_b):
-        raise UsageError("compare: which commands? prospect compare --a './old x' --b './new x'")
+        raise UsageError("compare: give two commands: prospect compare --a './old x' --b './new x'")
     if settings.stdin and not os.access(settings.stdin, os.R_OK):
         raise UsageError(f"compare: --stdin {settings.stdin}: no such file, or not readable")
     if settings.save:

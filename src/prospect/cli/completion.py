@@ -92,7 +92,7 @@ def run(_settings: Settings, words: list[str], _command_line: tuple[str, ...]) -
         UsageError: there is none for it.
     """
     if len(words) != 1 or words[0] not in SHELLS:
-        raise UsageError(f"completion: for which shell? give one of {', '.join(SHELLS)}")
+        raise UsageError(f"completion: give a shell: {', '.join(SHELLS)}")
     show({"bash": bash, "zsh": zsh, "fish": fish}[words[0]]())
     return 0
 

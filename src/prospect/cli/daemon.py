@@ -137,7 +137,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
     if settings.ship:
         check_target(settings.ship)
     elif settings.host_share < 1:
-        raise UsageError("--host-share is of hosts that send: give --ship, too")
+        raise UsageError("--host-share needs --ship")
     if operands:
         raise UsageError(f"{store.path}/{_FILE}: unexpected '{operands[0]}'")
     return DaemonOptions(

@@ -58,7 +58,7 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     """
     if words.count(_AGAINST) != 1:
         raise UsageError(
-            f"diff: which parts? prospect diff --store {settings.store}"
+            f"diff: give two parts: prospect diff --store {settings.store}"
             f" since:FROM until:TO {_AGAINST} since:FROM until:TO"
         )
     middle = words.index(_AGAINST)
@@ -95,7 +95,7 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
         if word == "-":
             raise UsageError("diff: a recording is a file here, not a pipe")
     if not (before and after):
-        raise UsageError(f"diff: which recordings? {how}")
+        raise UsageError(f"diff: give two recordings: {how}")
     return before, after
 
 

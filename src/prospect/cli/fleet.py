@@ -43,14 +43,12 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if asked not in _WORDS:
         from prospect.spelling import suggestion
 
-        raise UsageError(
-            f"fleet: which question? give one of {', '.join(_WORDS)}{suggestion(asked, _WORDS)}"
-        )
+        raise UsageError(f"fleet: give a question: {', '.join(_WORDS)}{suggestion(asked, _WORDS)}")
     if settings.by == "build" and asked != "outliers":
-        raise UsageError(f"--by build is of prospect fleet outliers, not of {asked}")
+        raise UsageError(f"--by build works with prospect fleet outliers, not with {asked}")
     target = ReportFile(settings.output)
     try:
-        with Progress("reading what hosts' stores have") as progress:
+        with Progress("reading the hosts' stores") as progress:
             answer, origin = _answered(settings, asked, words[1:], progress.announce)
         if settings.format == "json":
             text = json.dumps(_plain(answer), indent=1) + "\n"

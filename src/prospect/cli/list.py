@@ -82,7 +82,7 @@ def table_text(
     if any(checks):
         columns.append(Column("Here", right=False))
         cells.append([_check_text(check) for check in checks])
-    columns.append(Column("What it counts", right=False))
+    columns.append(Column("Description", right=False))
     cells.append([escaped(event.description) for event in events])
     heading, *rows = table_lines(columns, cells)
     lines = [heading]

@@ -108,7 +108,7 @@ def _help(name: str) -> int:
 def _short_usage(*, given_options: bool) -> int:
     if given_options:
         raise UsageError(
-            "which command? prospect [OPTIONS] COMMAND [ARGS...], or -p PID, or --for SECONDS"
+            "no command: prospect [OPTIONS] COMMAND [ARGS...], or -p PID, or --for SECONDS"
         )
     from prospect.cli import help as pages
 

@@ -63,7 +63,7 @@ def _missing_interpreter(name: str) -> str:
 def _hint(name: str) -> str:
     names = [subcommand.name for subcommand in SUBCOMMANDS]
     if name in names:
-        return f"a subcommand stands first: prospect {name} [OPTIONS]"
+        return f"a subcommand comes first: prospect {name} [OPTIONS]"
     if _ASSIGNMENT.match(name):
         return "variables are set by env: prospect env NAME=VALUE COMMAND"
     first, space, _ = name.partition(" ")

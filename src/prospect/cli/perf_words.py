@@ -6,16 +6,16 @@ Imported once such a word was given where COMMAND stands: nothing here delays on
 from __future__ import annotations
 
 _INSTEAD = {
-    "buildid-cache": "prospect archive keeps what a recording's names come from",
+    "buildid-cache": "prospect archive keeps the files with a recording's names",
     "buildid-list": "prospect report --format json has the build ids of a recording",
-    "c2c": "nothing does that here; perf c2c needs a processor that samples memory accesses",
+    "c2c": "nothing does that here; perf c2c needs a CPU that samples memory accesses",
     "evlist": "prospect report names a recording's events, prospect list this machine's",
     "ftrace": "prospect --count-calls NAME COMMAND counts the calls of functions",
     "inject": "prospect report reads recordings with jitdump files as they are",
     "kmem": "prospect --event kmem:kmalloc --call-graph auto COMMAND samples allocations",
     "kvm": "prospect --event kvm:kvm_exit COMMAND samples a host's events",
     "kwork": "prospect -V k COMMAND shows what interrupts and kernel threads took",
-    "lock": "prospect --off-cpu COMMAND shows who waits, for how long and for what",
+    "lock": "prospect --off-cpu COMMAND shows which threads wait, how long and for what",
     "mem": "prospect --event page-faults COMMAND samples faults; loads and stores, perf mem",
     "probe": "prospect --count-calls NAME COMMAND counts the calls of a function",
     "sched": "prospect --off-cpu COMMAND shows waits, and how long threads waited for a CPU",

@@ -243,7 +243,7 @@ def _refuse_apart(settings: Settings) -> None:
             for value in values:
                 if value in classes:
                     raise UsageError(
-                        f"--merge {word} adds up what {option} {value} keeps apart: leave one out"
+                        f"--merge {word} merges rows that {option} {value} separates: leave one out"
                     )
 
 

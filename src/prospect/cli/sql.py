@@ -29,7 +29,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     """
     if not words:
         raise UsageError(
-            "sql: which query? prospect sql"
+            "sql: give a query: prospect sql"
             " 'SELECT service, sum(n) FROM hits GROUP BY service ORDER BY 2 DESC'"
         )
     if settings.format not in _FORMATS:

@@ -38,7 +38,9 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
         raise UsageError(f"store: give one of {', '.join(_WORDS)}{suggestion(word, _WORDS)}")
     if word != "compact" and settings.engine != "local":
-        raise UsageError(f"--engine adds up many hosts: of prospect store compact, not of {word}")
+        raise UsageError(
+            f"--engine adds up many hosts: it works with prospect store compact, not with {word}"
+        )
     if word in _CHANGES:
         from prospect.cli.store_changes import change
 
@@ -51,7 +53,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
     chosen = parse_specifications(words[1:])
     if word == "check" and chosen.words:
-        raise UsageError("store check: all of a store is checked; it takes no specifications")
+        raise UsageError("store check: checks the whole store; drop the specifications")
     if unknown := [each for each in (*chosen.texts, *chosen.numbers) if each not in OF_SEGMENTS]:
         raise UsageError(f"store list: {unknown[0]}: chooses hits; prospect report --store does")
     with opened(settings.store or usual_store()) as store:

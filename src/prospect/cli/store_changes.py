@@ -42,7 +42,7 @@ def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]
     from prospect.store.engine import Engine, EngineError
 
     if words:
-        raise UsageError("store compact: all that is over is merged; it takes no specifications")
+        raise UsageError("store compact: merges all finished windows; drop the specifications")
     path = settings.store or usual_store()
     if (of_hosts := _of_hosts(path)) is not None:
         return _compact_fleet(of_hosts, settings.engine)
@@ -94,14 +94,14 @@ def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
     from prospect.store.portions import drop_portion
 
     if not words:
-        raise UsageError("store drop: what? prospect store drop until:-30d, or session:NAME")
+        raise UsageError("store drop: choose a part: until:-30d, or session:NAME")
     chosen = _chosen("drop", words)
     with StoreDirectory(settings.store or usual_store()) as store:
         store.lock()
         windows, stay = drop_portion(store, chosen)
     sentence = f"removed: {counted(windows, 'window')}"
     if stay:
-        sentence += f"; left, for more lies in the same hours: {counted(stay, 'segment')}"
+        sentence += f"; kept, because their hours hold more: {counted(stay, 'segment')}"
     return {"windows": windows, "segments_left": stay}, sentence
 
 
@@ -110,7 +110,9 @@ def _export(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
     from prospect.store.portions import copy_portion
 
     if not words or ":" in words[0]:
-        raise UsageError("store export: where to? prospect store export DIRECTORY since:-1d")
+        raise UsageError(
+            "store export: give a directory: prospect store export DIRECTORY since:-1d"
+        )
     path, chosen = words[0], _chosen("export", words[1:])
     with StoreDirectory(settings.store or usual_store()) as store:
         try:
@@ -137,7 +139,7 @@ def _chosen(word: str, words: list[str]) -> Specification:
 def _ship(settings: Settings, words: list[str]) -> tuple[dict[str, object], str]:
     """Send what was not sent yet."""
     if words or not settings.ship:
-        raise UsageError("store ship: where to? prospect store ship --ship s3://BUCKET/PREFIX")
+        raise UsageError("store ship: give a URL: prospect store ship --ship s3://BUCKET/PREFIX")
     from prospect.fleet.sending import Shipment
     from prospect.fleet.shipping import ship
 

@@ -108,6 +108,6 @@ def refuse(settings: Settings, **options: str) -> None:
             why = (
                 "sums by window, as since:14:05 until:14:06"
                 if name == "between"
-                else "no code, record what is to be looked into"
+                else "no code: make a recording"
             )
             raise UsageError(f"{option}: a store keeps {why}")

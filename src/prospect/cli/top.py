@@ -88,5 +88,5 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession
 
         source = source_on(settings.target)
         return SteadySession(options, lambda wanted: LiveSession(wanted, source=source))
-    with Progress("looking at what runs here"):
+    with Progress("reading the running processes"):
         return SteadySession(options)

@@ -120,14 +120,14 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
         owner = os.fstat(store.descriptor).st_uid
         if not stat.S_ISSOCK(there.st_mode) or there.st_uid not in (0, owner):
             raise StoreError(
-                f"{store.path}/{NAME} is not the socket of a daemon of ours: remove it, and start"
+                f"{store.path}/{NAME} is not the socket of a Prospect daemon: remove it, and start"
                 " the daemon again"
             )
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
             connection.settimeout(_ANSWER_S)
             connection.connect(store.root + NAME)
             if (user := _user_of(connection)) not in (0, owner):
-                raise StoreError(f"{store.path}: user {user} answers, whose store this is not")
+                raise StoreError(f"{store.path}: user {user} answers, who does not own this store")
             with suppress(BrokenPipeError):  # a refusal may come before the question has gone
                 connection.sendall(json.dumps(words).encode() + b"\n")
             answer = json.loads(_line(connection, _MOST_ANSWER_BYTES))

@@ -145,7 +145,7 @@ def _check_replaceable(directory: int, name: str) -> None:
     with suppress(FileNotFoundError):
         there = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISREG(there.st_mode) and is_trusted(there.st_uid):
-            raise OSError(errno.EINVAL, "what is there is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _label(text: str) -> str:

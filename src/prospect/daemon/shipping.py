@@ -100,9 +100,9 @@ class Shipping:
         self.sent_bytes += shipped.sent_bytes
         self.lost_windows += shipped.lost_windows
         if shipped.complaint and shipped.complaint != self.complaint:
-            self._say(f"what is finished waits: {shipped.complaint}")
+            self._say(f"finished files wait: {shipped.complaint}")
         elif self.complaint and not shipped.complaint:
-            self._say("what is finished is sent again")
+            self._say("finished files are sent again")
         self.complaint = shipped.complaint
         self._failures = self._failures + 1 if shipped.complaint else 0
         self._plan()

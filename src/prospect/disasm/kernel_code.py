@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from prospect.symbols.options import SymbolOptions
 
 NOT_RUNNING = "the recorded kernel is not the running one: give its vmlinux with -L"
-MOVED = "the machine was started again since, and its kernel stands elsewhere: give vmlinux with -L"
-NOT_THERE = "no kernel code stands at this address now: a module or BPF program was unloaded"
+MOVED = "the machine has restarted since, and its kernel is elsewhere: give vmlinux with -L"
+NOT_THERE = "no kernel code is at this address now: a module or BPF program was unloaded"
 NOT_IN_IMAGE = "this code is not in the vmlinux that -L gives: modules and BPF programs are not"
 
 

@@ -89,7 +89,7 @@ def run_notes(
         of_part = " --store" if profile.run.store_part else ""
         notes.append(
             f"The {'store' if of_part else 'recording'} has call stacks: "
-            f"prospect calls{of_part} says who called whom."
+            f"prospect calls{of_part} shows callers and callees."
         )
     if is_widened(profile.run, asked, shown):
         notes.append(

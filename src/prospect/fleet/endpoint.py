@@ -40,7 +40,8 @@ def endpoint_of(url: str, environment: Mapping[str, str] = os.environ) -> str:
         said = [environment.get(name.format("INSECURE"), "") for name in VARIABLES]
         if "true" not in (one.lower() for one in said):
             raise PushError(
-                "http:// is for this machine alone, for anybody on the way can read profiles: give"
+                "http:// is for this machine alone, because anybody on the way can read"
+                " profiles: give"
                 " https://, or set OTEL_EXPORTER_OTLP_INSECURE=true"
             )
     base = url.rstrip("/")

@@ -93,7 +93,7 @@ def keep_days(store: HostsDirectory, make_engine: EngineMaker, now_s: float) -> 
     descriptor = store.open_lock(f"{FLEET}/lock")
     try:
         if not lock(descriptor):
-            raise StoreError(f"{store.path}: another process makes days of this fleet")
+            raise StoreError(f"{store.path}: another process is compacting this fleet")
         return _kept(store, make_engine, now_s)
     finally:
         os.close(descriptor)

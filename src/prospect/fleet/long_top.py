@@ -115,16 +115,16 @@ def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
         alike = [one for one in days if one.head.events == latest]
         if len(alike) < len(days):
             remarks.append(
-                f"Of {counted(len(days), 'day')} as sums of all hosts {len(days) - len(alike)}"
+                f"{len(days) - len(alike)} of {counted(len(days), 'day')} as sums of all hosts"
                 f" {'is' if len(days) - len(alike) == 1 else 'are'} left out: other events or"
                 " another rate were sampled then; give since: and until: to see them."
             )
         days = alike
     if unread:
         remarks.append(
-            f"{counted(len(unread), 'day')} of which only sums of all hosts are kept"
-            f" {'is' if len(unread) == 1 else 'are'} left out: these are of whole days, and told"
-            " apart by service: and symbol: alone."
+            f"{counted(len(unread), 'day')} with only sums of all hosts"
+            f" {'is' if len(unread) == 1 else 'are'} left out: these are of whole days, and only"
+            " service: and symbol: choose parts of them."
         )
     store.left_out = frozenset(
         each
@@ -170,7 +170,7 @@ def summed_with_days(
                     pieces.add_live(summed(asked), books_of(asked))
                 else:
                     remarks.append(
-                        "What hosts' stores have beside these days is left out: other events or"
+                        "Other time in the hosts' stores is left out: other events or"
                         " another rate were sampled then; give since: and until: to see it."
                     )
                 remarks += asked.part.remarks

@@ -189,7 +189,7 @@ def _reason(error: Exception) -> str:
         if words in text:
             return reason
     if isinstance(error, FileNotFoundError):
-        return "what was listed is not there"
+        return "a listed file is gone"
     if found := _STATUS.search(text):
         return _STATUSES.get(found[1], f"it answers with status {found[1]}")
     return next((reason for words, reason in _REASONS if words in text), "it cannot be used")

@@ -87,7 +87,7 @@ def push(url: str, document: bytes) -> None:
     thread.start()
     thread.join(WHOLE_S)
     if failure:
-        raise PushError(f"{url}: the profile is not at the collector: {failure[0]}")
+        raise PushError(f"{url}: the collector does not have the profile: {failure[0]}")
 
 
 def _tried(endpoint: str, body: bytes) -> list[str]:

@@ -108,7 +108,7 @@ def outliers(
     hosts = len(totals["host"])
     if hosts < LEAST_HOSTS:
         remarks.append(
-            f"{counted(hosts, 'host')} cannot say what is usual: at least {LEAST_HOSTS} can."
+            f"{counted(hosts, 'host')} are too few to compare: at least {LEAST_HOSTS} are needed."
         )
     compared = outlying(counts, totals["n"].astype(np.int64), fdr)
     q = adjusted(compared.p.ravel()).reshape(compared.p.shape)

@@ -70,7 +70,7 @@ def refuse_credentials(url: str) -> None:
     rest = url.partition("://")[2]
     if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
         raise StoreError(
-            "a URL with a user, a password or a query is refused, for others see command lines;"
+            "a URL with a user, a password or a query is refused, because others see command lines;"
             " credentials come from the environment, from files or from the instance:"
             " docs/fleet.md says which"
         )

@@ -160,7 +160,7 @@ class RemoteDirectory(HostsDirectory):
             self.refused[path] = str(error)
         except OSError as error:
             raise StoreError(
-                f"{self._directory}: what is fetched cannot be kept: {error.strerror}"
+                f"{self._directory}: fetched files cannot be kept: {error.strerror}"
             ) from None
 
     def _receive(self, path: str, part: str) -> None:
@@ -183,4 +183,4 @@ class RemoteDirectory(HostsDirectory):
             raise _OtherContentError("it is smaller than was listed")
         named = _DIGEST.search(path)
         if named and named[1] != digest.hexdigest():
-            raise _OtherContentError("its content is not what its name says")
+            raise _OtherContentError("its content does not match its name")

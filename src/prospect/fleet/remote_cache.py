@@ -109,8 +109,8 @@ def make_room(directory: str, wanted: Collection[str], new_bytes: int) -> None:
                 excess -= one.size_bytes
     if excess > 0:
         raise StoreError(
-            f"{new_bytes / 1e6:.0f} MB are to be fetched, and of {most / 1e6:.0f} MB that may be"
-            f" kept here too many are in use: choose less, by host: and since:, or set {VARIABLE}"
+            f"{new_bytes / 1e6:.0f} MB do not fit into the {most / 1e6:.0f} MB of the local cache,"
+            f" which other queries use: choose less, by host: and since:, or set {VARIABLE}"
         )
 
 

@@ -183,7 +183,7 @@ def send_segment(target: Target, segment: Segment, content: Contents) -> int:
         target.put(path, data)
         if (there := target.size(path)) not in (len(data), -2):
             raise StoreError(
-                f"{target.url}: of {len(data)} bytes it says that it took, it has {max(there, 0)}"
+                f"{target.url}: it has {max(there, 0)} of the {len(data)} bytes that it accepted"
             )
         total += len(data)
     return total

@@ -52,7 +52,7 @@ class TargetDirectory(StoreDirectory):
         """
         self.url = path
         if not os.path.isdir(path):
-            raise StoreError(f"{path}: there is no such directory to send to; make it, or mount it")
+            raise StoreError(f"{path}: no such directory; make it, or mount it")
         super().__init__(path)
 
     def put(self, path: str, content: bytes) -> None:

@@ -109,7 +109,9 @@ class HeaderForm(NamedTuple):
     def limits(self) -> tuple[str, ...]:
         """Return what the report's header says of the fields that are missing."""
         if not self.has_comm and (self.is_empty or self.number_is_period or not self.numbers):
-            return ("The text does not say whose its samples are: perf script -F +comm,tid.",)
+            return (
+                "The text does not name the processes of its samples: perf script -F +comm,tid.",
+            )
         if not self.has_comm:
             return ("The text has no names of programs, only numbers: perf script -F +comm.",)
         return ()

@@ -33,7 +33,7 @@ COSTLY = (
 )
 
 NO_MEMORY = (
-    "its debug information was not read: files of other users, and what was packed, take all the"
+    "its debug information was not read: files of other users and compressed files take all the"
     f" memory that they may; {VARIABLE}=4G allows more"
 )
 
@@ -58,10 +58,10 @@ class Lack(enum.Enum):
 
 _HELP = {
     Lack.FILE: (
-        "keep .dwo files where they were made or beside the image, or the .dwp package beside it"
+        "keep .dwo files where they were made or next to the image, or the .dwp package next to it"
     ),
     Lack.MEMORY: (
-        "files of other users, and what was packed, take all the memory that they may; "
+        "files of other users and compressed files take all the memory that they may; "
         f"{VARIABLE}=4G allows more"
     ),
     Lack.TIME: (

@@ -100,7 +100,7 @@ def section_patches(
     kept_from = table_end + fmt.SECTION_BYTES
     places = _places(file, table, list(sections))
     if header.attrs.offset + header.attrs.size > table_end and header.attrs.offset < kept_from:
-        raise RecordingError("its event descriptions stand where perf never puts them")
+        raise RecordingError("its event descriptions are where perf never puts them")
     end = fmt.aligned(max(len(file), kept_from), _ALIGNMENT)
     added, added_at = [], end
     for bit, one in (*sections.items(), (added_bit, memoryview(content))):

@@ -90,7 +90,7 @@ class RecordChain:
             ):
                 self.damage = (
                     f"the record at byte {self._offset + at} of {self._place} has size {size}: "
-                    "nothing behind it is read"
+                    "nothing after it is read"
                 )
                 self.unread_bytes = len(buffer) - at
                 return

@@ -124,7 +124,7 @@ def read_events(file: memoryview, header: FileHeader, damage: list[str]) -> list
         content = _within(file, section)
         ids_count = min(len(content) // 8, ids_left)
         if ids_count < section.size // 8:
-            damage.append(f"ids of event {len(events)} stand beyond the end of the file")
+            damage.append(f"ids of event {len(events)} are beyond the end of the file")
         # Events may not share their ids: a hostile file cannot make them many times its size.
         ids_left -= ids_count
         ids = FieldReader(content, header.order).u64s(ids_count)
@@ -154,7 +154,7 @@ def feature_sections(
         section = fmt.Section(*struct.unpack(header.order + "QQ", entry))
         content = _within(file, section)
         if len(content) < section.size:
-            damage.append(f"the {feature_name(bit)} section stands beyond the end of the file")
+            damage.append(f"the {feature_name(bit)} section is beyond the end of the file")
             continue
         yield bit, content
 

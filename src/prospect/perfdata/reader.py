@@ -37,13 +37,13 @@ _PIECE_BYTES = 1 << 20
 STDIN = "-"
 _STDIN_FD = 0
 _CUT = (
-    "the recorder was stopped before it finished the file: what is known of the machine "
-    "is missing, and the last records may be"
+    "the recorder was stopped before it finished the file: the data on the machine "
+    "are missing, and the last records may be"
 )
 _CUT_LATE = (
     "the recorder was killed before it finished the file: the samples since it last wrote (-M) are"
     " missing, and so are COMMAND's exit status, the number of lost samples and the kernel's"
-    " accounting; times are of what was written"
+    " accounting; times are of the samples written"
 )
 
 

@@ -107,7 +107,7 @@ REMEDIES: dict[NameSource, str] = {
     NameSource.NO_NAME_BOUNDS: f"{_DEBUG_SYMBOLS}, or do not strip it",
     NameSource.NO_FILE: "report where the file exists, or set DEBUGINFOD_URLS to have it sent",
     NameSource.NO_MATCH: "restore the recorded version, or set DEBUGINFOD_URLS to have it sent",
-    NameSource.NO_ELF: "nothing: what is mapped there is not a program",
+    NameSource.NO_ELF: "nothing: the mapped file is not a program",
     NameSource.NO_PERMISSION: "report as the file's owner or as root",
     NameSource.NO_ANSWER: "report once the file system that the file is on answers again",
     NameSource.NO_ANONYMOUS: "run the JIT with its perf map option (e.g. --perf-basic-prof)",

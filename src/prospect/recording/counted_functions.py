@@ -106,7 +106,7 @@ def _image_path(image: str, command: Sequence[str | bytes]) -> str:
     path = os.path.realpath(path)
     if os.path.basename(path).startswith(_LOADERS):  # noqa: PTH119 - not a Path
         raise UsageError(
-            f"--count-calls: {path} loads programs and is not counted: name another image"
+            f"--count-calls: {path} is the dynamic loader, which is not counted: name another image"
         )
     return path
 

@@ -178,7 +178,7 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
     if plan.scope == SCOPE_SYSTEM:
         processes = Check("processes", OK, "every process on the system (-V 4)")
     else:
-        processes = Check("processes", LIMITED, "only COMMAND and what it starts (-V 2, -V 3)")
+        processes = Check("processes", LIMITED, "only COMMAND and its descendants (-V 2, -V 3)")
     if plan.attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         kernel = Check("kernel time", LIMITED, "not sampled: user space only")
     else:

@@ -136,7 +136,7 @@ def _record(
 def _check_target(options: RecordOptions) -> None:
     """Refuse what has no meaning together."""
     if options.command and options.for_s is not None:
-        raise UsageError("COMMAND is recorded as long as it runs: leave it out, or --for")
+        raise UsageError("COMMAND is recorded until it ends: drop it, or drop --for")
     if options.count_calls and (options.pids or not options.command):
         raise UsageError("--count-calls counts in COMMAND: give one, without -p")
     if options.count_hook and not options.count_calls:

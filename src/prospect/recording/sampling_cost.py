@@ -121,7 +121,7 @@ def rate_for_overhead(
 
     Raises:
         UsageError: no rate is as cheap as that.
-        CaptureError: what a sample costs cannot be measured here.
+        CaptureError: the cost of a sample cannot be measured here.
     """
     periods_ns = clock_periods_ns(_ANY_RATE_HZ, clocks or MOST_CLOCKS)
     plan = choose_events(
@@ -135,7 +135,7 @@ def rate_for_overhead(
     cost = sample_cost(plan, use_cache=use_cache)
     if cost is None:
         raise CaptureError(
-            "what a sample costs cannot be measured here: choose a rate (-H), not --overhead"
+            "the cost of a sample cannot be measured here: choose a rate (-H), not --overhead"
         )
     # What is promised must hold for the dearer kind of sample.
     dearest_ns = max(cost.user_ns, cost.kernel_ns) + cost.spread_ns

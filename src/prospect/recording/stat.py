@@ -142,11 +142,11 @@ def count_events(
 def _check(options: CountOptions) -> None:
     """Refuse what has no meaning."""
     if options.pids and (options.cpus is not None or options.scope != FAMILY):
-        raise UsageError("--pid counts processes: leave out --cpu and -V")
+        raise UsageError("--pid counts processes: drop --cpu and -V")
     if options.cpus is not None and options.scope == ALONE:
-        raise UsageError("--cpu counts all that runs there: leave out -V2")
+        raise UsageError("--cpu counts every process on these CPUs: drop -V2")
     if not options.command and not (options.pids or _is_system(options)):
-        raise UsageError("count what? give COMMAND, --pid, --cpu or -V4")
+        raise UsageError("nothing to count: give COMMAND, --pid, --cpu or -V4")
     if options.repeat > 1 and not options.command:
         raise UsageError("--repeat runs COMMAND several times: give one")
     if options.repeat > 1 and options.interval_s:

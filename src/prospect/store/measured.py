@@ -160,8 +160,8 @@ def share_remarks(heads: Sequence[Head]) -> list[str]:
     if share == 1:
         return []
     sentence = (
-        f"{100 * share:g} % of the hosts, chosen anew for each hour, sent what they measured: times"
-        " are estimates for all hosts, and ± includes which ones were chosen."
+        f"{100 * share:g} % of the hosts, chosen anew for each hour, sent their measurements:"
+        " times are estimates for all hosts, and ± includes the choice of hosts."
     )
     return [sentence]
 

@@ -51,8 +51,8 @@ def answered(
             raise UsageError(f"sql: {error}") from None
         if selection is None:
             raise UsageError(
-                "sql: one SELECT, please, of the store's tables: a query reads them, and no files,"
-                " and changes nothing"
+                "sql: give one SELECT of the store's tables; queries read no files and"
+                " change nothing"
             )
         if engine.planner is not engine:
             if selection.unknown:

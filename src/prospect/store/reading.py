@@ -267,7 +267,7 @@ def book_files(store: StoreDirectory, segments: list[Segment]) -> list[str]:
 def _all_files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
     paths = files(store, segments, kind)
     if len(paths) < len(segments):
-        raise EngineError("a segment went away while it was read")
+        raise EngineError("a segment was removed while it was read")
     return paths
 
 

@@ -196,7 +196,7 @@ def _names(profile: CompleteProfile, word: str) -> tuple[Sequence[str], NDArray[
         "container": ([group_name(group) for group in groups], process),
     }
     if word not in known:
-        raise UsageError(f"{word}: is of a store; a recording has none")
+        raise UsageError(f"{word}: needs a store; a recording has none")
     return known[word]
 
 

@@ -182,7 +182,7 @@ def read_head(written: bytes) -> Head:
                 f"it is of version {version}, this Prospect knows {VERSION}: update it"
             )
         if not (events := tuple(_event(one) for one in fields["events"])):
-            raise StoreError("its head says of no events")
+            raise StoreError("its head names no events")
         run = _checked_run(fields["run"])
         separate = tuple(map(_text, fields["separate"]))
         share = _checked_share(fields.get("host_share", 1.0))

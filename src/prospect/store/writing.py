@@ -113,7 +113,7 @@ def copy_to_file(
         if content.hits is not None:
             ((written,),) = engine.rows("SELECT sum(n)::BIGINT FROM read_parquet(?)", [part])
             if (written or 0) != content.hits:
-                raise EngineError(f"{written} hits were written in place of {content.hits}")
+                raise EngineError(f"{written} hits were written instead of {content.hits}")
 
     store.write(path, put)
 

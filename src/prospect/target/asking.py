@@ -108,7 +108,7 @@ class _Lines:
         (offset,) = OFFSET.unpack_from(content)
         data = content[OFFSET.size :]
         if offset != self._at or len(self._rest) > _MOST_LINE_BYTES or not self._on_interval:
-            raise FrameError("the target sends what it was not asked for")
+            raise FrameError("protocol error: the target sent data that was not requested")
         self._at += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -116,7 +116,7 @@ class _Lines:
 
     def truncate(self, _content: bytes) -> None:
         """Refuse that it is taken back."""
-        raise FrameError("the target takes back what it has sent")
+        raise FrameError("protocol error: truncation after data")
 
 
 def _result(remote: Remote, lines: _Lines) -> object:

@@ -90,7 +90,7 @@ def _perf_words(options: RecordOptions) -> list[str]:
     for name, value in usual.items():
         if name not in (*_FOLLOWED, *_OURS) and getattr(options, name) != value:
             option = "--" + name.removesuffix("_percent").replace("_", "-")
-            raise UsageError(f"{option} is not among what perf there records: leave it out")
+            raise UsageError(f"{option} is not recorded by perf on the target: leave it out")
     mode, comma, size = options.call_graph.partition(",")
     # Callers in the kernel say why it ran.
     words = ["--call-graph", f"{'fp' if mode in ('', 'auto') else mode}{comma}{size}"]

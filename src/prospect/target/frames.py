@@ -119,7 +119,7 @@ class ReceivedFile:
         if self.cut:
             return
         if offset + len(rest) > self._bound_bytes:
-            raise FrameError("the target sends more than it was asked for")
+            raise FrameError("protocol error: the target sent more than was requested")
         try:
             while rest:
                 written = os.pwrite(self._descriptor, rest, offset)

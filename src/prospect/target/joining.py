@@ -32,7 +32,7 @@ def join(name: str, module: str) -> None:
     )
     if uid != os.geteuid():
         pump.close()
-        sys.exit("prospect: another user's program answers in place of Prospect's")
+        sys.exit("prospect: another user's program answers instead of Prospect's")
     import json  # noqa: F401, PLC0415 - what every agent needs, while the pump takes it in
 
     files = array.array("i")

@@ -271,7 +271,7 @@ class Remote(Closing):
             talking, taking, _ = select.select([stream], [pipe], [], _ANSWER_S)
             if talking or not taking:
                 self._started.kill()
-                raise FrameError("the target's answer is damaged: it is not what was sent there")
+                raise FrameError("the target's answer is damaged: it differs from the data sent")
             rest = rest[os.write(pipe, rest[:_STREAM_BYTES]) :]
         os.set_blocking(pipe, True)
 

@@ -43,9 +43,11 @@ def record_on(
         CaptureError: nothing can be recorded there, or no connection be made.
     """
     if options.count_calls:
-        raise UsageError("--count-calls reads symbol tables, which is not done on a --target")
+        raise UsageError("--count-calls does not work with --target: it needs symbol tables")
     if options.compress:
-        raise UsageError("-z packs what is recorded on this machine: leave it out with --target")
+        raise UsageError(
+            "-z compresses recordings of this machine only: leave it out with --target"
+        )
     refuse_probes(options.events)
     bound = options.max_bytes or default_bound_bytes(output_fd)
     # Nothing is kept on its disk.
@@ -76,7 +78,7 @@ def refuse_probes(events: tuple[str, ...]) -> None:
         UsageError: there is one among the events.
     """
     if any(event[:1] in ("/", ".") for event in ",".join(events).split(",")):
-        raise UsageError("probes of files are not recorded on a --target: their symbols are there")
+        raise UsageError("probes in files do not work with --target: the symbols are on the target")
 
 
 def _result(remote: Remote, answer: dict[str, object], file: ReceivedFile) -> RecordingResult:

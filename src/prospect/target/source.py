@@ -185,7 +185,7 @@ def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:
         FrameError: it follows somebody where nobody was named, or everybody where somebody was.
     """
     if bool(whom) != bool(options.pids or options.tids):
-        raise FrameError("the target's answer is damaged: it does not follow who was named")
+        raise FrameError("the target's answer is damaged: it does not follow the processes named")
     return whom
 
 
@@ -277,7 +277,7 @@ class _Arrived:
 
     def truncate(self, _content: bytes) -> None:
         """Refuse that it is taken back."""
-        raise FrameError("the target takes back what it has sent")
+        raise FrameError("protocol error: truncation after data")
 
     def wait_for_mark(self, seconds: float) -> None:
         """Wait until there is a part.

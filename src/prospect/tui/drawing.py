@@ -112,7 +112,7 @@ def draw_status(picture: Picture, stand: Stand, width: int) -> list[Span]:
     words = interval_words(row, Scale(picture.figures.span_s), is_short=width < _USUAL_WIDTH)
     if width >= _USUAL_WIDTH and row.hits:
         words += f" ({row.hits:,} sample{'s' if row.hits != 1 else ''})"
-    like = "; not told from the row above" if row.is_like_above else ""
+    like = "; ties with the row above" if row.is_like_above else ""
     name = _full_name(row)
     room = width - len(words) - len(like) - 3
     if room < len(name):

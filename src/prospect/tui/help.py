@@ -10,7 +10,7 @@ HELP = (
     "",
     "  % CPU    time since the start, or since c, in percent of one CPU",
     "  ±        the truth is this close, in 95 of 100 cases; shrinks as time goes on",
-    "  3=       not told from the row above: their order means nothing yet",
+    "  3=       ties with the row above: their order means nothing yet",
     "  10 s     % CPU of the last ten seconds alone",
     "  minute   the last minute, now at the right; full height is the row's own peak",
     "  colours  the kernel is magenta, interrupts are red",
@@ -31,8 +31,8 @@ HELP = (
     "  c             clear: forget all and start anew",
     "  q             quit",
     "",
-    "Interrupts count for no process: what they interrupted did not ask for them.",
-    "Idle time is in no row. Rows stand in the order of the column with ↓.",
+    "Interrupts count for no process: the interrupted one did not ask for them.",
+    "Idle time is in no row. Rows are in the order of the column with ↓.",
 )
 
 

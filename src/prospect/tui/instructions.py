@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _NO_HITS = "This routine has no hits here yet."
 _MOST_LINES = 2000
 _OPTION = " with -L"
-_SKID = "A hit stands at the instruction behind the one that took the time."
+_SKID = "A hit is at the instruction after the one that took the time."
 
 
 def routine_code(profile: CompleteProfile, function: int, *, use_cache: bool = True) -> CodeTable:

@@ -19,7 +19,7 @@ def interval_words(row: Row, scale: Scale, *, is_short: bool = False) -> str:
     if not math.isnan(row.blocked_s):
         return _waiting_words(row, percent)
     if math.isnan(row.seconds):
-        return "called what stands above"
+        return "called the row above"
     share = f"{row.seconds * percent:.{digits}f} % of a CPU"
     if math.isnan(row.half_s):
         return share

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 _NS = 1e-9
 _MOST_ROWS = 150
 _MOST_STACKS = 20
-NO_SWITCHES = (
-    "No switches were recorded: start it with --off-cpu, and this says who waits for what."
-)
+NO_SWITCHES = "No switches were recorded: start it with --off-cpu to see what threads wait for."
 _NO_WAITS = "No wait with a stack yet: this thread waits since before the start, or not at all."
 _UNKNOWN = "[unknown]"
 

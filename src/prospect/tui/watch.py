@@ -81,7 +81,7 @@ class Watch:
         self.is_frozen = False
         self.picture = self._shown = None
         self.advance()
-        return "Cleared: figures are of what comes from now on."
+        return "Cleared: figures start from now."
 
     def spend(self, seconds: float) -> None:
         """Add what drawing took."""

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from prospect.render.html.page import HtmlRenderer
     from prospect.render.html.parts import EventParts
 
-_INLINED = "inlined: its instructions stand in the routines that it was inlined into"
+_INLINED = "inlined: its instructions are in the routines that it was inlined into"
 _NO_ROUTINE = "no routine is known at these addresses"
-_NOT_KEPT = "a store keeps no code: record what is to be looked into"
+_NOT_KEPT = "a store keeps no code: make a recording"
 _NO_CODE = "this is another tool's profile, which does not say where its code is"
 
 

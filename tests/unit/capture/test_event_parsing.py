@@ -146,7 +146,7 @@ def test_probes(devices, tmp_path):
         ("cycles/period=1", "do not end with a slash"),
         ("cycles,", "is not complete"),
         ("{cycles", "is not complete"),
-        ("cycles}", "is not understood behind cycles"),
+        ("cycles}", "after cycles is not understood"),
         ("", "give events"),
         ("/no/such/file:main", "No such file"),
         ("/dev/null:main", "is not a regular file"),

@@ -29,7 +29,7 @@ KINDS = {
     "line tables": 1,
     "debug files from servers": 1,
     "programs from servers": 1,
-    "what servers do not have": 1,
+    "files that servers lack": 1,
     "unfinished files": 1,
     "other files": 1,
 }

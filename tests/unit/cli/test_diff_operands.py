@@ -71,10 +71,10 @@ def test_the_sides_are_told_apart(words, expected):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "which recordings?"),
-        (["a"], "which recordings?"),
-        (["a", "--against"], "which recordings?"),
-        (["--against", "b"], "which recordings?"),
+        ([], "give two recordings"),
+        (["a"], "give two recordings"),
+        (["a", "--against"], "give two recordings"),
+        (["--against", "b"], "give two recordings"),
         (["a", "b", "c"], "which of the 3 recordings are B's?"),
         (["a", "--against", "b", "--against", "c"], "give --against once"),
         (["-", "b"], "not a pipe"),

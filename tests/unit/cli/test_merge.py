@@ -29,7 +29,7 @@ def run(*words):
     ],
 )
 def test_what_keeps_apart_is_refused(tmp_path, merged, apart):
-    with pytest.raises(UsageError, match=r"adds up what .* keeps apart: leave one out"):
+    with pytest.raises(UsageError, match=r"merges rows that .* separates: leave one out"):
         run(str(tmp_path / "none"), f"--merge={merged}", apart)
 
 

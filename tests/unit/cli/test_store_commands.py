@@ -105,7 +105,7 @@ def test_two_parts_are_compared(store, capfd):
 
 
 def test_a_comparison_asks_for_two_parts(store, capfd):
-    assert "which parts?" in refused(capfd, "diff", "--store", store, f"until:{at(2)}")
+    assert "give two parts" in refused(capfd, "diff", "--store", store, f"until:{at(2)}")
 
 
 @pytest.mark.parametrize(

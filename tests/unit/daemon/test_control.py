@@ -138,7 +138,7 @@ def test_other_users_are_refused(store):
 def test_a_socket_of_somebody_else_is_not_asked(store):
     with ControlSocket(store):
         os.chown(NAME, 65534, 65534, dir_fd=store.descriptor)
-        with pytest.raises(StoreError, match="not the socket of a daemon of ours"):
+        with pytest.raises(StoreError, match="not the socket of a Prospect daemon"):
             ask(store, ["status"])
 
 

@@ -69,10 +69,10 @@ def test_no_link_is_followed_and_no_device_replaced(tmp_path):
     other.write_text("mine")
     link = tmp_path / "link.prom"
     link.symlink_to(other)
-    with pytest.raises(StoreError, match="no regular file"):
+    with pytest.raises(StoreError, match="not a regular file"):
         write_metrics(str(link), "x 1\n")
     os.mkfifo(tmp_path / "pipe.prom")
-    with pytest.raises(StoreError, match="no regular file"):
+    with pytest.raises(StoreError, match="not a regular file"):
         write_metrics(str(tmp_path / "pipe.prom"), "x 1\n")
     write_metrics(str(tmp_path / "new.prom"), "x 1\n")
     assert other.read_text() == "mine"

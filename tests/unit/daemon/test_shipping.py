@@ -80,7 +80,7 @@ def test_a_target_that_is_away_is_said_once_and_asked_again(s3_server, store, mo
         go_on(found)
         waits.append(found.due_s())
         monkeypatch.setattr(found, "_due_s", 0.0)
-    assert said == [f"what is finished waits: {URL}: it is full"]
+    assert said == [f"finished files wait: {URL}: it is full"]
     assert [round(wait, -1) for wait in waits] == [60, 120, 240]
     status = status_of(store, found)
     assert status["ship_waiting_bytes"] > 0
@@ -90,7 +90,7 @@ def test_a_target_that_is_away_is_said_once_and_asked_again(s3_server, store, mo
     assert "it is full" in text
     s3_server.fault = ""
     go_on(found)
-    assert said[1:] == ["what is finished is sent again"]
+    assert said[1:] == ["finished files are sent again"]
     assert read_store(URL).hits.count.sum() > 0
 
 

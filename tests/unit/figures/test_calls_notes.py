@@ -47,7 +47,7 @@ def test_no_remedy_beside_copies_of_stacks():
 
 def test_a_report_without_stacks_says_that_there_are_some():
     profile = profile_of([[0]], has_user_callers=True)
-    hint = "The recording has call stacks: prospect calls says who called whom."
+    hint = "The recording has call stacks: prospect calls shows callers and callees."
     assert hint in run_notes(replace(profile, stacks=None), (), asked="2", shown="2")
     assert hint not in run_notes(profile, (), asked="2", shown="2")
 

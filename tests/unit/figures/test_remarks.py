@@ -6,8 +6,8 @@ from builders.profile_builder import ProfileBuilder, run_info
 from prospect.capture.machine.surroundings import UNREADABLE_MAPPINGS
 from prospect.figures.remarks import limits_of
 
-INIT = f"{UNREADABLE_MAPPINGS}1 (init): what of them was mapped before has no names."
-BOTH = f"{UNREADABLE_MAPPINGS}1 (init), 77 (work): what of them was mapped before has no names."
+INIT = f"{UNREADABLE_MAPPINGS}1 (init): code that they mapped before has no names."
+BOTH = f"{UNREADABLE_MAPPINGS}1 (init), 77 (work): code that they mapped before has no names."
 
 
 def limits(sentence, shown):

@@ -53,7 +53,7 @@ def test_where_the_command_only_starts_others_it_is_said_what_shows_them():
     (note,) = (note for note in report_view(profile, "2").notes if "-V 3" in note)
     tick_s = 1 / profile.run.events[0].frequency_hz
     assert f"itself took {10 * tick_s:.2f} s" in note
-    assert f"with what it started {1000 * tick_s:.2f} s" in note
+    assert f"with its descendants {1000 * tick_s:.2f} s" in note
     assert not any("-V 3" in note for note in report_view(profile, "3").notes)
     assert not any("-V 3" in note for note in report_view(qsort_profile(), "2").notes)
 

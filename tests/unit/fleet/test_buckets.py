@@ -119,7 +119,7 @@ def test_content_that_is_not_what_its_name_says_is_left_out(bucket):
     found = read_store(URL)
     assert by_routine(found) == by_routine(stacks_profile(), times=3)
     (said,) = [one for one in found.run.limits if "left out" in one]
-    assert "its content is not what its name says" in said
+    assert "its content does not match its name" in said
     assert all(path.stat().st_size for path in kept())
 
 
@@ -150,7 +150,7 @@ def test_what_is_kept_has_a_bound(bucket, monkeypatch, capfd):
     read_store(URL, ["host:a"])
     before = kept()
     monkeypatch.setenv(VARIABLE, str(sum(path.stat().st_size for path in before) + 100))
-    with pytest.raises(StoreError, match="are to be fetched"):
+    with pytest.raises(StoreError, match="do not fit into"):
         read_store(URL, ["host:b/1"])
     for path in before:
         os.utime(path, (1, 1))

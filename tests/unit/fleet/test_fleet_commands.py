@@ -173,7 +173,7 @@ def test_outliers_are_the_hosts_that_differ(fleet, capfd):
     assert found["tests"] == 8 * 33
     few = answer(capfd, "outliers", "host:h1,h2", "--store", fleet)
     assert few["rows"] == []
-    assert "cannot say what is usual" in few["remarks"][-1]
+    assert "are too few to compare" in few["remarks"][-1]
 
 
 def test_builds_that_differ_are_found_wherever_their_program_spends_it(tmp_path, capfd):
@@ -239,8 +239,8 @@ def test_text_fits_a_terminal_and_csv_has_the_rows(fleet, capfd, question):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["top", "--by", "build"], "is of prospect fleet outliers, not of top"),
-        ([], "give one of top, outliers, deploys, coverage"),
+        (["top", "--by", "build"], "works with prospect fleet outliers, not with top"),
+        ([], "give a question: top, outliers, deploys, coverage"),
         (["tpo"], "did you mean top?"),
         (["top", "nonsense"], "unexpected 'nonsense'"),
         (["outliers", "--by", "kernel"], "host or build"),

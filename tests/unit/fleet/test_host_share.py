@@ -70,7 +70,7 @@ def total_of(path, capfd):
 def test_a_report_has_wider_bars_than_of_samples_alone(target, capfd):
     path, sent = target
     seconds, error, text = total_of(path, capfd)
-    assert "± includes which ones were chosen" in text
+    assert "± includes the choice of hosts" in text
     of_one, _, text = total_of(path.parent / HOSTS[0], capfd)
     assert "chosen" not in text
     assert seconds == pytest.approx(sent / SHARE * of_one / len(HOURS), rel=0.1)
@@ -181,4 +181,4 @@ def test_a_share_that_is_none_is_refused(tmp_path, capfd):
         read_head(written_head(head.__class__(**{**vars(head), "host_share": 2.0})).encode())
     # A daemon gives up rights, which this process needs for other tests.
     refused = run("daemon", "--store", str(tmp_path / "s"), "--host-share", "0.5")
-    assert (refused.returncode, "give --ship, too" in refused.stderr) == (2, True)
+    assert (refused.returncode, "needs --ship" in refused.stderr) == (2, True)

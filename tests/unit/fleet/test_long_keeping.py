@@ -213,8 +213,8 @@ def test_days_of_different_events_do_not_add_up(tmp_path, capfd, is_gone):
     found = top(capfd, fleet)
     assert (found["samples"], found["hosts"]) == (6 * 500, 6)
     said = " ".join(found["remarks"])
-    assert "Of 2 days as sums of all hosts 1 is left out: other events" in said
-    assert ("What hosts' stores have beside these days is left out" in said) != is_gone
+    assert "1 of 2 days as sums of all hosts is left out: other events" in said
+    assert ("Other time in the hosts' stores is left out" in said) != is_gone
     # The time of the first day asks for that alone.
     first = top(capfd, fleet, "since:2026-11-22T00:00+00:00", "until:2026-11-23T00:00+00:00")
     assert (first["samples"], first["remarks"]) == (12 * 900, ["1 day as sums of all hosts."])
@@ -250,7 +250,7 @@ def test_only_one_makes_days_at_a_time(fleet):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["since:-1d"], "takes no specifications"),
+        (["since:-1d"], "drop the specifications"),
         (["--engine", "duck"], "spark://HOST:PORT"),
         (["--store", "s3://bucket/prefix"], "not in a bucket"),
     ],

@@ -73,7 +73,7 @@ def test_a_collector_is_asked_twice_at_most(collector, document, answers, said, 
     otlp.SILENT_S, otlp.WHOLE_S = _PATIENCE.get(answers[0], (5.0, 30.0))
     with pytest.raises(PushError, match=said) as caught:
         push(collector.url, document)
-    assert str(caught.value).startswith(f"{collector.url}: the profile is not at the collector")
+    assert str(caught.value).startswith(f"{collector.url}: the collector does not have the profile")
     assert len(collector.headers) == tries
 
 

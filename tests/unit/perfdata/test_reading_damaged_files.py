@@ -37,7 +37,7 @@ def test_a_feature_beyond_the_end_is_named_and_the_rest_read(opened):
     table = content.index(DATA) + len(DATA)
     struct.pack_into("<Q", content, table + 16, 1 << 60)
     info, blocks, damage = opened(bytes(content))
-    assert damage == ["the HOSTNAME section stands beyond the end of the file"]
+    assert damage == ["the HOSTNAME section is beyond the end of the file"]
     assert (info.hostname, info.os_release) == ("", "6.1")
     assert bytes_of(blocks) == DATA
 

@@ -205,7 +205,7 @@ def test_a_command_merges_what_is_over_by_the_clock(store, capfd):
         assert main(["store", "compact", "--store", str(store)]) != 0
     assert "another process writes to this store" in capfd.readouterr().err
     assert main(["store", "compact", "all", "--store", str(store)]) != 0
-    assert "takes no specifications" in capfd.readouterr().err
+    assert "drop the specifications" in capfd.readouterr().err
 
 
 def test_who_reads_while_minutes_become_an_hour_reads_that(store, monkeypatch):

@@ -80,7 +80,7 @@ def test_what_fits_nothing_says_what_there_is():
         part("comm:nginx")
     with pytest.raises(UsageError, match="tgid: there is "):
         part("tgid:4711")
-    with pytest.raises(UsageError, match="is of a store"):
+    with pytest.raises(UsageError, match="needs a store"):
         part("session:current")
     with pytest.raises(UsageError, match=r"nothing fits .* it is from 2026-11-"):
         part("until:2001-01-01")

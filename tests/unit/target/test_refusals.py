@@ -13,9 +13,9 @@ from prospect.target.session import record_on
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ({"compress": True}, "-z packs what is recorded on this machine"),
-        ({"count_calls": "main"}, "--count-calls reads symbol tables"),
-        ({"events": ("/bin/true:main",)}, "probes of files are not recorded"),
+        ({"compress": True}, "-z compresses recordings of this machine only"),
+        ({"count_calls": "main"}, "--count-calls does not work with --target"),
+        ({"events": ("/bin/true:main",)}, "probes in files do not work"),
     ],
 )
 def test_what_cannot_be_followed_there_is_refused(wanted, says):

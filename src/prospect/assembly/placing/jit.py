@@ -245,8 +245,8 @@ def _reservations(path: bytes, code: JitCode, clock: _Clock) -> Iterator[str]:
         yield f"{_shown(path)} was read in part: {code.dump.damage}."
     if clock.trouble:
         yield (
-            f"{_shown(path)}: {clock.trouble}, so of code that was written over other code the last"
-            " stands for all."
+            f"{_shown(path)}: {clock.trouble}, so if code was written over other code,"
+            " the last one has all samples."
         )
 
 

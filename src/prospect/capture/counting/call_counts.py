@@ -294,7 +294,7 @@ class CallCounter:
             try:
                 return {"hook": {"name": hook.name, "lines": hook.lines()}}
             except PluginError as error:
-                self._hook_failure = f"{error}; what it found is not known."
+                self._hook_failure = f"{error}; its result is not known."
         return {}
 
     def _limits(self) -> tuple[str, ...]:

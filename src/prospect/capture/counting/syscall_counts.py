@@ -37,8 +37,8 @@ _ALLOCATES_SINCE = (6, 1)
 _SET_ASIDE_SHARE = 8
 _IMAGES = 1 << 16
 _OTHER_NAMESPACES = (
-    "System calls of processes in other pid namespaces are counted, but not by process: run outside"
-    " of the container to see whose they are."
+    "System calls of processes in other pid namespaces are counted, but"
+    " not by process: run outside of the container to see their processes."
 )
 _ROUNDS, _CALLS_A_ROUND = 20, 500
 

@@ -87,8 +87,8 @@ _TASK_CLOCK_LIMIT = (
 # What a recording has to say of its clocks, and not where other events are sampled.
 CLOCK_LIMITS = (_ONE_CLOCK_LIMIT, _TASK_CLOCK_LIMIT)
 
-_OF_COMMAND = "Only COMMAND and what it started"
-_OF_ATTACHED = "Only the processes of -p and what they started"
+_OF_COMMAND = "Only COMMAND and its descendants"
+_OF_ATTACHED = "Only the processes of -p and their descendants"
 
 _WHOLE_SYSTEM_ONLY = (
     "recording the whole system takes root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0:"

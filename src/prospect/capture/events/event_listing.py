@@ -164,7 +164,7 @@ def _untraced_events() -> Iterator[ListedEvent]:
             name = f"{unit}/{','.join(f'{parameter}=N' for parameter in parameters)}/"
             yield ListedEvent(UNIT, name, (), "a unit's event by its parameters", "", bits)
     if pmus.pmu_type("cpu") is not None:
-        yield ListedEvent(RAW, "rHEX", (), "a processor's event by its config, in hexadecimal")
+        yield ListedEvent(RAW, "rHEX", (), "a CPU's event by its config, in hexadecimal")
     if pmus.pmu_type("uprobe") is not None:
         yield ListedEvent(PROBE, "FILE:FUNCTION", (), "calls of a function in a file")
         yield ListedEvent(PROBE, "FILE:FUNCTION%return", (), "returns of a function in a file")

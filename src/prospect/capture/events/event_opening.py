@@ -50,7 +50,7 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
             os.close(fd)
             raise CaptureError(
                 f"{event.name}: the kernel does not understand the filter '{event.filter}';"
-                f" prospect list --fields {event.name} shows what it may name"
+                f" prospect list --fields {event.name} shows its fields"
             ) from error
     return fd
 

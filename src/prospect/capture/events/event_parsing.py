@@ -64,7 +64,7 @@ def parse_events(text: str) -> tuple[ChosenEvent, ...]:
                 at = modifiers.end()
                 found[first:] = [_with_modifiers(e, modifiers[1]) for e in found[first:]]
         if at < len(text) and text[at] != ",":
-            raise UsageError(f"'{text[at:]}' is not understood behind {event.name}")
+            raise UsageError(f"'{text[at:]}' after {event.name} is not understood")
         at += 1
     if group != ALONE or text.endswith(","):
         raise UsageError(f"'{text}' is not complete")

@@ -56,8 +56,8 @@ _NO_STACKS = (
     " root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1."
 )
 _NO_WAKERS = (
-    "Who ended waits is not recorded, and waiting for a CPU after a wait counts as part of it: this"
-    " takes the tracepoint sched:sched_waking, that is root"
+    "The thread that ended a wait is not recorded, and time ready for a CPU after a wait counts as"
+    " part of it: both need the tracepoint sched:sched_waking, that is root"
 )
 
 

@@ -62,7 +62,7 @@ class Command(Closing):
         """
         words = [os.fsencode(word) for word in command]
         if not words or not words[0] or any(b"\0" in word for word in words):
-            raise UsageError("a command to run is needed, its words without NUL characters")
+            raise UsageError("give a command whose words have no NUL characters")
         self._name = os.fsdecode(words[0])
         go_fd, self._go_fd = os.pipe2(os.O_CLOEXEC)
         self.exec_fd, exec_fd = os.pipe2(os.O_CLOEXEC)

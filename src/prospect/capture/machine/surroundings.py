@@ -1,7 +1,7 @@
 """What stood before the command began: the kernel, the processes, the machine.
 
 Comes in: a drain loop whose events are on. Goes out: records of what /proc shows, written to its
-sink between one look at the rings and the next, and what is known of the machine.
+sink between one look at the rings and the next, and the data on the machine.
 """
 
 from __future__ import annotations
@@ -108,6 +108,6 @@ def _unreadable_maps(unreadable: dict[int, bytes]) -> str:
     return (
         f"{UNREADABLE_MAPPINGS}{shown}"
         + (f" and {more} more" if more > 0 else "")
-        + ": what of them was mapped before the start has no names. It takes root with"
+        + ": code that they mapped before the start has no names. This takes root with"
         " CAP_SYS_PTRACE, which containers often lack."
     )

@@ -64,8 +64,8 @@ def _left_out(state: WalkState) -> list[str]:
         )
     if count := state["missed"]:
         said.append(
-            f"Python functions: {count} mapping{'s' * (count > 1)} of files that may be CPython"
-            " could not be read, or went beyond what is read for one user."
+            f"Python functions: {count} mapping{'s' * (count > 1)} of files that may be"
+            " CPython could not be read, or exceed the limit for one user."
         )
     if count := state["refused"]:
         pid = state["refused_pid"]

@@ -54,7 +54,7 @@ COUNTING = (
         "p",
         ("pid",),
         "PID[,PID...]",
-        "profile these running processes and what descends from them: until they end, until "
+        "profile these running processes and their descendants: until they end, until "
         "Ctrl-C, or for as long as COMMAND runs or --for says",
         RECORDS,
         values.pids,
@@ -64,7 +64,7 @@ COUNTING = (
         "p",
         ("pid",),
         "PID[,PID...]",
-        "show these running processes, with their threads and what descends from them; without "
+        "show these running processes, with their threads and descendants; without "
         "privilege, only your own",
         ("top",),
         values.pids,
@@ -74,7 +74,7 @@ COUNTING = (
         "t",
         ("tid",),
         "TID[,TID...]",
-        "show only these threads, and what they start",
+        "show only these threads, and the threads that they start",
         ("top",),
         values.tids,
     ),

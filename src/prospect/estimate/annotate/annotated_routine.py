@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prospect.profile.source import CodeTable
 
 _CLOCK_SKID = (
-    "The sampling clock is a timer: a hit stands at the instruction that would have come next when "
+    "The sampling clock is a timer: a hit is at the instruction that would have come next when "
     "the interrupt was taken. Time that an instruction takes shows at the one after it."
 )
 _COUNTER_SKID = (

@@ -63,7 +63,7 @@ def _speed(design: Design) -> str:
         return ""
     mhz = 1e-6 / event.seconds_per_period
     words = (
-        f"Samples of {event.name} stand for different numbers of cycles: shares are of cycles, and "
+        f"Samples of {event.name} represent different numbers of cycles: shares are of cycles, and "
         f"times take {mhz:.0f} million a second"
     )
     if not event.relative_error > 0:

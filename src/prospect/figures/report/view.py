@@ -301,7 +301,7 @@ def _descendants_note(profile: CompleteProfile, view: EventView, shown: Detail) 
     whole_s = float(seconds[profile.processes.is_descendant].sum())
     if shown != "2" or not view.has_time or own_s >= _SMALL_PART * whole_s:
         return ()
-    times = f"COMMAND itself took {own_s:.2f} s of CPU time, with what it started {whole_s:.2f} s"
+    times = f"COMMAND itself took {own_s:.2f} s of CPU time, with its descendants {whole_s:.2f} s"
     return (f"{times}: -V 3 details that too.",)
 
 

@@ -49,17 +49,17 @@ OTHERS_TAKE_ALL = (
     f"files of other users take all the memory that they may; {VARIABLE}=4G allows more"
 )
 _SERVED = (
-    "the file is on a FUSE file system of another user, whose program could hold up whoever opens"
-    " it; report as that user"
+    "the file is on a FUSE file system of another user, whose program could block"
+    " the reader; report as that user"
 )
 _OF_A_STRANGER = (
-    "the file cannot be read by the owner of the recording, with whose rights it is looked for"
+    "the file cannot be read by the owner of the recording, whose rights are used to look for it"
 )
 _SENTENCES = {
     NameSource.NO_PERMISSION: "the file cannot be read by this user",
     NameSource.NO_ANSWER: "its file system did not answer in time",
     NameSource.NO_BUDGET: OTHERS_TAKE_ALL,
-    NameSource.NO_ELF: "what is there is not an ELF file that can be read",
+    NameSource.NO_ELF: "it is not an ELF file that can be read",
 }
 # Of several failures the first of these says most about what to do.
 _TELLING_ORDER = (

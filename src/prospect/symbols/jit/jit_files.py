@@ -64,7 +64,7 @@ def find_dump(
     if data is None:
         file = open_jit_file(path.removesuffix(_DELETED), process, LARGEST_BYTES, named_by)
         if file == NameSource.NO_FILE:
-            return f"{shown} is gone; what it says of JIT code is not known"
+            return f"{shown} is gone; the names of its JIT code are not known"
         refused = objection(file, process)
         if isinstance(file, NameSource) or refused:
             return f"{shown} was not used: {refused}"

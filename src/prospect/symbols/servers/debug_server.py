@@ -139,7 +139,7 @@ def _receive(
 ) -> str:
     """Write an answer's body; see `DebugServer.fetch`."""
     if response.getheader("Content-Encoding", "identity") != "identity":
-        raise ServerError("it compresses what was asked for as it is")
+        raise ServerError("it compresses a file that was requested uncompressed")
     received = 0
     with os.fdopen(descriptor, "wb", closefd=False) as file:
         while chunk := response.read1(_CHUNK_BYTES):

@@ -34,9 +34,7 @@ _REASONS_TO_FETCH = {
     NameSource.NO_PERMISSION,
     NameSource.NO_ANSWER,
 }
-_NO_PLACE_NOTE = (
-    "No debug-file server was asked: what it sends is kept in the cache, which is switched off."
-)
+_NO_PLACE_NOTE = "No debug-file server was asked: its files are kept in the cache, which is off."
 
 
 class Fetched(Record):
