@@ -1,5 +1,6 @@
 import io
 import re
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,7 @@ def test_the_other_report_says_all_that_the_classic_one_says():
     classic, report = (_report(qsort_profile(), classic=order) for order in (True, False))
     # But for its own phrases.
     own = ("Section ", "Birth by ", "Process END by ", "Skip remainder")
+    classic, report = (re.sub(r"(?s)\nBuffers read.*?\n\n", "", one) for one in (classic, report))
     left = set(classic.splitlines()) - set(report.splitlines())
     assert all(any(phrase in line for phrase in own) for line in left)
     assert not any(phrase in report for phrase in own)
@@ -250,6 +252,37 @@ def test_hits_of_guests_get_columns_of_their_own_and_only_then():
     report = _report(rowless_profile(), detail="4")
     assert "Other Hits" in report
     assert "OTHER portion of profile:" in report
+
+
+def test_the_classic_statistics_have_the_counters_of_2002_too():
+    profile = qsort_profile()
+    hits = profile.hits
+    pairs = {}
+    for process, location, count in zip(
+        hits.process_index.tolist(), hits.location_index.tolist(), hits.count.tolist(), strict=True
+    ):
+        pairs[process, location] = pairs.get((process, location), 0) + count
+    report = _report(profile, classic=True)
+    found = dict(
+        re.findall(
+            r"(Num drop modules|Num sample traces|Ave hits/sample trace"
+            r"|Low transport samples|High transport samples|Num samples): +(\S+)",
+            report,
+        )
+    )
+    assert found == {
+        "Num drop modules": "-",
+        "Num sample traces": str(len(pairs)),
+        "Ave hits/sample trace": f"{sum(pairs.values()) / len(pairs):.3f}",
+        "Low transport samples": str(min(pairs.values())),
+        "High transport samples": str(max(pairs.values())),
+        "Num samples": str(sum(pairs.values())),
+    }
+    documented = Path(__file__).parents[3].joinpath("docs", "report.md").read_text()
+    for label in found:
+        assert label in documented
+        assert label == "Num samples" or label not in _report(profile)
+    assert "Num sample traces" in _report(empty_profile(), classic=True)
 
 
 def test_counters_that_do_not_exist_are_left_out_and_unknown_ones_shown():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.grouping import group_sums
 from prospect.figures.portions import (
     PORTION_INTERRUPT,
     PORTION_OTHER,
@@ -58,6 +59,26 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     counters["kernel_threads"] = int(profile.processes.is_kernel_thread.sum())
     if counters.get("buffers_read"):
         counters["hits_per_buffer"] = counters["samples"] / counters["buffers_read"]
+    return counters
+
+
+def sample_traces(profile: CompleteProfile) -> dict[str, float | None]:
+    """Return the counters of OProfile's kernel module of 2002, which `--classic` shows besides.
+
+    It counted samples of one process and address in its own table, and sent (process, address,
+    count). The kernel sends each sample by itself today: this is what that table would have sent.
+    None is for what nothing counts: perf events do not report that a kernel module was loaded.
+    """
+    hits = profile.hits
+    _, (count,) = group_sums(
+        (hits.process_index.astype(np.int64), hits.location_index.astype(np.int64)),
+        (hits.count.astype(np.int64),),
+    )
+    counters: dict[str, float | None] = {"drop_modules": None, "sample_traces": len(count)}
+    if len(count):
+        counters["hits_per_trace"] = float(count.sum()) / len(count)
+        counters["low_transport_samples"] = int(count.min())
+        counters["high_transport_samples"] = int(count.max())
     return counters
 
 

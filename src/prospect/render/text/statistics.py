@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from prospect.figures.report.counters import sample_traces
 from prospect.render.escape import escaped
+from prospect.render.text.numbers import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from prospect.render.text.style import Style
 
 # (counter, Prospect's label) by column; an indented label is part of the one above.
-_RUN_LEFT = (
+_RUN_LEFT: tuple[tuple[str, str], ...] = (
     ("buffers_read", "Buffers read"),
     ("notifications", "Notifications received"),
     ("execs", "  Num execs"),
@@ -25,7 +27,7 @@ _RUN_LEFT = (
     ("unknowns", "  Num unknowns"),
     ("processes", "Total processes"),
 )
-_RUN_RIGHT = (
+_RUN_RIGHT: tuple[tuple[str, str], ...] = (
     ("buffer_flushes", "Buffer Flushes"),
     ("samples", "Num samples"),
     ("hits_per_buffer", "  Ave hits/buffer"),
@@ -36,6 +38,14 @@ _RUN_RIGHT = (
     ("recorder_hits", "  Hits of Prospect"),
     ("lost", "Lost samples"),
     ("throttled", "Throttles"),
+)
+# What the report of 2002 has besides: counter, label, and before which counter it is.
+_CLASSIC = (
+    ("drop_modules", "  Num drop modules", "exits"),
+    ("sample_traces", "Num sample traces", "samples"),
+    ("hits_per_trace", "  Ave hits/sample trace", "hits_per_buffer"),
+    ("low_transport_samples", "  Low transport samples", "system_hits"),
+    ("high_transport_samples", "  High transport samples", "system_hits"),
 )
 _KERNEL_LEFT = (
     ("kernel_module_hits", "Total kern-module hits"),
@@ -57,12 +67,16 @@ _LEAST_WIDTH = 36
 
 def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
     """Yield the section; counters that this run does not have are left out."""
-    counters = view.counters
+    counters: Mapping[str, float | None] = view.counters
+    left, right = _RUN_LEFT, _RUN_RIGHT
+    if style.words.is_classic:
+        counters = {**counters, **sample_traces(view.profile)}
+        left, right = _with_classic(left), _with_classic(right)
     yield from style.section("Statistics of Run")
-    others = [(name, _own_label(name)) for name in counters if name not in _NAMED]
+    others = [(name, _own_label(name)) for name in view.counters if name not in _NAMED]
     half = (len(others) + 1) // 2
     blocks = [
-        (_cells(_RUN_LEFT, counters), _cells(_RUN_RIGHT, counters)),
+        (_cells(left, counters), _cells(right, counters)),
         (_cells(_KERNEL_LEFT, counters), _cells(_KERNEL_RIGHT, counters)),
         (_cells(others[:half], counters), _cells(others[half:], counters)),
     ]
@@ -70,20 +84,32 @@ def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
         len(label) + len(number) for block in blocks for side in block for label, number in side
     )
     width = max(width + 2, _LEAST_WIDTH)
-    for left, right in blocks:
-        for pair in zip_longest(left, right):
+    for block in blocks:
+        for pair in zip_longest(*block):
             sides = [f"{cell[0]}{cell[1]:>{width - len(cell[0])}}" if cell else "" for cell in pair]
             yield f"{sides[0]:<{width}}    {sides[1]}".rstrip()
     yield ""
 
 
+def _with_classic(names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return a column with what the report of 2002 has in it besides."""
+    column: list[tuple[str, str]] = []
+    for name, label in names:
+        column += [(own, words) for own, words, before in _CLASSIC if before == name]
+        column.append((name, label))
+    return tuple(column)
+
+
 def _cells(
-    names: tuple[tuple[str, str], ...] | list[tuple[str, str]], counters: Mapping[str, float]
+    names: tuple[tuple[str, str], ...] | list[tuple[str, str]],
+    counters: Mapping[str, float | None],
 ) -> list[tuple[str, str]]:
     return [(f"{label}:", _number(counters[name])) for name, label in names if name in counters]
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return NO_TIME
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
