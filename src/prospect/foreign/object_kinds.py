@@ -23,7 +23,7 @@ _KINDS = (
     (re.compile(r"\[?bpf(_prog_.*)?\]?"), KIND_BPF),
     (re.compile(r"\[jit\]|(.*/)?perf-\d+\.map|(.*/)?jitted-.*\.so"), KIND_JIT),
     (re.compile(r"//anon|\[anon.*\]|\[heap\]|\[stack.*\]"), KIND_ANON),
-    (re.compile(r"\[(unknown|no object|guest|hypervisor)\]"), KIND_UNKNOWN),
+    (re.compile(r"\[(unknown|no object|guest|hypervisor|cut)\]"), KIND_UNKNOWN),
     (re.compile(r"\[[\w-]+\]|.*\.ko(\.\w+)?"), KIND_MODULE),
 )
 

@@ -21,10 +21,13 @@ from prospect.foreign.perf_script_headers import NOBODY, Sample, any_header, hea
 from prospect.foreign.stacks import NamedFrames, WeightedStacks, stack_profile
 from prospect.foreign.tables import run_info
 from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
+from prospect.profile.model import CUT_OBJECT
 from prospect.profile.run_info import EventInfo
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from prospect.foreign.perf_script_headers import HeaderForm
     from prospect.profile.model import Profile
 
@@ -40,6 +43,11 @@ _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _OFFSET_AND_OBJECT = re.compile(rb"\+0x[0-9a-f]+ \(")
 _BRACKET = re.compile(rb"[()]")
 _OBJECT = re.compile(rb" \((?=[/\[])")
+_INLINED = b"(inlined)"
+# As many frames as perf prints of a stack by default, and as the kernel records: with the
+# interrupted instruction or without.
+_FRAME_LIMITS = (127, 128)
+_CUT_FRAME = f" ({CUT_OBJECT})".encode()
 _RECORD = b"PERF_RECORD_"
 _CLOCKS = ("cpu-clock", "task-clock")
 
@@ -167,8 +175,8 @@ class _Sums(Record, frozen=False):
     def profile(self, origin: str, limits: tuple[str, ...]) -> Profile:
         """Return what was added up."""
         process, comm, event, _ = zip(*self.rows, strict=True)
-        start, location = self.stacks.columns()
         count = np.array(self.count, np.int64)
+        start, location = self._with_cut_ends(count)
         period = np.minimum(np.array(self.period), 2.0**62).astype(np.int64)
         event_index = np.array(event, np.int64)
         unknown = np.isin(event_index, sorted(self.without_period))
@@ -195,6 +203,25 @@ class _Sums(Record, frozen=False):
             processes=[(_text(name), pid) for name, pid in self.process_names],
             comms=comms,
         )
+
+    def _with_cut_ends(
+        self, count: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the stacks' columns with a frame [cut] ahead of those that a limit cut.
+
+        A limit cuts if the deepest stacks have as many frames as it allows, and more than one
+        sample has so many. perf prints inlined functions besides.
+        """
+        start, location = self.stacks.columns()
+        is_counted = np.array([not frame.endswith(_INLINED) for frame in self.frames], np.bool_)
+        before = np.append(0, np.cumsum(is_counted.take(location)))
+        depth = np.diff(before.take(start))
+        is_cut = depth == depth.max()
+        if depth.max() not in _FRAME_LIMITS or count[is_cut].sum() < 2:
+            return start, location
+        cut = self.frames[_CUT_FRAME]
+        location = np.insert(location, start[:-1][is_cut], cut)
+        return start + np.append(0, np.cumsum(is_cut)), location
 
     def _events(self) -> tuple[EventInfo, ...]:
         """Return the events; the periods of the kernel's clocks are nanoseconds."""

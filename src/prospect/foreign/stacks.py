@@ -18,6 +18,7 @@ from prospect.foreign.tables import (
     process_table,
 )
 from prospect.profile.model import (
+    CUT_OBJECT,
     KIND_BPF,
     KIND_KERNEL,
     KIND_MODULE,
@@ -168,7 +169,15 @@ def _functions(frames: NamedFrames) -> FunctionTable:
         size_bytes=zeros,
         is_global=np.ones(len(rows), np.bool_),
         source=np.array(
-            [NameSource.SYMTAB if name else NameSource.NO_COVER for name, _, _ in rows], np.uint8
+            [
+                NameSource.SYMTAB
+                if name
+                else NameSource.NO_CALLERS
+                if frames.objects[row][0] == CUT_OBJECT
+                else NameSource.NO_COVER
+                for name, _, row in rows
+            ],
+            np.uint8,
         ),
     )
 

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from prospect.errors import RecordingError
+from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.foreign.detection import foreign_kind
 from prospect.foreign.perf_script import _split, perf_script_profile
 from prospect.profile.model import KIND_KERNEL, KIND_VDSO
@@ -126,6 +127,34 @@ HEADER = (
     + b"# CPU 7: Core ID 3, Die ID 0, Socket ID 0\n" * 200
     + b"# ========\n#\n"
 )
+
+
+def deep(frames, *, inlined=0):
+    """Return a sample that many frames deep, of functions f0 inside to main."""
+    lines = [f"\t{0x401000 + at:16x} f{at}+0x1 (/bin/work)" for at in range(frames)]
+    lines += [f"\t{0x401000:16x} g{at} (inlined)" for at in range(inlined)]
+    return "\n".join(("work 7/7 [000] 1.000000: 250000 cpu-clock:u: ", *lines, "", "")).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        (deep(127) * 2 + deep(3), True),
+        (deep(127) + deep(127, inlined=4), True),
+        (deep(128) * 2, True),
+        (deep(127), False),
+        (deep(126) * 2, False),
+        (deep(126, inlined=1) * 2, False),
+        (deep(127) * 2 + deep(140), False),
+    ],
+)
+def test_stacks_as_deep_as_perf_prints_them_are_cut(text, is_cut):
+    profile = read(text)
+    cut = [line for line in folded(profile) if "[cut]" in line]
+    assert all(line.startswith("work;[cut];") for line in cut)
+    quality = stack_quality(profile)
+    assert (quality.cut_stacks if quality else 0) == (2 if is_cut else 0)
+    assert bool(cut) == is_cut
 
 
 def test_lines_of_the_header_are_no_samples():
