@@ -19,18 +19,26 @@ FUSE_PATH = "/dev/fuse"
 _IN_HEADER = struct.Struct("=IIQQ")
 _OUT_HEADER = struct.Struct("=IiQ")
 _INIT_OUT = struct.Struct("=IIIIHHIIHH32x")
-_FUSE_GETATTR, _FUSE_STATFS, _FUSE_GETXATTR, _FUSE_INIT, _FUSE_OPENDIR = 3, 17, 22, 26, 27
+_FUSE_LOOKUP, _FUSE_GETATTR, _FUSE_OPEN, _FUSE_STATFS = 1, 3, 14, 17
+_FUSE_GETXATTR, _FUSE_FLUSH, _FUSE_INIT, _FUSE_OPENDIR = 22, 25, 26, 27
 _ANSWERS = {
     _FUSE_INIT: _INIT_OUT.pack(7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0),
     _FUSE_GETATTR: struct.pack("=16x6Q3I7I", 1, *[0] * 8, 0o40755, 2, 0, 0, 0, 512, 0),
     _FUSE_STATFS: bytes(80),
     _FUSE_GETXATTR: b"",
     _FUSE_OPENDIR: b"",
+    _FUSE_FLUSH: b"",
+}
+# A file, whatever its name, which is found and opened once: fuse_entry_out, fuse_open_out.
+_FILE_ATTR = (2, 1 << 20, *[0] * 7, 0o100755, 1, *[0] * 5)
+_FILE_ANSWERS = {
+    _FUSE_LOOKUP: struct.pack("=4Q2I6Q10I", 2, 0, 60, 60, 0, 0, *_FILE_ATTR),
+    _FUSE_OPEN: struct.pack("=QII", 1, 0, 0),
 }
 
 
 @contextmanager
-def silent_mount(point: Path, user: int = 65534, *, takes: bool = False):
+def silent_mount(point: Path, user: int = 65534, *, takes: bool = False, has_file: bool = False):
     """Mount it; whoever looks into it waits until the block ends.
 
     Args:
@@ -38,6 +46,8 @@ def silent_mount(point: Path, user: int = 65534, *, takes: bool = False):
         user: who is said to serve it.
         takes: whether the server takes the questions that it does not answer: who waits for such
             an answer cannot even be killed.
+        has_file: whether there is a file that can be opened once, by whatever name, and not be
+            read; with `takes`.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -49,7 +59,9 @@ def silent_mount(point: Path, user: int = 65534, *, takes: bool = False):
         os.close(server)
         pytest.skip("FUSE cannot be mounted here")
     ended = threading.Event()
-    taker = threading.Thread(target=_take, args=(server, ended))
+    taker = threading.Thread(
+        target=_take, args=(server, ended, dict(_FILE_ANSWERS) if has_file else {})
+    )
     if takes:
         taker.start()
     try:
@@ -90,14 +102,21 @@ def silent_autofs(point: Path):
         daemon.wait()
 
 
-def _take(server, ended):
-    """Greet the kernel, tell it of the root directory, and take all other questions unanswered."""
+def _take(server, ended, once):
+    """Greet the kernel, tell it of the root directory, and take all other questions unanswered.
+
+    Args:
+        server: the descriptor.
+        ended: is set when that is to end.
+        once: answers to questions of a kind that are given once.
+    """
     while not ended.is_set():
         if not select.select((server,), (), (), 0.02)[0]:
             continue
         _, operation, number, node = _IN_HEADER.unpack_from(os.read(server, 1 << 20))
         is_of_root = operation == _FUSE_GETATTR and node == 1
         answer = _ANSWERS.get(operation) if operation != _FUSE_GETATTR or is_of_root else None
+        answer = once.pop(operation, answer)
         if answer is not None:
             error = 0 if answer else -errno.ENOSYS
             os.write(

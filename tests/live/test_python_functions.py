@@ -19,6 +19,7 @@ import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
 from builders.recordings import PROGRAMS, PROSPECT
+from builders.silent_mount import silent_mount
 from builders.tracer import tracing
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
@@ -253,6 +254,37 @@ def test_a_window_of_the_daemon_has_them():
     assert found["recursion"] == str(PROGRAM)
 
 
+MAPS = """
+import mmap, os, sys, time
+mapped = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 4096, mmap.MAP_PRIVATE, mmap.PROT_EXEC)
+print(flush=True)
+time.sleep(30)
+"""
+
+
+def test_a_python_whose_file_system_does_not_answer_is_left_out_and_named(tmp_path):
+    """Others are read, and the window says that there was one which is not."""
+    (tmp_path / "m").mkdir()
+    maps = [sys.executable, "-c", MAPS, str(tmp_path / "m" / "python3.11")]
+    line = [sys.executable, str(PROGRAM), "30"]
+    with (
+        silent_mount(tmp_path / "m", takes=True, has_file=True),
+        Sampling(DaemonOptions(frequency_hz=400)) as sampling,
+        running(line, stdout=subprocess.DEVNULL),
+        subprocess.Popen(maps, stdout=subprocess.PIPE) as mapper,
+    ):
+        try:
+            assert mapper.stdout.readline() == b"\n"
+            time.sleep(1)
+            window, _ = sampling.take()
+        finally:
+            mapper.kill()
+    assert "recursion" in window.tables[schema.FUNCTIONS]["name"]
+    said = [limit for limit in window.head.run["limits"] if "Python functions: " in limit]
+    assert len(said) == 1
+    assert "could not be read" in said[0]
+
+
 def test_perf_reads_such_a_recording(tmp_path):
     file = tmp_path / "perf.data"
     record(file, sys.executable, seconds=0.3)
@@ -288,7 +320,9 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
     assert functions >= set(FUNCTIONS)
     with open_recording(str(file)) as recording:
         limits = [one for one in recording.info.extras["limits"] if "Python" in one]
-    assert [one for one in limits if "names were left out, most of them of process" in one]
+    assert [
+        one for one in limits if "names left out: " in one and ", most of them of process " in one
+    ]
 
 
 def test_a_version_that_is_not_known_is_named(tmp_path):

@@ -86,6 +86,8 @@ def status_text(status: dict[str, Any]) -> str:
             f" {status['otlp_lost']} given up"
             + (f"; {status['otlp_complaint']}" if status["otlp_complaint"] else "")
         )
+    if status["left_out"]:
+        rows["left out"] = " ".join(status["left_out"])
     if status["complaint"]:
         rows["complaint"] = status["complaint"]
     if "removed" in status:

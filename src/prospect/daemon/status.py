@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.profile.counted_notes import left_out_notes
 from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.segments import FUNCTIONS, SAMPLES
 from prospect.version import __version__
@@ -34,17 +35,20 @@ class Totals:
     Attributes:
         began_s: when the daemon did, in seconds since 1970.
         samples, lost: of all windows.
+        left_out: sentences on what was left out of all windows.
         without_names: objects that the last window has hits in, and no names of.
     """
 
     def __init__(self) -> None:
         self.began_s = time.time()
         self.samples = self.lost = self.without_names = 0
+        self.left_out: tuple[str, ...] = ()
 
     def add(self, window: Window, lost: int) -> None:
         """Count a window, and how many of its samples the kernel could not deliver."""
         self.samples += int(np.sum(window.tables[SAMPLES]["n"]))
         self.lost += lost
+        self.left_out = left_out_notes((*self.left_out, *window.head.run["limits"]))
         self.without_names = _objects_without_names(window)
 
 
@@ -86,6 +90,7 @@ def figures_of(
         "newest_s": writing.newest_s,
         "newest_age_s": max(time.time() - writing.newest_s, 0.0) if writing.newest_s else None,
         "objects_without_names": totals.without_names,
+        "left_out": list(totals.left_out),
         "complaint": writing.complaint,
         "cpu_s": ended_s + sum(map(_cpu_s, sampling_pids or ())),
         "memory_bytes": _resident_bytes(),

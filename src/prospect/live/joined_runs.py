@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from prospect.columns.table_rows import appended
+from prospect.profile.counted_notes import counted_notes
 from prospect.profile.model import LossTable
 from prospect.records import replace
 
@@ -36,7 +37,7 @@ def join_runs(runs: Sequence[RunInfo]) -> RunInfo:
         end_ns=last.end_ns,
         events=tuple(map(_joined_event, zip(*(run.events for run in runs), strict=False))),
         wall_seconds=max(last.end_ns - first.begin_ns, 0) * _NS,
-        limits=_distinct(limit for run in runs for limit in run.limits),
+        limits=counted_notes(limit for run in runs for limit in run.limits),
         process_notes=_distinct(note for run in runs for note in run.process_notes),
         damage=_distinct(sentence for run in runs for sentence in run.damage),
         cut_chains=tuple(cut for run in runs for cut in run.cut_chains),

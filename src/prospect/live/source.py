@@ -119,12 +119,14 @@ class Mark(NamedTuple):
         at: the same, in seconds since 1970.
         cpu_times: /proc/stat.
         lost: id → samples that could not be delivered.
+        left_out: what of Python was, by kind.
     """
 
     time_ns: int
     at: float
     cpu_times: CpuTimes
     lost: Mapping[int, int]
+    left_out: Mapping[str, int]
 
 
 class Running(NamedTuple):
@@ -178,7 +180,7 @@ class KernelSource(Closing):
                 check_scope(self._events)
             cost = sample_cost(self._events.plan, use_cache=options.use_cache)
             self.sample_cost_ns = cost.user_ns if cost else 0.0
-            self.mark = _mark({})
+            self.mark = _mark({}, {})
             self.running: Running | None = None
             self._drained = Drained(make_gate(self._events.descriptions()))
             self._drain = RingDrain(self._events, watch, self._drained, self._poll)
@@ -241,7 +243,7 @@ class KernelSource(Closing):
                 raise CaptureError(
                     f"the kernel's buffers cannot be read: {error.strerror}"
                 ) from error
-            before, self.mark = self.mark, _mark(self._events.read_lost())
+            before, self.mark = self.mark, _mark(self._events.read_lost(), self._python.counts)
             now = self.mark.lost
             # Before Linux 6.0 nobody knows.
             has_lost = not now or any(now[key] > before.lost.get(key, 0) for key in now)
@@ -264,7 +266,7 @@ class KernelSource(Closing):
                 *self._background.limits,
                 *self._drain.limits,
                 *self._drained.gate.limits,
-                *self._python.limits,
+                *self._python.limits_since(begin.left_out),
             ]
         extras["recorder_pids"] += self.child_pids
         del extras["processes"]  # maybe 100,000, of which a part needs a few
@@ -322,5 +324,5 @@ class KernelSource(Closing):
                 return
 
 
-def _mark(lost: Mapping[int, int]) -> Mark:
-    return Mark(monotonic_ns(), time.time(), read_cpu_times(), lost)
+def _mark(lost: Mapping[int, int], left_out: Mapping[str, int]) -> Mark:
+    return Mark(monotonic_ns(), time.time(), read_cpu_times(), lost, left_out)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.profile.counted_notes import counted_notes
 from prospect.records import contents, replace
 from prospect.store.lost_names import lost_names
 from prospect.store.rare_stacks import without_rare
@@ -107,10 +108,10 @@ def merge_alike(
         begin_s, end_s = min(one.begin_s for one in alike), max(one.end_s for one in alike)
         first, last = alike[0], alike[-1]
         into = Segment(tier, begin_s, end_s, first.session, first.first, last.last)
-        limits = dict.fromkeys(each for one in alike for each in heads[one].run["limits"])
+        limits = counted_notes(each for one in alike for each in heads[one].run["limits"])
         head = heads[last]
         separate = () if tier == DAY else head.separate
-        head = replace(head, run={**head.run, "limits": tuple(limits)}, separate=separate)
+        head = replace(head, run={**head.run, "limits": limits}, separate=separate)
         _Merge(store, engine, alike, into).write(head)
         yield alike
 

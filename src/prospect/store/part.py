@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.errors import StoreError
+from prospect.profile.counted_notes import counted_notes
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
     CAUSE_NONE,
@@ -154,7 +155,7 @@ def _profile(
 
 def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
     head, words = part.heads[-1], part.chosen.words
-    limits = dict.fromkeys(limit for one in part.heads for limit in one.run["limits"])
+    limits = counted_notes(limit for one in part.heads for limit in one.run["limits"])
     own = [
         books.span,
         "A store keeps sums by window: there are no times within one, no mappings, no late hits.",

@@ -19,6 +19,7 @@ from prospect.light import Closing
 from prospect.live.chosen import Whom
 from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
+from prospect.profile.counted_notes import counted_notes
 from prospect.records import NamedTuple, contents, replace
 from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.frames import FrameError
@@ -93,6 +94,7 @@ class TargetSource(Closing):
             self._gate = make_gate(self.descriptions())
             (self.mark, self._extras, _), *_ = self._arrived.take()[1]
             self.running: Running | None = None
+            self._begin, self._limits = self.mark, texts_of(self._extras.get("limits"))
         except BaseException:
             self.close()
             raise
@@ -133,14 +135,19 @@ class TargetSource(Closing):
         # With the last mark all is there of what was before the one in front of it.
         known_ns = (marks[-2].mark if len(marks) > 1 else before).time_ns
         self.mark, extras, _ = marks[-1]
-        self._extras = extras if len(marks) == 1 else _over(extras, before, self.mark)
+        said = counted_notes(note for one in marks for note in texts_of(one.extras.get("limits")))
+        extras = _over(extras, before, self.mark) if len(marks) > 1 else extras
+        self._extras = extras | {"limits": list(said)}
+        self._begin, self._limits = before, counted_notes((*self._limits, *said))
         self._gate.open()
         return self._gate.condensed(self._gate.passed(records), known_ns)
 
     def info(self, begin: Mark, end: Mark) -> RecordingInfo:
         """Return what a recording from one mark to the other says of itself, but for processes."""
         extras = _over(self._extras, begin, end) | {"mapped_files": self._names.read}
-        extras["limits"] = [*texts_of(extras.get("limits")), *self._gate.limits]
+        # Of the last part, or of all that there were.
+        said = texts_of(extras.get("limits")) if begin == self._begin else self._limits
+        extras["limits"] = [*said, *self._gate.limits]
         return self._info._replace(
             target=self._target,
             extras=extras,
@@ -376,13 +383,13 @@ def _mark_in(chunk: bytes) -> _End:
     """
     with suppress(*_DAMAGES):
         said = json.loads(chunk)
-        time_ns, at, cpu_times, lost = said["mark"]
+        time_ns, at, cpu_times, lost, *_ = said["mark"]
         times = {str(cpu): list(counts_of(row)) for cpu, row in cpu_times.items()}
         if any(len(times[cpu]) < len(row) for cpu, row in cpu_times.items()):
             raise ValueError(cpu_times)
         counts = {int(key): n for key, n in counts_by_name(lost).items()}
         (time_ns,) = counts_of([time_ns])
-        mark = Mark(time_ns, number_of(at), times, counts)
+        mark = Mark(time_ns, number_of(at), times, counts, {})
         extras, pids = said.get("extras", {}), said.get("running")
         running = None if pids is None else Running(mark.time_ns, frozenset(map(int, pids)))
         if isinstance(extras, dict):

@@ -76,3 +76,7 @@ def test_the_table_has_every_figure_a_person_asks_for(told):
     assert "no names   4 objects in the last window" in text
     assert "on disk    1.5 MB in 2 segments" in text
     assert "MB while a window is written" in text
+    assert "left out" not in text
+    totals.left_out = ("Python functions: names left out: 7, most of them of process 5.",)
+    status = {**figures([]), "segments": 2, "store_bytes": 1_500_000}
+    assert f"left out   {totals.left_out[0]}\n" in status_text(status)

@@ -17,8 +17,8 @@ from prospect.target.source import _Arrived, _mark_in, _over
 AT = struct.Struct("<Q")
 HOUR = 3600.0
 TIMES = {"cpu": [1, 2, 3]}
-BEGIN = Mark(10**9, 1000.0 - HOUR, TIMES, {7: 2, 8: 0})
-END = Mark(3 * 10**9, 1002.0 - HOUR, {"cpu": [5, 6, 7]}, {7: 5, 8: 1})
+BEGIN = Mark(10**9, 1000.0 - HOUR, TIMES, {7: 2, 8: 0}, {})
+END = Mark(3 * 10**9, 1002.0 - HOUR, {"cpu": [5, 6, 7]}, {7: 5, 8: 1}, {})
 EXTRAS = {
     "clocks": [{"period_ns": 1, "ids": [7, 8], "cpus": [0, 1]}],
     "proc_stat": {"hz": 250, "start": {}, "end": {}},

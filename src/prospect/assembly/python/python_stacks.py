@@ -18,7 +18,7 @@ from prospect.abi import constants as abi
 from prospect.abi import cpython
 from prospect.abi import python_frames as wire
 from prospect.assembly.python.code_objects import place_frames
-from prospect.assembly.python.unread import left_out_notes, unread_notes
+from prospect.assembly.python.unread import unread_notes
 from prospect.columns.buffers import segments
 from prospect.records import Record, replace
 from prospect.symbols.python.python_code import PYTHON_BASE
@@ -88,7 +88,6 @@ def with_python(events: Events, *, native: bool = False) -> tuple[Events, Python
         return events, None
     ip = events.samples.ip
     notes = unread_notes(events.python, events.samples, stacks.row)
-    notes += left_out_notes(events.python)
     if not native:
         events = replace(events, samples=_with_hits(events.samples, stacks))
     return events, PythonSamples(stacks, ip, notes, native)

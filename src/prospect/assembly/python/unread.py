@@ -70,23 +70,6 @@ def unread_notes(
     return tuple(notes)
 
 
-def left_out_notes(records: PythonRecords) -> tuple[ProcessNote, ...]:
-    """Say of which processes names were left out because there were too many."""
-    notes = []
-    for image, count in records.left_out[:_MOST_PROCESSES]:
-        pids = records.task[records.image == image] & _PID
-        if len(pids):
-            pid = int(pids[0])
-            what = f"{count} function{'s' * (count > 1)}"
-            notes.append(
-                (
-                    pid,
-                    f"Process {pid}: too many names; {what} {'have' if count > 1 else 'has'} none.",
-                )
-            )
-    return tuple(notes)
-
-
 def _by_pid(
     samples: Samples,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prospect.abi import constants as abi
 
 if TYPE_CHECKING:
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.events.columns import Events
+    from prospect.events.python_records import PythonRecords
 
+_PID = np.uint64((1 << 32) - 1)
 # Units that write traces, by the beginning of their events' names.
 _TRACERS = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt")
 
@@ -38,6 +42,20 @@ def left_out(described: Sequence[EventDescription], events: Events) -> Iterator[
             "The recording has branch stacks, which are not shown here: perf report --sort "
             "symbol_from,symbol_to shows them."
         )
+    if events.python is not None and events.python.left_out:
+        yield _names_left_out(events.python)
+
+
+def _names_left_out(python: PythonRecords) -> str:
+    """Say how many names of Python functions had no room where they are kept."""
+    total = sum(count for _, count in python.left_out)
+    image, _ = max(python.left_out, key=lambda one: one[1])
+    pids = python.task[python.image == image] & _PID
+    whose = f"process {int(pids[0])}" if len(pids) else "one process"
+    return (
+        f"Python functions: names that had no room: {total}, most of them of {whose}; these "
+        "functions have no names."
+    )
 
 
 def _tracer(event: EventDescription) -> str:

@@ -30,6 +30,7 @@ from prospect.assembly.tables.counter_time import CounterTime, counter_time
 from prospect.assembly.tables.left_out import left_out
 from prospect.events.columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
+from prospect.profile.counted_notes import counted_notes
 from prospect.profile.run_info import EventInfo, RunInfo, Throttled
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         system_wide=is_system_wide,
         clock=_clock_words(first, info),
         events=_events(info, events, wall_seconds * cpu_count, by_cpu=is_system_wide),
-        limits=(*_recorded_limits(first, extras), *left_out(info.events, events), *limits),
+        limits=counted_notes(
+            (*_recorded_limits(first, extras), *left_out(info.events, events), *limits)
+        ),
         damage=events.damage,
         unread_bytes=events.unread_bytes,
         statistics=_statistics(events, info),

@@ -17,6 +17,8 @@ from prospect.light import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.python.attaching import Walker
 
@@ -44,10 +46,18 @@ def _hurry() -> None:
         return
 
 
-def _left_out(state: WalkState) -> list[str]:
-    """Return sentences about processes whose functions or names were left out."""
+def _left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
+    """Return sentences about processes whose functions or names were left out.
+
+    Those with a count have it as `profile.counted_notes` expects, which adds them up.
+
+    Args:
+        state: with counts.
+        since: earlier ones, of which nothing is said.
+    """
     said = []
-    if count := state["unknown"]:
+    more = {name: count - since.get(name, 0) for name, count in state.counts.items()}
+    if count := more["unknown"]:
         minor, pid = state["unknown_minor"], state["unknown_pid"]
         if minor < _OLDEST:
             why = f"Prospect reads 3.{_OLDEST} and later"
@@ -57,22 +67,26 @@ def _left_out(state: WalkState) -> list[str]:
             why = "this version of Prospect does not know its structures; a later one may"
         others = f" and {count - 1} more" if count > 1 else ""
         said.append(f"CPython 3.{minor} (process {pid}{others}) was not read: {why}.")
-    if count := state["held_up"]:
+    if count := more["held_up"]:
         said.append(
-            f"Python functions: {count} file{'s' * (count > 1)} could not be read, because the file"
-            " system did not answer."
+            f"Python functions: files not read, because the file system did not answer: {count}."
         )
-    if count := state["missed"]:
+    if count := more["missed"]:
         said.append(
-            f"Python functions: {count} mapping{'s' * (count > 1)} of files that may be"
-            " CPython could not be read, or exceed the limit for one user."
+            "Python functions: mappings of files that may be CPython, which could not be read or"
+            f" exceed the limit for one user: {count}."
         )
-    if count := state["refused"]:
+    if count := more["lost"]:
+        said.append(
+            "Python functions: mappings that the kernel had no room for, which were looked for in"
+            f" the running processes: {count}."
+        )
+    if count := more["refused"]:
         pid = state["refused_pid"]
         whose = f"process {pid}" if pid else "one user"
         said.append(
-            f"Python functions: {count} name{'s' * (count > 1)} were left out, most of them of"
-            f" {whose}, which sent more names than a process or user may."
+            f"Python functions: names left out: {count}, most of them of {whose}, which sent more"
+            " names than a process or user may."
         )
     return said
 
@@ -143,6 +157,15 @@ class PythonFrames(Closing):
     @property
     def limits(self) -> list[str]:
         """Sentences about what could not be read, as far as that is known now."""
+        return self.limits_since({})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was left out by now, for `limits_since`."""
+        return self._state.counts
+
+    def limits_since(self, counts: Mapping[str, int]) -> list[str]:
+        """Return these sentences, without what had been counted by an earlier moment."""
         failure = self._state.failure
         if failure in (errno.EPERM, errno.EACCES):
             reason = _NEEDED
@@ -157,7 +180,7 @@ class PythonFrames(Closing):
             said = [_NOT_ANY_MORE.format(share=self._state.most_beside)]
         else:
             said = [f"Python functions were not read: {reason}."] if reason else []
-        return said + _left_out(self._state)
+        return said + _left_out(self._state, counts)
 
     @property
     def pids(self) -> list[int]:

@@ -11,6 +11,8 @@ _NAMES = (
     *("stage", "code", "registered", "missed", "held_up", "lost", "beside"),
     *("refused", "refused_pid", "unknown", "unknown_minor", "unknown_pid", "reader"),
 )
+# What adds up.
+_COUNTS = ("missed", "held_up", "lost", "refused", "unknown")
 _PAGE = struct.Struct(f"={len(_NAMES)}q")
 
 
@@ -61,6 +63,12 @@ class WalkState:
     def __getitem__(self, name: str) -> int:
         """Return a number by its name."""
         return self._numbers[name]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was left out by now."""
+        now = self._numbers
+        return {name: now[name] for name in _COUNTS}
 
     @property
     def is_attached(self) -> bool:

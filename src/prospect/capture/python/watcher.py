@@ -221,7 +221,8 @@ class _Watcher:
 
     def wait_ms(self) -> int:
         """Return when `look_again` has something to do."""
-        due = min([self._forget_at, self._search_at, *(when for when, _, _ in self._again[:1])])
+        again = [when for when, _, _ in self._again[:1]]
+        due = min([self._forget_at, self._search_at, self._count_at, *again])
         return max(0, int((due - time.monotonic()) * 1000)) + 1
 
     def _tell(self, mapping: MappingRecord) -> bytes:

@@ -1,0 +1,76 @@
+"""What the reader of Python functions left out is said once: by a session, a store, a daemon."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders.stacks import stacks_profile
+from builders.stored import fill, window_at
+from prospect.capture.python.frames import PythonFrames
+from prospect.daemon.status import Totals
+from prospect.live.joined_runs import join_runs
+from prospect.profile.counted_notes import counted_notes, left_out_notes
+from prospect.records import replace
+from prospect.store.directory import StoreDirectory
+from prospect.store.part import Apart, read_part
+from prospect.store.specification import parse_specifications
+
+
+def limits(frames, since=None, **counts):
+    """Return what is said after these were counted."""
+    names, pid = counts.pop("refused", 0), counts.pop("pid", 0)
+    frames._state.count(**counts)
+    if names:
+        frames._state.refused(names, pid)
+    return frames.limits_since(since or {})
+
+
+@pytest.mark.parametrize("kind", ["missed", "held_up", "lost", "refused"])
+def test_what_was_left_out_adds_up_over_parts(kind):
+    frames = PythonFrames()
+    assert limits(frames) == []
+    (first,) = limits(frames, **{kind: 3})
+    before = frames.counts
+    assert limits(frames, before) == []
+    more = {kind: 7} if kind == "refused" else {kind: 4}  # which is said as a total
+    (second,) = limits(frames, before, **more)
+    (whole,) = counted_notes([first, second])
+    assert whole == first.replace(": 3", ": 7")
+    assert left_out_notes(["another", whole]) == (whole,)
+
+
+def test_the_process_is_that_of_the_part_with_most_names():
+    frames = PythonFrames()
+    notes = [*limits(frames, refused=5, pid=70), *limits(frames, refused=2, pid=80)]
+    (whole,) = counted_notes(notes)
+    assert "names left out: 7, most of them of process 70," in whole
+
+
+def test_a_version_that_is_not_known_is_named_once():
+    notes = []
+    for pid in (70, 80):
+        frames = PythonFrames()
+        frames._state.unknown(7, pid)
+        notes += frames.limits
+    frames._state.unknown(16, 90)
+    assert len(counted_notes([*notes, *frames.limits])) == 2
+    assert counted_notes(notes) == (notes[0],)
+
+
+def test_sessions_stores_and_daemons_say_it_once_with_the_sum(tmp_path):
+    frames, windows, totals, runs = PythonFrames(), [], Totals(), []
+    for minute in range(3):
+        before = frames.counts
+        profile = stacks_profile()
+        run = replace(profile.run, limits=("always", *limits(frames, before, missed=minute + 1)))
+        runs.append(run)
+        windows.append(window_at(minute, replace(profile, run=run)))
+        totals.add(windows[-1], 0)
+    sums = [totals.left_out, join_runs(runs).limits]
+    pytest.importorskip("duckdb")
+    fill(tmp_path / "s", windows)
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        sums.append(read_part(store, parse_specifications(()), Apart()).run.limits)
+    for said in sums:
+        (one,) = [note for note in said if note.startswith("Python functions: ")]
+        assert one.endswith(": 6.")
