@@ -82,8 +82,17 @@ class EventInfo(Record):
     @property
     def time_title(self) -> str:
         """What a column of its seconds is of: a CPU, or what another tool measured."""
-        is_other = self.unit in TIME_UNITS and "cpu" not in self.name.lower()
-        return f"{self.name} s" if is_other else "CPU s"
+        return "CPU s" if self.is_cpu_time else f"{self.name} s"
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether its hits are samples, so that they say how far off their time may be."""
+        return self.unit not in TIME_UNITS or "sample" in self.counts.lower()
+
+    @property
+    def is_cpu_time(self) -> bool:
+        """Whether its seconds are a CPU's, and not what another tool measured."""
+        return self.unit not in TIME_UNITS or "cpu" in self.name.lower()
 
     @property
     def hits_title(self) -> str:

@@ -23,6 +23,7 @@ from prospect.figures.stacks.frames import (
 )
 from prospect.figures.stacks.stack_weights import main_weights, nanoseconds, paths, stack_weights
 from prospect.records import NamedTuple, Record
+from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +66,7 @@ class FlameGraph(Record):
         events: rows of `RunInfo.events` that are added up; empty where there is no sample.
         comm, row, value: i64[v] inclusive weights by thread name and row of the forest, -1 for the
             thread itself.
-        unit: of the weights, "ns" or "samples".
+        unit: of the weights: "ns", "samples", or what another tool counted.
     """
 
     profile: CompleteProfile
@@ -128,7 +129,8 @@ def _inclusive(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], str]:
     """Return thread name, row of the forest and inclusive weight, and the weights' unit."""
     event = profile.run.events[int(weights.event[0])]
-    value, unit = weights.count, "samples"
+    value = weights.count
+    unit = escaped(event.hits_title.lower()) if event.unit else "samples"
     if event_has_time(event):
         value = nanoseconds(profile, weights.event, weights.count, weights.period)
         unit = "ns"
@@ -153,5 +155,5 @@ def _inclusive(
 
 
 def _figure(value: int, total: int, unit: str) -> str:
-    shown = f"{value / 1e9:.3f} s" if unit == "ns" else f"{value} samples"
+    shown = f"{value / 1e9:.3f} s" if unit == "ns" else f"{value} {unit}"
     return f"{shown}, {100 * value / total:.2f} %"

@@ -140,12 +140,14 @@ def test_the_default_type_comes_first():
 
 def test_tables_say_what_was_measured():
     delays = rendered(read(message(MUTEX)), "text").decode()
-    assert "40 ± " not in delays
+    assert "Every process: 0.04 delay s\n" in delays
+    assert "does not say how delay was sampled" in delays
     assert "delay s" in delays
     assert "Contentions" in delays
     assert "CPU s" not in delays
     heap = rendered(read(message(HEAP[1:2], ((4096,), (8,)))), "text").decode()
     assert "4104 bytes of every process" in heap
+    assert "CPU s" not in heap
     assert "alloc_space s" not in heap
     (event,) = json.loads(rendered(read(message(MUTEX)), "json"))["events"]
     assert (event["name"], event["unit"], event["counts"]) == (
@@ -155,6 +157,20 @@ def test_tables_say_what_was_measured():
     )
 
 
+def test_only_samples_have_error_bars():
+    """How far off a time is can be told of samples, not of events counted one by one."""
+    for types, values, has_bars in (
+        (MUTEX, ((3, 30_000_000), (1, 10_000_000)), False),
+        (MUTEX[1:], ((30_000_000,), (10_000_000,)), False),
+        ((("samples", "count"), ("cpu", "nanoseconds")), ((3, 30_000_000), (1, 10_000_000)), True),
+    ):
+        profile = read(message(types, values))
+        found = json.loads(rendered(profile, "json"))["in_short"]
+        bars = [row["error_s"] for row in (found, *found["programs"], *found["functions"])]
+        assert [bar is not None for bar in bars] == [has_bars] * len(bars)
+        assert ("±" in "".join(found["lines"])) == has_bars
+
+
 def test_exports_with_units_of_their_own_say_them():
     heap = read(message(HEAP[1:2], ((4096,), (8,))))
     (first, *_) = json.loads(rendered(heap, "speedscope"))["profiles"]
@@ -162,6 +178,7 @@ def test_exports_with_units_of_their_own_say_them():
     assert b"event: Samples : bytes of alloc_space\n" in rendered(heap, "callgrind")
     delays = rendered(read(message(MUTEX)), "callgrind")
     assert b"event: Samples : contentions of delay\n" in delays
+    assert b"4104 bytes, 100.00 %" in rendered(heap, "svg")
     assert b"event: Nanoseconds : nanoseconds of delay, by the sampling period\n" in delays
 
 

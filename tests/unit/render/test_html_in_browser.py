@@ -39,6 +39,26 @@ def shown_part(browser):
     return text_of(browser, "#flame-text")
 
 
+def test_what_another_tool_counted_is_called_so(opened):
+    profile = stacks_profile()
+    event = replace(profile.run.events[0], name="delay", unit="nanoseconds", counts="contentions")
+    browser = opened(replace(profile, run=replace(profile.run, events=(event,))))
+    titles = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#panel thead th")]
+    assert "Contentions" in titles
+    assert "Hits" not in titles
+    browser.execute_script("refilter({ span: [0, 1] })")
+    assert text_of(browser, "#selection-text").endswith(" s of delay")
+    assert "±" not in text_of(browser, "#panel")
+    event = replace(
+        event, name="space", unit="bytes", counts="", seconds_per_period=0.0, seconds_per_hit=0.0
+    )
+    browser = opened(replace(profile, run=replace(profile.run, events=(event,))))
+    titles = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#panel thead th")]
+    assert "Bytes" in titles
+    browser.execute_script("refilter({ span: [0, 1] })")
+    assert text_of(browser, "#selection-text").endswith(" bytes")
+
+
 def test_the_figures_are_those_of_the_report(opened):
     profile = qsort_profile()
     browser = opened(profile)

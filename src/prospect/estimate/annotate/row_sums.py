@@ -71,7 +71,7 @@ class EventSums(Record):
             period=whole_periods,
             seconds=event_seconds(event, whole, whole_periods),
             weight=weights.astype(np.float64),
-            half_width_s=half_widths(self.design, row, rows) if self.design.has_time else None,
+            half_width_s=half_widths(self.design, row, rows) if self.design.has_bars else None,
             share=weights / max(float(weight.sum()), 1.0),
         )
 

@@ -61,7 +61,7 @@ def _event_estimates(event: EventCalls) -> CallEstimates:
     if graph.event.is_waiting:
         return _unknown(event)
     design = sampling_design(graph.profile, graph.event_index)
-    if not design.has_time:
+    if not design.has_bars:
         return _unknown(event)
     frames = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)
     rank = np.full(len(graph.frames) + 1, -1, np.int32)

@@ -225,6 +225,6 @@ def _cells(source: _Source, row_of_hit: NDArray[np.int64], rows: int) -> _Cells:
     cell = np.where(is_in, row_of_hit * source.columns + source.column, -1).astype(np.int32)
     bars = error_bars(source.design, cell, size)
     hits = exact_sums(cell[is_in], source.design.hits[is_in], size)
-    half_s = bars.half_width_s if source.design.has_time else np.full(size, np.nan)
+    half_s = bars.half_width_s if source.design.has_bars else np.full(size, np.nan)
     shape = (rows, source.columns)
     return _Cells(hits.reshape(shape), bars.seconds.reshape(shape), half_s.reshape(shape))

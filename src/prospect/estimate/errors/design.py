@@ -42,7 +42,7 @@ class Design(Record):
     Attributes:
         event: the event.
         clocks: how many clocks count the same time; 1 where the samples are on no grid.
-        has_time: whether hits are worth seconds, and so have error bars.
+        has_time: whether hits are worth seconds.
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
         of_hits, of_seconds: ticks and time that these are a sample of: those of the whole recording
@@ -78,6 +78,11 @@ class Design(Record):
         if self.sequence is None:
             return None
         return successions(self.sequence, compared_lags(self.clocks))
+
+    @property
+    def has_bars(self) -> bool:
+        """Whether times have error bars: another tool's may be no samples, or of unknown ones."""
+        return self.has_time and self.event.is_sampled
 
     @property
     def sees_rhythm(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def half_widths(
     design: Design, row_of_hit: NDArray[np.integer], rows: int, parts: Parts | None = None
 ) -> NDArray[np.float64]:
-    """Return half of each row's 95 % interval, f64[rows] s; NaN where the event has no time.
+    """Return half of each row's 95 % interval, f64[rows] s; NaN where the event has none.
 
     Args:
         design: how the event's samples were taken.
@@ -26,7 +26,7 @@ def half_widths(
         rows: how many there are.
         parts: as of `error_bars`.
     """
-    if not (design.has_time and rows):
+    if not (design.has_bars and rows):
         return np.full(rows, np.nan)
     row = row_of_hit.astype(np.int32, copy=False)
     return error_bars(design, row, rows, parts=parts).half_width_s

@@ -48,7 +48,7 @@ class EventEstimates(Record):
     Attributes:
         event_index: its row in `RunInfo.events`.
         design: how its samples were taken.
-        has_bars: whether its hits are time, and so have error bars.
+        has_bars: as of its `Design`.
         sees_rhythm: whether a program in step with a clock would show.
         processes: [p * PORTION_COUNT], by process row and portion; `like_above` compares user
             time in the order of the summary.
@@ -127,7 +127,7 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
     return EventEstimates(
         event_index=event.event_index,
         design=design,
-        has_bars=design.has_time,
+        has_bars=design.has_bars,
         sees_rhythm=design.sees_rhythm,
         processes=tables["processes"],
         totals=tables["totals"],
@@ -185,7 +185,7 @@ def _estimated(
     """Return a table's estimates without marks, and the p-values that marks are made of."""
     rows, above = len(table.above), table.above
     bars = _bars(design, table, parts)
-    known = table.is_shown & design.has_time
+    known = table.is_shown & design.has_bars
     unknown = np.full(rows, np.nan)
     is_alike = alike(bars.seconds, above, bars.difference_half_s)
     estimates = RowEstimates(

@@ -101,15 +101,15 @@ def rows_by_keys(
         names=tuple(key_texts(numbers.take(example), name) for numbers, name in columns),
         hits=found.hits[:shown],
         seconds=found.seconds[:shown],
-        half_s=bars.half_width_s[:shown] if design.has_time else unknown,
+        half_s=bars.half_width_s[:shown] if design.has_bars else unknown,
         share=found.share[:shown],
-        is_like_above=is_alike & design.has_time,
+        is_like_above=is_alike & design.has_bars,
         left_out=len(found.key) - shown,
         left_out_hits=int(found.hits[shown:].sum()),
         left_out_s=float(found.seconds[shown:].sum()),
         total_hits=int(found.hits.sum()),
         total_s=float(found.seconds.sum()),
-        total_half_s=float(every.half_width_s[0]) if design.has_time else np.nan,
+        total_half_s=float(every.half_width_s[0]) if design.has_bars else np.nan,
     )
 
 

@@ -30,6 +30,9 @@ def estimate_sentences(
     """Return what to say about the error bars of one event; nothing where it has none."""
     if not design.has_time:
         return ()
+    if not design.has_bars:
+        name = design.event.name
+        return (f"The profile does not say how {name} was sampled: its times have no ±.",)
     sentences = [_assumption(design), _speed(design), _alarm(tables)]
     kept = event.processes.kept_rows[:_FIRST_ROWS] * PORTION_COUNT + PORTION_USER
     sentences.append(_separation(tables["processes"].rows(kept), "processes by user time"))

@@ -237,7 +237,8 @@ class _Summary:
         of_reason = of_source[NameSource.NO_STRIPPED :]
         nameless_hits = of_reason.sum()
         commonest = NameSource(NameSource.NO_STRIPPED + int(of_reason.argmax()))
-        is_whole = self._profile.run.system_wide and self._design.has_time
+        is_time = self._design.has_time and self._event.is_cpu_time
+        is_whole = self._profile.run.system_wide and is_time
         return InShort(
             has_time=self._design.has_time,
             event=self._event,
@@ -335,7 +336,7 @@ class _Summary:
         profile, rows = self._profile, len(table.key)
         above = np.arange(rows) - 1
         halves, is_alike, needed_s = np.full(rows, np.nan), np.zeros(rows, np.bool_), 0.0
-        if self._design.has_time and rows:
+        if self._design.has_bars and rows:
             bars = error_bars(self._design, table.row_of_hit, rows, above, parts)
             halves = bars.half_width_s
             difference_half_s = bars.difference_half_s

@@ -124,6 +124,9 @@ def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock
     return {
         "name": info.name,
         "has_time": event_has_time(info),
+        "has_bars": info.is_sampled,
+        "time_of": "" if info.is_cpu_time else info.name,
+        "hits_title": info.hits_title,
         "begin_ns": cells.begin_ns,
         "end_ns": cells.end_ns,
         "stretches": cells.stretches,

@@ -80,7 +80,7 @@ def _event_lines(
     graph = event.graph
     figures = Figures(graph.hits, graph.seconds, has_time=event.has_time)
     seconds = f" = {figures.seconds(graph.seconds)} seconds" if event.has_time else ""
-    unit = "microsecond" if event.event.is_waiting else "hit"
+    unit = "microsecond" if event.event.is_waiting else escaped(event.event.hits_word)
     yield (
         f"Event: {escaped(event.event.name)}, {counted(graph.hits, unit)}{seconds}"
         f" of {asked_for(view.profile.run, view.detail)}"
@@ -141,7 +141,7 @@ def _totals(
         totals.total_s.take(rows).tolist(), estimates.total_s
     )
     self_s, self_bar = figures.timed_columns(totals.self_s.take(rows).tolist(), estimates.self_s)
-    unit = "Usec" if event.event.is_waiting else "Hits"
+    unit = "Usec" if event.event.is_waiting else escaped(event.event.hits_title)
     titles = ("Total", "±", "Pcnt", "Self", "±", "Pcnt", unit)
     yield from table_lines(
         [
@@ -259,7 +259,7 @@ def _graph(
         )
         cells += rows_of(callees, arcs.callee)
         cells.append(("",) * 6 + ("-" * 20,))
-    unit = "Usec" if event.event.is_waiting else "Hits"
+    unit = "Usec" if event.event.is_waiting else escaped(event.event.hits_title)
     titles = ("Index", "Pcnt", "Self", "Children", unit, "Calls")
     columns = [*map(Column, titles), Column("Routine name", right=False)]
     by_column = list(zip(*cells, strict=True)) or [()] * len(columns)

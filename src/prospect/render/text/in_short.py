@@ -134,7 +134,7 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
         )
         return
     share = ""
-    if short.seen_s > 0:
+    if short.seen_s > 0 and short.event.is_cpu_time:
         share = f", {_percent(short.seconds / short.seen_s)} of the machine"
     whose = asked_for(run, view.detail).capitalize()
     time = figures.with_bar(short.seconds, short.half_s)
@@ -169,7 +169,7 @@ def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
         columns.append(Column("Service", right=False))
         cells.append([_service_of(row) for row in rows])
     shares = [row.hits / max(short.hits, 1) for row in rows]
-    yield from style.hot_rows(table_lines(columns, cells), shares)
+    yield from style.hot_rows(_known_columns(columns, cells), shares)
     if short.programs_behind:
         yield f"... and {counted(short.programs_behind, 'program')} more"
 
@@ -195,10 +195,16 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
         cells.append(short_names(callers, _CALLER_WIDTH, [row.caller_object for row in rows]))
     if not short.has_time:
         columns[2] = Column(escaped(short.event.hits_title))
-    yield from style.hot_rows(table_lines(columns, cells), [row.share for row in rows])
+    yield from style.hot_rows(_known_columns(columns, cells), [row.share for row in rows])
     more = f"... and {short.functions_behind} more" if short.functions_behind else ""
     if behind := [part for part in (more, _separation(short)) if part]:
         yield _cut("; ".join(behind))
+
+
+def _known_columns(columns: list[Column], cells: list[list[str]]) -> Iterator[str]:
+    """Yield a table's lines without times and ± of which nothing is known."""
+    known = [place for place, texts in enumerate(cells) if any(one != NO_TIME for one in texts)]
+    return table_lines([columns[place] for place in known], [cells[place] for place in known])
 
 
 def _separation(short: InShort) -> str:

@@ -84,7 +84,7 @@ function codeBoxes(routines) {
 
 function codeFigures({ isLeftOut, isRough, seconds: value, error_s: half, hits }) {
   if (isLeftOut) return "";
-  return view.event.data.has_time ? `${barText({ value, half, isRough })} s` : `${countText(hits)} hits`;
+  return view.event.data.has_time ? `${barText({ value, half, isRough })} s` : `${countText(hits)} ${shown(view.event.data.hits_title).toLowerCase()}`;
 }
 
 /** What of the chosen routine is known of its instructions. */

@@ -47,8 +47,9 @@ function clearSelection() {
   else if (isCloser()) showEvent(view.base.index);
 }
 
-/** A weight as text: seconds with its rough bar, or samples. */
+/** A weight as text: seconds with its rough bar, samples, or what another tool counted. */
 function weightText(weight, hits) {
-  if (!view.event.data.has_time) return `${countText(hits)} samples`;
+  const { has_time: hasTime, hits_title: title = "Hits" } = view.event.data;
+  if (!hasTime) return `${countText(hits)} ${title === "Hits" ? "samples" : shown(title).toLowerCase()}`;
   return `${timeText(weight, null, view.digits)} s`;
 }

@@ -83,7 +83,7 @@ function showSelection() {
     view.filter.scope === "process" && shown(view.block.processes[view.filter.process].slice(0, 2).join(" ")),
   ].filter(Boolean);
   byId("selection").hidden = !parts.length;
-  const kind = !view.event.data.has_time ? "" : view.isReported ? " of CPU time" : " of waits that began then";
+  const kind = !view.event.data.has_time ? "" : view.isReported ? ` of ${shown(view.event.data.time_of || "CPU time")}` : " of waits that began then";
   byId("selection-text").textContent =
     `Only ${parts.join(", ")}: ${weightText(view.sums.total[0], view.sums.totalHits[0])}${kind}`;
 }

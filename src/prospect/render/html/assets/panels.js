@@ -38,9 +38,9 @@ function hasPanel(name) {
 /** Where the figures of a table come from. */
 function originNote(isReport) {
   const text = isReport
-    ? "The text report's figures, with 95 % intervals."
+    ? `The text report's figures${hasBars() ? ", with 95 % intervals" : ""}.`
     : view.isReported
-      ? "Of the selection, counted on this page; bars are rough (≈±), as if samples fell at random."
+      ? `Of the selection, counted on this page${hasBars() ? "; bars are rough (≈±), as if samples fell at random" : ""}.`
       : "Waits, each measured from its beginning to its end, added up on this page.";
   return make("p.quiet", {}, text);
 }
@@ -54,7 +54,7 @@ const ranksNote = () => (isDetailed()
 function timeColumns(rows, title = "Time (s)", shareHint = "") {
   const most = mostOf(rows);
   const time = { ...number(title, (row) => row.value, (row) => barCell(row, most), "95 % interval as a whisker"), isMain: true };
-  const hits = number("Hits", (row) => row.hits, (row) => countText(row.hits));
+  const hits = number(shown(view.base.data.hits_title), (row) => row.hits, (row) => countText(row.hits));
   const share = number("Share", (row) => row.share, (row) =>
     (row.share === undefined ? "" : shareText(row.share, row.allHits ?? row.hits)), shareHint);
   return view.event.data.has_time ? [time, share, hits] : [share, hits];

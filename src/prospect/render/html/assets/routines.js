@@ -18,8 +18,10 @@ function isDetailed() {
   return isWhole() && Boolean(isChosen[view.report.options.detail]);
 }
 
-/** A rough error bar: as if samples fell at random. Waits are measured one by one and have none. */
-const roughHalf = (weight, hits) => (hits > 0 && view.isReported ? (MOST_LIKELY_Z * weight) / Math.sqrt(hits) : null);
+/** A rough error bar: as if samples fell at random. Waits and what was not sampled have none. */
+const roughHalf = (weight, hits) => (hits > 0 && hasBars() ? (MOST_LIKELY_Z * weight) / Math.sqrt(hits) : null);
+
+const hasBars = () => view.isReported && view.base.data.has_time && view.base.data.has_bars;
 
 /** The processes of a report that a filter lets through. */
 function reportProcesses(list, block, filter) {
