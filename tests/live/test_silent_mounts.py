@@ -59,6 +59,25 @@ time.sleep(600)
 """
 
 
+# An autofs over its own /tmp, whose daemon never mounts what it is asked for.
+HOLDS_AUTOFS = (
+    HOLDS.partition("server =")[0]
+    + """
+questions, told = os.pipe()
+daemon = os.fork()
+if not daemon:
+    os.setsid()
+    libc.prctl(1, 9)  # PR_SET_PDEATHSIG
+    time.sleep(600)
+options = f"fd={told},pgrp={daemon},minproto=5,maxproto=5,indirect".encode()
+while os.getpgid(daemon) != daemon:
+    time.sleep(0.01)
+assert not libc.mount(b"silent", b"/tmp", b"autofs", 0, options)
+print("ready", flush=True)
+time.sleep(600)
+"""
+)
+
 # Runs a program of this Python environment, which may lie below /tmp, whose own /tmp does not
 # answer: the environment is seen at another place as well. Tells its process id.
 RUNS = (
@@ -86,7 +105,7 @@ def holding(program, *words):
     try:
         said = holder.stdout.readline().decode().split()
         if not said:
-            pytest.skip("FUSE cannot be mounted here")
+            pytest.skip("neither FUSE nor autofs can be mounted here")
         yield said
     finally:
         holder.kill()
@@ -95,7 +114,9 @@ def holding(program, *words):
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("program", [HOLDS, HOLDS_AS_USER], ids=["root", "user"])
+@pytest.mark.parametrize(
+    "program", [HOLDS, HOLDS_AS_USER, HOLDS_AUTOFS], ids=["root", "user", "autofs"]
+)
 def test_a_mount_over_tmp_that_does_not_answer_holds_up_no_recording(tmp_path, program):
     with holding(program):
         line = [*PROSPECT, "record", "-o", tmp_path / "r", "sleep", "0.2"]

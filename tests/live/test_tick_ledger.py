@@ -6,6 +6,7 @@ Other load of the machine may be there; it makes no difference to whether books 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,6 +108,24 @@ def test_books_of_an_overloaded_machine_balance(tmp_path):
     profile = profile_of(tmp_path / "r", *burners(4 * os.cpu_count(), 1.0))
     ledger_of(profile)
     assert accounted(profile)["COMMAND and descendants, together"].agrees
+
+
+@pytest.mark.skipif(not shutil.which("chrt"), reason="needs util-linux")
+@pytest.mark.parametrize("cpus", ["0", "0-1023"], ids=["one", "all"])
+def test_books_balance_beside_a_real_time_load_that_leaves_the_recorder_no_cpu(tmp_path, cpus):
+    """SCHED_FIFO runs before the recorder; the kernel's own limit leaves others 5 % of a CPU."""
+    count = 1 if cpus == "0" else os.cpu_count()
+    load = ["taskset", "-c", cpus, "chrt", "-f", "50", *burners(count, 1.5)]
+    if subprocess.run([*load[:6], "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no real-time scheduling here")
+    began_s = time.monotonic()
+    child = recorder(tmp_path / "r", *load, rate_hz=4000, ring_bytes=SMALL_RING_BYTES)
+    assert child.wait(60) == 0
+    assert time.monotonic() - began_s < 30
+    profile = prospect.open(tmp_path / "r", use_cache=False)
+    counts = ledger_of(profile).by_cpu
+    assert (counts.recorded + counts.lost > 0.5 * counts.expected)[:count].all()
+    assert int(counts.lost.sum()) <= int(profile.clocks.lost.sum())
 
 
 def test_books_of_a_machine_that_only_forks_balance(tmp_path):
