@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # Debian 12 has them in each system or has no package of them, or few tests look for them.
-UNLISTED = {"capsh", "clang++", "go", "rustc", "sh", "systemd-analyze", "unshare"}
+UNLISTED = {"capsh", "chrt", "clang++", "go", "rustc", "sh", "systemd-analyze", "unshare"}
 
 
 @pytest.fixture

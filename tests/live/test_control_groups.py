@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from contextlib import suppress
@@ -66,6 +67,39 @@ def test_samples_know_the_control_group_also_one_that_is_made_meanwhile(here, gr
     (program,) = [one for one in document["in_short"]["programs"] if one["name"] == "sh"]
     assert program["service"] in ("prospect-test.service", "prospect-late")
     assert program["other_services"] >= 1
+
+
+HOSTILE_GROUPS = (
+    "\x1b[2J\x1b]0;title\x07",
+    "\u202egpj.scope",
+    "x" * 255,
+    "'\"<b>$(touch ran);\\",
+    "tab\there\r",
+)
+
+
+def test_hostile_names_of_groups_are_shown_as_text(here, groups):
+    """A newline is refused by the kernel; all else may be in a name, up to 255 bytes."""
+    made = [groups[0].parent / name for name in HOSTILE_GROUPS]
+    try:
+        for group in made:
+            group.mkdir()
+        spins = [f"sh -c '{SPIN.replace('0.5', '0.2')}' {shlex.quote(str(one))} &" for one in made]
+        Path("all").write_text("\n".join([*spins, "wait"]))
+        ran = run("record", "-H", "1000", "-o", "r", "sh", "all")
+    finally:
+        for group in made:
+            with suppress(OSError):
+                group.rmdir()
+    assert ran.returncode == 0, ran.stderr
+    assert {f"/{name}" for name in HOSTILE_GROUPS} <= groups_of("r")
+    for words in ((), ("--columns", "service"), ("--format", "html")):
+        shown = run("report", "r", *words)
+        assert shown.returncode == 0, shown.stderr
+        marks = ("<b>$",) if "html" in words else ()
+        for part in ("\x1b", "\x07", "\r", "\u202e", *marks):
+            assert part not in shown.stdout
+    assert not Path("ran").exists()
 
 
 def test_recordings_of_perf_tell_them_too(here, groups):
