@@ -18,7 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-PROSPECT = (sys.executable, "-c", "from prospect.__main__ import main; raise SystemExit(main())")
+# The installed command, launcher included: what a person types.
+PROSPECT = (str(Path(sys.executable).with_name("prospect")),)
+WITHOUT_LAUNCHER = (sys.executable, "-c", "from prospect.__main__ import main; main()")
 CLOCK = "import time, sys; sys.stdout.write(str(time.monotonic_ns()))"
 COUNT = """
 import sys
@@ -60,6 +62,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         recording = str(Path(directory) / "true.data")
         subprocess.run([*PROSPECT, "record", "-o", recording, "true"], check=True)
+        with_launcher = processor_time(repeat, *PROSPECT, "--version")
+        alone = processor_time(repeat, *WITHOUT_LAUNCHER, "--version")
+        print(f"the launcher alone        {1e3 * (with_launcher - alone):5.1f} ms")
         for words, floor, name in (
             (("report", "-V4", recording), numpy, "importing numpy"),
             (("true",), numpy, "importing numpy"),

@@ -34,8 +34,21 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except MemoryError:
-        say("out of memory; report on a shorter recording, or one of a lower -H")
+        say(_out_of_memory())
         return 1
+
+
+def _out_of_memory() -> str:
+    """Say what helps: a higher limit where there is one, else less to report on."""
+    import resource
+
+    limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit_bytes == resource.RLIM_INFINITY:
+        return "out of memory: report on a shorter recording, or one of a lower -H"
+    return (
+        f"out of memory: {limit_bytes // 1_000_000} MB of address space are not enough: raise the"
+        " limit (ulimit -v), or report on a shorter recording"
+    )
 
 
 def _with_remedy(message: str) -> str:
