@@ -130,7 +130,7 @@ def test_compressed_debug_information_is_read_too(tmp_path):
     assert sum(map(bool, found)) > 0.97 * len(found)  # padding between functions has none
 
 
-NO_MEMORY = "what was packed, take all the memory that they may; PROSPECT_MEMORY=4G allows more"
+NO_MEMORY = "compressed files take all the memory that they may; PROSPECT_MEMORY=4G allows more"
 
 
 def test_a_packed_section_that_there_is_no_memory_for_is_said_to_be_that(tmp_path, monkeypatch):
