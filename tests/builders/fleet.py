@@ -43,7 +43,7 @@ class Hit(NamedTuple):
         return NameSource.SYMTAB if name else NameSource.NO_COVER
 
 
-def tables_of(hits: list[Hit], begin_us: int, expected: int) -> dict:
+def tables_of(hits: list[Hit], begin_us: int, expected: int, lost: int = 0) -> dict:
     """Return the columns of a window's files."""
     functions, stacks = {}, {}
     leaf = []
@@ -109,9 +109,9 @@ def tables_of(hits: list[Hit], begin_us: int, expected: int) -> dict:
             "event": np.zeros(2, np.uint16),
             "expected": np.array([expected, 0], np.int64),
             "recorded": np.array([count.sum(), 0], np.int64),
-            "lost": np.zeros(2, np.int64),
+            "lost": np.array([lost, 0], np.int64),
             "throttled": np.zeros(2, np.int64),
-            "idle": np.array([max(expected - int(count.sum()), 0), 0], np.int64),
+            "idle": np.array([max(expected - int(count.sum()) - lost, 0), 0], np.int64),
             "missing": np.zeros(2, np.int64),
             "steal_us": np.zeros(2, np.int64),
         },
@@ -129,6 +129,7 @@ def fill_host(
     windows: dict[int, list[Hit]],
     expected: int = 1140,
     event: EventInfo = CLOCK,
+    lost: int = 0,
 ) -> None:
     """Write the windows of a host, by minute, to its store below a directory of hosts."""
     fleet.mkdir(mode=0o700, exist_ok=True)
@@ -141,7 +142,7 @@ def fill_host(
             begin_us = (BEGIN_S + 60 * minute) * US
             span = Span(begin_us, begin_us + WINDOW_US)
             segment = segment_for(span, CURRENT, number)
-            write_segment(store, engine, segment, head, tables_of(hits, begin_us, expected))
+            write_segment(store, engine, segment, head, tables_of(hits, begin_us, expected, lost))
         engine.close()
 
 

@@ -164,10 +164,11 @@ def _top(found: Summed) -> Top:
     event, books = found.heads[-1].events[0], found.books
     # Sums of periods stand for all hosts, where a share of them sent.
     share_of_hosts = min(head.host_share for head in found.heads)
-    measured_s = sum(one.measured_s * one.cpus for one in books) / share_of_hosts
+    # What CPUs did at lost ticks is not known: it is neither busy nor idle time.
+    known_s = sum(one.measured_s * one.cpus * _known_share(one) for one in books) / share_of_hosts
     cpus = sum(one.cpus for one in books)
     seconds = found.weight * event.seconds_per_period or found.samples * event.seconds_per_hit
-    busy_cpus = seconds / measured_s * cpus if measured_s else 0.0
+    busy_cpus = seconds / known_s * cpus if known_s else 0.0
     return Top(
         rows=[
             TopRow(name, path, share, low, high, share * busy_cpus, hosts, n)
@@ -184,6 +185,11 @@ def _top(found: Summed) -> Top:
         measured=_measured(books),
         remarks=[*share_remarks(found.heads), *found.remarks],
     )
+
+
+def _known_share(one: HostBooks) -> float:
+    """Return the part of a host's ticks that were not lost, 0 to 1."""
+    return 1.0 - min((one.lost + one.throttled) / max(one.expected, 1), 1.0)
 
 
 def _measured(books: list[HostBooks]) -> MeasuredTime:

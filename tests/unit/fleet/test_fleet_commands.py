@@ -251,3 +251,14 @@ def test_text_fits_a_terminal_and_csv_has_the_rows(fleet, capfd, question):
 def test_what_is_wrong_is_said(fleet, capfd, words, says):
     assert main(["fleet", *words, "--store", fleet]) == 2
     assert says in capfd.readouterr().err
+
+
+def test_lost_ticks_are_no_idle_time(tmp_path, capfd):
+    """A daemon that was stopped for two thirds of a window saw a third of what its CPU did."""
+    fill_host(tmp_path / "whole", "h", {0: usual(1)})
+    fill_host(tmp_path / "stopped", "h", {0: usual(1, samples=300)}, lost=760)
+    busy = [
+        answer(capfd, "top", "--store", str(tmp_path / name))["busy_cpus"]
+        for name in ("whole", "stopped")
+    ]
+    assert busy == [pytest.approx(900 / 1140)] * 2
