@@ -37,7 +37,7 @@ def cache_path(environment: Mapping[str, str] = os.environ) -> str:
 
 def _is_anothers(path: str) -> bool:
     """Say whether users other than root can change which directory a path leads to."""
-    for whole in (path, os.path.realpath(path)):
+    for whole in {path, os.path.realpath(path)}:
         at = "/"
         for part in whole.split("/"):
             at = os.path.join(at, part)

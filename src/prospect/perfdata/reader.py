@@ -58,7 +58,7 @@ class _OneBlock:
     def __init__(
         self, block: RecordBlock, walked: Callable[[int], RecordStream] | None = None
     ) -> None:
-        self._block = block._replace(resume=self._resume) if walked else block
+        self._block = block
         self._walked = walked
         self._rest: RecordStream | None = None
 
@@ -68,7 +68,9 @@ class _OneBlock:
 
     def blocks(self) -> Iterator[RecordBlock]:
         if len(self._block.data):
-            yield self._block
+            # Not kept: the block would hold this object, and the file's lease, until the garbage
+            # collector runs, and whoever writes to the file waits for that.
+            yield self._block._replace(resume=self._resume) if self._walked else self._block
 
     def _resume(self, at: int) -> Iterator[RecordBlock]:
         if self._walked is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import struct
 
 import pytest
@@ -27,6 +29,7 @@ from builders.usual_file import (
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import BuildId
 from prospect.events.decode import decode
+from prospect.files.held_files import MAPPED_FROM_BYTES
 from prospect.perfdata.reader import open_recording
 from prospect.perfdata.tracing_data import encode_tracing_data
 from prospect.records import replace
@@ -40,6 +43,20 @@ def test_a_plain_file_is_one_block_over_the_mapping(opened):
     assert blocks[0].data == DATA
     assert blocks[0].data.readonly
     assert content[blocks[0].file_offset :].startswith(DATA)
+
+
+def test_a_file_can_be_written_to_as_soon_as_it_was_read(tmp_path):
+    """A mapping that only the garbage collector frees keeps its lease: writers wait 45 s."""
+    path = tmp_path / "perf.data"
+    path.write_bytes(BUILDER.file() + bytes(MAPPED_FROM_BYTES))
+    gc.disable()
+    try:
+        with open_recording(str(path)) as recording:
+            assert [block.data for block in recording.blocks()] == [DATA]
+        del recording
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    finally:
+        gc.enable()
 
 
 def check_info(info):
