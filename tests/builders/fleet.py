@@ -129,6 +129,7 @@ def fill_host(
     windows: dict[int, list[Hit]],
     expected: int = 1140,
     event: EventInfo = CLOCK,
+    *,
     lost: int = 0,
 ) -> None:
     """Write the windows of a host, by minute, to its store below a directory of hosts."""
