@@ -35,12 +35,13 @@ class Step(NamedTuple):
     """A stretch of time in which something was measured.
 
     Attributes:
-        begin_s: since 1970.
+        begin_s, end_s: since 1970. A window that was written late may be longer than a step.
         expected, lost: ticks of all CPUs; throttled ones are lost too.
         hits: of what was chosen, without those of idle CPUs.
     """
 
     begin_s: int
+    end_s: int
     expected: int
     lost: int
     hits: int
@@ -51,7 +52,7 @@ class Timeline(NamedTuple):
 
     Attributes:
         begin_s, end_s: of all steps, in seconds since 1970.
-        step_s: how long each is.
+        step_s: how long each is at least.
         steps: those in which something was measured, in order.
         remarks: a sentence for each thing that is left out.
     """
@@ -107,7 +108,7 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
     end_s = max(-(-last_s // step_s) * step_s, begin_s + step_s)
     books = engine.rows(
         "SELECT t // ? AS step, sum(expected)::BIGINT,"
-        f" ({LOST_SAMPLES} + sum(throttled))::BIGINT {source}"
+        f' ({LOST_SAMPLES} + sum(throttled))::BIGINT, max("until") {source}'
         " GROUP BY step ORDER BY step",
         [step_s * _US, *parameters],
     )
@@ -115,8 +116,18 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
         part = choose(store, engine.planner, chosen)
         make_tables(store, engine, part, _KINDS)
     hits = hits_by_step(store, engine, part, step_s * _US)
+    begins = [step for step, *_ in books]
     steps = [
-        Step(step * step_s, expected, lost, hits.get(step, 0)) for step, expected, lost in books
+        Step(step * step_s, _end_s(step, after, step_s, until), expected, lost, hits.get(step, 0))
+        for (step, expected, lost, until), after in zip(
+            books, [*begins[1:], end_s // step_s], strict=True
+        )
     ]
     # A clock that was set anew, or a damaged file: more steps than there is room for.
     return Timeline(begin_s, end_s, step_s, steps[: 2 * most], part.remarks)
+
+
+def _end_s(step: int, after: int, step_s: int, until_us: int) -> int:
+    """Return where a step ends: with its last window, and not behind the begin of the next."""
+    last = max(round(until_us / (step_s * _US)), step + 1)
+    return min(last, max(after, step + 1)) * step_s

@@ -106,7 +106,12 @@ class StoreSite(GuardedSite):
             found = timeline(store, chosen, _MOST_BARS, make_engine)
             has_hosts = isinstance(store, HostsDirectory)
         bars = [
-            Bar(one.begin_s, one.hits / max(one.expected, 1), one.lost / max(one.expected, 1))
+            Bar(
+                one.begin_s,
+                one.end_s,
+                one.hits / max(one.expected, 1),
+                one.lost / max(one.expected, 1),
+            )
             for one in found.steps
         ]
         title = " ".join((self._shown.path, *self._shown.words))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, fill, window_at
+from builders.stored import BEGIN_S, US, fill, window_at
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
 from prospect.store.specification import parse_specifications
 from prospect.store.timeline import timeline
+from prospect.store.windows import Span, window_of
 
 pytest.importorskip("duckdb")
 
@@ -29,6 +30,15 @@ def test_each_window_is_a_step_where_there_is_room(tmp_path):
     hits = stacks_profile().hits
     busy = int(hits.count[hits.process_index != idle].sum())
     assert {step.hits for step in found.steps} == {busy}
+
+
+def test_a_window_that_came_late_is_as_long_as_it_is(tmp_path):
+    late = Span((BEGIN_S + 60) * US, (BEGIN_S + 600) * US)
+    windows = [window_at(0), window_of(stacks_profile(), late), window_at(10), window_at(12)]
+    fill(tmp_path / "s", windows)
+    found = timeline_of(tmp_path / "s")
+    spans = [(step.begin_s - BEGIN_S, step.end_s - BEGIN_S) for step in found.steps]
+    assert spans == [(0, 60), (60, 600), (600, 660), (720, 780)]
 
 
 def test_a_long_span_has_no_more_steps_than_there_is_room_for(tmp_path):

@@ -43,9 +43,10 @@ svg.share { width: 7.5rem; border: 0; vertical-align: middle; }
 
 
 class Bar(NamedTuple):
-    """A stretch in which something was measured: its begin, and parts of its ticks, 0 to 1."""
+    """A stretch in which something was measured: begin and end, and parts of its ticks, 0 to 1."""
 
     begin_s: int
+    end_s: int
     busy: float
     lost: float
 
@@ -82,7 +83,7 @@ class TimelinePage(Record):
     Attributes:
         title: what is shown.
         begin_s, end_s: of the axis, in seconds since 1970.
-        step_s: how long each bar's stretch is.
+        step_s: how long each bar's stretch is, unless a window is longer.
         bars: where something was measured.
         remarks: sentences.
         choice: so far.
@@ -117,14 +118,17 @@ class TimelinePage(Record):
         label = "CPU use over time"
         height = _HEIGHT + _FOOT
         yield f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">'
-        width = self._at(self.begin_s + self.step_s)
         for bar in self.bars:
             left = self._at(bar.begin_s)
+            width = self._at(bar.end_s) - left
             tall, red = (min(max(part, 0.0), 1.0) * _HEIGHT for part in (bar.busy, bar.lost))
+            long_s = bar.end_s - bar.begin_s
+            length = f" for {_length(long_s)}" if long_s > self.step_s else ""
             title = (
-                f"{_clock(bar.begin_s)}: {100 * bar.busy:.0f} % busy, {100 * bar.lost:.2f} % lost"
+                f"{_clock(bar.begin_s)}{length}: {100 * bar.busy:.0f} % busy,"
+                f" {100 * bar.lost:.2f} % lost"
             )
-            yield f'<a href="{escape(self._clicked(bar.begin_s))}"><title>{title}</title>'
+            yield f'<a href="{escape(self._clicked(bar))}"><title>{title}</title>'
             yield _rect("bar", left, _HEIGHT - tall, max(width - 0.5, 0.5), tall)
             if red:
                 yield _rect("lost", left, 0, max(width - 0.5, 0.5), max(red, 2))
@@ -142,11 +146,13 @@ class TimelinePage(Record):
         share = (moment_s - self.begin_s) / max(self.end_s - self.begin_s, 1)
         return _WIDTH * min(max(share, 0.0), 1.0)
 
-    def _clicked(self, begin_s: int) -> str:
+    def _clicked(self, bar: Bar) -> str:
         began = self.choice.begin
         if began is None:
-            return self.choice._replace(begin=begin_s, span=None).address()
-        span = (min(began, begin_s), max(began, begin_s) + self.step_s)
+            return self.choice._replace(begin=bar.begin_s, span=None).address()
+        last_end_s = next((one.end_s for one in self.bars if one.begin_s == began), 0)
+        last_end_s = max(last_end_s, began + self.step_s, bar.end_s)
+        span = (min(began, bar.begin_s), last_end_s)
         return self.choice._replace(begin=None, span=span).address()
 
     def _actions(self) -> str:
