@@ -34,6 +34,11 @@ _GPERFTOOLS_HEAP = (
     "a heap profile of gperftools: turn it into pprof's format with"
     " pprof -proto PROGRAM FILE > profile.pb.gz"
 )
+_PPROF_TEXT = "the text of pprof -raw, which no tool reads; give the profile that it was made from"
+_PPROF_OLD = (
+    "a profile in one of pprof's older formats: turn it into the present one with"
+    " pprof -proto FILE > profile.pb.gz"
+)
 _LLVM_SAMPLES = (
     "a sample profile of LLVM (AutoFDO), which is for compilers; give the recording that it was"
     " made from"
@@ -51,6 +56,11 @@ _MAGICS = (
     (b"\x17\x08\x44tracing", "a recording of trace-cmd (ftrace): read it with trace-cmd report"),
     (b"heap profile:", _GPERFTOOLS_HEAP),
     (b"--- symbol", _GPERFTOOLS),
+    (b"--- contention", _PPROF_OLD),
+    (b"--- mutex:", _PPROF_OLD),
+    (b"--- heapz ", _PPROF_OLD),
+    (b"--- threadz ", _PPROF_OLD),
+    (b"--- Thread", _PPROF_OLD),
     (b"# callgrind format", _CALLGRIND),
     (b"<?xml", f"XML, and no profile that is read. {_READ}"),
     (b"<svg", "a picture (SVG); give the stacks that it was drawn from"),
@@ -75,6 +85,9 @@ _LLVM_SAMPLES_HEAD = re.compile(
     rb"(?:#[^\n]*\n|[ \t\r]*\n)*[^\s:;][^\n;]{0,4096}:\d+:\d+\r?\n"
     rb"(?:[ \t]+(?:\d+(?:\.\d+)?:|!)|[^\s;]|$)"
 )
+# Source: google/pprof, ``profile/profile.go``, ``Profile.String``.
+_PPROF_TEXT_HEAD = re.compile(rb"(?:Comment: [^\n]*\n)*PeriodType: \S* \S*\nPeriod: \d+\n")
+_TEXT_HEADS = ((_PPROF_TEXT_HEAD, _PPROF_TEXT), (_LLVM_SAMPLES_HEAD, _LLVM_SAMPLES))
 _GPERFTOOLS_WORDS = 5
 
 
@@ -95,8 +108,9 @@ def unread_format(head: bytes) -> str:
             return f"JSON, and no profile that is read. {_READ}"
     if _CALLGRIND_HEAD.match(head) and _CALLGRIND_LINE.search(head, 1):
         return _CALLGRIND
-    if _LLVM_SAMPLES_HEAD.match(head):
-        return _LLVM_SAMPLES
+    for pattern, words in _TEXT_HEADS:
+        if pattern.match(head):
+            return words
     return _GPERFTOOLS if _is_gperftools(head) else ""
 
 
@@ -108,12 +122,13 @@ def _ends_json(head: bytes) -> bool:
 def _is_gperftools(head: bytes) -> bool:
     """Return whether words are the header of a CPU profile: 0, 3, 0, the period, 0.
 
-    Source: ``docs/cpuprofile-fileformat.html`` of gperftools 2.10.
+    Java's have version 1. Source: ``docs/cpuprofile-fileformat.html`` of gperftools 2.10; pprof's
+    ``profile/legacy_profile.go``.
     """
     for layout in ("<Q", ">Q", "<I", ">I"):
         words = struct.Struct(layout[0] + str(_GPERFTOOLS_WORDS) + layout[1])
         if len(head) >= words.size:
             zero, count, version, period, padding = words.unpack_from(head)
-            if (zero, count, version, padding) == (0, 3, 0, 0) and period:
+            if (zero, count, version >> 1, padding) == (0, 3, 0, 0) and period:
                 return True
     return False
