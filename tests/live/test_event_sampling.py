@@ -49,6 +49,18 @@ def test_each_time_is_a_hit(recording):
     assert hits_of(profile, POINT)["chores"] == 2
 
 
+def test_events_that_come_while_the_recorder_does_not_run_are_kept(tmp_path):
+    program = build_program(tmp_path, "chores", "-static")
+    file = tmp_path / "perf.data"
+    pages = 20_000
+    burst = f"kill -STOP $PPID; {program} {pages} 0 1; kill -CONT $PPID"
+    line = [*PROSPECT, "record", "--event", "page-faults,context-switches", "-o", str(file)]
+    subprocess.run([*line, "sh", "-c", burst], check=True, timeout=60)
+    profile = prospect.open(file, use_cache=False)
+    assert profile.losses.lost.sum() < pages / 200
+    assert hits_of(profile, "page-faults")["chores"] > pages
+
+
 def test_the_report_shows_them_side_by_side(recording):
     _program, file = recording
     report = prospect.open(file, use_cache=False).report(detail="3")
