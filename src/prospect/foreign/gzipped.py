@@ -12,6 +12,9 @@ _WINDOW = 16 + zlib.MAX_WBITS
 _LARGEST_BYTES = 1 << 30
 _UNPACKED_BYTES = 1 << 24
 _UNPACKED_EACH = 64
+# bgzip makes one of each 64 KB; each takes time, also one of nothing.
+_MOST_MEMBERS = 65_536
+_PIECE_BYTES = 1 << 16  # zlib copies what follows the end of a member
 
 
 def is_gzipped(head: bytes) -> bool:
@@ -34,22 +37,25 @@ def unpacked(data: memoryview) -> bytes:
         RecordingError: it is damaged, or unpacks to more than any profile.
     """
     most = min(_UNPACKED_BYTES + _UNPACKED_EACH * len(data), _LARGEST_BYTES)
-    left: bytes | memoryview = data
     parts: list[bytes] = []
-    room = most
-    while left:
+    room, at, members = most, 0, 0
+    while at < len(data):
+        members += 1
         unpacker = zlib.decompressobj(_WINDOW)
-        try:
-            parts.append(unpacker.decompress(left, max(room, 1)))
-        except zlib.error as error:
-            raise RecordingError(f"damaged gzip file: {error}") from error
-        room -= len(parts[-1])
-        if unpacker.unconsumed_tail or room < 0:
-            raise RecordingError(
-                f"its {len(data)} bytes unpack to more than {most >> 20} MiB, which no profile"
-                " does; if you trust it, unpack it with gunzip first"
-            )
+        while at < len(data) and not unpacker.eof:
+            piece = data[at : at + _PIECE_BYTES]
+            try:
+                parts.append(unpacker.decompress(piece, max(room, 1)))
+            except zlib.error as error:
+                raise RecordingError(f"damaged gzip file: {error}") from error
+            at += len(piece) - len(unpacker.unused_data)
+            room -= len(parts[-1])
+            if unpacker.unconsumed_tail or room < 0 or members > _MOST_MEMBERS:
+                raise RecordingError(
+                    f"its {len(data)} bytes unpack to more than {most >> 20} MiB, or are of more"
+                    f" than {_MOST_MEMBERS} parts, which no profile is; if you trust it, unpack it"
+                    " with gunzip first"
+                )
         if not unpacker.eof:
             raise RecordingError("damaged gzip file: it ends too early")
-        left = unpacker.unused_data
     return b"".join(parts)

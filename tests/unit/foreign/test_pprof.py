@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from builders.pprof_schema import pprof_profile
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
+from prospect.foreign.gzipped import unpacked
 from prospect.foreign.pprof import pprof_profile as read_profile
 from prospect.profile.model import KIND_KERNEL
 from prospect.render.registry import make_renderer
@@ -221,6 +223,15 @@ def test_a_gzip_bomb_is_not_unpacked(monkeypatch):
     monkeypatch.setattr("prospect.foreign.gzipped._LARGEST_BYTES", 1 << 16)
     with pytest.raises(RecordingError, match="unpack to more"):
         read(gzip.compress(bytes(1 << 20)))
+
+
+def test_a_gzip_file_of_very_many_empty_parts_is_refused_in_time():
+    one = gzip.compress(b"")
+    assert unpacked(memoryview(one * 100 + gzip.compress(b"text"))) == b"text"
+    began_s = time.process_time()
+    with pytest.raises(RecordingError, match="more than 65536 parts"):
+        unpacked(memoryview(one * 400_000))
+    assert time.process_time() - began_s < 10
 
 
 @pytest.mark.parametrize("size", [3, 20])
