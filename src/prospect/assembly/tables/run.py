@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _NS = 1e-9
 _SIDE_BAND = abi.FLAG_MMAP | abi.FLAG_MMAP2 | abi.FLAG_COMM | abi.FLAG_TASK
 _UNNAMED = "/proc/self/fd/"
+# A sleep, poll or futex that a stop interrupted goes on as this: which of them is not known.
+_RESTARTED = "restart_syscall"
 # /proc/stat's columns (proc(5)); guest time is contained in user time.
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 # Nanoseconds a sample, as the recorder measured them.
@@ -141,7 +143,8 @@ def _calls_before(extras: dict[str, Any], machine: str) -> tuple[int, dict[int, 
         for tid, call in calls.items()
         if len(call) == 2
     }
-    return int(number_of(found.get("read_ns"))), named
+    known = {tid: name for tid, name in named.items() if name != _RESTARTED}
+    return int(number_of(found.get("read_ns"))), known
 
 
 def _throttled(extras: dict[str, Any]) -> Iterator[Throttled]:
