@@ -10,11 +10,12 @@ import pytest
 
 from builders.hostile_names import with_hostile_names
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, fill, window_at
+from builders.stored import BEGIN_S, US, fill, window_at
 from prospect.assembly.code.code import code_of_report
 from prospect.errors import StoreError
 from prospect.options import DisassemblerOptions, NamingOptions
 from prospect.render.html import HtmlRenderer
+from prospect.store.windows import Span, window_of
 from prospect.web.store_site import ShownStore, StoreSite
 
 pytest.importorskip("duckdb")
@@ -64,6 +65,22 @@ def test_two_clicks_choose_a_span_whose_page_follows(site):
     assert '"hits":60' in report.replace(" ", "")
     for name in ("data/stacks", "data/source", "part?event=0"):
         assert asked(site, address + name).status == 200
+
+
+def test_a_window_that_came_late_is_drawn_and_chosen_as_long_as_it_is(tmp_path):
+    late = Span((BEGIN_S + 60) * US, (BEGIN_S + 600) * US)
+    fill(tmp_path / "s", [window_at(0), window_of(stacks_profile(), late), window_at(10)])
+    site = site_of(tmp_path / "s")
+    first = page(site, "")
+    widths = [float(one) for one in re.findall(r'class="all"[^>]* width="([\d.]+)"', first)]
+    assert widths == [pytest.approx(part * sum(widths) / 11, abs=0.2) for part in (1, 9, 1)]
+    assert ["for 9 min:" in one for one in re.findall("<title>[^<]*busy", first)] == [
+        False,
+        True,
+        False,
+    ]
+    second = page(site, f"?begin={BEGIN_S + 60}")
+    assert f"?span={BEGIN_S}_{BEGIN_S + 600}" in links(second)
 
 
 def test_two_spans_are_compared(site):
