@@ -61,6 +61,26 @@ def test_every_format_shows_a_part(store, tmp_path, name):
     assert file.stat().st_size > 100
 
 
+def test_threads_are_chosen_by_name_and_by_number(tmp_path, store, capfd):
+    """tid is a number, which a store keeps on request; comm is a name; thread is either."""
+    fill(tmp_path / "apart", [window_at(minute, separate=("thread",)) for minute in range(2)])
+    apart = str(tmp_path / "apart")
+
+    def rows(where, *words):
+        shown = text_of(capfd, "report", "--store", where, "--format", "csv", *words)
+        return [line.split(",")[1].strip('"') for line in shown.splitlines()[1:]]
+
+    for sort, thread, other in (("comm", "comm", "a b;c"), ("tid", "77", "0")):
+        assert rows(apart, "--sort", sort) == [thread, other]
+        for word in ("tid:77", "thread:77", "comm:comm", "thread:comm"):
+            assert rows(apart, "--sort", sort, word) == [thread]
+    assert rows(apart, "--sort", "thread") == ["comm (77)", "a b;c (0)"]
+    assert rows(store, "--sort", "comm") == rows(store, "--sort", "thread") == ["comm", "a b;c"]
+    assert rows(store, "--sort", "thread", "thread:comm") == ["comm"]
+    for words in (("thread:77",), ("tid:77",), ("--sort", "tid")):
+        assert "--separate thread" in refused(capfd, "report", "--store", store, *words)
+
+
 def test_hints_suit_a_store(store, capfd):
     report = text_of(capfd, "report", "--store", store, "comm:comm")
     first = report.split("---")[0]
