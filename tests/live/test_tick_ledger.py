@@ -18,6 +18,7 @@ import pytest
 
 import prospect
 from builders.another_user import WHO, prospect_of_another_user
+from builders.command_line import running
 from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
 from prospect.estimate.ledger.agreement import agreements
@@ -126,6 +127,17 @@ def test_books_balance_beside_a_real_time_load_that_leaves_the_recorder_no_cpu(t
     counts = ledger_of(profile).by_cpu
     assert (counts.recorded + counts.lost > 0.5 * counts.expected)[:count].all()
     assert int(counts.lost.sum()) <= int(profile.clocks.lost.sum())
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")
+def test_books_balance_beside_perf_that_samples_the_same_cpus(tmp_path):
+    beside = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "4000", "-o", tmp_path / "p"]
+    with running(beside, stderr=subprocess.DEVNULL) as perf:
+        wait_until_it_watches(perf.pid)
+        counts = ledger_of(profile_of(tmp_path / "r", *burners(os.cpu_count(), 0.7))).by_cpu
+        assert perf.poll() is None
+        perf.terminate()
+    assert (counts.recorded + counts.lost > 0.5 * counts.expected).all()
 
 
 def test_books_of_a_machine_that_only_forks_balance(tmp_path):
