@@ -213,7 +213,8 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
             session.save(str(tmp_path / "saved"))
         finally:
             session.close()
-    assert not [one for one in state.limits if "Python" in one]
+    # Of other processes names may have been left out.
+    assert not [one for one in state.limits if one.startswith("Python functions were not read")]
     shown = python_functions(state.profile, program.pid)
     saved = python_functions(prospect.open(tmp_path / "saved"), program.pid)
     assert {"recursion", "inner", "fail", "Callback.key"} <= shown.keys() & saved.keys()
