@@ -164,7 +164,7 @@ def _top(found: Summed) -> Top:
     event, books = found.heads[-1].events[0], found.books
     # Sums of periods stand for all hosts, where a share of them sent.
     share_of_hosts = min(head.host_share for head in found.heads)
-    # What CPUs did at lost ticks is not known: it is neither busy nor idle time.
+    # What CPUs did at lost and missing ticks is not known: neither busy nor idle time.
     known_s = sum(one.measured_s * one.cpus * _known_share(one) for one in books) / share_of_hosts
     cpus = sum(one.cpus for one in books)
     seconds = found.weight * event.seconds_per_period or found.samples * event.seconds_per_hit
@@ -188,8 +188,11 @@ def _top(found: Summed) -> Top:
 
 
 def _known_share(one: HostBooks) -> float:
-    """Return the part of a host's ticks that were not lost, 0 to 1."""
-    return 1.0 - min((one.lost + one.throttled) / max(one.expected, 1), 1.0)
+    """Return the part of a host's ticks of which is known what its CPUs did, 0 to 1.
+
+    The books' `lost` also counts other records, such as those of mappings.
+    """
+    return min((one.recorded + one.idle) / one.expected, 1.0) if one.expected > 0 else 1.0
 
 
 def _measured(books: list[HostBooks]) -> MeasuredTime:
