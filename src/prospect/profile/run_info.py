@@ -136,6 +136,7 @@ class RunInfo(Record):
             specifications; empty for a recording.
         due_ticks: that the timers of a store's part should have had, in all of the machine; 0 where
             that is not known.
+        seen_ticks: of these, those that were recorded or came due on an idle CPU.
         middle_at: when the later half of a store's windows begins, in seconds since 1970; 0.0 where
             there are fewer than two windows.
         busy: samples of busy CPUs and the sum of their periods, by event, of the whole machine in
@@ -180,6 +181,7 @@ class RunInfo(Record):
     store_part: tuple[str, ...] = ()
     host_share: float = 1.0
     due_ticks: int = 0
+    seen_ticks: int = 0
     middle_at: float = 0.0
     busy: tuple[tuple[int, int], ...] = ()
     jit_pids: tuple[int, ...] = ()

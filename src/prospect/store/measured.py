@@ -40,6 +40,7 @@ class Measured(NamedTuple):
         cpu: i32[c], those that lost samples.
         lost, throttled: i64[c].
         due: ticks that all clocks should have had; never fewer than came.
+        seen: of these, those that were recorded or came due on an idle CPU.
         remarks: a sentence for what was not measured, or lost.
     """
 
@@ -54,6 +55,7 @@ class Measured(NamedTuple):
     lost: NDArray[np.int64]
     throttled: NDArray[np.int64]
     due: int
+    seen: int
     remarks: list[str]
 
     @property
@@ -111,6 +113,7 @@ def measured(engine: Queries, part: Part) -> Measured:
         throttled=lossy[:, 2],
         # A window's books may be out by the tick that came as it ended.
         due=int(np.maximum(clocks[:, 3], clocks[:, 4]).sum()),
+        seen=int((clocks[:, 4] + clocks[:, 5]).sum()),
         remarks=remarks,
     )
 

@@ -178,6 +178,7 @@ def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
         end_ns=books.measured_us * 1000,
         host_share=min(one.host_share for one in part.heads),
         due_ticks=books.due,
+        seen_ticks=books.seen,
         middle_at=books.middle_us * _US,
     )
 

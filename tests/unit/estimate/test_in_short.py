@@ -82,9 +82,17 @@ def test_the_machine_of_a_part_is_as_busy_as_that_of_the_whole(word):
     assert whole.busy_share == pytest.approx(1089 / 1989)
 
 
-@pytest.mark.parametrize("due", [0, 1989 + 4000])
-def test_lost_ticks_are_neither_busy_nor_idle(due):
-    short = short_of(machine(lost=4000, due_ticks=due), "4")
+@pytest.mark.parametrize(
+    ("lost", "run"),
+    [
+        (4000, {}),
+        (4000, {"due_ticks": 1989 + 4000}),
+        # Stopped, a daemon misses ticks that nobody counts as lost.
+        (1000, {"due_ticks": 1989 + 4000, "seen_ticks": 1989, "wall_seconds": 5989 / 256 / 2}),
+    ],
+)
+def test_lost_and_missing_ticks_are_neither_busy_nor_idle(lost, run):
+    short = short_of(machine(lost=lost, **run), "4")
     assert short.busy_share == pytest.approx(1089 / 1989)
     assert short.seconds / short.seen_s == pytest.approx(689 / 1989)
     # The program may have had the same part of what was lost.

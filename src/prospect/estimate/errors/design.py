@@ -158,9 +158,11 @@ class _Sampled:
         run, hits, losses = whole.run, whole.hits, whole.losses
         lost = _lost(whole, event_index)
         if run.due_ticks:
-            # Of a store's part: its machine had these ticks, and throttled ones are among them.
-            lost += int(losses.throttled.sum())
+            # Of a store's part: its machine had these ticks. What its CPUs did at throttled and
+            # missing ones is as little known as at lost ones.
             due = max(run.due_ticks, run.busy[event_index][0] if run.busy else 0)
+            lost += int(losses.throttled.sum())
+            lost = max(lost, due - run.seen_ticks if run.seen_ticks else 0)
             self.of_hits = max(due - lost, count)
             self.of_seconds = seconds * self.of_hits / max(count, 1)
         else:
