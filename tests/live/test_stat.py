@@ -323,7 +323,7 @@ def test_the_python_interface(chores):
     assert [event.name for event in found.events] == ["faults", "cs"]
     assert all(run.counts[0].estimate > PAGES for run in found.runs)
     assert ">faults</td>" in found._repr_html_()
-    with pytest.raises(prospect.errors.UsageError, match="count what"):
+    with pytest.raises(prospect.errors.UsageError, match="nothing to count"):
         prospect.count()
 
 

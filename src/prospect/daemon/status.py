@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.counted_notes import left_out_notes
+from prospect.profile.notes import left_out_notes
 from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.segments import FUNCTIONS, SAMPLES
 from prospect.version import __version__

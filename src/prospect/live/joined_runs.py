@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from prospect.columns.table_rows import appended
-from prospect.profile.counted_notes import counted_notes
 from prospect.profile.model import LossTable
+from prospect.profile.notes import counted_notes
 from prospect.records import replace
 
 if TYPE_CHECKING:

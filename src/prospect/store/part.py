@@ -13,7 +13,6 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.errors import StoreError
-from prospect.profile.counted_notes import counted_notes
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
     CAUSE_NONE,
@@ -24,6 +23,7 @@ from prospect.profile.model import (
     ProcessTable,
     Profile,
 )
+from prospect.profile.notes import counted_notes
 from prospect.profile.run_info import RunInfo
 from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import NamedTuple, replace

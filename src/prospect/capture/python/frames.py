@@ -49,7 +49,7 @@ def _hurry() -> None:
 def _left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     """Return sentences about processes whose functions or names were left out.
 
-    Those with a count have it as `profile.counted_notes` expects, which adds them up.
+    Those with a count have it as `profile.notes` expects, which adds them up.
 
     Args:
         state: with counts.
