@@ -71,7 +71,7 @@ def test_shares_are_those_of_perf_report(in_file, capfd, name, config):
         period[profile.processes.name[process]] += int(amount)
     ours = sorted(NAMES.values(), key=lambda each: -period[each])
     assert ours == sorted(by_perf, key=lambda each: -by_perf[each][0])
-    summary = text[: text.index("Details of")]
+    summary = text[text.index("Analyzed - Sorted by") : text.index("Details of")]
     rows = re.findall(r"^ *(?:\d=? +)?(\w+) +\d+ +(\d+) ", summary, re.MULTILINE)
     ranked = [(each, hits) for each, hits in rows if each in by_perf]
     assert [each for each, _ in ranked] == ours

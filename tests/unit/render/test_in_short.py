@@ -7,7 +7,7 @@ import io
 import pytest
 
 from builders.profile_builder import ProfileBuilder, run_info
-from builders.stacks import stack_copies
+from builders.stacks import stack_copies, stacks_profile
 from prospect.profile.model import KIND_ELF, KIND_PYTHON
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.records import replace
@@ -138,3 +138,21 @@ def test_cut_stacks_are_those_that_were_asked_for(detail, only_of_waits, said):
     TextRenderer(detail=detail).render(replace(build.build(), stack_copies=copies), out)
     (line,) = [line for line in out.getvalue().decode().splitlines() if line.startswith("Missing:")]
     assert said in line
+
+
+def test_copies_that_go_on_in_a_chain_are_not_cut():
+    profile = stacks_profile()
+    copies = stack_copies([77] * 10, ["cut"] * 10)
+    lines = first_screen(replace(profile, stack_copies=copies), detail="3")
+    assert "Missing: nothing was lost" in lines
+
+
+def test_units_of_other_tools_are_safe_for_a_terminal():
+    event = replace(run_info().events[0], unit="by\x1b[31mtes\udc80", seconds_per_period=0.0)
+    build = ProfileBuilder(run_info(events=(event,), command=("work",)))
+    process = build.process("work", 7, is_command=True)
+    build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 10)
+    out = io.BytesIO()
+    TextRenderer(detail="3").render(build.build(), out)
+    assert b"\x1b" not in out.getvalue()
+    assert b"y\\x1b[31mtes\\x80" in out.getvalue()

@@ -129,7 +129,7 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
         parts.append(f"{_percent(short.busy_share)} busy")
     if not short.has_time:
         yield _cut(
-            f"{', '.join([*parts, counted(short.hits, short.event.hits_word)])}"
+            f"{', '.join([*parts, counted(short.hits, escaped(short.event.hits_word))])}"
             f" of {asked_for(run, view.detail)}"
         )
         return
@@ -322,6 +322,8 @@ def _cut_stacks(view: ReportView) -> Iterator[str]:
         yield f"{cut} of stacks cut at {quality.most_frames} frames ({MAX_STACK})"
     elif quality.size_for_99 and not _are_copies_of_waits(view):
         share = quality.cut / (quality.samples - quality.without_copy)
+        if view.profile.stacks is not None:  # a copy that is too short may go on in a chain
+            share = quality.cut_stacks / max(quality.stacks, 1)
         if share >= _LEAST_CUT:
             size = quality.size_to_ask_for
             remedy = f"dwarf,{size}" if size else "fp"

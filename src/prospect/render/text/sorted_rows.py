@@ -100,7 +100,7 @@ def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str
     time = figures.with_bar(rows.total_s, rows.total_half_s)
     total = f"{time} {escaped(rows.event.time_title)}, " if rows.has_time else ""
     marks = "; = ties with the row above" if rows.is_like_above.any() else ""
-    yield f"Total: {total}{counted(rows.total_hits, rows.event.hits_word)}{marks}"
+    yield f"Total: {total}{counted(rows.total_hits, escaped(rows.event.hits_word))}{marks}"
 
 
 def _brief(path: str) -> str:
