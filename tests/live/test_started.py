@@ -126,3 +126,11 @@ def test_as_a_module_it_takes_none_from_the_working_directory(tmp_path):
     words = [sys.executable, "-m", "prospect", "-V2", "-f", "report", "true"]
     said(*words, cwd=tmp_path)
     assert (tmp_path / "report").exists()
+
+
+def test_a_stack_that_python_does_not_survive_on_is_named(command):
+    words = ["sh", "-c", f"ulimit -Ss 64; exec {command} --version"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.count("\n") == 1
+    assert "ulimit -s 8192" in ran.stderr
