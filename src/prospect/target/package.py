@@ -143,6 +143,27 @@ class _Lowering(ast.NodeTransformer):
             node.slice = ast.Call(tuple_, [ast.List(key.elts, ast.Load())], [])
         return node
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """Write an f-string as format(): quotes within one, from 3.12 on, end it for Python 3.9."""
+        template, values = self._template(node)
+        return ast.Call(ast.Attribute(ast.Constant(template), "format", ast.Load()), values, [])
+
+    def _template(self, node: ast.JoinedStr) -> tuple[str, list[ast.expr]]:
+        """Return what format() is called of, and with."""
+        text, values = "", list[ast.expr]()
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                values.append(self.visit(part.value))
+                text += "{" + (f"!{chr(part.conversion)}" if part.conversion >= 0 else "")
+                if isinstance(part.format_spec, ast.JoinedStr):
+                    spec, more = self._template(part.format_spec)
+                    text += f":{spec}"
+                    values += more
+                text += "}"
+            elif isinstance(part, ast.Constant):
+                text += str(part.value).replace("{", "{{").replace("}", "}}")
+        return text, values
+
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         """Take away what only type checkers read."""
         self.generic_visit(node)

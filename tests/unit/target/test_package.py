@@ -123,3 +123,14 @@ def test_sources_are_those_of_this_installation():
     with zipfile.ZipFile(io.BytesIO(zlib.decompress(package(session.AGENT)))) as archive:
         source = modules(session.AGENT)["prospect.errors"]
         assert archive.read("prospect/errors.py").decode() == lowered(source)
+
+
+def test_strings_with_values_have_no_quotes_that_older_pythons_stop_at():
+    source = "x = f\"{', '.join(a)!r:>{w}} {{}} {b:.2f}\"\n"
+    text = lowered(source)
+    assert not any(isinstance(node, ast.JoinedStr) for node in ast.walk(ast.parse(text)))
+    values = {"a": ["1", "2"], "w": 9, "b": 0.5}
+    ours, theirs = dict(values), dict(values)
+    exec(text, ours)
+    exec(source, theirs)
+    assert ours["x"] == theirs["x"] == "   '1, 2' {} 0.50"
