@@ -38,7 +38,7 @@ def encode_features(
     times_ns = (info.first_sample_ns, info.last_sample_ns)
     sections = {
         fmt.HEADER_TRACING_DATA: info.tracing_data,
-        fmt.HEADER_BUILD_ID: b"".join(map(_build_id, info.build_ids)),
+        fmt.HEADER_BUILD_ID: b"".join(map(build_id_record, info.build_ids)),
         fmt.HEADER_HOSTNAME: _string(info.hostname),
         fmt.HEADER_OSRELEASE: _string(info.os_release),
         fmt.HEADER_VERSION: _string(info.perf_version),
@@ -78,13 +78,14 @@ def _padded_string(text: str) -> bytes:
     return struct.pack("<I", size) + encoded.ljust(size, b"\0")
 
 
-def _build_id(entry: BuildId) -> bytes:
+def build_id_record(entry: BuildId, type_: int = 0) -> bytes:
+    """Return a build id as an entry of HEADER_BUILD_ID, or as the record of a stream of a type."""
     name = entry.name[: _PATH_MAX - 1]
     padded = name.ljust(fmt.aligned(len(name) + 1, fmt.NAME_ALIGN), b"\0")
     build_id = entry.build_id[:20]
     head = struct.pack(
         "<" + fmt.BUILD_ID_LAYOUT,
-        0,
+        type_,
         entry.cpumode & _MISC_CPUMODE_MASK | fmt.PERF_RECORD_MISC_BUILD_ID_SIZE,
         fmt.BUILD_ID_BYTES + len(padded),
         entry.pid,

@@ -14,12 +14,15 @@ import subprocess
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from prospect.abi import constants as abi
+from prospect.abi.recording import BuildId
 from prospect.capture.machine.kernel_maps import KERNEL_NAME, gnu_build_id
 from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.light import Closing
 from prospect.options import RecordingOptions
 from prospect.perfdata import format as fmt
+from prospect.perfdata.feature_encoding import build_id_record
 from prospect.recording.interval import RecordingResult
 from prospect.records import contents
 from prospect.target.frames import greeting_lines, write_all
@@ -69,13 +72,14 @@ def record_by_perf(
         say()
         bound = options.max_bytes or default_bound_bytes(output_fd)
         status, cut = perf.record(output_fd, bound)
-        from prospect.target.names import build_id_record, fetch_names  # noqa: PLC0415 - once COMMAND has ended
-
         build_id = gnu_build_id(perf.content(_NOTES))
         if build_id and not cut and os.pread(output_fd, 8, 0) == fmt.MAGIC:
-            write_all(output_fd, build_id_record(KERNEL_NAME, build_id))
+            kernel = BuildId(KERNEL_NAME, build_id, cpumode=abi.PERF_RECORD_MISC_KERNEL)
+            write_all(output_fd, build_id_record(kernel, fmt.PERF_RECORD_HEADER_BUILD_ID))
         result = RecordingResult(status, 0, (cut,) if cut else (), {}, cut=cut)
         if not cut:
+            from prospect.target.names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
+
             fetch_names(output_fd, target, perf.fetch)
         return result
 

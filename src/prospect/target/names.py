@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import mmap
 import os
-import struct
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.abi.recording import BuildId
 from prospect.analysis.reading import read_profile
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.elf.image import ElfImage
@@ -23,6 +23,7 @@ from prospect.files.door import OpenFile
 from prospect.files.opening import open_file
 from prospect.perfdata import format as fmt
 from prospect.perfdata.archive_section import section_patches
+from prospect.perfdata.feature_encoding import build_id_record
 from prospect.perfdata.header import is_pipe_form, read_byte_order, read_file_header
 from prospect.profile.model import KIND_ELF
 from prospect.profile.naming import NameSource
@@ -83,23 +84,14 @@ def _marking(file: memoryview, target: bytes) -> list[tuple[int, bytes]]:
         RecordingError: it is damaged, or is marked already.
     """
     if is_pipe_form(bytes(file[: fmt.PIPE_HEADER_BYTES]), read_byte_order(bytes(file[:8]))):
-        return [(len(file), build_id_record(fmt.TARGET_MARK + target, b""))]
+        mark = BuildId(fmt.TARGET_MARK + target, b"", cpumode=abi.PERF_RECORD_MISC_KERNEL)
+        return [(len(file), build_id_record(mark, fmt.PERF_RECORD_HEADER_BUILD_ID))]
     header = read_file_header(file, "<")
     table = header.data.offset + header.data.size
     is_whole = header.features and fmt.FILE_HEADER_BYTES <= table <= len(file)
     if not is_whole or header.has(fmt.HEADER_PROSPECT_TARGET):
         raise RecordingError("it cannot be marked")
     return section_patches(file, header, fmt.HEADER_PROSPECT_TARGET, target)
-
-
-def build_id_record(name: bytes, build_id: bytes) -> bytes:
-    """Return a record of a stream that gives an object of the kernel a build id."""
-    padded = name.ljust(fmt.aligned(len(name) + 1, fmt.NAME_ALIGN), b"\0")
-    misc = abi.PERF_RECORD_MISC_KERNEL | fmt.PERF_RECORD_MISC_BUILD_ID_SIZE
-    size = fmt.BUILD_ID_BYTES + len(padded)
-    layout = struct.Struct("<" + fmt.BUILD_ID_LAYOUT)
-    kind = fmt.PERF_RECORD_HEADER_BUILD_ID
-    return layout.pack(kind, misc, size, -1, build_id[:20], len(build_id[:20])) + padded
 
 
 def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
