@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prospect.foreign.perf_script_headers import HeaderForm
     from prospect.profile.model import Profile
 
-# What is looked at to find out which fields there are.
+# The part of a file that shows which fields there are.
 _HEAD_BYTES = 1 << 16
 # Of a line without blanks at its end.
 _FRAME = re.compile(rb"[ \t]*([0-9a-f]{1,16})(?:[ \t]+(\S.*))?$")
@@ -64,13 +64,10 @@ def is_perf_script(head: bytes) -> bool:
         if found is None:
             return False
         form, sample = found
-        has_frame = following.startswith(b"\t") and _frame(following) is not None
-        if has_frame and not form.numbers:
-            has_frame = _PERF_FRAME.match(following) is not None
-        has_address = _frame(sample.rest) is not None
-        if has_address and not form.numbers:
-            has_address = _PERF_ADDRESS.match(sample.rest) is not None
-        if has_frame or has_address or (sample.event and sample.time_s >= 0):
+        is_framed = (following.startswith(b"\t") and _frame(following)) or _frame(sample.rest)
+        if not form.numbers:  # other texts have a word, and a line that looks like a frame
+            is_framed = _PERF_FRAME.match(following) or _PERF_ADDRESS.match(sample.rest)
+        if is_framed or (sample.event and sample.time_s >= 0):
             return True
     return False
 
@@ -207,10 +204,10 @@ class _Sums(Record, frozen=False):
     def _with_cut_ends(
         self, count: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the stacks' columns with a frame [cut] ahead of those that a limit cut.
+        """Return the stacks' columns; a stack that a limit cut begins with a frame [cut].
 
         A limit cuts if the deepest stacks have as many frames as it allows, and more than one
-        sample has so many. perf prints inlined functions besides.
+        sample has so many. Inlined functions, which perf prints as well, do not count.
         """
         start, location = self.stacks.columns()
         is_counted = np.array([not frame.endswith(_INLINED) for frame in self.frames], np.bool_)

@@ -72,7 +72,7 @@ NOBODY = Sample(b"[all]", -1, -1, -1, -1.0, -1, b"", b"")
 class HeaderForm(NamedTuple):
     """Whether samples begin with a name, and with how many numbers of process and thread.
 
-    `number_is_period`: a number that stands alone is no thread's; `is_empty`: the lines are empty.
+    `number_is_period`: the one number is a period, not a thread's; `is_empty`: the lines are empty.
     """
 
     has_comm: bool
@@ -105,6 +105,10 @@ class HeaderForm(NamedTuple):
             comm = sample.comm if self.has_comm else NOBODY.comm
             return sample._replace(comm=comm, tid=-1, period=sample.tid)
         return sample
+
+    def match(self, line: bytes) -> re.Match[bytes] | None:
+        """Match a line that has all that the form has; a blank is put in front of the line."""
+        return _PATTERNS[self.has_comm, self.numbers].match(b" " + line[:_HEADER_BYTES])
 
     def limits(self) -> tuple[str, ...]:
         """Return what the report's header says of the fields that are missing."""
@@ -142,7 +146,7 @@ def header_form(lines: Sequence[bytes]) -> HeaderForm:
 
 def _is_late(form: HeaderForm, line: bytes) -> bool:
     """Say whether what would be a thread's number comes after a CPU or after `misc`."""
-    match = _PATTERNS[form[:2]].match(b" " + line[:_HEADER_BYTES]) if form.numbers == 1 else None
+    match = form.match(line) if form.numbers == 1 else None
     if match is None:
         return False
     if match.end("tid") - match.end("comm") >= _MISC_AND_PERIOD_WIDTH:
@@ -162,17 +166,17 @@ def _is_period(form: HeaderForm, lines: Sequence[bytes]) -> bool:
     """Say whether the one number in a file's samples is a period: only its width tells.
 
     Raises:
-        RecordingError: the file was printed or changed in a way that does not.
+        RecordingError: the widths in this file do not tell.
     """
     widths = set()
     for line in lines:
         sample = None if line.startswith(b"\t") else form.read(line)
-        match = _PATTERNS[form[:2]].match(b" " + line[:_HEADER_BYTES]) if sample else None
+        match = form.match(line)
         if sample is None or match is None:
             continue
         if sample.time_s >= 0 or sample.cpu >= 0 or sample.period >= 0:
             return False
-        # Names have a blank after them; without one, that blank was put in front of the line.
+        # The blank is the one after the name, or without names the one that `match` puts in front.
         widths.add(match.end("tid") - match.end("comm") - 1)
     if all(width >= _PERIOD_WIDTH for width in widths):
         return True

@@ -47,7 +47,7 @@ def read_events(
         values: i64[n, v] of each sample.
         period_unit: the unit of `period`, which a sample was taken each.
         period: 0 where unknown.
-        default: the type that is shown where nobody chooses; its event comes first.
+        default: the type that viewers show first; its event comes first.
 
     Raises:
         RecordingError: there are not as many types as values, or the values are too large.

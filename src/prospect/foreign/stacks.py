@@ -168,18 +168,14 @@ def _functions(frames: NamedFrames) -> FunctionTable:
         address=zeros,
         size_bytes=zeros,
         is_global=np.ones(len(rows), np.bool_),
-        source=np.array(
-            [
-                NameSource.SYMTAB
-                if name
-                else NameSource.NO_CALLERS
-                if frames.objects[row][0] == CUT_OBJECT
-                else NameSource.NO_COVER
-                for name, _, row in rows
-            ],
-            np.uint8,
-        ),
+        source=np.array([_source(name, frames.objects[row][0]) for name, _, row in rows], np.uint8),
     )
+
+
+def _source(name: str, path: str) -> NameSource:
+    if name:
+        return NameSource.SYMTAB
+    return NameSource.NO_CALLERS if path == CUT_OBJECT else NameSource.NO_COVER
 
 
 def _forest(
