@@ -246,7 +246,7 @@ def _frame(letter: bytes, content: bytes) -> bytes:
     return struct.pack("<cI", letter, len(content)) + content
 
 
-# Stands for ssh and a target: sends what a case has in its file, and each file that is wanted.
+# Plays ssh and a target: sends the bytes in a case's file, and the file that is wanted.
 _SSH = """
 import ast, os, select, sys, time, zlib
 if "join(" in sys.argv[-1]:
@@ -292,7 +292,7 @@ def _store(draw: random.Random, directory: Path) -> list[str]:
 
 
 def _fleet(draw: random.Random, directory: Path) -> list[str]:
-    """The same of one host of two."""
+    """The same in the store of one host of two."""
     for host in ("evil", "good"):
         shutil.copytree(_stored(), directory / "f" / f"host={host}")
     (directory / "f").chmod(0o700)
@@ -333,6 +333,7 @@ def _stored() -> Path:
     return made / "s"
 
 
+_SAMPLE_TYPE = build.USUAL | build.CALLCHAIN | build.REGS_USER | build.STACK_USER
 EXTRAS: dict[str, Any] = {
     "command": ["work", "1"],
     "command_pid": PID,
@@ -362,9 +363,13 @@ def _file(facts: Any, more: dict[int, bytes] | None = None, image: Path | None =
     """
     if image is not None:
         facts = facts | {"started_at": time.time() + 1}
-    sample_type = build.USUAL | build.CALLCHAIN | build.REGS_USER | build.STACK_USER
+    return file_of(clock_records(image), facts, more)
+
+
+def file_of(records: list[bytes], facts: Any, more: dict[int, bytes] | None = None) -> bytes:
+    """Return a recording of this machine with one clock, and these records and facts."""
     attr = EventAttr(
-        sample_type=sample_type,
+        sample_type=_SAMPLE_TYPE,
         flags=abi.FLAG_SAMPLE_ID_ALL,
         sample_period=10_000_000,
         sample_regs_user=0xFF01FF,
@@ -375,11 +380,12 @@ def _file(facts: Any, more: dict[int, bytes] | None = None, image: Path | None =
         HEADER_PROSPECT: b"PROSPECT" + struct.pack("<II", 1, len(text)) + text,
     }
     event = EventDescription(attr, (CLOCK_ID,), "cpu-clock")
-    records = _records(build.RecordBuilder(sample_type), image)
     return build.FileBuilder([event], records, features | (more or {})).file()
 
 
-def _records(make: build.RecordBuilder, image: Path | None) -> list[bytes]:
+def clock_records(image: Path | None = None) -> list[bytes]:
+    """Return records of a program with JIT code, waits and callers; an `image` is its file."""
+    make = build.RecordBuilder(_SAMPLE_TYPE)
     tail = {"id": CLOCK_ID, "cpu": 1}
     names = "[kernel.kallsyms]_text", str(image or "/none/image")
     inode, device = 0, (0, 0)

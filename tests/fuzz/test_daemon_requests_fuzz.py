@@ -1,4 +1,4 @@
-"""Any bytes to a daemon are a request or none; any answer of it is one, or an error of ours."""
+"""Any bytes to a daemon are a request or refused; any answer is read, or is one of our errors."""
 
 from __future__ import annotations
 

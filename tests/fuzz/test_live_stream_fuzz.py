@@ -1,4 +1,4 @@
-"""Whatever a target sends while a session goes on is a profile, or an error of ours."""
+"""Any bytes that a target sends during a session give a profile, or one of our errors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from builders import perfdata as build
 from builders.examples import examples
-from builders.perfdata_features import feature_string
-from fuzz.cases import CLOCK_ID, EXTRAS, _records
+from fuzz.cases import CLOCK_ID, EXTRAS, clock_records, file_of
 from fuzz.changes import changed, changed_json
-from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr, EventDescription
 from prospect.errors import ProspectError
 from prospect.live.session import LiveSession
-from prospect.perfdata.format import HEADER_HOSTNAME, HEADER_PROSPECT
 from prospect.recording.events import RecordOptions
 from prospect.target import source
 from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
@@ -55,22 +50,9 @@ def _json(letter: bytes, said: Any, draw: random.Random) -> bytes:
 
 def _stream(draw: random.Random) -> list[bytes]:
     """Return what a sampler sends, part by part, of which one or another is changed."""
-    sample_type = build.USUAL | build.CALLCHAIN | build.REGS_USER | build.STACK_USER
-    attr = EventAttr(
-        sample_type=sample_type,
-        flags=abi.FLAG_SAMPLE_ID_ALL,
-        sample_period=10_000_000,
-        sample_regs_user=0xFF01FF,
-    )
     facts = EXTRAS | _MORE
-    text = json.dumps(facts if draw.randrange(4) else changed_json(facts, draw)).encode()
-    features = {
-        HEADER_HOSTNAME: feature_string(os.uname().nodename),
-        HEADER_PROSPECT: b"PROSPECT" + struct.pack("<II", 1, len(text)) + text,
-    }
-    event = EventDescription(attr, (CLOCK_ID,), "cpu-clock")
-    info = build.FileBuilder([event], [], features).file()
-    records = b"".join(_records(build.RecordBuilder(sample_type), None))
+    info = file_of([], facts if draw.randrange(4) else changed_json(facts, draw))
+    records = b"".join(clock_records())
     first = _chunk(INFO, info if draw.randrange(4) else changed(info, draw))
     if not draw.randrange(12):
         first += _json(WHOM, ["process 11 (work)", [11], [11]], draw)
@@ -110,7 +92,7 @@ class _Remote:
         """Do nothing."""
 
 
-# Those that raised what is none of ours before.
+# Seeds that raised other errors than ours.
 FOUND = (1044, 1151, 1545, 5079, 5084, 5240, 5243, 9274)
 
 
