@@ -177,7 +177,7 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
         profile, cause = placed.labels.added_to(profile, cause), placed.labels.causes_of(cause)
     profile = with_causes(profile, cause, placed.labelled.causes)
     if wanted.hints:
-        profile = _for_reports(profile, placed)
+        profile = _with_raw_data(profile, placed)
     if not (wanted.lines or wanted.code or sinks.keep_code):
         return profile
     # Only reports that go back to the files pay for what that takes.
@@ -370,7 +370,7 @@ def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order)
     return run
 
 
-def _for_reports(profile: Profile, placed: _Placed) -> Profile:
+def _with_raw_data(profile: Profile, placed: _Placed) -> Profile:
     """Add what raw data says."""
     if placed.events.samples.data is not None:
         from prospect.assembly.raw.sample_data import with_sample_data  # noqa: PLC0415 - seldom there

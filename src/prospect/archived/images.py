@@ -33,7 +33,6 @@ _CALL_FRAMES = (b".eh_frame_hdr", b".eh_frame", b".debug_frame")
 # mmap(2); Python 3.11 has no name for it.
 _MAP_NORESERVE = 0x4000
 _NO_DEVICE = -1
-# Nobody's: a file of root or of us would be believed.
 
 
 def kept_pieces(
@@ -70,6 +69,7 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
         for offset, piece in image.pieces:
             area[offset : offset + len(piece)] = piece
         data = memoryview(area).toreadonly()
+        # Everybody's: a file of root or of ours would be trusted.
         return FoundImage(
             OpenFile(key.path, data, _NO_DEVICE, number, 0, EVERYBODY, EVERYBODY, 0),
             ElfImage.parse(data),

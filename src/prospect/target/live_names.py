@@ -48,12 +48,12 @@ class LiveNames:
         read: which mapped file has which build id, as ``mapped_files`` of docs/recording.md.
     """
 
-    def __init__(self, fetch: FetchFile, target: str = "") -> None:
+    def __init__(self, fetch: FetchFile, target: str) -> None:
         """Begin.
 
         Args:
             fetch: writes a file of the target to a descriptor, False where there is none.
-            target: whose recordings the files serve; those of "" serve none.
+            target: the files serve its recordings only.
         """
         self._fetch = fetch
         self._kept = kept_for(target)
