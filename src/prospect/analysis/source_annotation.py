@@ -189,7 +189,7 @@ def annotate_sources(
 
 
 def _functions(profile: Profile, options: SourceOptions) -> NDArray[np.int64] | None:
-    """Return the rows of the functions that were asked for, None for all."""
+    """Return the rows of the functions that the options choose, None for all."""
     if not options.what:
         return None
     most = max(len(profile.functions), 1)

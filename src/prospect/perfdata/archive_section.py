@@ -1,8 +1,9 @@
 """A recording → the same recording with one more feature section.
 
-Comes in: a perf.data file and the section's content. Goes out: what is written where. Records
-and sections stay where they are, but for what stands where the table of sections grows by an
-entry: that goes to the end. perf reads sections by the table, and skips those it does not know.
+Comes in: a perf.data file and the section's content. Goes out: the bytes to write, with their
+places. Records and sections stay where they are, except those that the table of sections reaches as
+it grows by an entry: these go to the end. perf reads sections by the table, and skips those that it
+does not know.
 Source: ``perf_header__process_sections()`` in ``tools/perf/util/header.c``, Linux 6.18.
 """
 
@@ -80,7 +81,7 @@ def with_archive(
 def section_patches(
     file: memoryview, header: FileHeader, added_bit: int, content: bytes
 ) -> list[tuple[int, bytes]]:
-    """Return what is written where to add a section, by place; all else of the file stays.
+    """Return the bytes to write to add a section, sorted by place; the rest of the file stays.
 
     Args:
         file: the recording.
@@ -89,7 +90,7 @@ def section_patches(
         content: the section.
 
     Raises:
-        RecordingError: its sections are not all there, or lie where nobody puts them.
+        RecordingError: sections are missing, or are where no recorder puts them.
     """
     damage: list[str] = []
     sections = dict(feature_sections(file, header, damage))

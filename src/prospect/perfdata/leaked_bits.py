@@ -1,7 +1,7 @@
-"""Records with the bit of a build id and no build id: the bit is taken away.
+"""Take the bit of a build id from records without a build id.
 
-A recorder beside ours that asks for build ids makes the kernel set the bit in the MMAP2 records of
-all others, too, and `perf report` aborts at them.
+If another recorder asks for build ids, the kernel sets the bit in our MMAP2 records, too, and
+`perf report` aborts at them.
 
 Source: ``perf_event_mmap_output`` (``kernel/events/core.c``, 6.18), which sets the bit in a header
 that the next event gets as well.
@@ -63,7 +63,7 @@ def _leaked(chunk: bytes | bytearray) -> tuple[list[tuple[int, int]], int]:
     """Find the records with the bit.
 
     Returns:
-        Where each one's `misc` is and what it ought to be, and the bytes of the whole records.
+        The place and the right value of each one's `misc`, and the size of the whole records.
     """
     places = []
     at = 0

@@ -69,7 +69,7 @@ class _OneBlock:
     def blocks(self) -> Iterator[RecordBlock]:
         if len(self._block.data):
             # Not kept: the block would hold this object, and the file's lease, until the garbage
-            # collector runs, and whoever writes to the file waits for that.
+            # collector runs, and writers of the file would wait for that.
             yield self._block._replace(resume=self._resume) if self._walked else self._block
 
     def _resume(self, at: int) -> Iterator[RecordBlock]:

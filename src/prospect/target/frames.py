@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _UNPACKED_BYTES = 1 << 20
-# What a login prints, and how long it takes once it has begun to.
+# A login prints less, and takes less time from its first byte to its last.
 _MOST_GREETING_BYTES = 1 << 18
 _GREETING_S = 60.0
 _MOST_FILE_BYTES = 1 << 30
@@ -30,10 +30,10 @@ _MOST_FRAME_BYTES = max(HEAD_BYTES, PIECE_BYTES, MOST_ANSWER_BYTES) + OFFSET.siz
 def greeting_lines(descriptor: int) -> Iterator[bytes]:
     """Yield what a target says line by line, until it has said too much or for too long.
 
-    Nothing is read of what follows a line that is the last one wanted.
+    It reads byte by byte: what follows the last line that the caller takes is still in the pipe.
 
     Args:
-        descriptor: a pipe's end.
+        descriptor: the end of a pipe.
     """
     line, deadline = bytearray(), 0.0
     for _ in range(_MOST_GREETING_BYTES):

@@ -54,7 +54,7 @@ NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PER
 
 
 def mark_target(descriptor: int, target: str) -> bool:
-    """Write into a complete recording which target it came from, whatever it says itself.
+    """Write the target that a complete recording came from into it.
 
     Args:
         descriptor: the recording, open for reading and writing.
@@ -78,7 +78,7 @@ def mark_target(descriptor: int, target: str) -> bool:
 
 
 def _marking(file: memoryview, target: bytes) -> list[tuple[int, bytes]]:
-    """Return what is written where to mark a recording.
+    """Return the places and bytes to write to mark a recording.
 
     Raises:
         RecordingError: it is damaged, or is marked already.
@@ -95,11 +95,11 @@ def _marking(file: memoryview, target: bytes) -> list[tuple[int, bytes]]:
 
 
 def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
-    """Mark a recording as a target's, and fetch what names its addresses and is not here.
+    """Mark a recording as a target's, and fetch the files that name its addresses.
 
     Args:
         descriptor: the recording, complete.
-        target: that it came from.
+        target: the recording came from it.
         fetch: writes a file of the target to a descriptor; False where there is none.
     """
     kept = kept_for(target)

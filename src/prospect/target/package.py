@@ -124,7 +124,7 @@ class _Lowering(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Write calls as Python 3.9 has them: zip() without `strict`, isinstance() without `|`.
 
-        What `strict` checks, tests check.
+        Tests check what `strict` would.
         """
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -135,7 +135,7 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Make a key with a starred part, which Python 3.11 reads, one that is a call."""
+        """Replace a key with a starred part, which needs Python 3.11, by a call of tuple()."""
         self.generic_visit(node)
         key = node.slice
         if isinstance(key, ast.Tuple) and any(isinstance(one, ast.Starred) for one in key.elts):
@@ -149,7 +149,7 @@ class _Lowering(ast.NodeTransformer):
         return ast.Call(ast.Attribute(ast.Constant(template), "format", ast.Load()), values, [])
 
     def _template(self, node: ast.JoinedStr) -> tuple[str, list[ast.expr]]:
-        """Return what format() is called of, and with."""
+        """Return the string whose format() is called, and the arguments."""
         text, values = "", list[ast.expr]()
         for part in node.values:
             if isinstance(part, ast.FormattedValue):

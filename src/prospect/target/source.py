@@ -145,7 +145,7 @@ class TargetSource(Closing):
     def info(self, begin: Mark, end: Mark) -> RecordingInfo:
         """Return what a recording from one mark to the other says of itself, but for processes."""
         extras = _over(self._extras, begin, end) | {"mapped_files": self._names.read}
-        # Of the last part, or of all that there were.
+        # Those of the last part, or of all parts.
         said = texts_of(extras.get("limits")) if begin == self._begin else self._limits
         extras["limits"] = [*said, *self._gate.limits]
         return self._info._replace(
