@@ -68,13 +68,16 @@ def run() -> int:
         # A SystemError: out of memory, the interpreter may lose the exception that says so.
         try:
             limit = _address_space_bytes()
-            if not limit:
+            if limit:
+                said = (
+                    f"{limit // 1_000_000} MB of address space are not enough: raise the limit"
+                    " (ulimit -v), or record only (prospect record) and report without it"
+                )
+            elif isinstance(error, MemoryError):
+                said = "out of memory: report on a shorter recording, or one of a lower -H"
+            else:
                 raise
-            megabytes = limit >> 20
-            sys.stderr.write(
-                f"prospect: {megabytes} MB of address space are not enough: raise the limit"
-                " (ulimit -v), or record only (prospect record) and report without it\n"
-            )
+            sys.stderr.write(f"prospect: {said}\n")
         except MemoryError:
             # Not even room for a line to be made: this one is there.
             os.write(2, _NO_MEMORY)

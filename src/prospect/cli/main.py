@@ -16,12 +16,15 @@ from prospect.errors import ProspectError, UsageError
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _TOO_MANY_FILES = "Too many open files"
-_EVENTS_A_CPU = 5  # four clocks and an event for all other records
 _CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status; no error leaves here but as one line."""
+    """Run the command line and return its exit status; an error of Prospect's is one line.
+
+    Raises:
+        MemoryError: as any other error; `prospect.__main__` says what helps.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     occupy_closed_standard_files()
     try:
@@ -33,32 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except MemoryError:
-        say(_out_of_memory())
-        return 1
-
-
-def _out_of_memory() -> str:
-    """Say what helps: a higher limit where there is one, else less to report on."""
-    import resource
-
-    limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit_bytes == resource.RLIM_INFINITY:
-        return "out of memory: report on a shorter recording, or one of a lower -H"
-    return (
-        f"out of memory: {limit_bytes // 1_000_000} MB of address space are not enough: raise the"
-        " limit (ulimit -v), or report on a shorter recording"
-    )
 
 
 def _with_remedy(message: str) -> str:
-    """Add what helps where the limit of open files was met at a place that does not say it."""
+    """Add what helps if the limit of open files was met at a place that does not say it."""
     if _TOO_MANY_FILES not in message or "ulimit" in message:
         return message
     from prospect.capture.events.cpu_events import files_needed
 
-    enough = files_needed(os.cpu_count() or 1, _EVENTS_A_CPU)
-    return f"{message}: raise the limit with `ulimit -n {enough}`"
+    return f"{message}: raise the limit with `ulimit -n {files_needed(os.cpu_count() or 1)}`"
 
 
 def _run(arguments: list[str]) -> int:

@@ -41,7 +41,6 @@ STATUS_NOTHING = 2
 
 # Recording with its defaults is what is tried.
 _DEFAULTS = RecordOptions(command=())
-# The recording, pipes, the command's pidfd and what Python has open, beside the events' files.
 _WANTED_HZ = 1000
 # include/uapi/linux/capability.h
 _CAP_SYS_PTRACE = 19
@@ -249,23 +248,17 @@ def _rate_check(limit_hz: int | None) -> Check:
 
 
 def _files_check(facts: Facts) -> Check:
-    needed = _files_needed(facts)
+    needed = files_needed(facts.cpus)
     if facts.open_files == resource.RLIM_INFINITY or facts.open_files >= needed:
         return Check("open files", OK, f"{needed} needed, {facts.open_files} allowed")
     return Check("open files", FAILS, f"{needed} needed, only {facts.open_files} allowed")
-
-
-def _files_needed(facts: Facts) -> int:
-    return files_needed(
-        facts.cpus, MOST_CLOCKS + 1
-    )  # and one that lasts between the clocks' samples
 
 
 def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:
     """Return the one command that helps most."""
     wrong = {check.name for check in checks if check.state in (LIMITED, FAILS)}
     if "open files" in wrong:
-        return f"ulimit -Hn {_files_needed(facts)}  (as root, in the shell that runs prospect)"
+        return f"ulimit -Hn {files_needed(facts.cpus)}  (as root, in the shell that runs prospect)"
     if wrong == {"rate"}:
         return f"sudo sysctl kernel.perf_event_max_sample_rate={_WANTED_HZ}"
     # Marks of a container are left in images too: only what root cannot do is its runtime's doing.

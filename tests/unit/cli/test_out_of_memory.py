@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import resource
+import gc
 
 import pytest
 
-from prospect.cli import main as entry
+from prospect import __main__ as entry
+from prospect.cli import main as command_line
+
+NO_LIMIT = 0
 
 
 @pytest.mark.parametrize(
     ("limit", "remedy"),
     [
-        (
-            resource.RLIM_INFINITY,
-            "out of memory: report on a shorter recording, or one of a lower -H",
-        ),
+        (NO_LIMIT, "out of memory: report on a shorter recording, or one of a lower -H"),
         (500_000_000, "500 MB of address space are not enough: raise the limit (ulimit -v)"),
     ],
 )
@@ -23,8 +23,9 @@ def test_the_limit_is_named_where_it_is_the_cause(monkeypatch, capfd, limit, rem
     def fail(_arguments):
         raise MemoryError
 
-    monkeypatch.setattr(entry, "_run", fail)
-    monkeypatch.setattr(resource, "getrlimit", lambda _which: (limit, limit))
-    assert entry.main(["report"]) == 1
+    monkeypatch.setattr(command_line, "_run", fail)
+    monkeypatch.setattr(entry, "_address_space_bytes", lambda: limit)
+    monkeypatch.setattr(gc, "set_threshold", lambda _: None)
+    assert entry.run() == 1
     (line,) = capfd.readouterr().err.splitlines()
     assert remedy in line

@@ -14,7 +14,7 @@ import time
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
-from prospect.capture.events.clock_bank import redrawn_rate_hz
+from prospect.capture.events.clock_bank import MOST_CLOCKS, redrawn_rate_hz
 from prospect.capture.events.event_choice import EVERY_TASK, PYTHON_FRAMES, SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
@@ -354,8 +354,11 @@ class EventSet(Closing):
         self._old_files_limit = old
 
 
-def files_needed(cpus: int, events_a_cpu: int) -> int:
-    """Return how many files a recording opens: events, and one that finds mappings on each CPU."""
+def files_needed(cpus: int, events_a_cpu: int = MOST_CLOCKS + 1) -> int:
+    """Return how many files a recording opens: events, and one that finds mappings on each CPU.
+
+    Without other options these events are the clocks and the one of all other records.
+    """
     return cpus * (events_a_cpu + 1) + _SPARE_FILES
 
 
