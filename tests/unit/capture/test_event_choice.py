@@ -197,7 +197,7 @@ def test_paranoid_3_is_told_what_to_do(choose):
     ],
 )
 def test_kernel_that_refuses_everything_is_named(choose, monkeypatch, code, is_filtered, says):
-    monkeypatch.setattr(event_choice.syscalls, "is_filtered", lambda: is_filtered)
+    monkeypatch.setattr(event_choice.syscalls, "is_filtered", lambda _: is_filtered)
 
     class Refusing(Kernel):
         def __call__(self, *_):

@@ -348,7 +348,7 @@ def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> Ev
 
 def _refusal_message(error: OSError | None, pid: int) -> str:
     code = error.errno if error else 0
-    if code in (errno.EPERM, errno.EACCES, errno.ENOSYS) and syscalls.is_filtered():
+    if syscalls.is_filtered(code):
         return syscalls.FILTERED
     if code == errno.ENOSYS:
         return "this kernel has no perf events: it needs CONFIG_PERF_EVENTS"

@@ -58,7 +58,7 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
 def refusal_message(event: ChosenEvent, error: OSError, *, follows_tasks: bool) -> str:
     """Say why an event cannot be opened, and what to do."""
     name = event.name
-    if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS) and syscalls.is_filtered():
+    if syscalls.is_filtered(error.errno):
         return f"{name}: {syscalls.FILTERED}"
     if syscalls.is_refusal(error):
         if event.path or event.attr.type == abi.PERF_TYPE_TRACEPOINT:

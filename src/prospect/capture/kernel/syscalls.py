@@ -26,21 +26,23 @@ _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _RLIMIT_NOFILE = 7  # include/uapi/asm-generic/resource.h
 _NO_GROUP = -1
 _NO_FLAGS = 1 << 31  # no kernel has a flag of this bit
-
+_REFUSALS_OF_FILTERS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 FILTERED = (
     "a seccomp profile, as containers have, forbids perf_event_open(): start the container with a"
     " profile that permits it (and --cap-add PERFMON), or run prospect outside"
 )
-"""What to say of an event that cannot be opened where `is_filtered`."""
+"""What to say of an event that cannot be opened if `is_filtered`."""
 
 
-def is_filtered() -> bool:
-    """Say whether a seccomp filter refuses perf_event_open(), whatever it is asked for.
+def is_filtered(error_number: int | None) -> bool:
+    """Return whether perf_event_open() failed because a seccomp filter refuses each such call.
 
     Source: SYSCALL_DEFINE5(perf_event_open) in ``kernel/events/core.c``: flags that no kernel knows
     are EINVAL before any right is looked at.
     """
+    if error_number not in _REFUSALS_OF_FILTERS:
+        return False
     if not os.path.exists("/proc/sys/kernel/perf_event_paranoid"):
         return False  # no perf events in this kernel
     try:
