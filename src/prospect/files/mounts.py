@@ -36,15 +36,19 @@ class Mount(NamedTuple):
     Attributes:
         number: of the mount, as fdinfo has it.
         device: as in `os.stat_result`.
+        root: the directory of the file system that is mounted.
         point: where it is mounted.
         kind: of file system.
+        options: of the file system, separated by commas.
         is_local: whether its pages come from this kernel, and so always come.
     """
 
     number: bytes
     device: int
+    root: bytes
     point: bytes
     kind: bytes
+    options: bytes
     is_local: bool
 
     @property
@@ -112,14 +116,22 @@ def mounts(mountinfo: bytes) -> Iterator[Mount]:
             continue
         major, _, minor = words[2].partition(b":")
         device, kind = os.makedev(int(major), int(minor)), source[0]
-        found = Mount(words[0], device, _plain(words[4]), kind, _is_local_kind(kind, device))
+        found = Mount(
+            number=words[0],
+            device=device,
+            root=_plain(words[3]),
+            point=_plain(words[4]),
+            kind=kind,
+            options=source[-1],
+            is_local=_is_local_kind(kind, device),
+        )
         points[found.point] = found.may_wait
         if kind == b"overlay":
-            overlays.append((found, source[-1]))
+            overlays.append(found)
         else:
             yield found
-    for found, options in overlays:
-        yield found._replace(is_local=not _is_laid_over_waiting(options, points))
+    for found in overlays:
+        yield found._replace(is_local=not _is_laid_over_waiting(found.options, points))
 
 
 def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:

@@ -1,4 +1,4 @@
-"""How long the kernel kept processes from the CPUs for limits of their control groups.
+"""How long CPU limits of control groups kept processes from running.
 
 A group has so much CPU time in each period (cpu.max, cpu.cfs_quota_us). A process whose group has
 used it up waits though CPUs may be idle; the scheduler reports it as runnable. The counters of a
@@ -12,6 +12,7 @@ version 2 throttled_usec.
 from __future__ import annotations
 
 from prospect.capture.kernel.procfs import read_if_there
+from prospect.files.mounts import mounts
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
@@ -98,12 +99,12 @@ class CpuLimits:
     def _read(self) -> None:
         self._looked_ns = monotonic_ns()
         for (hierarchy, path), group in self._groups.items():
-            if group and (now := cpu_stat(_text(hierarchy, path))):
+            if group and (now := cpu_stat(_counters(hierarchy, path))):
                 group.last = now
 
     def _places(self, membership: bytes) -> Iterable[tuple[_Hierarchy, str]]:
         """Yield the hierarchies that a process's limits are in, and its group there."""
-        for line in membership.decode("utf-8", "surrogateescape").splitlines():
+        for line in _text(membership).splitlines():
             number, controllers, path = (*line.split(":", 2), "", "")[:3]
             if self._version_1 and "cpu" in controllers.split(","):
                 yield self._version_1, path
@@ -120,7 +121,7 @@ class CpuLimits:
             if (hierarchy, path) not in self._groups:
                 if len(self._groups) >= _MOST_GROUPS:
                     return
-                first = cpu_stat(_text(hierarchy, path))
+                first = cpu_stat(_counters(hierarchy, path))
                 self._groups[hierarchy, path] = _Group(first) if first else None
             group = self._groups[hierarchy, path]
             if group and len(group.pids) < _MOST_PIDS:
@@ -143,22 +144,21 @@ def cpu_stat(text: bytes) -> CpuStat | None:
         return None
 
 
-def _text(hierarchy: _Hierarchy, path: str) -> bytes:
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _counters(hierarchy: _Hierarchy, path: str) -> bytes:
     return read_if_there(f"{hierarchy.point}{path}/cpu.stat")
 
 
 def _hierarchies(mountinfo: bytes) -> tuple[_Hierarchy | None, _Hierarchy | None]:
     """Return where version 1 has its controller "cpu", and where version 2 is."""
     version_1 = version_2 = None
-    for line in mountinfo.decode("utf-8", "surrogateescape").splitlines():
-        where, _, what = line.partition(" - ")
-        words = where.split()
-        kind, _, options = what.partition(" ")
-        if len(words) < 5 or not options:
-            continue
-        found = _Hierarchy(words[3], words[4])
-        if kind == "cgroup" and "cpu" in options.split()[-1].split(","):
+    for mount in mounts(mountinfo):
+        found = _Hierarchy(_text(mount.root), _text(mount.point))
+        if mount.kind == b"cgroup" and b"cpu" in mount.options.split(b","):
             version_1 = version_1 or found
-        elif kind == "cgroup2":
+        elif mount.kind == b"cgroup2":
             version_2 = version_2 or found
     return version_1, version_2
