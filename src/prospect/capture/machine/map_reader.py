@@ -26,6 +26,7 @@ from contextlib import suppress
 
 from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
 from prospect.capture.machine.cpu_limits import CpuLimits
+from prospect.capture.machine.processes import parse_stat
 from prospect.files.child import tell
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
@@ -33,6 +34,8 @@ from prospect.records import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from prospect.capture.machine.processes import Stat
 
 _FIRST_LOOK_NS = 20_000_000
 _LONGEST_WAIT_NS = 60_000_000_000
@@ -64,11 +67,10 @@ class _Watched(NamedTuple):
     ticks: int
 
 
-class _Stat(NamedTuple):
-    """Of /proc/PID/stat the parent, and user and system time."""
-
-    parent_pid: int
-    ticks: int
+def sooner(one_ms: int | None, other_ms: int | None) -> int | None:
+    """Return the shorter wait, of which None is the longest."""
+    waits = [wait_ms for wait_ms in (one_ms, other_ms) if wait_ms is not None]
+    return min(waits) if waits else None
 
 
 class MapReader:
@@ -88,10 +90,9 @@ class MapReader:
         """
         self._command_pid = command_pid
         self._proc = proc
-        self._family = {command_pid, *attached}
-        self._has_family = command_pid >= 0 or bool(attached)
+        self._family = {pid for pid in (command_pid, *attached) if pid >= 0}
         self._limits = CpuLimits(proc)
-        self._limits.see(self._family - {-1})
+        self._limits.see(self._family)
         self._strangers: set[int] = set()
         self._watched: dict[int, _Watched] = {}
         self._due: list[tuple[int, int]] = []
@@ -118,18 +119,17 @@ class MapReader:
     def see_before(self, ticks: Mapping[int, int]) -> None:
         """Keep what CPU time processes had used as recording began, in ticks, for the end."""
         self._ticks_before = ticks
-        if not self._has_family:
+        if not self._family:
             self._limits.see(ticks)
 
     def wait_ms(self) -> int | None:
         """Return how long until there is something to look at, None without."""
-        limits_ms = self._limits.wait_ms()
-        if not self._due:
-            return limits_ms
-        wait_ns = self._due[0][0] - monotonic_ns()
-        least_ns = 0 if self._may_spend() else _FIRST_LOOK_NS
-        wait_ms = max(wait_ns, least_ns) // 1_000_000 + 1
-        return wait_ms if limits_ms is None else min(wait_ms, limits_ms)
+        wait_ms = None
+        if self._due:
+            wait_ns = self._due[0][0] - monotonic_ns()
+            least_ns = 0 if self._may_spend() else _FIRST_LOOK_NS
+            wait_ms = max(wait_ns, least_ns) // 1_000_000 + 1
+        return sooner(wait_ms, self._limits.wait_ms())
 
     def look(self) -> None:
         """Look at the processes that are due."""
@@ -155,7 +155,8 @@ class MapReader:
             known = self._watched.get(pid)
             # Of a process from before what a report leaves out is not worth its map.
             least = known.ticks if known else self._ticks_before[pid] + _LEAST_TICKS
-            if self._stat(pid).ticks > least:
+            stat = self._stat(pid)
+            if stat and stat.ticks > least:
                 self._read(pid)
         texts = self._texts.values()
         rows = [(one.pid, one.read_ns, len(one.text)) for one in texts]
@@ -175,16 +176,16 @@ class MapReader:
             os.kill(pid, 0)
         except OSError:
             return
-        parent_pid, ticks = self._stat(pid)
-        if ticks < 0 or not self._is_wanted(pid, parent_pid):
+        stat = self._stat(pid)
+        if stat is None or not self._is_wanted(pid, stat.ppid):
             return
-        if not self._has_family or pid in self._family:
+        if not self._family or pid in self._family:
             self._limits.see((pid,))
-        is_changed = ticks >= max(1, 2 * watched.ticks) or pid == self._command_pid
+        is_changed = stat.ticks >= max(1, 2 * watched.ticks) or pid == self._command_pid
         if is_changed and not self._read(pid):
             return
         wait_ns = min(2 * watched.wait_ns, _LONGEST_WAIT_NS)
-        self._watched[pid] = _Watched(wait_ns, ticks if is_changed else watched.ticks)
+        self._watched[pid] = _Watched(wait_ns, stat.ticks if is_changed else watched.ticks)
         heapq.heappush(self._due, (now_ns + watched.wait_ns, pid))
         # Those of the main thread; a kernel without CONFIG_PROC_CHILDREN has no such file.
         self.see(map(int, read_if_there(f"{self._proc}/{pid}/task/{pid}/children").split()))
@@ -198,27 +199,23 @@ class MapReader:
             if parent_pid in self._family or parent_pid in self._strangers:
                 break
             line.append(parent_pid)
-            parent_pid = self._stat(parent_pid).parent_pid
+            parent = self._stat(parent_pid)
+            parent_pid = parent.ppid if parent else -1
         is_ours = parent_pid in self._family
         (self._family if is_ours else self._strangers).update(line)
         return is_ours
 
-    def _stat(self, pid: int) -> _Stat:
-        """Return what is known of a process; CPU time -1 of one that has ended."""
+    def _stat(self, pid: int) -> Stat | None:
+        """Return the state of a process, None if it has ended; keep its group and session."""
         try:
-            text = read_short(f"{self._proc}/{pid}/stat")
-            # What follows the name, which may be anything: state is the first, utime the 12th.
-            fields = text[text.rfind(b")") + 2 :].split(None, 13)
-            # Not known of one that has ended, or that is in another pid namespace.
-            group, session = int(fields[2]), int(fields[3])
-            if min(group, session) > 0 and (pid in self._groups or self._has_room()):
-                self._groups[pid] = group, session, monotonic_ns()
-            return _Stat(int(fields[1]), int(fields[11]) + int(fields[12]))
-        except (OSError, ValueError, IndexError):
-            return _Stat(-1, -1)
-
-    def _has_room(self) -> bool:
-        return len(self._groups) < _MOST_GROUPS
+            stat = parse_stat(read_short(f"{self._proc}/{pid}/stat"))
+        except (OSError, ValueError):
+            return None
+        # Unknown if it has ended, or is in another pid namespace.
+        is_known = min(stat.pgrp, stat.session) > 0
+        if is_known and (pid in self._groups or len(self._groups) < _MOST_GROUPS):
+            self._groups[pid] = stat.pgrp, stat.session, monotonic_ns()
+        return stat
 
     def _read(self, pid: int) -> bool:
         """Keep the map of a process; return whether it is there."""

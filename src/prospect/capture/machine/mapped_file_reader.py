@@ -7,7 +7,7 @@ A file is what the record says by device and inode; it is opened where the proce
 (``/proc/PID/map_files``, for root), as the process's executable, or at its path if device and
 inode are the recorded ones there. It is read once, and again if its size, or its time of
 modification or change, is another when it is mapped again. Nothing is opened on a FUSE file system:
-whoever serves it could hold the reader up for ever.
+its server could make the reader wait for ever.
 
 Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI, "Note Section".
 """
@@ -22,7 +22,7 @@ import time
 
 from prospect.capture.kernel.procfs import living_thread, read_if_there
 from prospect.capture.machine.kernel_maps import gnu_build_id
-from prospect.capture.machine.map_reader import MapReader
+from prospect.capture.machine.map_reader import MapReader, sooner
 from prospect.capture.machine.mapping_records import MappingRecord, drained
 from prospect.capture.machine.python_processes import FirstPython
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
@@ -111,7 +111,7 @@ def serve(
         poll.register(fd, select.POLLIN)
     is_over = False
     while not is_over:
-        ready = _ready(poll, _sooner(maps.wait_ms(), python.wait_ms()), before_fd)
+        ready = _ready(poll, sooner(maps.wait_ms(), python.wait_ms()), before_fd)
         is_over = stop_fd in ready
         sent = _sent_before(before_fd, before) if before_fd in ready else None
         mappings = list(drained(rings.values(), found))
@@ -147,12 +147,6 @@ def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
         if what & ~select.POLLIN or fd == once_fd:
             poll.unregister(fd)
     return {fd for fd, _ in ready}
-
-
-def _sooner(one_ms: int | None, other_ms: int | None) -> int | None:
-    """Return the shorter wait, of which None is the longest."""
-    waits = [wait_ms for wait_ms in (one_ms, other_ms) if wait_ms is not None]
-    return min(waits) if waits else None
 
 
 def _sent_before(
