@@ -8,6 +8,8 @@ Source: POSIX.1-2024, Shell Command Language, 2.2.4 "Dollar-Single-Quotes"; bash
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,17 +28,20 @@ def shell_word(word: str) -> str:
     if word.isascii() and word.translate(_PLAIN).isalnum():
         return word  # most are: the module below is slow to import
     if not word.isprintable():
-        import os  # noqa: PLC0415 - rarely needed
-
         return f"$'{''.join(map(_in_dollar_quotes, os.fsencode(word)))}'"
     from shlex import quote  # noqa: PLC0415 - slow to import, rarely needed
 
     return quote(word)
 
 
-def operand(word: str) -> str:
+def shell_operand(path: str) -> str:
+    """Return the path of a file as a shell takes it, and no command for an option."""
+    return shell_word(operand(path))
+
+
+def operand(path: str) -> str:
     """Return the path of a file so that no command takes it for an option or for standard input."""
-    return f"./{word}" if word.startswith("-") else word
+    return f"./{path}" if path.startswith("-") else path
 
 
 def _in_dollar_quotes(byte: int) -> str:

@@ -11,7 +11,7 @@ from prospect.cli.analysis import Unread, get_ready, sinks
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import STDIN, readable
 from prospect.cli.terminal import say
-from prospect.shell import operand, shell_word
+from prospect.shell import shell_operand
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
@@ -42,6 +42,6 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if output != "-":
         say(
             f"{output}: the recording's {made.recording_bytes} bytes and {made.added_bytes} more; "
-            f"prospect report {shell_word(operand(output))} shows it on any machine"
+            f"prospect report {shell_operand(output)} shows it on any machine"
         )
     return unread.exit_status()

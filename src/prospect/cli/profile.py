@@ -58,8 +58,8 @@ def _keep(file: RecordingFile) -> None:
     """Keep what cannot be had again, as there is no report on it, and say where."""
     path = file.keep()
     if path:
-        from prospect.shell import operand, shell_word
+        from prospect.shell import shell_operand
 
-        say(f"the recording is kept: prospect report {shell_word(operand(path))}")
+        say(f"the recording is kept: prospect report {shell_operand(path)}")
     else:
         say("the recording could not be kept: set TMPDIR to a directory with room for it")

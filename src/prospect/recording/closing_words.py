@@ -47,7 +47,11 @@ def closing_words(descriptor: int, path: str, default_path: str) -> str:
     """
     count, is_exact = count_samples(descriptor)
     parts = [_size(os.fstat(descriptor).st_size), *_samples(count, is_exact=is_exact)]
-    file = "" if path == default_path else f" {_typed(path)}"
+    file = ""
+    if path != default_path:
+        from prospect.shell import shell_operand  # noqa: PLC0415 - not for the usual name
+
+        file = f" {shell_operand(path)}"
     return f"{path}: {', '.join(parts)}; next: prospect report{file}"
 
 
@@ -141,12 +145,6 @@ def _samples(count: int, *, is_exact: bool) -> list[str]:
         unit = 10 ** max(0, len(str(count)) - 2)
         return [f"about {round(count / unit) * unit} samples"]
     return ["1 sample" if count == 1 else f"{count} samples"]
-
-
-def _typed(path: str) -> str:
-    from prospect.shell import operand, shell_word  # noqa: PLC0415 - not for the usual name
-
-    return shell_word(operand(path))
 
 
 def _size(count: int) -> str:
