@@ -91,7 +91,7 @@ def status_text(status: dict[str, Any]) -> str:
     if status["complaint"]:
         rows["complaint"] = status["complaint"]
     if "removed" in status:
-        rows["removed"] = f"{counted(status['removed'], 'segment')}"
+        rows["removed"] = counted(status["removed"], "segment")
     return "".join(f"  {name:10} {_shown(str(text))}\n" for name, text in rows.items())
 
 

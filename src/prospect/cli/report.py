@@ -5,7 +5,6 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, s
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PluginError, StoreError, UsageError
 from prospect.files.outputs import ReportFile
+from prospect.options import OF_THREADS
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -161,11 +161,12 @@ def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
     Raises:
         ProspectError: nothing fits, or the store has no numbers of threads, which are asked for.
     """
-    if not settings.columns and "tid" in settings.sort:
-        return part.read(stacks=stacks, apart="thread")
-    if not settings.columns and "thread" in settings.sort:
-        with contextlib.suppress(StoreError):
+    if not settings.columns and not set(OF_THREADS).isdisjoint(settings.sort):
+        try:
             return part.read(stacks=stacks, apart="thread")
+        except StoreError:
+            if "tid" in settings.sort:
+                raise
     return part.read(stacks=stacks, apart=settings.columns)
 
 

@@ -40,12 +40,12 @@ def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> 
     Raises:
         ProspectError: the recording cannot be read, or the port not be had.
     """
+    typed = repeated(VIEW, command_line[2:])
     if settings.store:
-        return _of_store(settings, words, repeated(VIEW, command_line[2:]))
+        return _of_store(settings, words, typed)
     recording = readable(words[0] if words else "", "view")
     _refuse_open_as_root(settings)
     unread = Unread()
-    typed = repeated(VIEW, command_line[2:])
     served = _prepared(recording, settings, typed, unread)
     status = unread.exit_status()
     gc.enable()

@@ -15,7 +15,7 @@ from prospect.records import NamedTuple
 from prospect.shell import operand, shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prospect.estimate.short.in_short import FunctionRow, InShort
     from prospect.figures.report.view import ReportView
@@ -46,7 +46,7 @@ class Repeated(NamedTuple):
     """
 
     record: tuple[str, ...] = ()
-    options: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - never changed
+    options: Mapping[str, tuple[str, ...]] = {}
 
 
 NOTHING = Repeated()
