@@ -33,12 +33,13 @@ PROGRAMS = {
     "strace": "strace",
     "strip": "binutils",
 }
-# Files, each with the Debian package, or with what it stands for.
+# Files, each with the Debian package that has it.
 FILES = {
     "/usr/include/linux/perf_event.h": "libc6-dev",
     "/usr/lib/debug/.build-id": "libc6-dbg",
     "/usr/sbin/sshd": "openssh-server",
 }
+# Files of the kernel, each with the part of the kernel that makes it.
 KERNEL = {
     "/proc/sys/kernel/perf_event_paranoid": "perf events",
     "/sys/kernel/btf/vmlinux": "BTF",

@@ -1,9 +1,7 @@
 """What the command `prospect` was started with, before its shell and its interpreter changed that.
 
-`scripts/prospect` leaves it in an environment variable. Without that, as with
-``python -m prospect``,
-the environment is taken as it is, and no signal that Python ignores counts as
-ignored.
+`scripts/prospect` leaves it in an environment variable. Without that, as with ``python -m
+prospect``, the environment is taken as it is, and no signal that Python ignores counts as ignored.
 Source: proc_pid_stat(5), field 33.
 """
 
@@ -27,7 +25,7 @@ def restore() -> None:
         blocks = binascii.a2b_base64(encoded).split(b"\0")
         bits = int(stat.rpartition(b") ")[2].split()[_IGNORED])
     except (ValueError, IndexError):
-        return  # somebody else set the variable
+        return  # another program set the variable
     ignored_signals = frozenset(one for one in range(1, 32) if bits >> (one - 1) & 1)
     before = dict(block.split(b"=", 1) for block in blocks if block.find(b"=") > 0)
     if before:

@@ -129,7 +129,7 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
     plan = choose(allow_hardware=not options.clocks and not options.events)
     bytes_a_second = rate_hz * sample_bytes(plan.attr)
     if options.events:
-        from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - seldom asked for
+        from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
 
         chosen = (event for event in plan.beside if event.name != PYTHON_FRAMES)
         bytes_a_second += sampled_bytes_a_second(tuple(chosen))

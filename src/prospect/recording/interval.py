@@ -171,10 +171,10 @@ def follow(started: Started) -> RecordingResult:
 
 
 def _calls_before(options: RecordOptions) -> dict[str, Any]:
-    """Return what calls threads from before are in, where waits are recorded of such threads."""
+    """Return the calls that threads are in, if waits of threads from before are recorded."""
     if not options.off_cpu or (options.command and not options.pids):
         return {}
-    from prospect.capture.machine.calls_before import calls_before  # noqa: PLC0415 - of waits only
+    from prospect.capture.machine.calls_before import calls_before  # noqa: PLC0415 - only with --off-cpu
 
     return {"calls_before": calls_before(options.pids)}
 

@@ -25,7 +25,7 @@ _NS_PER_S = 1_000_000_000
 # most exactly (tests/unit/capture/test_clock_bank.py says how exactly).
 _BANK_WEIGHTS = (229, 257, 293, 307)
 MOST_CLOCKS = len(_BANK_WEIGHTS)
-# Of -H 1, each of four clocks would tick once in four seconds, and a short run have no sample.
+# With -H 1, each of four clocks would tick once in four seconds: a short run might have no sample.
 LEAST_BANK_HZ = 10
 # How far a counter's rate is drawn from the one asked for, to either side.
 _JITTER = 0.5
@@ -34,7 +34,7 @@ _JITTER = 0.5
 def clock_periods_ns(frequency_hz: int, clocks: int) -> tuple[int, ...]:
     """Split a total rate over a bank of clocks whose periods have no common measure.
 
-    A rate under `LEAST_BANK_HZ` has one clock: several would each tick too seldom.
+    There is only one clock below `LEAST_BANK_HZ`: each of several would tick too rarely.
     """
     if clocks == 1 or frequency_hz < LEAST_BANK_HZ:
         return (round(_NS_PER_S / frequency_hz),)

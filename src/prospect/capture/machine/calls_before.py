@@ -1,9 +1,9 @@
-"""The system calls that threads are in as recording begins: what they wait in since before.
+"""The system calls that threads are in as recording begins.
 
-Such a wait has no switch out of the CPU within the recording, so no sample says what it is in.
+A wait that began before has no switch out of the CPU within the recording, so no sample shows it.
 
 Defined by: proc(5), ``/proc/PID/task/TID/syscall``: a number, six arguments, the stack pointer and
-the place; "running", and -1 for a thread that is blocked outside a call. Others' threads take
+the place; "running", and -1 for a thread that is blocked outside a call. Reading it takes
 PTRACE_MODE_ATTACH.
 """
 
@@ -26,7 +26,7 @@ def calls_before(pids: Iterable[int], proc: str = "/proc") -> dict[str, Any]:
     """Return `calls_before` of docs/recording.md.
 
     Args:
-        pids: whose threads; every process if there are none.
+        pids: the processes of these threads; none for every process.
         proc: where /proc is.
     """
     calls: dict[int, list[int]] = {}

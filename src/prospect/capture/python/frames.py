@@ -53,7 +53,7 @@ def _left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
 
     Args:
         state: with counts.
-        since: earlier ones, of which nothing is said.
+        since: the counts that were already reported.
     """
     said = []
     more = {name: count - since.get(name, 0) for name, count in state.counts.items()}
