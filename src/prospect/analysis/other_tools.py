@@ -64,7 +64,7 @@ def profile_of_other_tool(path: str, head: bytes, program: str) -> Profile | Non
 
 
 def _packed_words(head: bytes) -> str:
-    """Return what a gzipped file is that is not read."""
+    """Say what is in a gzipped file that no reader is for."""
     inside = unpacked_head(head)
     if is_recording(inside):
         return "a recording that gzip compressed: unpack it with gunzip first"

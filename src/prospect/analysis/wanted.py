@@ -40,9 +40,9 @@ class Wanted(Record):
         waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
             they are too. How long threads waited (`Profile.threads`) is always said.
         lines: whether source lines of locations are wanted (`Profile.lines`).
-        line_choice: of which, bool[l] of a profile's locations; None for all.
+        line_choice: chooses these locations, bool[l] of a profile's; None for all.
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
-        hints: whether it has what only reports say, such as notes on Python functions that
+        hints: whether it has what only reports show: raw data, and notes on Python functions that
             were not read.
     """
 
@@ -55,7 +55,7 @@ class Wanted(Record):
 
 
 def damage_words(origin: str, events: Events) -> str:
-    """Say what is damaged in a recording, in a sentence that names its file already."""
+    """Return what is damaged in a recording, for a sentence that names its file already."""
     return "; ".join(reason.removeprefix(f"{origin}: ") for reason in events.damage)
 
 

@@ -27,7 +27,7 @@ def is_recording(head: bytes) -> bool:
 def foreign_kind(head: bytes) -> Kind:
     """Return which reader a file is for, "" for that of recordings.
 
-    A gzipped file is for the reader of what is inside.
+    A gzipped file is for the reader of its contents.
 
     Args:
         head: the first 64 KiB, or all bytes of a shorter file.

@@ -12,7 +12,7 @@ _WINDOW = 16 + zlib.MAX_WBITS
 _LARGEST_BYTES = 1 << 30
 _UNPACKED_BYTES = 1 << 24
 _UNPACKED_EACH = 64
-# bgzip makes one of each 64 KB; each takes time, also one of nothing.
+# bgzip makes a member of each 64 KB. A member takes time even if it is empty.
 _MOST_MEMBERS = 65_536
 _PIECE_BYTES = 1 << 16  # zlib copies what follows the end of a member
 
@@ -23,7 +23,7 @@ def is_gzipped(head: bytes) -> bool:
 
 
 def unpacked_head(head: bytes) -> bytes:
-    """Return what a file's first bytes unpack to, at most as many as they are times 64."""
+    """Return what a file's first bytes unpack to, at most 64 times as many."""
     try:
         return zlib.decompressobj(_WINDOW).decompress(head, _UNPACKED_EACH * max(len(head), 1))
     except zlib.error:
@@ -31,7 +31,7 @@ def unpacked_head(head: bytes) -> bytes:
 
 
 def unpacked(data: memoryview) -> bytes:
-    """Unpack a whole file; several that gzip concatenated are one.
+    """Unpack a whole file; concatenated gzip files are one.
 
     Raises:
         RecordingError: it is damaged, or unpacks to more than any profile.

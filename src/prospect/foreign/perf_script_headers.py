@@ -111,7 +111,7 @@ class HeaderForm(NamedTuple):
         return _PATTERNS[self.has_comm, self.numbers].match(b" " + line[:_HEADER_BYTES])
 
     def limits(self) -> tuple[str, ...]:
-        """Return what the report's header says of the fields that are missing."""
+        """Return the report's remarks on missing fields."""
         if not self.has_comm and (self.is_empty or self.number_is_period or not self.numbers):
             return (
                 "The text does not name the processes of its samples: perf script -F +comm,tid.",
@@ -145,7 +145,7 @@ def header_form(lines: Sequence[bytes]) -> HeaderForm:
 
 
 def _is_late(form: HeaderForm, line: bytes) -> bool:
-    """Say whether what would be a thread's number comes after a CPU or after `misc`."""
+    """Say whether the number taken for a thread's comes after a CPU or after `misc`."""
     match = form.match(line) if form.numbers == 1 else None
     if match is None:
         return False

@@ -104,7 +104,7 @@ class Metadata:
 
     def _add_build_id(self, _fields: FieldReader, record: memoryview) -> None:
         entry = decode_build_id(record, self.order)
-        if entry.name.startswith(fmt.TARGET_MARK):  # ours is the last
+        if entry.name.startswith(fmt.TARGET_MARK):  # the receiver's is the last
             self._facts["target"] = target_in(entry.name.removeprefix(fmt.TARGET_MARK))
         else:
             self._build_ids.append(entry)

@@ -1,4 +1,4 @@
-"""Call chains as long as the kernel records: they are counted, and what they lack is [cut]."""
+"""Call chains as long as the kernel's limit are counted, and begin with a frame [cut]."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RAW_BYTES = 65_000
 PERIOD_NS = 1_000_000
 TAIL = {"id": CLOCK_ID, "cpu": 1}
 RECORDS = build.RecordBuilder(SAMPLE_TYPE)
-# What is written of each large sample, as the rest is zeros, which the file has as holes.
+# The part of each large sample that is written. The rest is zeros, and a hole in the file.
 WRITTEN_BYTES = 128
 
 

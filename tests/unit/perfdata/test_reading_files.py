@@ -233,7 +233,7 @@ def test_tracing_data_of_a_stream_is_taken_out(opened):
 
 
 def cpu_map(size=38):
-    """A CPU_MAP as perf 4.17 writes it: of as many bytes as its mask has, whatever that is."""
+    """Return a CPU_MAP as perf 4.17 writes it: its size follows its mask, not whole words."""
     return struct.pack("<IHH", 74, 0, size) + bytes(size - 8)
 
 

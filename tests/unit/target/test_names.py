@@ -1,4 +1,4 @@
-"""What a target sends is kept for its own recordings, and takes nobody's place."""
+"""Files that a target sends are kept for its own recordings, and replace no others."""
 
 import os
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_a_recording_says_which_target_it_came_from(tmp_path: Path, target: str)
     assert marked(tmp_path / "file", FILE, target) == target
     stream = FileBuilder([CLOCK], SAMPLES, {}).pipe()
     assert marked(tmp_path / "pipe", stream, target) == target
-    # Not even one that the target wrote itself.
+    # A mark that the target wrote itself does not count.
     assert marked(tmp_path / "pipe", (tmp_path / "pipe").read_bytes(), "other") == "other"
     assert marked(tmp_path / "file", (tmp_path / "file").read_bytes(), "other") is None
 
