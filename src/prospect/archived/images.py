@@ -69,7 +69,7 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
         for offset, piece in image.pieces:
             area[offset : offset + len(piece)] = piece
         data = memoryview(area).toreadonly()
-        # Everybody's: a file of root or of ours would be trusted.
+        # With nobody's rights: a file of root or of our user would be trusted.
         return FoundImage(
             OpenFile(key.path, data, _NO_DEVICE, number, 0, EVERYBODY, EVERYBODY, 0),
             ElfImage.parse(data),
