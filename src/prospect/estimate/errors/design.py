@@ -19,11 +19,9 @@ from prospect.estimate.errors.successions import successions
 from prospect.estimate.errors.ticks import DueTicks, event_ticks
 from prospect.figures.portions import event_seconds
 from prospect.figures.processes import busy_of_run
+from prospect.figures.report.counters import lost_samples
 from prospect.profile.run_info import sampled
-from prospect.records import Record
-
-# However much was lost, bars have an end.
-_MOST_LOST = 0.99
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +32,9 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.ticks import OrderedTicks, Ticks
     from prospect.profile.model import Profile, SampleTable
     from prospect.profile.run_info import EventInfo
+
+# However much was lost, bars have an end.
+_MOST_LOST = 0.99
 
 
 class Design(Record):
@@ -46,8 +47,8 @@ class Design(Record):
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
         of_hits, of_seconds: ticks and time that these are a sample of: those of the whole recording
-            or machine, where the profile is a part of it.
-        known_share: of the ticks, how many were not lost, over 0 to 1.
+            or machine if the profile is a part of it.
+        known_share: the part of the ticks that was not lost, over 0 to 1.
         sequence: i32[s] what each tick hit (`tick_sequence`); None where samples have no times.
         ticks: how many clocks had, where the samples are on their grids; None where there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
@@ -62,7 +63,7 @@ class Design(Record):
     has_time: bool
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
-    of_hits: float
+    of_hits: int
     of_seconds: float
     known_share: float
     sequence: NDArray[np.int32] | None
@@ -81,7 +82,7 @@ class Design(Record):
 
     @property
     def has_bars(self) -> bool:
-        """Whether times have error bars: another tool's may be no samples, or of unknown ones."""
+        """Whether times have error bars: those of another tool may not be sampled."""
         return self.has_time and self.event.is_sampled
 
     @property
@@ -113,7 +114,8 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
         else _without_grid(whole, event_index, hit_index, reach)
     )
     seconds = np.where(of_event, event_seconds(event, hits.count, hits.period), 0.0)
-    all_of_it = _Sampled(whole, event_index, ticks, (int(count.sum()), float(seconds.sum())))
+    own = int(count.sum()), float(seconds.sum())
+    all_of_it = _sampled_of(whole, event_index, ticks, own)
     return Design(
         event=event,
         clocks=clocks,
@@ -136,46 +138,46 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
     )
 
 
-class _Sampled:
-    """What the hits of an event are a sample of; attributes as those of `Design`."""
+class _Sampled(NamedTuple):
+    """The ticks that the hits of an event are a sample of; attributes as those of `Design`."""
 
-    def __init__(
-        self,
-        whole: Profile,
-        event_index: int,
-        ticks: OrderedTicks | None,
-        own: tuple[int, float],
-    ) -> None:
-        """Add up ticks.
+    of_hits: int
+    of_seconds: float
+    known_share: float
 
-        Args:
-            whole: the recording, or what stands for it: a part of a store.
-            event_index: row of its events.
-            ticks: of the event.
-            own: samples of the hits whose error is asked for, and their time.
-        """
-        count, seconds = own
-        run, hits, losses = whole.run, whole.hits, whole.losses
-        lost = _lost(whole, event_index)
-        if run.due_ticks:
-            # Of a store's part: its machine had these ticks. What its CPUs did at throttled and
-            # missing ones is as little known as at lost ones.
-            due = max(run.due_ticks, run.busy[event_index][0] if run.busy else 0)
-            lost += int(losses.throttled.sum())
-            lost = max(lost, due - run.seen_ticks if run.seen_ticks else 0)
-            self.of_hits = max(due - lost, count)
-            self.of_seconds = seconds * self.of_hits / max(count, 1)
-        else:
-            of_event = hits.event == event_index
-            event, period = run.events[event_index], hits.period[of_event]
-            self.of_hits = max(int(hits.count[of_event].sum()), count)
-            self.of_seconds = float(event_seconds(event, hits.count[of_event], period).sum())
-            if run.busy:  # as of a store whose clocks' ticks are not known
-                busy_hits, busy_s = busy_of_run(run, event_index)
-                self.of_hits = max(self.of_hits, busy_hits)
-                self.of_seconds = max(self.of_seconds, busy_s)
-            due = int(ticks.count.sum()) if ticks else self.of_hits + lost
-        self.known_share = 1.0 - min(lost / max(due, 1), _MOST_LOST)
+
+def _sampled_of(
+    whole: Profile, event_index: int, ticks: OrderedTicks | None, own: tuple[int, float]
+) -> _Sampled:
+    """Add up ticks.
+
+    Args:
+        whole: the recording, or a part of a store.
+        event_index: row of its events.
+        ticks: of the event.
+        own: samples of the hits whose error is asked for, and their time.
+    """
+    count, seconds = own
+    run, hits = whole.run, whole.hits
+    lost = _lost(whole, event_index)
+    if run.due_ticks:
+        # A part of a store: its machine had these ticks. Throttled and missing ones tell as little
+        # of what its CPUs did as lost ones.
+        due = max(run.due_ticks, run.busy[event_index][0] if run.busy else 0)
+        lost += int(whole.losses.throttled.sum())
+        lost = max(lost, due - run.seen_ticks if run.seen_ticks else 0)
+        of_hits = max(due - lost, count)
+        of_seconds = seconds * of_hits / max(count, 1)
+    else:
+        of_event = hits.event == event_index
+        event, period = run.events[event_index], hits.period[of_event]
+        of_hits = max(int(hits.count[of_event].sum()), count)
+        of_seconds = float(event_seconds(event, hits.count[of_event], period).sum())
+        if run.busy:  # a part of a store whose clocks' ticks are not known
+            busy_hits, busy_s = busy_of_run(run, event_index)
+            of_hits, of_seconds = max(of_hits, busy_hits), max(of_seconds, busy_s)
+        due = int(ticks.count.sum()) if ticks else of_hits + lost
+    return _Sampled(of_hits, of_seconds, 1.0 - min(lost / max(due, 1), _MOST_LOST))
 
 
 def _lost(whole: Profile, event_index: int) -> int:
@@ -183,8 +185,6 @@ def _lost(whole: Profile, event_index: int) -> int:
     records, clocks = int(whole.losses.lost.sum()), whole.clocks
     if records <= 0 or not len(clocks):
         return max(records, 0)
-    from prospect.figures.report.counters import lost_samples  # noqa: PLC0415 - seldom needed
-
     by_clock = np.maximum(clocks.lost, 0)
     own = float(by_clock[clocks.event == event_index].sum()) / max(float(by_clock.sum()), 1.0)
     return round(own * lost_samples(whole, records))
@@ -213,7 +213,7 @@ def _squares(
         return seconds**2 / np.maximum(hits.count, 1)
     period = samples.period.astype(np.float64)
     worth = np.divide(seconds, hits.period, out=np.zeros(len(hits)), where=hits.period > 0)
-    # Samples of no hit are those of one before the first.
+    # Samples without a hit are counted before the first one.
     squares = np.bincount(hit_index + 1, period * period, len(hits) + 1)[1:]
     return np.asarray(squares * worth * worth, np.float64)
 
