@@ -53,7 +53,7 @@ DETAIL_WORDS: dict[Detail, str] = {
 }
 BIRTH_NAMES = {BIRTH_PREEXISTING: "preexisting", BIRTH_FORK: "fork", BIRTH_EXEC: "exec"}
 STILL_RUNNING_NS = 2**64 - 1
-# What process zero does for one of these causes is idling.
+# Process zero is idle in hits of these causes.
 IDLE_CAUSES = (CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED)
 
 
@@ -182,27 +182,18 @@ def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
 
 
 def idle_hits(profile: ProfileByRoutine) -> NDArray[np.bool_]:
-    """Return bool[h]: which hits of a completed profile are of a CPU with nothing to do."""
+    """Return bool[h]: which hits of a completed profile are of an idle CPU."""
     hits, processes = profile.hits, profile.processes
     kind = profile.causes.kind.take(hits.cause_index)
-    # Where no call chains were recorded, what idle CPUs do has no cause of its own.
+    # Without call chains, hits of idle CPUs have no cause of their own.
     is_of_none = np.isin(kind, IDLE_CAUSES)
     is_of_none &= (processes.pid == 0).take(hits.process_index)
     is_idle: NDArray[np.bool_] = is_of_none | (kind == CAUSE_IDLE)
     return is_idle
 
 
-def busy_of_machine(profile: ProfileByRoutine, event_index: int) -> tuple[int, float]:
-    """Return samples of busy CPUs, of a part those of the whole machine, and their time in s."""
-    if profile.run.busy:
-        return busy_of_run(profile.run, event_index)
-    busy = (profile.hits.event == event_index) & ~idle_hits(profile)
-    event, count = profile.run.events[event_index], profile.hits.count[busy]
-    return int(count.sum()), float(event_seconds(event, count, profile.hits.period[busy]).sum())
-
-
 def busy_of_run(run: RunInfo, event_index: int) -> tuple[int, float]:
-    """Return the same of what `RunInfo.busy` says."""
+    """Return the samples of busy CPUs in `RunInfo.busy`, and their time in s."""
     count, period = run.busy[event_index]
     seconds = event_seconds(run.events[event_index], np.full(1, count), np.full(1, period))
     return count, float(seconds[0])

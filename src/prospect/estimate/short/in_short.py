@@ -20,7 +20,7 @@ from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
 from prospect.figures.processes import (
-    busy_of_machine,
+    busy_of_run,
     chosen_by_detail,
     chosen_hits,
     idle_hits,
@@ -86,7 +86,7 @@ class FunctionRow(NamedTuple):
         other_programs: in how many others it was hit.
         caller: who called it most often, "" where that is not known.
         pid: of the process that it is of alone, -1 for all.
-        caller_object: where the caller's code was mapped from.
+        caller_object: the file of the caller's code.
     """
 
     function: int
@@ -123,8 +123,8 @@ class InShort(Record):
         kernel_s: time in the kernel, interrupts included; hits where there is no time.
         nameless: part of the hits in code without names, 0 to 1.
         nameless_source: the reason that most of those hits have no name; None if all have one.
-        bracketed: part of the hits in code that only the names around it are known of.
-        seen_s: time of all CPUs without that of lost ticks; 0 where not known.
+        bracketed: part of the hits between two named functions, 0 to 1.
+        seen_s: time of all CPUs without that of lost ticks; 0 if not known.
         has_services: whether what is asked for was hit in more than one control group.
     """
 
@@ -207,7 +207,11 @@ class _Summary:
         self._event = event.event
         self._cause_kind = profile.causes.kind.take(hits.cause_index)
         self._is_busy = (hits.event == event.event_index) & ~idle_hits(profile)
-        self._busy_hits, self._busy_s = busy_of_machine(profile, event.event_index)
+        if profile.run.busy:
+            self._busy_hits, self._busy_s = busy_of_run(profile.run, event.event_index)
+        else:
+            self._busy_hits = int(hits.count[self._is_busy].sum())
+            self._busy_s = float(design.seconds[self._is_busy].sum())
         is_aside = processes.is_recorder.take(hits.process_index)
         self._chosen = self._is_busy & chosen_hits(profile, view.detail) & ~is_aside
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
@@ -264,9 +268,9 @@ class _Summary:
         )
 
     def _busy_share(self) -> float:
-        """Return the part of all CPUs' time in which they were busy; NaN where not known.
+        """Return the part of all CPUs' time in which they were busy; NaN if not known.
 
-        What the CPUs did at lost ticks is not known: they count neither as busy nor as idle.
+        Lost ticks count neither as busy nor as idle.
         """
         run, known = self._profile.run, self._design.known_share
         if run.due_ticks:
@@ -349,7 +353,7 @@ class _Summary:
         programs = self._mostly(table, self._program, self._program_names)
         callers = main_callers(profile, table.row_of_hit, rows)
         names = shown_names(profile.functions, of_row.tolist())
-        paths, object_of = profile.objects.path, profile.functions.object_index.tolist()
+        paths, object_of = profile.objects.path, profile.functions.object_index
         found = tuple(
             FunctionRow(
                 function=function,
