@@ -28,6 +28,13 @@ _UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
 # How many of several events a note names, and on how many processes there are notes.
 _EVENTS_NAMED = 3
 _PROCESSES_NAMED = 5
+# Counters of lost records, with the kinds of records and the figures that lack them.
+_LOST_RECORDS = {
+    "lost_beside": "mappings, processes and the like, the kernel does not say which; hits may have"
+    " wrong names or none",
+    "lost_switches": "switches and waits; times of waiting and of single threads are too short or"
+    " missing, hits and their names are not affected",
+}
 
 
 def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
@@ -156,20 +163,12 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
             f" {profile.run.dropped_share:.1%} of the samples, as Python functions were read; they"
             " are lost in the tick ledger, and in no other figure (--no-python drops none)."
         )
-    beside = int(counters.get("lost_beside", 0))
-    if beside:
-        warnings.append(
-            f"Lost with the kernel's full buffers: {counted(beside, 'record')} of mappings,"
-            " processes and the like, the kernel does not say which; hits may have wrong names or"
-            " none; drain more often (-M)."
-        )
-    switches = int(counters.get("lost_switches", 0))
-    if switches:
-        warnings.append(
-            f"Lost with the kernel's full buffers: {counted(switches, 'record')} of switches and"
-            " waits; times of waiting and of single threads are too short or missing, hits and"
-            " their names are not affected; drain more often (-M)."
-        )
+    for counter, what in _LOST_RECORDS.items():
+        if records := int(counters.get(counter, 0)):
+            warnings.append(
+                f"Lost with the kernel's full buffers: {counted(records, 'record')} of {what};"
+                " drain more often (-M)."
+            )
     throttled = int(counters.get("throttled", 0))
     if throttled:
         warnings.append(
