@@ -1,15 +1,16 @@
 """A report → which option of a language runtime would have named its functions.
 
 Comes in: a profile, and which of its processes are asked for. Goes out: a hint for each runtime
-that ran a good part of what is asked for in functions without names of their own. A runtime is
-known by the name of its image, if the process had a hit in it, else by the process's name: nothing
-is concluded from words of a command line.
+with a good part of their samples in functions without names. The name of an image with hits tells
+the runtime of a process; if there is none, the name of the process does. Command lines are not
+read.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +36,7 @@ _LEAST_HITS = 10
 # Minor versions of CPython 3 whose frames are read: from the first on, and from the second on in
 # builds of any kind (`abi.cpython`).
 OLDEST_PYTHON, ANY_BUILD_SINCE = 8, 13
-# An interpreter whose functions nothing names is spoken of if it has so much.
+# An interpreter that has no option to name its functions gets a hint from this share on.
 _LEAST_SHARE_TO_EXPLAIN = 0.5
 # Where a runtime's functions have no names: in memory without a file, in its own image, or in both.
 _JIT, _PYTHON, _BOTH = range(3)
@@ -43,10 +44,10 @@ _JIT_PAGE, _PYTHON_PAGE = "docs/jit.md", "docs/python-functions.md"
 
 
 class RuntimeHint(NamedTuple):
-    """What names a runtime's functions.
+    """An option that names a runtime's functions, or the reason that there is none.
 
     Attributes:
-        share: of what is asked for, in functions of this runtime without a name of their own.
+        share: of the samples asked for, in functions of this runtime without names.
         short: the same in one line.
         sentence: for the notes.
     """
@@ -59,7 +60,7 @@ class RuntimeHint(NamedTuple):
 class _Found(NamedTuple):
     """A runtime in the processes that are asked for: its image's file name, and a process of it.
 
-    `is_compiled` says whether much of its time is in code that it compiled.
+    `is_compiled` is whether much of its time is in code that it compiled.
     """
 
     file: str
@@ -70,9 +71,9 @@ class _Found(NamedTuple):
 
 
 class _Runtime(NamedTuple):
-    """A runtime: its image's name, where its functions have no names, and what names them.
+    """A runtime: its image's name, which hits have no names, and what names them.
 
-    `advice` gives what there is to do in a few words, "" for nothing, and more words about it.
+    `advice` returns the remedy in a few words, "" for none, and more words about it.
     """
 
     image: re.Pattern[str]
@@ -90,7 +91,7 @@ def _always(remedy: str, more: str = "") -> Callable[[_Found], tuple[str, str]]:
 
 
 def _of_python(found: _Found) -> tuple[str, str]:
-    """Say why this recorder did not read Python's functions, and what does."""
+    """Return the remedy, and why this recorder did not read Python's functions."""
     version = re.search(r"python3\.(\d+)([td]*)", found.file)
     minor = int(version[1]) if version else 0
     by_python = "python -X perf, record with --call-graph" if minor >= 12 or not minor else ""
@@ -101,7 +102,7 @@ def _of_python(found: _Found) -> tuple[str, str]:
     if any(
         limit.startswith(("Python functions were ", "CPython 3.")) for limit in found.run.limits
     ):
-        return by_python, ""  # which says why
+        return by_python, ""  # that note gives the reason
     if not found.run.recorder.startswith("prospect"):
         as_root = " as root" if os.geteuid() else ""
         return f"prospect record{as_root}", "Prospect's own recorder reads them"
@@ -212,7 +213,7 @@ _RUNTIMES = (
 
 
 def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHint, ...]:
-    """Say which runtimes' functions have no names, and what would name them.
+    """Return which runtimes' functions have no names, and what would name them.
 
     Args:
         profile: named.
@@ -238,15 +239,15 @@ def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHin
     )
     is_python = hits_of(kind == KIND_PYTHON) > 0
     nameless = hits_of(functions.source.take(function) == NameSource.NO_ANONYMOUS)
-    known = [
-        row for row, file in files.items() if any(one.image.fullmatch(file) for one in _RUNTIMES)
+    images = [
+        [row for row, file in files.items() if one.image.fullmatch(file)] for one in _RUNTIMES
     ]
-    # All of its time may be in what it compiled: then its name has to do.
-    is_unknown = (nameless >= least) & (hits_of(np.isin(object_index, known)) == 0)
+    # All time of a process may be in compiled code: then only its name tells the runtime.
+    is_known = hits_of(np.isin(object_index, [*chain.from_iterable(images)])) > 0
+    is_unknown = (nameless >= least) & ~is_known
     unknown = np.flatnonzero(is_unknown).tolist()
     found = []
-    for runtime in _RUNTIMES:
-        rows = [row for row, file in files.items() if runtime.image.fullmatch(file)]
+    for runtime, rows in zip(_RUNTIMES, images, strict=True):
         named = _named_rows(profile, unknown, runtime.image)
         if not rows and not named:
             continue
