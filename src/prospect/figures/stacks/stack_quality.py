@@ -52,7 +52,8 @@ class StackQuality(Record):
         is_size_least: whether even more may be needed, as some threads were never seen whole.
         places: where stacks ended, most samples first.
         stacks: call stacks of samples, copied or not.
-        cut_stacks: stacks that a limit of the recording cut: they lack their outer callers.
+        cut_stacks: stacks that a limit of the recording cut: they lack their outer callers. A copy
+            that was too short may go on by frame pointers, so `cut` may be more.
         most_frames: how many frames the kernel recorded of a stack at most; 0 where it was copied.
     """
 
@@ -80,6 +81,11 @@ class StackQuality(Record):
         return self.by_end.get(END_CUT, 0)
 
     @property
+    def cut_share(self) -> float:
+        """The part of the stacks that a limit of the recording cut, 0 to 1."""
+        return self.cut_stacks / max(self.stacks, 1)
+
+    @property
     def size_to_ask_for(self) -> int:
         """`size_for_99` where the kernel would copy that much, else 0."""
         return self.size_for_99 if self.size_for_99 <= MOST_COPY_BYTES else 0
@@ -100,7 +106,12 @@ def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None
     is_mine = np.ones(len(copies), np.bool_)
     if not chosen.all():
         is_mine = np.isin(copies.pid, processes.pid[chosen].astype(np.uint32))
-    return _with_copies(found, copies, is_mine)
+    quality = _with_copies(found, copies, is_mine)
+    if profile.stacks is not None:
+        return quality
+    # Nothing continued a copy that was too short: the stack is cut.
+    copied = quality.samples - quality.without_copy
+    return replace(quality, stacks=copied, cut_stacks=quality.cut)
 
 
 def _counted_stacks(profile: Profile, chosen: NDArray[np.bool_]) -> StackQuality:

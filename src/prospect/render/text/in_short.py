@@ -103,7 +103,7 @@ def in_short_plain(
 
 
 def _cut(line: str) -> str:
-    """Cut a line behind a whole word, so that no number loses digits."""
+    """Cut a line after a whole word, so that no number loses digits."""
     if display_width(line) <= _WIDTH:
         return line
     short = shortened(line, _WIDTH).removesuffix("...")
@@ -111,7 +111,7 @@ def _cut(line: str) -> str:
 
 
 def _listed(head: str, items: list[str]) -> str:
-    """Return a line of as many whole items as there is room for."""
+    """Return a line with as many whole items as fit."""
     for most in range(len(items), 0, -1):
         more = ", ..." if most < len(items) else ""
         line = f"{head}{', '.join(items[:most])}{more}"
@@ -202,7 +202,7 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
 
 
 def _known_columns(columns: list[Column], cells: list[list[str]]) -> Iterator[str]:
-    """Yield a table's lines without times and ± of which nothing is known."""
+    """Yield a table's lines without its columns of unknown times and ±."""
     known = [place for place, texts in enumerate(cells) if any(one != NO_TIME for one in texts)]
     return table_lines([columns[place] for place in known], [cells[place] for place in known])
 
@@ -239,7 +239,7 @@ def _cause_line(short: InShort, figures: Figures) -> Iterator[str]:
 
 
 def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
-    """Say how long a CPU limit stopped a group: no other process had its CPUs then."""
+    """Return how long a CPU limit stopped a group: no other process had its CPUs then."""
     first = throttled[0]
     head = f"Throttled: {first.seconds:.2f} s by a CPU limit, {first.throttled} of"
     head += f" {counted(first.periods, 'period')}"
@@ -317,20 +317,16 @@ def _cut_stacks(view: ReportView) -> Iterator[str]:
     quality = stack_quality(view.profile, view.detail)
     if quality is None:
         return
+    cut = f"{_percent(quality.cut_share)} of stacks cut"
     if quality.most_frames and quality.cut_stacks:
-        cut = _percent(quality.cut_stacks / quality.stacks)
-        yield f"{cut} of stacks cut at {quality.most_frames} frames ({MAX_STACK})"
-    elif quality.size_for_99 and not _are_copies_of_waits(view):
-        share = quality.cut / (quality.samples - quality.without_copy)
-        if view.profile.stacks is not None:  # a copy that is too short may go on in a chain
-            share = quality.cut_stacks / max(quality.stacks, 1)
-        if share >= _LEAST_CUT:
-            size = quality.size_to_ask_for
-            remedy = f"dwarf,{size}" if size else "fp"
-            yield f"{_percent(share)} of stacks cut (--call-graph {remedy})"
+        yield f"{cut} at {quality.most_frames} frames ({MAX_STACK})"
+    elif quality.size_for_99 and quality.cut_share >= _LEAST_CUT and not _are_of_waits(view):
+        size = quality.size_to_ask_for
+        yield f"{cut} (--call-graph {f'dwarf,{size}' if size else 'fp'})"
 
 
-def _are_copies_of_waits(view: ReportView) -> bool:
+def _are_of_waits(view: ReportView) -> bool:
+    """Return whether the copies of stacks are those of waits alone, not of samples."""
     copies = view.profile.stack_copies
     return copies is not None and copies.only_of_waits
 

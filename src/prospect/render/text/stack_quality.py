@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def stack_quality_lines(quality: StackQuality | None, style: Style) -> Iterator[str]:
-    """Yield the section; nothing where no stack was copied or cut."""
+    """Yield the section; nothing if no stack was copied or cut."""
     if quality is None:
         return
     yield from style.section("Stack quality")
@@ -31,7 +31,7 @@ def stack_quality_lines(quality: StackQuality | None, style: Style) -> Iterator[
 
 def _cut_lines(quality: StackQuality) -> Iterator[str]:
     digits = percent_digits(quality.stacks)
-    share = percent(quality.cut_stacks / quality.stacks, digits)
+    share = percent(quality.cut_share, digits)
     yield (
         f"Of {counted(quality.stacks, 'call stack')}, {quality.cut_stacks} ({share}) were cut:"
         " the outer callers were not recorded, [cut] is in their place."
