@@ -1,9 +1,9 @@
 """Names of functions → as much of them as a column has room for.
 
 Comes in: escaped names as demanglers, runtimes and `SymbolTable` write them. Goes out: texts of a
-width. What says least is dropped first: the return type, parameters, template arguments, then
-namespaces, modules and directories from the left. The function's own name is cut in its middle if
-it alone is too wide. `assets/names.js` does the same for pages; both pass one table of tests.
+width. The parts that say least are dropped first: the return type, parameters, template arguments,
+then namespaces, modules and directories from the left. The function's own name is cut in its middle
+if it alone is too wide. `assets/names.js` does the same for pages; both pass one table of tests.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _ELLIPSIS = "..."
-# Names come from files of others. Those of more characters are only cut.
+# Names come from untrusted files. Longer ones are only cut.
 _LONGEST = 1 << 13
 _TOKEN = re.compile(
     r"operator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)|\[\])(?=[(<\s]|$)|->|=>|::|[()<>\[\]{} ./]"
 )
 _CLOSING = {"(": ")", "<": ">", "[": "]", "{": "}"}
-# What compilers and linkers add to a name.
+# Suffixes that compilers and linkers add to a name.
 _SUFFIX = re.compile(
     r"(?: \[clone [^\]]*\])+$|@+[A-Z][\w.]*$"
     r"|::h[0-9a-f]{16}$"
@@ -37,10 +37,10 @@ _NAMELESS = re.compile(r"JS:[^\w$]?$")
 _POSITION = re.compile(r" \[(fn \d+) of \d+\]$")
 _VERSION = re.compile(r"\.so[.\d]*$")
 _BEFORE_ARGUMENTS = re.compile(r"[\w:]$|operator\W{0,4}$")
-# Namespaces that are in names and that nobody writes.
+# Namespaces in names that programs do not write.
 _INLINE = {"__cxx11", "__1", "_V2", "__detail", "(anonymous namespace)", "{anonymous}", "<locals>"}
 _WORD = re.compile(r"[\w@$~*]+")
-# What is nothing without the name before it.
+# Names that mean nothing without the one before them.
 _NEEDS_OWNER = re.compile(r"operator.*|\{.*|<.*|func\d.*|\d+")
 
 
@@ -123,12 +123,12 @@ def _candidates(name: str, object_name: str) -> Iterator[str]:
         return
     # `JS:*work /app/work.js:1:2` of V8, `py::work:/app/work.py` of CPython.
     own, _, place = name.partition(" ")
-    directory, slash, file = place.rpartition("/")
+    file = place.rpartition("/")[2]
     if name.startswith("py::"):
         own, _, file = name.removeprefix("py::").partition(":")
         yield f"py::{own}:{file.rpartition('/')[2]}"
         yield f"py::{own}"
-    elif _LINE.match(file) and (slash or not directory):
+    elif _LINE.match(file):
         yield f"{own} {file}"
         yield file if _NAMELESS.match(own) else own
     else:
@@ -138,7 +138,7 @@ def _candidates(name: str, object_name: str) -> Iterator[str]:
 
 
 def _bracket_candidates(before: str, after: str, object_name: str) -> Iterator[str]:
-    """Yield what is known of a function that has no name, but for the names around it."""
+    """Yield ever less of the file and the place of a function between two named ones."""
     position = _POSITION.search(after)
     which = position[0][2:-1] if position else f"after {before}"
     file = object_name.rpartition("/")[2]
@@ -192,7 +192,7 @@ def _parts(text: str) -> _Parts | None:
 
 
 def _is_parameters(text: str, group: tuple[int, int]) -> bool:
-    """Say whether a group is of parameters: not a type in Go, nor a namespace without a name."""
+    """Return whether a group is of parameters: not a type in Go, nor a namespace without a name."""
     begin, end = group
     inside = text[begin:end]
     is_go = inside.startswith("(*") and text[end : end + 1] == "."
@@ -228,7 +228,7 @@ def _without_arguments(text: str) -> str:
             inside, before = "", before.removesuffix("::")
         elif inside[0] == "[" and is_argument and not has_scopes:
             inside = ""
-        elif inside[0] == "<" and has_scopes and (not before or not before.endswith(".")):
+        elif inside[0] == "<" and has_scopes and not before.endswith("."):
             inside = _short_type(inside)
         elif inside.startswith("{lambda("):
             inside = "{lambda" + inside[inside.rfind("#") :]
@@ -239,8 +239,6 @@ def _without_arguments(text: str) -> str:
 
 def _short_type(text: str) -> str:
     """Return `<Vec as Index>` for `<alloc::vec::Vec<T> as core::ops::Index<I>>`."""
-    if not text.startswith("<") or not text.endswith(">"):
-        return text
     own, as_, trait = text[1:-1].partition(" as ")
     if own.startswith("<"):
         own, as_, trait = text[1:-1].rpartition(" as ")

@@ -30,7 +30,7 @@ function withoutMiddle(name, width) {
   return name.slice(0, head) + ELLIPSIS + name.slice(head - room);
 }
 
-/** Split a text where a word is, at its first or last place: what is before it, and behind it. */
+/** Split a text at a word, its first place unless `at` is another: the text before it and after it. */
 function splitAt(whole, word, at = whole.indexOf(word)) {
   return at < 0 ? [whole, ""] : [whole.slice(0, at), whole.slice(at + word.length)];
 }
@@ -57,7 +57,7 @@ function* shorterNames(name, objectName) {
   }
 }
 
-/** What is known of a function without a name: the file, and its number between two that have one. */
+/** Ever less of the file and the place of a function between two named ones. */
 function* shorterBrackets(before, after, objectName) {
   const position = BRACKET_POSITION.exec(after);
   const which = position ? position[0].slice(2, -1) : `after ${before}`;
