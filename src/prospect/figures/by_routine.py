@@ -59,6 +59,6 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
             label_index=None,
         ),
         "samples": replace(samples, hit_index=looked_up(row_of_hit, samples.hit_index)),
-        "part_of": profile.part_of and profile.part_of.renumbered(np.append(row_of_hit, -1)),
+        "part_of": profile.part_of and profile.part_of.renumbered(row_of_hit),
     }
     return ProfileByRoutine(**{**contents(profile), **added_up})

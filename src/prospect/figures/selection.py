@@ -148,7 +148,7 @@ def _of_hits(
         threads=None,
         unhit_mappings=None,
         sample_data=(),
-        part_of=profile.part_of and profile.part_of.renumbered(hit.number),
+        part_of=profile.part_of and profile.part_of.renumbered(hit.number[:-1]),
     )
 
 

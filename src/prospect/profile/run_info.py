@@ -1,16 +1,17 @@
 """What a recording says of itself as a whole: who recorded what, where, when, and which events.
 
-And the whole of which a profile is a part.
+A profile of a part of a recording refers to the whole one by `PartOf`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from prospect.records import NamedTuple, Record, field
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.profile.model import Profile
@@ -28,7 +29,7 @@ TIME_UNITS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "
 
 
 class Throttled(NamedTuple):
-    """What a CPU limit of a control group did: see `throttled` in docs/recording.md.
+    """How long a CPU limit stopped a control group: see `throttled` in docs/recording.md.
 
     Attributes:
         group: the path of the group, from the root of its hierarchy.
@@ -81,29 +82,29 @@ class EventInfo(Record):
 
     @property
     def time_title(self) -> str:
-        """What a column of its seconds is of: a CPU, or what another tool measured."""
+        """The title of a column of its seconds: of a CPU, or of another tool's measurements."""
         return "CPU s" if self.is_cpu_time else f"{self.name} s"
 
     @property
     def is_sampled(self) -> bool:
-        """Whether its hits are samples, so that they say how far off their time may be."""
+        """Whether its hits are samples, whose number gives the error of their time."""
         return self.unit not in TIME_UNITS or "sample" in self.counts.lower()
 
     @property
     def is_cpu_time(self) -> bool:
-        """Whether its seconds are a CPU's, and not what another tool measured."""
+        """Whether its seconds are a CPU's, and not another tool's measurements."""
         return self.unit not in TIME_UNITS or "cpu" in self.name.lower()
 
     @property
     def hits_title(self) -> str:
-        """What a column of its hits counts."""
+        """The title of a column of its hits."""
         if self.unit and not self.counts and self.unit not in TIME_UNITS:
             return self.name if self.unit == "count" else f"{self.unit[:1].upper()}{self.unit[1:]}"
         return "Hits" if self.counts in ("", "samples") else self.counts.capitalize()
 
     @property
     def hits_word(self) -> str:
-        """What one of its hits is called in a sentence."""
+        """The word for one of its hits in a sentence."""
         title = self.hits_title
         return "hit" if title == "Hits" else title.lower().removesuffix("s")
 
@@ -141,10 +142,11 @@ class RunInfo(Record):
             there are fewer than two windows.
         busy: samples of busy CPUs and the sum of their periods, by event, of the whole machine in
             the time of a part of a store or a recording; empty for a whole recording, whose hits
-            say so themselves.
+            are all there.
         jit_pids: processes that wrote a file with names of JIT code, whether it named a hit or not.
         throttled: control groups that a CPU limit stopped.
-        calls_before: when it was read what threads from before wait in, and thread → system call.
+        calls_before: when the system calls were read that threads waited in as recording began, and
+            thread → system call.
         host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
@@ -190,7 +192,7 @@ class RunInfo(Record):
 
 
 class PartOf(Record):
-    """The recording that a profile is a part of: its ticks tell how sure the part's times are.
+    """The recording that a profile is a part of: its ticks give the errors of the part's times.
 
     Attributes:
         profile: of the whole.
@@ -202,8 +204,9 @@ class PartOf(Record):
     hit_index: NDArray[np.int32]
 
     def renumbered(self, number: NDArray[np.integer]) -> PartOf:
-        """Return the same for hits with new numbers: i[h + 1] of each hit, and -1 at the end."""
-        return PartOf(self.profile, number.astype(self.hit_index.dtype).take(self.hit_index))
+        """Return the same for hits with new numbers, i[h]: -1 for those that are left out."""
+        numbers = np.append(number, -1).astype(self.hit_index.dtype)  # of no hit, -1, too
+        return PartOf(self.profile, numbers.take(self.hit_index))
 
 
 def sampled(profile: Profile) -> PartOf:

@@ -209,7 +209,7 @@ def _hits_by_row(
         samples=replace(profile.samples, hit_index=hit_of_sample.astype(np.int32))
         if len(profile.samples)
         else profile.samples,
-        part_of=profile.part_of and profile.part_of.renumbered(np.append(hit_of_sample, -1)),
+        part_of=profile.part_of and profile.part_of.renumbered(hit_of_sample),
     ), row_of_hit
 
 

@@ -28,18 +28,19 @@ def without_waits(profile: CompleteProfile) -> CompleteProfile:
     number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     return replace(
         profile,
-        part_of=profile.part_of and profile.part_of.renumbered(np.append(number, -1)),
+        part_of=profile.part_of and profile.part_of.renumbered(number),
         run=replace(profile.run, events=tuple(event for event in events if not event.is_waiting)),
         hits=replace(profile.hits, **_chosen(profile.hits, is_kept)),
-        samples=_kept_samples(profile.samples, is_kept),
+        samples=_kept_samples(profile.samples, is_kept, number),
     )
 
 
-def _kept_samples(samples: SampleTable, is_kept: NDArray[np.bool_]) -> SampleTable:
+def _kept_samples(
+    samples: SampleTable, is_kept: NDArray[np.bool_], number: NDArray[np.int64]
+) -> SampleTable:
     samples = replace(samples, waker=None)
     kept = replace(samples, **_chosen(samples, is_kept.take(samples.hit_index)))
-    new_row = (np.cumsum(is_kept) - 1).astype(np.int32)
-    return replace(kept, hit_index=new_row.take(kept.hit_index))
+    return replace(kept, hit_index=number.astype(np.int32).take(kept.hit_index))
 
 
 def _chosen(table: HitTable | SampleTable, rows: NDArray[np.bool_]) -> dict[str, Any]:
