@@ -1,6 +1,6 @@
-"""The last lines of the first screen: commands that show more, each complete, to be typed as it is.
+"""The last lines of the first screen: complete commands that show more.
 
-Comes in: a report, its figures in short, and what the command line asked for. Goes out: lines.
+Comes in: a report, its figures in short, and its command line. Goes out: lines.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEAST_WAITING = 0.5
 
 
 class Repeated(NamedTuple):
-    """What commands repeat of the command line that asks for a report.
+    """The words that commands repeat of the command line that asks for a report.
 
     Attributes:
         record: options and COMMAND that make the recording again, empty where none can.
@@ -47,6 +47,10 @@ class Repeated(NamedTuple):
 
     record: tuple[str, ...] = ()
     options: Mapping[str, tuple[str, ...]] = {}
+
+    def command(self, name: str, *words: str) -> tuple[str, ...]:
+        """Return a command of this name with the options that it repeats, and more words."""
+        return (name, *self.options.get(name, ()), *words)
 
 
 NOTHING = Repeated()
@@ -92,33 +96,28 @@ def _of_recording(
     Without `has_functions` it may lack samples of the functions of this report.
     """
     file = () if recording == DEFAULT_RECORDING else (operand(recording),)
+    command = repeated.command
     commands: list[tuple[str, ...]] = []
-
-    def add(command: str, *words: str) -> None:
-        commands.append((command, *repeated.options.get(command, ()), *words))
-
     if blocking := _blocking_function(view, short):
-        add("calls", "--callers-of", blocking, *file)
+        commands.append(command("calls", "--callers-of", blocking, *file))
     if not short.hits:
         return [*commands, *_without_samples(view, file, repeated)][:_MOST_READERS]
     if not has_functions:
-        add("report", *file)
-        return commands
+        return [*commands, command("report", *file)]
     first = short.functions[0]
     name = _typed_name(view, first.function)
     if _may_be_inlined(view, first):
-        add("report", "--lines", *file)
+        commands.append(command("report", "--lines", *file))
     if name:
         if view.profile.stacks is not None or view.profile.run.has_user_callers:
-            add("calls", "--callers-of", name, *file)
+            commands.append(command("calls", "--callers-of", name, *file))
         if (how := _how_to_annotate(view, first.function)) is not None:
             # A single word may name a recording, and one in front is taken for options.
             is_recording = not file and name.endswith(_RECORDING_SUFFIXES)
             files = (DEFAULT_RECORDING,) if is_recording else file
             end = ("--",) if name.startswith("-") else ()
-            add("annotate", *how, *end, name, *files)
-    add("view", *file)
-    return commands[:_MOST_READERS]
+            commands.append(command("annotate", *how, *end, name, *files))
+    return [*commands, command("view", *file)][:_MOST_READERS]
 
 
 def _without_samples(
@@ -127,20 +126,16 @@ def _without_samples(
     """Return the commands that show waits, and the samples of all other processes."""
     commands: list[tuple[str, ...]] = []
     if view.waiting is not None and view.waiting.stacks:
-        commands.append(("calls", *repeated.options.get("calls", ()), *file))
+        commands.append(repeated.command("calls", *file))
     if view.detail != "4":
-        commands.append(("report", *repeated.options.get("report", ()), "-V", "4", *file))
+        commands.append(repeated.command("report", "-V", "4", *file))
     return commands
 
 
 def _of_store(view: ReportView, first: FunctionRow, repeated: Repeated) -> list[tuple[str, ...]]:
     run = view.profile.run
     part = run.store_part
-    store, words = part[:2], part[2:]
-
-    def command(name: str, *rest: str) -> tuple[str, ...]:
-        return (name, *repeated.options.get(name, ()), *rest)
-
+    store, words, command = part[:2], part[2:], repeated.command
     function = _typed_name(view, first.function)
     if function and run.has_user_callers:
         commands = [command("calls", "--callers-of", function, *part)]
@@ -189,10 +184,10 @@ def _typed_name(view: ReportView, function: int) -> str:
     functions = view.profile.functions
     rows: Iterable[int] = range(len(functions))
     if part in functions.raw_name[function]:
-        # What a program calls something is in the names that linkers see, too.
+        # The linkage name contains a function's name in its program.
         rows = (row for row, symbol in enumerate(functions.raw_name) if part in symbol)
     meant = [name for row in rows if part in (name := functions.name[row]).partition("(")[0]]
-    # Half of a bracket, `0x6e90]`, is nothing that anybody would type.
+    # A word is not half of a bracket, `0x6e90]`.
     is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1 and "]" not in part
     return part if is_enough else min(names, key=len)
 
