@@ -143,8 +143,8 @@ def mappings_table(profile: Profile, detail: Detail = "4") -> Table:
     }
 
 
-def losses_table(profile: Profile, detail: Detail = "4") -> Table:  # noqa: ARG001 - of CPUs
-    """Return what the kernel could not deliver, by CPU, whichever processes are chosen."""
+def losses_table(profile: Profile, _detail: Detail = "4") -> Table:
+    """Return what the kernel could not deliver, by CPU: that of all processes together."""
     losses = profile.losses
     return {"cpu": losses.cpu, "lost": losses.lost, "throttled": losses.throttled}
 
