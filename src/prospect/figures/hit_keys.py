@@ -108,7 +108,7 @@ def _of_processes(
 
 
 def _threads(profile: CompleteProfile) -> Names:
-    """Return threads; only their names where it does not keep them apart."""
+    """Return threads; only their names if the profile does not keep threads apart."""
     if profile.classes is None or profile.classes.dimension != "thread":
         return _comms(profile)
     return class_keys(profile, "thread")

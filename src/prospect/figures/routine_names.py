@@ -1,4 +1,4 @@
-"""What a routine is called in reports, the names that a person may call it by, and who calls it."""
+"""The names of routines in reports, those that a person may use, and their main callers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main_callers(profile: ProfileByRoutine, row_of_hit: NDArray[np.int32], rows:
 
     Args:
         profile: completed.
-        row_of_hit: i32[h] row of each hit, -1 for none; the hits of a row are one function's.
+        row_of_hit: i32[h] row of each hit, -1 for none; all hits of a row are of one function.
         rows: how many there are.
     """
     samples, stacks = profile.samples, profile.stacks

@@ -66,12 +66,12 @@ def by_thread(profile: _AnyProfile, keys: Iterable[str]) -> _AnyProfile:
     """Return the profile with its hits kept apart by thread if keys of `--sort` ask for that.
 
     Args:
-        profile: as of `separated`. Where it has no numbers of threads, or keeps apart something
-            else, "thread" means their names.
+        profile: as of `separated`. If it has no numbers of threads, or keeps apart something else,
+            "thread" means their names.
         keys: of `prospect.options.SORT_KEYS`.
 
     Raises:
-        UsageError: it has no numbers, which one asks for; or columns keep apart something else.
+        UsageError: "tid" is asked for, and it has no numbers or keeps apart something else.
     """
     asked = [key for key in OF_THREADS if key in keys]
     if not asked:
@@ -89,7 +89,7 @@ def by_thread(profile: _AnyProfile, keys: Iterable[str]) -> _AnyProfile:
 
 
 def has_tids(profile: Profile) -> bool:
-    """Return whether samples say which thread they are of, by its number."""
+    """Return whether samples have the numbers of their threads."""
     tid = profile.samples.tid
     return len(profile.samples) > 0 and tid is not None and bool((tid >= 0).any())
 

@@ -43,7 +43,7 @@ KIND_ANON = 6
 KIND_UNKNOWN = 7
 KIND_PYTHON = 8
 
-# The object of the frame that stands in a stack for the callers that were not recorded.
+# The object of the frame that replaces the callers of a stack that were not recorded.
 CUT_OBJECT = "[cut]"
 
 CAUSE_NONE = 0  # user mode, and all that is not the kernel's

@@ -1,7 +1,7 @@
-"""Sentences among the limits of a run, many of a kind made one: with a sum, or with several files.
+"""Sentences on the limits of a run: one for many of a kind, with the sum or with several files.
 
-Recordings, archives, sessions and stores keep sentences alone, so the count or the file is read
-from its sentence. Reports show those of files in their rows.
+Recordings, archives, sessions and stores keep only sentences, so the count or the file is read
+from the sentence. Reports show notes on files that are in their rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-# As they are made for the recorder (`capture.python.frames`) and of records (`assembly.python`).
+# As `capture.python.frames` and `assembly.python` write them.
 _COUNTED = re.compile(r"(Python functions: [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL)
 _UNKNOWN = re.compile(r"CPython 3\.\d+ \(process ")
 _MOST_NAMED = 3
@@ -21,9 +21,9 @@ _SEVERAL_REPLACED = "{} were replaced since they ran, so their functions have no
 
 
 def counted_notes(notes: Iterable[str]) -> tuple[str, ...]:
-    """Return each note once, and one for all of a kind that have a count.
+    """Return each note once, and one with the sum for all of a kind that have a count.
 
-    What else such a note says is said of the part that had most.
+    The rest of that note is from the one with the largest count.
     """
     found: dict[str, tuple[int, int, str]] = {}
     for note in notes:
@@ -48,7 +48,7 @@ def left_out_notes(notes: Iterable[str]) -> tuple[str, ...]:
 
 
 def replaced_note(path: str) -> str:
-    """Say that a file is not the one that ran, and what follows from it."""
+    """Return the note that a file is not the one that ran, and its consequence."""
     return f"{path}{_REPLACED}"
 
 
@@ -76,10 +76,10 @@ def file_notes(notes: Iterable[str], shown: Container[str] | None = None) -> lis
 
 
 def grouped(reasons: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a sentence for each reason, with the files that it holds for.
+    """Return a sentence for each reason, with the files that it is about.
 
     Args:
-        reasons: paths of files, and what is to be said of each.
+        reasons: paths of files, each with the reason.
     """
     by_reason: dict[str, dict[str, None]] = {}
     for path, reason in reasons:

@@ -130,7 +130,7 @@ def value_columns(
     for event in present:
         is_one = weights.event == event
         name = events[event].name
-        if events[event].unit:  # as the tool that wrote it had them
+        if events[event].unit:  # the columns of the tool that wrote it
             if events[event].counts:
                 count = np.where(is_one, weights.count, 0)
                 columns.append((event, events[event].counts, "count", count))

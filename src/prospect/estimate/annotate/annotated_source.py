@@ -158,7 +158,7 @@ def source_view(
 def _line_notes(
     profile: CompleteProfile, lines: LineTable, events: Sequence[SourceEvent]
 ) -> list[str]:
-    """Return why lines are missing, but for files that are listed with their hits without any."""
+    """Return why lines are missing, except for files listed as having none."""
     listed = {path for event in events for path, _, _ in event.without_file}
     paths = profile.objects.path
     of_file = ((paths[row], note) for row, note in lines.notes.items())

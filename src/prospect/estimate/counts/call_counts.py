@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
 
 _CONFIDENCE = 0.95
-# How long the program may run before the first window or after the last, as part of the time in
-# between, unless gaps in between are nearly as long: in more time it may do what no window saw.
+# The program may run before the first window or after the last for this part of the time in
+# between, or twice the longest gap: in more time it may do something that no window saw.
 _MOST_UNWATCHED = 0.25
 _NORMAL = 1.96  # of the normal distribution, for that
 # However well a probe's cost repeats in a loop of ours, in a program it is this uncertain.
@@ -258,7 +258,7 @@ def _variance(
     spread = np.maximum(of_pair, least[:-1])
     parts = spread * (inner_s**2 + inner_s * pair_s)
     outer_s = np.array([first_s, gap_s[-1]])[:, None]
-    # Beyond the first and the last window the program may have done whatever it was seen to do.
+    # Before the first window and after the last, the program may have done anything seen in one.
     seen = rate.min(axis=0), rate.max(axis=0)
     farthest = np.maximum(rate[[0, -1]] - seen[0], seen[1] - rate[[0, -1]])
     outer = np.maximum((farthest / _NORMAL) ** 2, of_pair.mean(axis=0))

@@ -56,7 +56,7 @@ def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int)
 
     Args:
         ticks: the samples.
-        of_sample: i32 what each of the profile's samples hit, -1 for nothing that is asked for.
+        of_sample: i32 hit of each of the profile's samples, -1 for those not asked for.
         hit_count: how many rows of hits there are.
     """
     periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
@@ -77,7 +77,7 @@ def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int)
     before, after = _around(ticks, hit_index, sizes, ends_ns)
     start = ticks.start
     if int(hit_index.min(initial=0)) < 0:
-        # Samples outside a part are in no row of it.
+        # Samples outside the part have no row.
         of_hits = np.flatnonzero(hit_index >= 0)
         start = np.searchsorted(of_hits, start)
         hit_index, slot = hit_index.take(of_hits), slot.take(of_hits)

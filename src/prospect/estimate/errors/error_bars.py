@@ -135,7 +135,7 @@ def error_bars(
         high_s = seconds + np.hypot(high_s - seconds, of_hosts_s)
         difference = np.hypot(difference, between_s)
     if design.known_share < 1.0:
-        # Lost ticks hit what others hit, as far as anything is known of them.
+        # Lost ticks are assumed to hit the same rows as the others.
         high_s = np.maximum(high_s / design.known_share, high_s)
         difference = difference / design.known_share
     return ErrorBars(

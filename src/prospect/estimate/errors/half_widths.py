@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def half_widths(
     design: Design, row_of_hit: NDArray[np.integer], rows: int, parts: Parts | None = None
 ) -> NDArray[np.float64]:
-    """Return half of each row's 95 % interval, f64[rows] s; NaN where the event has none.
+    """Return half of each row's 95 % interval, f64[rows] s; NaN if the event has none.
 
     Args:
         design: how the event's samples were taken.

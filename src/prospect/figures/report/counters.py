@@ -44,7 +44,7 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     profile = without_waits(profile)
     counters: dict[str, float] = dict(profile.run.statistics)
     if len(profile.losses.lost):
-        # Those of events that report switches are known to be no samples.
+        # Lost records of events that report switches are not samples.
         switches = min(int(counters.get("lost_switches", 0)), int(profile.losses.lost.sum()))
         records = int(profile.losses.lost.sum()) - switches
         counters["lost"] = min(lost_samples(sampled(profile).profile, records), records)
@@ -63,11 +63,11 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
 
 
 def sample_traces(profile: CompleteProfile) -> dict[str, float | None]:
-    """Return the counters of OProfile's kernel module of 2002, which `--classic` shows besides.
+    """Return the counters of OProfile's kernel module of 2002, which `--classic` shows as well.
 
     It counted samples of one process and address in its own table, and sent (process, address,
-    count). The kernel sends each sample by itself today: this is what that table would have sent.
-    None is for what nothing counts: perf events do not report that a kernel module was loaded.
+    count). The kernel sends each sample by itself today: these are the figures of such a table.
+    None means that nothing counts it: perf events do not report that a kernel module was loaded.
     """
     hits = profile.hits
     _, (count,) = group_sums(

@@ -97,8 +97,8 @@ class Waiting(Record):
         wakers: who ended those waits, likewise; None where that is not recorded.
         stacks: the stacks with most time blocked, likewise.
         more_stacks: how many there are beside these.
-        named_s: how long `blockers` are without a stack: since before the recording, in a system
-            call that was read from /proc.
+        named_s: the part of `blockers` without a stack, in seconds: waits that began before the
+            recording, in a system call that was read from /proc.
     """
 
     threads: ThreadTimes
@@ -119,7 +119,7 @@ class Waiting(Record):
 
     @property
     def stackless_s(self) -> float:
-        """How long the threads shown waited for what no stack or call tells, together."""
+        """How long the threads shown waited for unknown reasons, together."""
         return float(self.threads.stackless_ns.take(self.shown).sum()) * _NS - self.named_s
 
 

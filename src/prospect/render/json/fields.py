@@ -249,7 +249,7 @@ def kernel_fields(report: EventReport) -> Iterator[dict[str, Any]]:
 
 
 def stack_quality_fields(quality: StackQuality | None) -> dict[str, Any]:
-    """Return how many stacks are whole; nothing where none was copied or cut."""
+    """Return how many stacks are whole; nothing if none was copied or cut."""
     if quality is None:
         return {}
     half, most = quality.cut_frames

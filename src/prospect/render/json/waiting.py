@@ -37,7 +37,7 @@ def waiting_fields(view: ReportView) -> dict[str, Any]:
 
 
 def throttled_fields(view: ReportView) -> dict[str, Any]:
-    """Return what CPU limits of control groups did; nothing where none stopped a group."""
+    """Return how CPU limits stopped control groups; nothing if none did."""
     if not view.throttled:
         return {}
     return {"throttled": [one._asdict() | {"pids": list(one.pids)} for one in view.throttled]}

@@ -39,7 +39,7 @@ _RUN_RIGHT: tuple[tuple[str, str], ...] = (
     ("lost", "Lost samples"),
     ("throttled", "Throttles"),
 )
-# What the report of 2002 has besides: counter, label, and before which counter it is.
+# More counters of the report of 2002: counter, label, and the counter that it precedes.
 _CLASSIC = (
     ("drop_modules", "  Num drop modules", "exits"),
     ("sample_traces", "Num sample traces", "samples"),
@@ -92,7 +92,7 @@ def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
 
 
 def _with_classic(names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return a column with what the report of 2002 has in it besides."""
+    """Return a column with the counters that the report of 2002 has in addition."""
     column: list[tuple[str, str]] = []
     for name, label in names:
         column += [(own, words) for own, words, before in _CLASSIC if before == name]
