@@ -38,8 +38,8 @@ def context_word(context: int) -> np.uint64:
 KERNEL_CONTEXT = context_word(abi.PERF_CONTEXT_KERNEL)
 USER_CONTEXT = context_word(abi.PERF_CONTEXT_USER)
 LOWEST_CONTEXT = context_word(abi.PERF_CONTEXT_MAX)
-# Our own, behind the outermost frame of a cut chain; the kernel has no such context and no such
-# mode. In stacks the frame behind it is [cut].
+# Our own, after the outermost frame of a cut chain; the kernel has no such context and no such
+# mode. Stacks show the frame after it as [cut].
 CUT_CONTEXT = LOWEST_CONTEXT
 MODE_CUT = 7
 
@@ -142,7 +142,7 @@ def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> NDArray[
 
 
 def with_cut_ends(samples: Samples, is_cut: NDArray[np.bool_]) -> Samples:
-    """Return the samples where a frame [cut] is behind the outermost frame of some chains.
+    """Return the samples with a frame [cut] after the outermost frame of some chains.
 
     Args:
         samples: with chains or without.
@@ -151,13 +151,12 @@ def with_cut_ends(samples: Samples, is_cut: NDArray[np.bool_]) -> Samples:
     rows = np.flatnonzero(is_cut)
     if not len(rows):
         return samples
-    begin = chain_begin(samples)
-    _, end = user_begin(samples)
-    start = np.zeros(len(samples) + 1, np.int64)
-    np.cumsum(end - begin + 2 * is_cut, out=start[1:])
-    words = np.empty(int(start[-1]), np.uint64)
-    if samples.chain is not None:
-        words[segments(start[:-1], end - begin)] = samples.chain.take(segments(begin, end - begin))
-    behind = start[1:].take(rows)
-    words[behind - 2], words[behind - 1] = CUT_CONTEXT, 0
-    return replace(samples, chain=words, chain_start=start)
+    chain, start = samples.chain, samples.chain_start
+    if chain is None or start is None:
+        chain, start = np.empty(0, np.uint64), np.zeros(len(samples) + 1, np.int64)
+    cut = np.tile(np.array([CUT_CONTEXT, 0], np.uint64), len(rows))
+    return replace(
+        samples,
+        chain=np.insert(chain, start[1:].take(rows).repeat(2), cut),
+        chain_start=start + 2 * np.append(0, np.cumsum(is_cut)),
+    )
