@@ -74,8 +74,8 @@ class Placed(NamedTuple):
     hosts: list[str]
 
 
-class Selection(NamedTuple):
-    """A query that only reads tables.
+class PlainQuery(NamedTuple):
+    """A query that only reads tables, for another engine than DuckDB.
 
     Attributes:
         text: it, written by DuckDB: without comments and unusual literals, which another parser
@@ -267,8 +267,10 @@ class Engine:
                 raise
             raise KeyboardInterrupt from None
 
-    def selection(self, query: str) -> Selection | None:
-        """Return what a text selects, None if it is not one statement that only reads tables.
+    def selection(self, query: str) -> str | None:
+        """Return the tree of a text, None if it is not one statement that only reads tables.
+
+        The tree is JSON, as `json_serialize_sql` returns it.
 
         Raises:
             EngineError: it is no SQL.
@@ -277,17 +279,24 @@ class Engine:
             statements = self._connection.extract_statements(query)
             if [one.type for one in statements] != [_loaded().StatementType.SELECT]:
                 return None
-            text = self._connection.execute(_SERIALIZED, [query]).fetchall()[0][0]
+            text = str(self._connection.execute(_SERIALIZED, [query]).fetchall()[0][0])
         try:
             tree = json.loads(text)
         except RecursionError:
             raise EngineError("the query is nested too deeply") from None
-        if tree.get("error") or not only_reads(tree):
-            return None
+        return None if tree.get("error") or not only_reads(tree) else text
+
+    def plain(self, tree: str) -> PlainQuery:
+        """Return a query for another parser, from what `selection` returned.
+
+        Raises:
+            EngineError: it cannot be written.
+        """
         with self._telling():
             known = {name for (name,) in self._connection.execute(_FUNCTIONS).fetchall()}
-            plain = self._connection.execute(_DESERIALIZED, [text]).fetchall()[0][0]
-        return Selection(plain, tuple(sorted(functions_in(tree) - known - TABLE_FUNCTIONS)))
+            text = str(self._connection.execute(_DESERIALIZED, [tree]).fetchall()[0][0])
+        called = functions_in(json.loads(tree))
+        return PlainQuery(text, tuple(sorted(called - known - TABLE_FUNCTIONS)))
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""

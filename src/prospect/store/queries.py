@@ -46,18 +46,18 @@ def answered(
     store.reads_all |= not isinstance(store, HostsDirectory)
     with closing(make_engine(store)) as engine:
         try:
-            selection = engine.planner.selection(query)
+            tree = engine.planner.selection(query)
+            if tree is None:
+                raise UsageError(
+                    "sql: give one SELECT of the store's tables; queries read no files and"
+                    " change nothing"
+                )
+            if engine.planner is not engine:
+                query, unknown = engine.planner.plain(tree)
+                if unknown:
+                    raise UsageError(f"sql: there is no function {unknown[0]}")
         except EngineError as error:
             raise UsageError(f"sql: {error}") from None
-        if selection is None:
-            raise UsageError(
-                "sql: give one SELECT of the store's tables; queries read no files and"
-                " change nothing"
-            )
-        if engine.planner is not engine:
-            if selection.unknown:
-                raise UsageError(f"sql: there is no function {selection.unknown[0]}")
-            query = selection.text
         part = choose(store, engine.planner, Specification())
         try:
             make_tables(store, engine, part)
