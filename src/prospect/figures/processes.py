@@ -183,12 +183,22 @@ def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
 
 def idle_hits(profile: ProfileByRoutine) -> NDArray[np.bool_]:
     """Return bool[h]: which hits of a completed profile are of an idle CPU."""
-    hits, processes = profile.hits, profile.processes
-    kind = profile.causes.kind.take(hits.cause_index)
+    hits = profile.hits
+    is_of_zero = (profile.processes.pid == 0).take(hits.process_index)
+    return are_idle(profile.causes.kind.take(hits.cause_index), is_of_zero)
+
+
+def are_idle(kind: NDArray[np.integer], is_of_zero: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which hits are of an idle CPU, bool[h].
+
+    Args:
+        kind: [h] of their causes.
+        is_of_zero: bool[h] whether they are of process zero.
+    """
     # Without call chains, hits of idle CPUs have no cause of their own.
-    is_of_none = np.isin(kind, IDLE_CAUSES)
-    is_of_none &= (processes.pid == 0).take(hits.process_index)
-    is_idle: NDArray[np.bool_] = is_of_none | (kind == CAUSE_IDLE)
+    is_idle: NDArray[np.bool_] = np.isin(kind, IDLE_CAUSES)
+    is_idle &= is_of_zero
+    is_idle |= kind == CAUSE_IDLE
     return is_idle
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.grouping import exact_sums
 from prospect.errors import StoreError
-from prospect.figures.processes import IDLE_CAUSES
+from prospect.figures.processes import IDLE_CAUSES, are_idle
 from prospect.profile.model import CAUSE_IDLE
 from prospect.store.patterns import fits_one_of, is_one_of
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
@@ -116,14 +117,11 @@ def busy_by_event(
         EngineError: a segment cannot be read.
     """
     events, chosen = len(part.heads[-1].events), part.chosen
-    found = np.zeros((events, 2), np.int64)
     if set(OF_SEGMENTS) >= {*chosen.texts, *chosen.numbers}:
-        is_idle = (rows["pid"] == 0) & np.isin(rows["cause_kind"], IDLE_CAUSES)
-        is_idle |= rows["cause_kind"] == CAUSE_IDLE
-        busy = np.flatnonzero(~is_idle)
-        for at, name in enumerate(("n", "w")):
-            np.add.at(found[:, at], rows["event"].take(busy), rows[name].take(busy))
-        return _pairs(found)
+        busy = np.flatnonzero(~are_idle(rows["cause_kind"], rows["pid"] == 0))
+        event = rows["event"].take(busy)
+        count, period = (exact_sums(event, rows[name].take(busy), events) for name in ("n", "w"))
+        return tuple(zip(count.tolist(), period.tolist(), strict=True))
     conditions, parameters = conditions_of(part, chosen._replace(texts={}, numbers={}))
     idle, kinds = is_one_of("cause_kind", IDLE_CAUSES)
     sums = engine.rows(
@@ -132,13 +130,8 @@ def busy_by_event(
         " GROUP BY event",
         [*parameters, CAUSE_IDLE, *kinds],
     )
-    for event, count, period in sums:
-        found[event] = count, period
-    return _pairs(found)
-
-
-def _pairs(found: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    return tuple((count, period) for count, period in found.tolist())
+    of_event = {event: (count, period) for event, count, period in sums}
+    return tuple(of_event.get(event, (0, 0)) for event in range(events))
 
 
 def hits_by_step(
