@@ -214,10 +214,10 @@ def _objects(segment: Segment, content: Contents) -> Iterator[tuple[str, bytes]]
 def send_damaged(
     store: StoreDirectory, target: Target, shipment: Shipment, content: Contents
 ) -> int:
-    """Send again what the target has lost since, or has not whole; return the bytes.
+    """Send segments again if the target has lost a file of them or a part; return the bytes.
 
     Args:
-        store: whose segments were sent.
+        store: that the segments are of.
         target: that has them.
         shipment: as `waiting` has it.
         content: as `send` has it.
@@ -230,10 +230,11 @@ def send_damaged(
         if one.last < state.of(one):
             with suppress(GoneError, DamagedError):
                 placed = one._replace(place=place)
-                for path, data in _objects(placed, content):
-                    if target.size(path) not in (len(data), -2):
-                        size += send_segment(target, placed, content)
-                        break
+                if any(
+                    target.size(path) not in (len(data), -2)
+                    for path, data in _objects(placed, content)
+                ):
+                    size += send_segment(target, placed, content)
     return size
 
 

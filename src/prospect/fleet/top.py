@@ -164,8 +164,8 @@ def _top(found: Summed) -> Top:
     event, books = found.heads[-1].events[0], found.books
     # Sums of periods stand for all hosts, where a share of them sent.
     share_of_hosts = min(head.host_share for head in found.heads)
-    # What CPUs did at lost and missing ticks is not known: neither busy nor idle time.
-    known_s = sum(one.measured_s * one.cpus * _known_share(one) for one in books) / share_of_hosts
+    # Lost and missing ticks are neither busy nor idle time: what CPUs did then is not known.
+    known_s = sum(one.measured_s * one.cpus * _known_share([one]) for one in books) / share_of_hosts
     cpus = sum(one.cpus for one in books)
     seconds = found.weight * event.seconds_per_period or found.samples * event.seconds_per_hit
     busy_cpus = seconds / known_s * cpus if known_s else 0.0
@@ -187,23 +187,23 @@ def _top(found: Summed) -> Top:
     )
 
 
-def _known_share(one: HostBooks) -> float:
-    """Return the part of a host's ticks of which is known what its CPUs did, 0 to 1.
+def _known_share(books: list[HostBooks]) -> float:
+    """Return the share of hosts' ticks that were recorded or came due on an idle CPU, 0 to 1.
 
     The books' `lost` also counts other records, such as those of mappings.
     """
-    return min((one.recorded + one.idle) / one.expected, 1.0) if one.expected > 0 else 1.0
+    expected = sum(one.expected for one in books)
+    seen = sum(one.recorded + one.idle for one in books)
+    return min(seen / expected, 1.0) if expected > 0 else 1.0
 
 
 def _measured(books: list[HostBooks]) -> MeasuredTime:
     begin = min((one.begin_us for one in books), default=0)
     end = max((one.end_us for one in books), default=0)
     length_s = max((end - begin) * 1e-6, 1e-6) * max(len(books), 1)
-    expected = sum(one.expected for one in books)
-    seen = sum(one.recorded + one.idle for one in books)
     return MeasuredTime(
         begin_us=begin,
         end_us=end,
         measured_share=min(sum(one.measured_s for one in books) / length_s, 1.0),
-        recorded_share=min(seen / expected, 1.0) if expected else 1.0,
+        recorded_share=_known_share(books),
     )
