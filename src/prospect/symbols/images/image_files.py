@@ -287,10 +287,12 @@ def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
 
 def _as_here(there: OpenFile | NameSource, places: _Places) -> OpenFile | NameSource:
     """Return the file as it is in our own root, if another root has the very same file there."""
+    if isinstance(there, NameSource):
+        return there
     here = open_named(places.path, places.named_by)
-    pair = there, here
-    files = [(one.device, one.inode) for one in pair if isinstance(one, OpenFile)]
-    return here if len(files) == len(pair) and files[0] == files[1] else there
+    if isinstance(here, NameSource) or (here.device, here.inode) != (there.device, there.inode):
+        return there
+    return here
 
 
 def _kept_copies(build_id: bytes, target: str) -> Iterator[bytes]:
