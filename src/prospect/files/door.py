@@ -68,7 +68,10 @@ class OpenFile(NamedTuple):
 
     @property
     def speaks_here(self) -> int:
-        """The user with whose rights paths of this root are read: a container's mean its own."""
+        """The user whose rights apply to paths that it names, if they are looked for in our root.
+
+        Paths that a container's file names are of that container: here they grant no rights.
+        """
         return self.speaks_for if self.root == OWN_ROOT else EVERYBODY
 
     @property
@@ -185,7 +188,7 @@ def open_chosen(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> Open
 def open_received(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> OpenFile | Refusal:
     """Open a copy of a file from elsewhere that Prospect, perf or elfutils' client keeps here.
 
-    The copy is ours, but not what it says: it belongs to nobody and grants nobody's rights.
+    The copy is ours, but its content is untrusted: it belongs to nobody and grants no rights.
 
     Args:
         path: as for `open_chosen`.

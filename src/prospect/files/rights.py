@@ -32,7 +32,7 @@ def is_trusted(uid: int) -> bool:
 
 
 def weakest(*users: int) -> int:
-    """Return with whose rights a file is read that several users' data led to one after another.
+    """Return the user whose rights are used to read a file that several users' data led to.
 
     >>> weakest(0, 4242), weakest(4242, 4243) == EVERYBODY
     (4242, True)

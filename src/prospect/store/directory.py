@@ -58,7 +58,7 @@ class StoreDirectory(Closing):
         reads_all: whether all of a segment is read before it counts, so that what is damaged shows
             even where nobody would read it. See `hosts.asked`.
         refused: by path, why a file of a store that is somewhere else does not count.
-        exhausting: by name, why a host does not count whose files took all the memory.
+        exhausting: by name, why a host is left out after its files took all the memory.
     """
 
     reads_all = False

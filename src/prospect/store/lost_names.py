@@ -1,4 +1,4 @@
-"""Segments → what is missing of the names of their hits: damaged files, and numbers without a row.
+"""Segments → sentences for lost names of hits: damaged files, and numbers without a row.
 
 A file of names that is emptied, or replaced by another one, leaves its segment readable. So each
 function and stack that a hit refers to has to be in one of the files.
@@ -26,8 +26,8 @@ def lost_names(store: StoreDirectory, engine: Engine, segments: list[Segment]) -
     """Return a sentence for each thing that is missing; none where all names are there.
 
     Args:
-        store: that `reads_all`.
-        engine: of this store.
+        store: that they are in.
+        engine: of this store; damage within a file shows if it `reads_all`.
         segments: whose samples can be read.
 
     Raises:

@@ -102,7 +102,7 @@ def merge_alike(
     heads, _ = checked(store, engine, parts)
     for kind, group in groupby(parts, lambda one: _kind(heads.get(one))):
         alike = list(group)
-        # What is damaged stays, for its minutes may have the only names that are left.
+        # Damaged segments stay: their minutes may have the only names that are left.
         if not kind or lost_names(store, engine, alike):
             continue
         begin_s, end_s = min(one.begin_s for one in alike), max(one.end_s for one in alike)

@@ -286,7 +286,7 @@ def name_files(
 
     Args:
         store: that is read.
-        engine: to query it with; damage shows if it, or the store, `reads_all`.
+        engine: to query it with; damage within a file shows if it `reads_all`.
         segments: whose names are wanted.
         kind: FUNCTIONS or STACKS.
         remarks: gets a sentence for each damaged file.

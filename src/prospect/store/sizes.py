@@ -1,8 +1,8 @@
-"""Parquet files that somebody else wrote → which of them unpack to more than they are worth.
+"""Untrusted Parquet files → those that unpack to far more than their size.
 
-A file of some KB may say a text of 40 MB in each of its rows. What its footer says is read before
-any of it is; how long texts are, of files whose footer leaves that open. A footer may lie: then an
-answer runs out of memory, and the host is found by reading its files alone.
+A file of some KB may have a text of 40 MB in each of its rows. Its footer is read before any of its
+rows. If the footer leaves open how long texts are, their lengths are added up. A footer may be
+wrong: then an answer runs out of memory, and reading the files of each host alone finds that host.
 """
 
 from __future__ import annotations

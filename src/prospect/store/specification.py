@@ -91,7 +91,7 @@ def _hint(word: str) -> str:
 
 
 def _meant(name: str, value: str) -> str:
-    """Return the word that one with several meanings stands for."""
+    """Return the word that `thread:` means for a value; other words mean themselves."""
     if name != THREAD_WORD:
         return name
     return "tid" if value.replace(",", "").isdecimal() else "comm"

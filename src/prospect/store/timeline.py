@@ -128,6 +128,6 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
 
 
 def _end_s(step: int, after: int, step_s: int, until_us: int) -> int:
-    """Return where a step ends: with its last window, and not behind the begin of the next."""
+    """Return the end of a step: that of its last window, but not after the next step begins."""
     last = max(round(until_us / (step_s * _US)), step + 1)
     return min(last, max(after, step + 1)) * step_s

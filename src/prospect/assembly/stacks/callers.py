@@ -89,7 +89,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     if python is not None:
         from prospect.assembly.stacks.python_callers import with_python_callers  # noqa: PLC0415 - seldom recorded
 
-        # What Python's frames reach is whole, however much of the native stack was cut.
+        # A stack with all of its Python frames is whole, even if the native stack was cut.
         begin, end = (column.take(python.stacks.sample) for column in user_begin(samples))
         is_cut[python.stacks.sample] &= begin == end
         is_cut[python.stacks.sample] |= python.stacks.is_cut

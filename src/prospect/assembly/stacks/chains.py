@@ -67,7 +67,7 @@ class Callers(Record):
         of_sample: i32[n] the list of each sample.
         start: i64[c + 1].
         address: u64[m] AVMA from the inside out, each within the instruction that called.
-        mode: u8[m] PERF_RECORD_MISC_CPUMODE, MODE_CUT behind the last frame of a cut chain; 0 for
+        mode: u8[m] PERF_RECORD_MISC_CPUMODE, MODE_CUT after the last frame of a cut chain; 0 for
             contexts that are not known.
         context: i32[m] row of `UserContexts` for user mode, -1 for all else.
         outer: i32[c] row of `frames`, -1 for none.

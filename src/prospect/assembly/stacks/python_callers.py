@@ -6,8 +6,8 @@ Comes in: samples, the user part of whose chains may be whole, broken or not rec
 Each frame of the interpreter's evaluation loop in the native stack stands for one run of Python
 frames; the other frames of the interpreter's file are left out. A chain that has fewer frames of
 the loop than there are runs has lost its outer end: what lies beyond the last one is not believed,
-and the outer runs follow directly. What native code entered the interpreter is then that of another
-stack of the process with the same outermost Python function, so that both are one tree.
+and the outer runs follow directly. The native code that entered the interpreter is then taken from
+another stack of the process with the same outermost Python function, so that both are one tree.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _with_python_frames(samples: Samples, python: PythonSamples) -> Samples:
 
 
 def _entries(samples: Samples, stacks: PythonStacks) -> Rows:
-    """Number what the interpreter was entered with: process and outermost Python function; i64[s].
+    """Number the pairs of a process and a stack's outermost Python function, i64[s].
 
     Threads that begin with the same function, in one process, were started by the same native code.
     """

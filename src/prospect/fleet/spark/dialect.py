@@ -36,7 +36,7 @@ def translated(query: str, dialect: str = SPARK) -> str:
 
 
 def _refuse_java(tree: exp.Expression) -> None:
-    """Refuse functions of Spark that call any method of Java, and files in place of tables.
+    """Refuse functions of Spark that call any method of Java, and tables that are files.
 
     Raises:
         EngineError: there is one.

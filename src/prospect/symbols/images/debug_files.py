@@ -47,7 +47,7 @@ def kept_name(build_id: bytes, kind: str) -> str:
 def downloaded_paths(
     build_id: bytes, kind: str, environment: Mapping[str, str] = os.environ
 ) -> Iterator[bytes]:
-    """Give the places where a file may lie that a debug-file server sent.
+    """Yield the paths at which a file from a debug-file server may be.
 
     Args:
         build_id: of the image; it is not checked that the file there has it.
@@ -64,7 +64,7 @@ def downloaded_paths(
 
 
 def kept_for(target: str, environment: Mapping[str, str] = os.environ) -> CacheDirectory | None:
-    """Return the directory of what a target sent, None where nothing is kept on disk."""
+    """Return the directory of what a target sent, None if nothing is kept on disk."""
     kept = CacheDirectory.of_user(environment)
     if kept is None:
         return None
@@ -74,7 +74,7 @@ def kept_for(target: str, environment: Mapping[str, str] = os.environ) -> CacheD
 
 
 def target_paths(target: str, build_id: bytes, kind: str) -> Iterator[bytes]:
-    """Give the place of a file that a target sent; none for no target.
+    """Yield the path of a file that a target sent; nothing without a target.
 
     Args:
         target: that sent the recording.

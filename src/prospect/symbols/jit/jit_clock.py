@@ -1,8 +1,7 @@
 """How far the clock of a jitdump file's writer is ahead of the recording's.
 
-Comes in: a dump, and when its writer mapped it. Goes out: the difference. Both clocks are
-CLOCK_MONOTONIC, which a time namespace shifts: records of the kernel have the time of the initial
-namespace. Defined by time_namespaces(7).
+Both clocks are CLOCK_MONOTONIC, which a time namespace shifts: records of the kernel have the time
+of the initial namespace. Defined by time_namespaces(7).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from prospect.symbols.jit.jitdump import JitDump
 
 _S = 1_000_000_000
-# A JIT maps the file as it writes the header. What differs by less is no namespace.
+# A JIT maps the file as it writes the header. A smaller difference is no namespace's.
 _SAME_NS = _S
 # V8 (Node 22) has another clock in the header: such a time is nowhere near the first record's.
 _LONGEST_NS = 3600 * _S
@@ -23,7 +22,7 @@ _BEFORE_NS = 20_000_000
 
 
 def clock_shift_ns(dump: JitDump, mapped_ns: int, end_ns: int) -> int | None:
-    """Return by how much times of a dump are too late; None where that is not known.
+    """Return by how much times of a dump are too late; None if that is not known.
 
     Args:
         dump: with times of CLOCK_MONOTONIC.

@@ -188,8 +188,8 @@ def _place_in_name(dump: JitDump, row: int) -> tuple[str, int]:
 def _line_entries(dump: JitDump, row: int) -> _LineEntries:
     """Read the line entries of a load: address, line, discriminator, file name and a NUL each.
 
-    Entries of which one is impossible are left out, all of the load: V8 of Node 20 writes memory
-    that it has freed in place of the file's name. The name of the function then says its line.
+    If one entry of a load is impossible, all of them are left out: V8 of Node 20 writes freed
+    memory instead of the file's name. The name of the function then says its line.
     """
     nothing_but_name = _LineEntries([], [], [], _place_in_name(dump, row))
     if dump.debug[row] < 0:
