@@ -2,8 +2,8 @@
 
 `Closing` is for `contextlib.closing`, which takes 2 ms to import. `signal` is the interpreter's own
 functions and numbers, of which the module of that name makes enums: 4 ms and a dozen modules.
-`monotonic_ns` is for `time.monotonic_ns` wherever the result meets the kernel's own time stamps: in
-a time namespace the two differ (time_namespaces(7)).
+`monotonic_ns` is for `time.monotonic_ns` if the result is compared with the kernel's time stamps:
+in a time namespace the two differ (time_namespaces(7)).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-__all__ = ["Closing", "monotonic_ns", "monotonic_offset_ns", "monotonic_shift_ns", "signal"]
+__all__ = ["Closing", "monotonic_ns", "monotonic_offset_ns", "signal"]
 
 _OFFSETS_BYTES = 4096
 
@@ -49,10 +49,10 @@ _shift_ns: list[int] = []
 
 def monotonic_ns() -> int:
     """Return the kernel's own CLOCK_MONOTONIC, which stamps samples and records."""
-    return time.monotonic_ns() - monotonic_shift_ns()
+    return time.monotonic_ns() - _monotonic_shift_ns()
 
 
-def monotonic_shift_ns() -> int:
+def _monotonic_shift_ns() -> int:
     """Return how far this process's CLOCK_MONOTONIC is ahead of the kernel's own."""
     if not _shift_ns:
         try:
@@ -64,7 +64,7 @@ def monotonic_shift_ns() -> int:
 
 
 def monotonic_offset_ns(offsets: bytes) -> int:
-    """Return what timens_offsets of a process says of CLOCK_MONOTONIC; 0 if it says nothing."""
+    """Return the offset of CLOCK_MONOTONIC in a process's timens_offsets; 0 if there is none."""
     for line in offsets.splitlines():
         name, *numbers = line.split()
         if name == b"monotonic" and len(numbers) == 2:

@@ -16,7 +16,7 @@ import time
 
 from prospect.abi import constants as abi
 from prospect.errors import RecordingError
-from prospect.light import monotonic_shift_ns
+from prospect.light import monotonic_ns
 from prospect.perfdata import format as fmt
 
 TYPE_CHECKING = False
@@ -174,9 +174,8 @@ def _read_clocks(events: Sequence[EventDescription]) -> fmt.ClockPair | None:
     clock_id = clock_ids.pop()
     resolution_ns = max(1, round(time.clock_getres(clock_id) * 1e9))
     realtime_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
-    clock_ns = time.clock_gettime_ns(clock_id)
-    if clock_id == time.CLOCK_MONOTONIC:
-        clock_ns -= monotonic_shift_ns()
+    is_monotonic = clock_id == time.CLOCK_MONOTONIC
+    clock_ns = monotonic_ns() if is_monotonic else time.clock_gettime_ns(clock_id)
     return fmt.ClockPair(clock_id, resolution_ns, realtime_ns, clock_ns)
 
 
