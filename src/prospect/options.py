@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
 DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
 # What `--sort` adds time up by, and what perf and others call the same.
-# A thread's name is its comm, its number its tid, and a thread has both, as NAME (TID).
+# comm is the name of a thread, tid its number, and thread shows both, as NAME (TID).
 SORT_KEYS = (
     "program",
     "pid",
@@ -75,7 +75,7 @@ SORT_KEYS = (
     "service",
     "label",
 )
-# Of these, those that the table of hits does not keep apart by itself.
+# The keys that the table of hits does not keep apart by itself.
 OF_THREADS = ("thread", "tid")
 _SORT_ALIASES = {
     "process": "program",

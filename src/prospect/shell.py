@@ -47,5 +47,5 @@ def operand(path: str) -> str:
 def _in_dollar_quotes(byte: int) -> str:
     if byte in (_APOSTROPHE, _BACKSLASH):
         return f"\\{byte:c}"
-    # Octal: a hexadecimal escape would take the digits behind it, too.
+    # Octal: a hexadecimal escape would take the digits after it, too.
     return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"

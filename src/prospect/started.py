@@ -1,7 +1,8 @@
-"""What the command `prospect` was started with, before its shell and its interpreter changed that.
+"""The environment and the ignored signals that the command `prospect` was started with.
 
-`scripts/prospect` leaves it in an environment variable. Without that, as with ``python -m
-prospect``, the environment is taken as it is, and no signal that Python ignores counts as ignored.
+Its shell and its interpreter change both; `scripts/prospect` leaves them in an environment
+variable. Without that, as with ``python -m prospect``, the environment is taken as it is, and no
+signal that Python ignores counts as ignored.
 Source: proc_pid_stat(5), field 33.
 """
 

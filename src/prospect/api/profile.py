@@ -56,7 +56,7 @@ class Profile(model.Profile):
         """Return the functions as columns, the one with the most time first.
 
         Args:
-            detail: whose time, as of `report`; so for the other tables.
+            detail: whose time is shown, as in `report`; the other tables take it, too.
 
         Raises:
             UsageError: there is no such detail; likewise.

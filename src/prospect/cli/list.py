@@ -48,7 +48,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _is_there(events: list[ListedEvent], checks: list[CheckedEvent | None], pattern: str) -> bool:
-    """Say whether one of the events can be counted: of this name if one has it, else of all."""
+    """Return whether an event of this name can be counted; any event, if none has the name."""
     named = [pattern in (event.name, *event.other_names) for event in events]
     return any(
         check is not None and not check.counting and (is_named or not any(named))

@@ -1,4 +1,4 @@
-"""What the commands behind `Next:` repeat of a command line: its options, and COMMAND."""
+"""Which options, and which COMMAND, the commands after `Next:` repeat."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _READERS = (REPORT, CALLS, ANNOTATE, VIEW, DIFF)
 
 
 def repeated(command: Command, arguments: Sequence[str]) -> Repeated:
-    """Return what commands repeat of the arguments of one that could be read.
+    """Return the options, and COMMAND, that other commands repeat.
 
     Args:
-        command: the command whose arguments they are.
-        arguments: behind its name.
+        command: the command that was given.
+        arguments: the words after its name, without errors.
     """
     rest = list(arguments)
     options = rest[:1] if command.runs_another else rest

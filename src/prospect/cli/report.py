@@ -44,7 +44,7 @@ _KEPT_APART = {
 
 
 class Typed(NamedTuple):
-    """What was typed: the name of the recording, "" if it is not kept, and the command line."""
+    """The name of the recording as typed, "" if it is not kept, and the command line."""
 
     recording: str
     command_line: tuple[str, ...]
@@ -156,7 +156,7 @@ def write(
 
 
 def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
-    """Read a part of a store; its threads have only names where it did not keep them apart.
+    """Read a part of a store; if it did not keep threads apart, they have only names.
 
     Raises:
         ProspectError: nothing fits, or the store has no numbers of threads, which are asked for.
@@ -178,7 +178,7 @@ def _shown_locations(detail: Detail) -> Callable[[Profile], NDArray[np.bool_]]:
 
 
 def _repeated(command_line: tuple[str, ...]) -> Repeated:
-    """Return what the commands to type next repeat of the one that asks for a report."""
+    """Return the options, and COMMAND, that the commands after `Next:` repeat."""
     from prospect.cli.next_words import repeated
 
     if command_line[1:2] == (REPORT.name,):

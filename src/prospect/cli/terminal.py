@@ -49,9 +49,9 @@ def is_ascii_locale() -> bool:
 
 
 def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
-    """Return a report in the format `form` as a descriptor is to have it.
+    """Return a report in the format `form`, fit for a descriptor.
 
-    It is made safe for a terminal; standard output in a locale of ASCII has no ``±``.
+    It is made safe for a terminal; on standard output in an ASCII locale it has no ``±``.
     """
     if form == "text" and descriptor == _STDOUT and is_ascii_locale():
         report = report.replace("  ±".encode(), b"+/-").replace("±".encode(), b"+/-")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READABLE = 0o644  # node_exporter is another user
-# Of a file's name, what its part has too: a name has 255 bytes.
+# The name of the part begins with so much of the file's: a name has at most 255 bytes.
 _MOST_NAME = 48
 _COUNTER, _GAUGE = "counter", "gauge"
 # The metric, its type, the figure of the status, and what it is.
@@ -115,11 +115,11 @@ def metrics_text(figures: Mapping[str, Any]) -> str:
 
 
 def write_metrics(path: str, text: str) -> None:
-    """Replace a file: written under a name that nobody can know, then renamed.
+    """Replace a file: write it under a name that cannot be guessed, then rename it.
 
-    So nobody reads half of it, and nobody who may write to the directory can be in the way. The
-    directory may not be a link. Of what is there, a regular file is replaced, and whatever a
-    stranger put there; a link, pipe or device of root's or ours is not.
+    Readers never see half of it, and other users with write access to the directory cannot prevent
+    it. The directory may not be a link. A regular file is replaced, and so is anything that an
+    untrusted user put there; a link, pipe or device of root or of this user is not.
 
     Raises:
         StoreError: it cannot be written.

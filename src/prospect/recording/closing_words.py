@@ -80,7 +80,7 @@ def count_samples(descriptor: int) -> tuple[int, bool]:
 
 
 def _ids_of_others(data: mmap.mmap) -> frozenset[int]:
-    """Return the ids of events whose records are no samples: Python frames, and waits."""
+    """Return the ids of events whose records are not samples: Python frames, and waits."""
     ids: set[int] = set()
     try:
         each, begin, size = _ATTRS.unpack_from(data, _ATTRS_AT)
@@ -121,9 +121,9 @@ def _first_record(words: memoryview, begin: int) -> int:
 
 
 def _walk(words: memoryview, at: int, end: int, others: frozenset[int]) -> tuple[int, int]:
-    """Return how many samples begin before `end`, and where the record behind them begins.
+    """Return how many samples begin before `end`, and where the record after them begins.
 
-    Their first word is the id of their event; samples of `others` do not count.
+    A sample's first word is the id of its event; samples of `others` do not count.
     """
     samples = 0
     while at < end:

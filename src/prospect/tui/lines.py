@@ -43,9 +43,9 @@ def fitted(text: str, width: int, *, right: bool = False) -> str:
 
 
 def name_fitted(name: str, width: int, lead: str = "") -> str:
-    """Return a function's name behind its lead as exactly `width` columns.
+    """Return a lead and a function's name as exactly `width` columns.
 
-    What says least of a name is dropped first.
+    The parts that identify a function least are dropped first.
     """
     return fitted(lead + short_name(escaped(name), max(width - len(lead), _LEAST_WIDTH)), width)
 

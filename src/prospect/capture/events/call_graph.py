@@ -134,7 +134,7 @@ def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
         flags=flags,
         sample_regs_user=registers,
         sample_stack_user=graph.stack_bytes,
-        # What the kernel takes where none is given: so the recording says where chains are cut.
+        # The kernel's default, so that the recording shows where chains are cut.
         sample_max_stack=_most_frames() if sample_type & abi.PERF_SAMPLE_CALLCHAIN else 0,
         branch_sample_type=branches,
     )

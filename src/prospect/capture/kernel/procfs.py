@@ -67,7 +67,7 @@ def living_thread(pid: int, proc: str = "/proc") -> int:
     tids = [tid for tid in names_in(f"{proc}/{pid}/task") if tid.isdecimal() and tid != str(pid)]
     if tids and _has_ended(f"{proc}/{pid}"):
         for tid in tids:
-            # Named through its process: no other one is asked, whatever the number is used for.
+            # Below its process: by now the number may be that of another thread.
             if not _has_ended(f"{proc}/{pid}/task/{tid}"):
                 return int(tid)
     return pid

@@ -30,7 +30,7 @@ _MEANINGLESS = (
     signal.SIGPWR,
     _SIGSTKFLT,
 )
-# The interpreter ignores these for itself; a command must inherit what was before.
+# The interpreter ignores these for itself; COMMAND must inherit them as they were before.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 

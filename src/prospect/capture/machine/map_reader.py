@@ -2,8 +2,8 @@
 
 Comes in: processes that have just mapped code, and those that ran before. Goes out: the newest
 text of /proc/PID/maps of each, for the recording's description, and its process group and session
-of that time, which no record reports; and how long limits of control groups kept those that were
-asked for from the CPUs (`cpu_limits`).
+of that time, which no record reports; and how long CPU limits kept the chosen processes from
+running (`cpu_limits`).
 
 The kernel could write a record for each mapping of data (``attr.mmap_data``), but none for an
 unmapping: a program that maps and unmaps buffers would fill the rings, and what stands at its end

@@ -195,14 +195,14 @@ class FileReader:
         try:
             status = os.fstat(fd)
             known = self._versions.get(mapping.file)
-            # Anybody can set the time of modification of his files back.
+            # A user can set back the time of modification of a file.
             identity = status.st_size, status.st_mtime_ns, status.st_ctime_ns
             now_ns = monotonic_ns()
             is_same = known is not None and known.identity == identity
             build_id = b""
             if not is_same and stat.S_ISREG(status.st_mode):
                 build_id = _read_build_id(fd)
-                # It may have got another name or mode, or none any more.
+                # It may have been renamed or unlinked, or its mode changed.
                 is_same = bool(build_id) and known is not None and known.build_id == build_id
             if known and is_same:
                 self._found.extend(known.row, now_ns)
