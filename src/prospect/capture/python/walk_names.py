@@ -43,11 +43,11 @@ from prospect.capture.python.walk_parts import (
     SLOT,
     TAG,
     ZERO,
+    follow,
     frame_row,
     look_up,
     output,
     probe,
-    read,
 )
 from prospect.capture.python.walk_rooms import begin_name, fill_rooms, open_rooms
 
@@ -71,10 +71,7 @@ def find_new(maps: Maps) -> Iterator[Item]:
     yield from frame_row(R1)
     yield asm.load(abi.BPF_DW, R3, R1, FRAMES_AT)
     yield asm.store(abi.BPF_DW, FP, CODE, R3)
-    yield asm.load(abi.BPF_W, R2, ENTRY, entry.SIGNATURE)
-    yield asm.alu(abi.BPF_ADD, R3, R2)
-    yield from read(PAIR, 8)
-    yield from probe("known")
+    yield from follow(entry.SIGNATURE, PAIR, "known")
     yield from _mix_signature()
     yield from _search("known")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
@@ -234,15 +231,9 @@ def _send_lines(maps: Maps) -> Iterator[Item]:
 def _read_object(pointer: int) -> Iterator[Item]:
     """Follow a pointer of the code object; read the object's length and what follows."""
     yield asm.load(abi.BPF_DW, R3, FP, CODE)
-    yield asm.load(abi.BPF_W, R2, ENTRY, pointer)
-    yield asm.alu(abi.BPF_ADD, R3, R2)
-    yield from read(POINTER, 8)
-    yield from probe("named")
+    yield from follow(pointer, POINTER, "named")
     yield asm.load(abi.BPF_DW, R3, FP, POINTER)
-    yield asm.load(abi.BPF_W, R2, ENTRY, entry.LENGTH)
-    yield asm.alu(abi.BPF_ADD, R3, R2)
-    yield from read(HEAD, 24)
-    yield from probe("named")
+    yield from follow(entry.LENGTH, HEAD, "named", 24)
 
 
 def _send_bytes(

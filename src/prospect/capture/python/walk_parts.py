@@ -125,3 +125,11 @@ def probe(failed: str) -> Iterator[Item]:
     """Read R2 bytes of the process at R3 to R1, or go to a label."""
     yield asm.call(abi.BPF_FUNC_probe_read_user)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, failed)
+
+
+def follow(offset_of: int, slot: int, failed: str, size: int = 8) -> Iterator[Item]:
+    """Read 8 bytes, or `size`, at R3 and an offset of the entry into a slot, or go to a label."""
+    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(slot, size)
+    yield from probe(failed)

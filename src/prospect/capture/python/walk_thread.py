@@ -34,6 +34,7 @@ from prospect.capture.python.walk_parts import (
     SLOT,
     TAG,
     THREAD_POINTER,
+    follow,
     look_up,
     probe,
     read,
@@ -45,12 +46,12 @@ if TYPE_CHECKING:
 
     from prospect.capture.python.walk_parts import Item, Maps
 
-# Of the map of threads: which task of which image had its state where, or 0 and at which state and
-# interpreter the search for it goes on; others take its place.
+# An element of the map of threads: a task, its image, and the address of the thread's state; or 0
+# and the state and the interpreter at which the search for it goes on. Other tasks overwrite it.
 THREAD_BYTES = 40
 THREADS_BITS = 12
 _TASK, _IMAGE, _STATE, _NEXT_STATE, _NEXT_INTERPRETER = 0, 8, 16, 24, 32
-# How many interpreters and threads are looked at, in one sample; the next one goes on from there.
+# Interpreters and threads that one sample looks at, at most; the next one goes on from there.
 _MOST_STEPS = 16
 # Slots, as long as no name is looked for.
 _MINE, _WHO, _LATER, _THREAD = SLOT, TAG, POINTER, CODE
@@ -110,13 +111,13 @@ def _by_key() -> Iterator[Item]:
     yield from probe("no_thread")
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield from _follow(entry.THREAD_FRAME, FRAME, "fault")
+    yield from follow(entry.THREAD_FRAME, FRAME, "fault")
     yield asm.load(abi.BPF_W, R1, ENTRY, entry.CFRAME)
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield asm.load_imm64(R2, cpython.NO_OFFSET)
     yield asm.jump_if(abi.BPF_JEQ, R1, R2, "read_frame")
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
-    yield from _follow(entry.CFRAME, FRAME, "fault")
+    yield from follow(entry.CFRAME, FRAME, "fault")
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield Label("read_frame")
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
@@ -125,6 +126,11 @@ def _by_key() -> Iterator[Item]:
 
 def _by_number(maps: Maps) -> Iterator[Item]:
     """Look where the thread had its state before, or search the lists of all interpreters."""
+    yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 0)
+    yield asm.move(ROW, 0)
+    yield from read(_LATER, 8)
+    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.INTERPRETERS)
+    yield from probe("no_key")
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
     yield asm.store(abi.BPF_DW, FP, _WHO, R0)
     yield asm.alu(abi.BPF_AND, R0, (1 << THREADS_BITS) - 1)
@@ -139,16 +145,11 @@ def _by_number(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, R0, _IMAGE)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.ID)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, "search")
-    yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 0)
-    yield asm.move(ROW, 0)
     yield asm.load(abi.BPF_DW, R1, FP, _THREAD)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "resume")
-    # Where there are several interpreters the thread may have a state in each.
-    yield from read(_LATER, 8)
-    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.INTERPRETERS)
-    yield from probe("no_key")
+    # If there are several interpreters, the thread may have a state in each.
     yield asm.load(abi.BPF_DW, R3, FP, _LATER)
-    yield from _follow(entry.NEXT_INTERPRETER, PAIR, "no_key")
+    yield from follow(entry.NEXT_INTERPRETER, PAIR, "no_key")
     yield asm.load(abi.BPF_DW, R1, FP, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "search")
     yield from _check_state("search", "search", "same_thread")
@@ -157,20 +158,15 @@ def _by_number(maps: Maps) -> Iterator[Item]:
 
 
 def _search() -> Iterator[Item]:
-    """Search the newest interpreter first: what it runs, an older one called."""
-    yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 0)
-    yield asm.move(ROW, 0)
-    yield from read(_LATER, 8)
-    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.INTERPRETERS)
-    yield from probe("no_key")
+    """Search the interpreters, the newest first: an older one called what a newer one runs."""
     yield Label("interpreter")
     yield asm.load(abi.BPF_DW, R3, FP, _LATER)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "searched")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
     yield asm.jump_if(abi.BPF_JGT, ROW, _MOST_STEPS, "searched")
-    yield from _follow(entry.THREADS, _THREAD, "no_key")
+    yield from follow(entry.THREADS, _THREAD, "no_key")
     yield asm.load(abi.BPF_DW, R3, FP, _LATER)
-    yield from _follow(entry.NEXT_INTERPRETER, _LATER, "no_key")
+    yield from follow(entry.NEXT_INTERPRETER, _LATER, "no_key")
     yield Label("thread")
     yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "interpreter")
@@ -181,19 +177,14 @@ def _search() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 1)
     yield Label("other_thread")
     yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
-    yield from _follow(entry.NEXT_THREAD, _THREAD, "no_thread")
+    yield from follow(entry.NEXT_THREAD, _THREAD, "no_thread")
     yield asm.jump("thread")
     yield Label("searched")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, FOUND_AT)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_thread")
     yield asm.jump("no_frame")
     yield Label("pause")
-    yield asm.load(abi.BPF_DW, R1, FP, _MINE)
-    for slot, offset in ((_WHO, _TASK), (_THREAD, _NEXT_STATE), (_LATER, _NEXT_INTERPRETER)):
-        yield asm.load(abi.BPF_DW, R2, FP, slot)
-        yield asm.store(abi.BPF_DW, R1, offset, R2)
-    yield asm.load(abi.BPF_DW, R2, ENTRY, entry.ID)
-    yield asm.store(abi.BPF_DW, R1, _IMAGE, R2)
+    yield from _note((_THREAD, _NEXT_STATE), (_LATER, _NEXT_INTERPRETER))
     yield asm.store(abi.BPF_DW, R1, _STATE, 0)
     yield asm.jump("searched")
     yield Label("resume")
@@ -212,37 +203,39 @@ def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
     Args:
         other: where to go if it is another thread's.
         idle: where to go if it runs nothing.
-        label: of the frame that may be the thread's own base, which stands for C (3.15).
+        label: name for the code that takes the frame. An outermost frame is checked before that:
+            in 3.15 it may be the base of a thread that runs only C.
     """
     yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
-    yield from _follow(entry.NUMBER, PAIR, other)
+    yield from follow(entry.NUMBER, PAIR, other)
     yield asm.load(abi.BPF_DW, R1, FP, PAIR)
     yield asm.load(abi.BPF_DW, R2, FP, THREAD_POINTER)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
     yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
-    yield from _follow(entry.THREAD_FRAME, FRAME, idle)
+    yield from follow(entry.THREAD_FRAME, FRAME, idle)
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, idle)
-    yield from _follow(entry.BACK, PAIR, idle)
+    yield from follow(entry.BACK, PAIR, idle)
     yield asm.load(abi.BPF_DW, R1, FP, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, label)
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
-    yield from _follow(entry.OWNER, PAIR, label)
+    yield from follow(entry.OWNER, PAIR, label)
     yield asm.load(abi.BPF_B, R1, FP, PAIR)
     yield asm.jump_if(abi.BPF_JGE, R1, cpython.OWNED_BY_C, idle)
     yield Label(label)
+    yield from _note((_THREAD, _STATE))
+    yield asm.jump("has_frame")
+
+
+def _note(*found: tuple[int, int]) -> Iterator[Item]:
+    """Store task, image and some slots in the task's element of the map, to which R1 points then.
+
+    Args:
+        found: slots, each with its offset in the element.
+    """
     yield asm.load(abi.BPF_DW, R1, FP, _MINE)
-    for slot, offset in ((_WHO, _TASK), (_THREAD, _STATE)):
+    for slot, offset in ((_WHO, _TASK), *found):
         yield asm.load(abi.BPF_DW, R2, FP, slot)
         yield asm.store(abi.BPF_DW, R1, offset, R2)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.ID)
     yield asm.store(abi.BPF_DW, R1, _IMAGE, R2)
-    yield asm.jump("has_frame")
-
-
-def _follow(offset_of: int, slot: int, failed: str) -> Iterator[Item]:
-    """Read 8 bytes at R3 and an offset of the entry into a slot, or go to a label."""
-    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(slot, 8)
-    yield from probe(failed)

@@ -48,6 +48,7 @@ from prospect.capture.python.walk_parts import (
     SIZE,
     THREAD_POINTER,
     ZERO,
+    follow,
     frame_row,
     look_up,
     output,
@@ -156,10 +157,7 @@ def _offset_of_instruction() -> Iterator[Item]:
     yield asm.alu(abi.BPF_LSH, R4, 3)
     yield asm.store(abi.BPF_DW, FP, SIZE, R4)
     yield asm.move(R3, R2)
-    yield asm.load(abi.BPF_W, R1, ENTRY, entry.COPIES)
-    yield asm.alu(abi.BPF_ADD, R3, R1)
-    yield from read(POINTER, 8)
-    yield from probe("no_copy")
+    yield from follow(entry.COPIES, POINTER, "no_copy")
     # the number of copies, then their addresses
     yield asm.load(abi.BPF_DW, R3, FP, POINTER)
     yield asm.load(abi.BPF_DW, R1, FP, SIZE)
