@@ -106,7 +106,7 @@ def send_names(maps: Maps) -> Iterator[Item]:
         yield asm.load(abi.BPF_DW, R3, R1, NEW_ROWS_AT + 8 * number)
         yield asm.store(abi.BPF_DW, FP, slot, R3)
     yield from _search("named")  # a recursion's is there more than once
-    # Nothing is sent of what is no code object, or is not in memory now.
+    # If it is no code object, or is not in memory now, nothing is sent.
     for pointer in (entry.NAME, entry.FILE, entry.LINES):
         yield from _read_object(pointer)
     yield from begin_name("all_named")
@@ -239,12 +239,12 @@ def _read_object(pointer: int) -> Iterator[Item]:
 def _send_bytes(
     maps: Maps, kind: int, most: int, label: str, failed: str = "named"
 ) -> Iterator[Item]:
-    """Send R4 bytes from R3 behind the object on as a record with the status R5.
+    """Send R4 bytes, from offset R3 of the object on, as a record with the status R5.
 
     Args:
         maps: of the program.
         kind: of the record.
-        most: bytes.
+        most: bytes of it.
         label: begins the labels of these instructions.
         failed: where to go if the bytes are not in memory now.
     """

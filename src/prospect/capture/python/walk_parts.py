@@ -51,11 +51,11 @@ NEW_AT = BUFFER_AT + MOST_FRAME_BYTES
 NEW_ROWS_AT = NEW_AT + 8
 NEW_BITS = 5
 MOST_NEW = 16
-# Then what is no constant to the verifier here: how many bytes of names this sample has sent, and
-# whether a thread was found that runs nothing.
+# Then numbers that the verifier must not take for constants: the bytes of names that this sample
+# has sent, and whether a thread was found that runs nothing.
 SENT_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
 FOUND_AT = SENT_AT + 8
-# Then, from one sample to the next, how many bytes of names this CPU has sent, see `walk_rooms`.
+# Then the bytes of names that this CPU has sent, kept between samples, see `walk_rooms`.
 CPU_ROOM_AT = FOUND_AT + 8
 # Then a record with a name.
 BLOB_AT = CPU_ROOM_AT + 24

@@ -2,7 +2,7 @@
 
 A room fills with each name that is sent and empties at a fixed rate. The walker sends no names for
 an interpreter whose room, or whose user's room, is full; it counts what it leaves out. So a process
-that makes up code objects fills neither the rings nor the memory of those who read them.
+that makes up code objects fills neither the rings nor the memory of their readers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # A room of the map: how full it is, when it was last looked at, how many names it had no room for.
 ROOM = struct.Struct("=QQQ")
 _LEVEL, _LOOKED, _REFUSED = 0, 8, 16
-# Of interpreters, by their numbers, which come round; then of users, of whom the last share a room.
+# Rooms of interpreters, by their numbers modulo this; then rooms of users, who share the last one.
 IMAGES = 1 << 13
 USERS = 1 << 10
 ROOM_COUNT = IMAGES + USERS
@@ -57,11 +57,11 @@ class _Bound(NamedTuple):
 # Two thousand functions of usual size, then 122 KB/s; the programs of a user 64 MB, then 488 KB/s.
 _OF_IMAGE = _Bound(2 << 20, 13)
 _OF_USER = _Bound(64 << 20, 11)
-# In all of a CPU: its ring, which is drained many times a second, has room for samples too.
+# All names of a CPU: its ring, which is drained many times a second, has room for samples too.
 _OF_CPU = _Bound(1 << 17, 9)
-# In one sample, before the last name.
+# Bytes after which a sample sends no further name.
 MOST_A_SAMPLE = 1 << 14
-# Heads and samples around a name, a file and lines, however short these are.
+# Bytes of the headers and samples around a name, a file and lines, however short these are.
 NAME_COST = 512
 
 
@@ -75,7 +75,7 @@ def refused_names(rooms: int, numbers: Iterable[int]) -> dict[int, int]:
 
 
 def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
-    """Find the rooms of the interpreter and of its user; go to a label where one is full."""
+    """Find the rooms of the interpreter and of its user; go to a label if one is full."""
     yield asm.store(abi.BPF_DW, SCRATCH, SENT_AT, 0)
     for slot, field in zip(ROOMS, (entry.ROOM, entry.USER_ROOM), strict=True):
         yield asm.load(abi.BPF_W, R1, ENTRY, field)
@@ -99,7 +99,7 @@ def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
 
 
 def _empty(bound: _Bound, label: str) -> Iterator[Item]:
-    """Take out of the room at R1 what time has emptied until R0; leave in R4 how full it is."""
+    """Empty the room at R1 for the time that has passed until R0; leave its level in R4."""
     yield asm.load(abi.BPF_DW, R2, R1, _LOOKED)
     yield asm.load(abi.BPF_DW, R4, R1, _LEVEL)
     # Another CPU may have looked a moment later.
@@ -118,7 +118,7 @@ def _empty(bound: _Bound, label: str) -> Iterator[Item]:
 
 
 def begin_name(enough: str) -> Iterator[Item]:
-    """Count a name that is to be sent, or go to a label where this sample has sent enough."""
+    """Count a name that is to be sent, or go to a label if this sample has sent enough."""
     yield asm.load(abi.BPF_DW, R1, SCRATCH, SENT_AT)
     yield asm.jump_if(abi.BPF_JGT, R1, MOST_A_SAMPLE, enough)
     yield asm.alu(abi.BPF_ADD, R1, NAME_COST)

@@ -5,26 +5,22 @@ from __future__ import annotations
 import mmap
 import struct
 
-_WAITING, _ATTACHED, _FAILED, _DETACHED = 0, 1, 2, 3
+_FAILED, _DETACHED = 1, 2
 _PPM = 1_000_000
 _NAMES = (
-    *("stage", "code", "registered", "missed", "held_up", "lost", "beside"),
+    *("stage", "code", "missed", "held_up", "lost", "beside"),
     *("refused", "refused_pid", "unknown", "unknown_minor", "unknown_pid", "reader"),
 )
-# What adds up.
+# These add up.
 _COUNTS = ("missed", "held_up", "lost", "refused", "unknown")
 _PAGE = struct.Struct(f"={len(_NAMES)}q")
 
 
 class WalkState:
-    """Whether the walker runs, and what it and the watcher could not read."""
+    """Why the walker does not run, and what it and the watcher could not read."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
-
-    def attached(self) -> None:
-        """Say that it runs."""
-        self._put(stage=_ATTACHED)
 
     def fail(self, code: int) -> None:
         """Say that it cannot run: an errno, 0 for a kernel that is not known."""
@@ -38,8 +34,8 @@ class WalkState:
         """Add to counts.
 
         Args:
-            more: `registered` processes; mappings whose file was `missed`, or whose file system
-                was `held_up`; mappings that were `lost`.
+            more: mappings whose file was `missed`, or whose file system was `held_up`; mappings
+                that were `lost`.
         """
         now = self._numbers
         self._put(**{name: now[name] + one for name, one in more.items()})
@@ -69,11 +65,6 @@ class WalkState:
         """What was left out by now."""
         now = self._numbers
         return {name: now[name] for name in _COUNTS}
-
-    @property
-    def is_attached(self) -> bool:
-        """Whether it runs."""
-        return self["stage"] == _ATTACHED
 
     @property
     def failure(self) -> int:

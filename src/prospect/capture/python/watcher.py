@@ -4,8 +4,8 @@ Loading the walker costs more than all else of a short recording: `first_python`
 is something to read.
 
 Comes in: events by CPU, rings with MMAP2 records, /proc. Goes out: entries of the walker's map. It
-is a child, as loading the walker takes longer than whoever waits for COMMAND's start should; files
-that others have mapped are read by a child of its own (`image_reader`).
+is a child so that COMMAND starts without waiting until the walker is loaded. Its own child
+(`image_reader`) reads the mapped files, which other users may control.
 
 Defined by: proc(5), /proc/pid/maps and map_files; perf_event_open(2).
 """
@@ -29,7 +29,6 @@ from prospect.capture.python.interpreters import Unknown
 from prospect.capture.python.pace import Pace
 from prospect.capture.python.tracers import MOST_SHARE, WATCHED_S, Tracers
 from prospect.capture.python.users import Users, user_of
-from prospect.capture.python.walk_rooms import refused_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +87,6 @@ def serve(  # noqa: PLR0913 - what a child gets
         except ValueError:
             state.fail(0)
             return
-        state.attached()
         watcher = _Watcher(walker, state, reader)
         for mapping in found:
             watcher.see(mapping)
@@ -172,7 +170,7 @@ class _Watcher:
         self._search_at, self._may_search_at = math.inf, 0.0
 
     def look(self, rings: Mapping[int, Ring]) -> None:
-        """Look at what was mapped since, each file of a process once."""
+        """Look at new mappings, each file of a process once."""
         lost = self._losses.lost
         found = list(drained(rings.values(), self._losses, of_names_with=PYTHON))
         for mapping in {(one.pid, one.file, one.offset): one for one in found}.values():
@@ -212,8 +210,8 @@ class _Watcher:
     def count_refused(self) -> None:
         """Take over how many names the walker had no room for."""
         with suppress(OSError):
-            refused = refused_names(self._walker.rooms, self._pids)
-            users = refused_names(self._walker.rooms, self._rooms.values())
+            refused = walk_rooms.refused_names(self._walker.rooms, self._pids)
+            users = walk_rooms.refused_names(self._walker.rooms, self._rooms.values())
             most = max(refused, key=lambda room: refused[room], default=-1)
             total = sum(refused.values()) + sum(users.values())
             if total:
@@ -254,13 +252,12 @@ class _Watcher:
         entry = image_entry.encode(number, found, (room, self._rooms[uid]))
         try:
             bpf.write_entry(self._walker.images, key, entry)
-            self._state.count(registered=1)
         except OSError:
             self._state.count(missed=1)
         return key
 
     def _image(self, mapping: MappingRecord, uid: int) -> Image | Unknown | None:
-        """Return what is in the file, as far as its user has time left for that."""
+        """Return what is in the file; None also if its user has no time left for that."""
         device = mapping.file[:2]
         if not self._users.may_read(uid, device):
             self._state.count(missed=1)
@@ -272,7 +269,7 @@ class _Watcher:
         self._users.has_read(uid, answer.used_s)
         if answer.is_held_up:
             self._users.was_held_up(uid, device)
-        # What has ended meanwhile needs none.
+        # A process that has ended meanwhile needs none.
         is_missing = answer.is_missing and os.path.exists(f"/proc/{mapping.pid}")
         self._state.count(missed=is_missing, held_up=answer.is_held_up)
         return answer.image
