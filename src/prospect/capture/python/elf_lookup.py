@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
+from itertools import takewhile
 
 from prospect.records import NamedTuple
 
@@ -18,12 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
+_HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _DYNAMIC = struct.Struct("<qQ")
 _GNU_HASH = struct.Struct("<IIII")
+_LINK = struct.Struct("<I")
 _ELF64, _LITTLE_ENDIAN = 2, 1
 _PT_LOAD, _PT_DYNAMIC, _PF_X = 1, 2, 1
 _SHT_SYMTAB = 2
@@ -39,13 +41,13 @@ _MOST_DYNAMIC = 1024
 _MOST_CHAIN = 512
 _CHAIN_PIECE = 32
 _MOST_TABLE_BYTES = 6 << 20
-_LONGEST_LIBRARY = 32
+_LONGEST_NAME = 32
 _MOST_SECTION_NAMES = 1 << 14
 _MOST_TRIES = 4096
 
 
 class Segment(NamedTuple):
-    """A loaded part of the file: where it is there and in memory, its size, whether it is code."""
+    """A loaded part of the file: its place there, its address, its size, whether it is code."""
 
     offset: int
     address: int
@@ -71,7 +73,7 @@ class File:
         """
         self._fd = fd
         self._bytes_left, self._reads_left = MOST_BYTES, MOST_READS
-        header = HEADER.unpack(self.read(0, HEADER.size))
+        header = _HEADER.unpack(self.read(0, _HEADER.size))
         if header[:3] != (b"\x7fELF", _ELF64, _LITTLE_ENDIAN):
             raise ValueError("no ELF file of 64 bits")
         self.kind, self.machine = header[3], header[4]
@@ -84,6 +86,7 @@ class File:
         )
         dynamic = next(((row[2], row[5]) for row in rows if row[0] == _PT_DYNAMIC), (0, 0))
         self._dynamic = self._dynamic_entries(*dynamic)
+        self._tags = dict(self._dynamic)
 
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the file, fewer at its end.
@@ -109,21 +112,24 @@ class File:
     def libraries(self) -> list[bytes]:
         """Return the names of the libraries that it is linked with; raises as `read`."""
         names = (value for tag, value in self._dynamic if tag == _DT_NEEDED)
-        return [self._name(one, _LONGEST_LIBRARY) for one in names]
+        return [self._name(one, _LONGEST_NAME) for one in names]
 
     def find(self, names: Iterable[bytes]) -> dict[bytes, tuple[int, int]]:
         """Return value and size of those symbols that the file defines; raises as `read`."""
-        tags = dict(self._dynamic)
-        if _DT_SYMTAB in tags and (_DT_GNU_HASH in tags or _DT_HASH in tags):
-            found = {name: self._look_up(name, tags) for name in names}
+        if _DT_SYMTAB in self._tags and (_DT_GNU_HASH in self._tags or _DT_HASH in self._tags):
+            found = {name: self._look_up(name) for name in names}
             return {name: symbol for name, symbol in found.items() if symbol}
         return self._in_table(names)
 
     def section(self, name: bytes) -> tuple[int, int]:
         """Return address and size of a section, (0, 0) without; raises as `read`."""
-        for row, section_name in self._named_sections():
-            if section_name == name:
-                return row[3], row[5]
+        rows = self._section_rows()
+        if self._names_row < len(rows):
+            names = rows[self._names_row]
+            text = self.read(names[4], min(names[5], _MOST_SECTION_NAMES))
+            for row in rows:
+                if text[row[0] : row[0] + _LONGEST_NAME].split(b"\0", 1)[0] == name:
+                    return row[3], row[5]
         return 0, 0
 
     def _rows(
@@ -131,25 +137,24 @@ class File:
     ) -> Iterator[tuple[int, ...]]:
         if each != form.size or count > most:
             raise ValueError("a table of other rows, or of too many")
-        data = self.read(at, each * count)
-        return form.iter_unpack(data[: len(data) // each * each])
+        return _whole_rows(form, self.read(at, each * count))
+
+    def _section_rows(self) -> list[tuple[int, ...]]:
+        return list(self._rows(_SECTION, *self._sections, _MOST_SECTIONS))
 
     def _dynamic_entries(self, offset: int, size: int) -> list[tuple[int, int]]:
         data = self.read(offset, min(size, _MOST_DYNAMIC * _DYNAMIC.size))
-        entries = []
-        for tag, value in _DYNAMIC.iter_unpack(data[: len(data) // 16 * 16]):
-            if tag == _DT_NULL:
-                break
-            entries.append((tag, value))
-        return entries
+        rows = takewhile(lambda row: row[0] != _DT_NULL, _whole_rows(_DYNAMIC, data))
+        return [(tag, value) for tag, value in rows]
 
     def _name(self, offset: int, most: int) -> bytes:
-        return self.at(dict(self._dynamic).get(_DT_STRTAB, 0) + offset, most).split(b"\0", 1)[0]
+        return self.at(self._tags.get(_DT_STRTAB, 0) + offset, most).split(b"\0", 1)[0]
 
-    def _look_up(self, name: bytes, tags: dict[int, int]) -> tuple[int, int] | None:
-        table = self._by_gnu_hash if _DT_GNU_HASH in tags else self._by_hash
-        for number in table(name, tags.get(_DT_GNU_HASH, tags.get(_DT_HASH, 0))):
-            row = self.at(tags[_DT_SYMTAB] + number * _SYMBOL.size, _SYMBOL.size)
+    def _look_up(self, name: bytes) -> tuple[int, int] | None:
+        is_gnu = _DT_GNU_HASH in self._tags
+        table = self._by_gnu_hash if is_gnu else self._by_hash
+        for number in table(name, self._tags[_DT_GNU_HASH if is_gnu else _DT_HASH]):
+            row = self.at(self._tags[_DT_SYMTAB] + number * _SYMBOL.size, _SYMBOL.size)
             text, _, _, section, value, size = _SYMBOL.unpack(row)
             if section and self._name(text, len(name) + 1) == name:
                 return value, size
@@ -166,7 +171,7 @@ class File:
         chain = places + 4 * buckets
         for begin in range(0, _MOST_CHAIN if number >= first else 0, _CHAIN_PIECE):
             data = self.at(chain + 4 * (number + begin - first), 4 * _CHAIN_PIECE)
-            for step, (one,) in enumerate(struct.iter_unpack("<I", data[: len(data) & ~3])):
+            for step, (one,) in enumerate(_whole_rows(_LINK, data)):
                 if one | 1 == wanted | 1:
                     yield number + begin + step
                 if one & 1:
@@ -186,17 +191,9 @@ class File:
             yield number
             place = at + 8 + 4 * (buckets + number)
 
-    def _named_sections(self) -> Iterator[tuple[tuple[int, ...], bytes]]:
-        rows = list(self._rows(_SECTION, *self._sections, _MOST_SECTIONS))
-        if self._names_row < len(rows):
-            names = rows[self._names_row]
-            text = self.read(names[4], min(names[5], _MOST_SECTION_NAMES))
-            for row in rows:
-                yield row, text[row[0] : row[0] + _LONGEST_LIBRARY].split(b"\0", 1)[0]
-
     def _in_table(self, names: Iterable[bytes]) -> dict[bytes, tuple[int, int]]:
         """Search the table of all symbols, which programs have that are not stripped."""
-        rows = list(self._rows(_SECTION, *self._sections, _MOST_SECTIONS))
+        rows = self._section_rows()
         table = next((row for row in rows if row[1] == _SHT_SYMTAB and row[6] < len(rows)), None)
         if table is None or max(table[5], rows[table[6]][5]) > _MOST_TABLE_BYTES:
             return {}
@@ -216,3 +213,8 @@ class File:
                         found[name] = value, size
                         break
         return found
+
+
+def _whole_rows(form: struct.Struct, data: bytes) -> Iterator[tuple[int, ...]]:
+    """Give the rows of a table, without one that is cut at its end."""
+    return form.iter_unpack(data[: len(data) // form.size * form.size])
