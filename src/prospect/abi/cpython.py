@@ -101,9 +101,9 @@ KEY_OFFSETS = {8: 1392, 9: 584, 10: 584, 11: 592, 12: 1544}
 
 
 # _Py_DebugOffsets, with which _PyRuntime begins from 3.13 on: which of its 64-bit words, from the
-# cookie on, have which offset. They change with minor versions; later ones are tried as the last.
+# cookie on, have which offset. They change with minor versions; later versions are read as the
+# last one here.
 DEBUG_COOKIE = b"xdebugpy"
-DEBUG_SINCE = 13
 _DEBUG_NAMES = (
     *("version", "free_threaded", "runtime", "interpreters"),
     *("interpreter", "next_interpreter", "threads"),
@@ -129,7 +129,8 @@ _DEBUG_WORDS = {
 DEBUG_BYTES = 8 * 112
 # Structures of CPython are smaller.
 _MOST_OF_A_RUNTIME, _MOST_OF_A_STRUCTURE = 1 << 24, 1 << 16
-_MOST_OF_A_FRAME = 96
+# The walker reads a frame in one piece of so many bytes at most.
+MOST_FRAME_BYTES = 96
 # Of a str: its interned state takes as many bits, before those that say how it is kept.
 _INTERNED_BITS, _INTERNED_BITS_FREE = 2, 8
 _FREE_BYTES_SINCE = 14
@@ -161,23 +162,21 @@ class Layouts(NamedTuple):
 
 
 def known_layouts(minor: int) -> Layouts | None:
-    """Return the layouts of a version that has no _Py_DebugOffsets; None where it is not known."""
+    """Return the layouts of a version without _Py_DebugOffsets; None if it is not known."""
     return Layouts(minor, FRAMES[minor], CODE[minor]) if minor in FRAMES else None
 
 
 def described_layouts(head: bytes) -> Layouts | None:
-    """Return the layouts that _Py_DebugOffsets describes; None where they are not plausible.
+    """Return the layouts that _Py_DebugOffsets describes; None if they are not plausible.
 
     Args:
         head: `DEBUG_BYTES` of _PyRuntime, from its beginning. They may be anything.
     """
-    if len(head) < DEBUG_BYTES or not head.startswith(DEBUG_COOKIE):
-        return None
-    words = struct.unpack_from(f"<{DEBUG_BYTES // 8}Q", head)
     minor = debug_minor(head)
     places = _DEBUG_WORDS.get(min(minor, max(_DEBUG_WORDS)))
     if places is None:
         return None
+    words = struct.unpack_from(f"<{DEBUG_BYTES // 8}Q", head)
     at = {name: words[place] for name, place in zip(_DEBUG_NAMES, places, strict=True)}
     # A word that is not described is word 0, the cookie.
     has_copies = bool(at["free_threaded"]) and 0 not in places
@@ -222,6 +221,11 @@ def debug_minor(head: bytes) -> int:
     if len(head) < DEBUG_BYTES or not head.startswith(DEBUG_COOKIE):
         return -1
     (version,) = struct.unpack_from("<Q", head, 8)
+    return minor_of(version)
+
+
+def minor_of(version: int) -> int:
+    """Return the minor version in a PY_VERSION_HEX of CPython 3, -1 in that of another one."""
     return version >> 16 & 0xFF if version >> 24 == 3 else -1
 
 
@@ -245,7 +249,7 @@ def _is_plausible(at: dict[str, int], *, has_copies: bool) -> bool:
     reach = [at[one] for one in ("previous", "executable", "instruction")]
     reach += [at["owner"], at["bytecode_index"] if has_copies else 0]
     return (
-        max(reach) <= _MOST_OF_A_FRAME - 8
+        max(reach) <= MOST_FRAME_BYTES - 8
         and at["first_line"] + 4 < at["code_size"]
         # The walker reads the length and the state of a str in one piece.
         and at["str_state"] == at["str_length"] + 16

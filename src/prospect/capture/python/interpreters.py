@@ -35,7 +35,7 @@ _READER = b"PyGILState_GetThisThreadState"
 _LOOP = b"_PyEval_EvalFrameDefault"
 _VERSION = b"Py_Version"
 _NAMES = (_RUNTIME, _READER, _LOOP, _VERSION)
-# Where keys have their values, glibc's structures say; musl's are others.
+# Only of glibc it is known where keys have their values; musl has other structures.
 _GLIBC = b"libc.so.6"
 
 
@@ -99,7 +99,7 @@ def read_image(fd: int, path: bytes) -> Image | Unknown | None:
 
     Args:
         fd: the file.
-        path: its name, which has the version where the file does not (before 3.11).
+        path: its name, which has the version if the file does not (before 3.11).
 
     Raises:
         ValueError: the file takes too much to read.
@@ -143,10 +143,10 @@ def _image(file: File, path: bytes) -> Image | Unknown | None:
 
 
 def _minor(file: File, path: bytes, symbols: dict[bytes, tuple[int, int]]) -> int:
-    """Return the minor version, -1 where it is not known."""
+    """Return the minor version, -1 if it is not known."""
     if _VERSION in symbols:
         (version,) = struct.unpack("<I", file.at(symbols[_VERSION][0], 4))
-        return version >> 16 & 0xFF if version >> 24 == 3 else -1
+        return cpython.minor_of(version)
     digits = path.rpartition(b"python3.")[2]
     number = digits[: len(digits) - len(digits.lstrip(b"0123456789"))]
     return int(number) if 0 < len(number) <= 2 else -1
@@ -156,7 +156,7 @@ def _key_offset(file: File, symbols: dict[bytes, tuple[int, int]], usual: int) -
     """Return where in _PyRuntime the key's Py_tss_t is; the usual place if the code is not known.
 
     The function loads the address of `autoTSSkey` for PyThread_tss_get(), or inlines that and
-    loads the key itself, which stands 4 bytes behind.
+    loads the key itself, 4 bytes after that address.
     """
     if _READER not in symbols:
         return usual

@@ -43,11 +43,10 @@ NEW_ROW = (CODE, TAG, SLOT, PAIR)
 # In the scratch of a CPU: a STACK record, then a frame as it was read.
 FRAMES_AT = wire.STACK_BYTES
 BUFFER_AT = FRAMES_AT + wire.MOST_FRAMES * wire.FRAME.size
-MOST_FRAME_BYTES = 96
-LAST_FIELD = MOST_FRAME_BYTES - 8
+LAST_FIELD = cpython.MOST_FRAME_BYTES - 8
 # Then which code objects are new: how many, and of each `NEW_ROW`. In one run, which holds its
 # CPU up meanwhile, few are sent.
-NEW_AT = BUFFER_AT + MOST_FRAME_BYTES
+NEW_AT = BUFFER_AT + cpython.MOST_FRAME_BYTES
 NEW_ROWS_AT = NEW_AT + 8
 NEW_BITS = 5
 MOST_NEW = 16

@@ -34,7 +34,6 @@ from prospect.capture.python.walk_parts import (
     KEY,
     LAST_FIELD,
     MOST_COPIES,
-    MOST_FRAME_BYTES,
     NEW_AT,
     POINTER,
     R0,
@@ -110,7 +109,7 @@ def _walk() -> Iterator[Item]:
     yield asm.move(R1, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R1, BUFFER_AT)
     yield asm.load(abi.BPF_W, R2, ENTRY, entry.SIZE)
-    yield asm.jump_if(abi.BPF_JGT, R2, MOST_FRAME_BYTES, "walk_fault")
+    yield asm.jump_if(abi.BPF_JGT, R2, cpython.MOST_FRAME_BYTES, "walk_fault")
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield asm.load(abi.BPF_W, R4, ENTRY, entry.BASE)
     yield asm.alu(abi.BPF_ADD, R3, R4)
