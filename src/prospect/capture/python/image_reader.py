@@ -1,8 +1,8 @@
 """Reads the interpreters in mapped files, in a process that a file system may hold up.
 
-The files are other users'. So they are read with normal priority, whatever the watcher's is, and
-the watcher waits for an answer for a bounded time: a reader that is held up is left behind, and
-another one takes its place.
+Other users own the files. So the process reads them with normal priority, whatever the watcher's
+is, and the watcher waits for an answer for a bounded time. It leaves a reader that is held up, and
+starts another one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _ANSWER_S, _MOST_WAITS = 1.0, 8
 # A pipe takes as much at once.
 _MOST_MESSAGE = 1 << 16
-# Files that one reader knows of one user; the oldest go.
+# Files that a reader remembers for each user; the oldest are forgotten.
 _MOST_FILES = 64
 _MOST_USERS = 256
 
@@ -72,13 +72,12 @@ class ImageReader(Closing):
         if self._ask_fd < 0:
             self.start()
         try:
-            os.write(self._ask_fd, marshal.dumps((tuple(mapping), uid)))
+            os.write(self._ask_fd, marshal.dumps(_as_plain((mapping, uid))))
             data = b""
             if self._has_answered():
                 data = os.read(self._answer_fd, _MOST_MESSAGE)
             if data:
-                # The reader is this program: it has read numbers, and nothing else is in there.
-                found, *rest = marshal.loads(data)  # noqa: S302 - as said
+                found, *rest = marshal.loads(data)  # noqa: S302 - by a fork of this process
                 return Answer(_from_plain(found), *rest)
         except OSError:
             self.close()
@@ -97,7 +96,7 @@ class ImageReader(Closing):
         return False
 
     def close(self) -> None:
-        """Leave nothing behind, but for a reader that waits in the kernel until it may end."""
+        """End the reader; one that waits in the kernel ends when that lets it go."""
         for fd in (self._ask_fd, self._answer_fd):
             if fd >= 0:
                 os.close(fd)
@@ -134,24 +133,20 @@ def _answer(asked_fd: int, answer_fd: int, stop_fd: int) -> None:
         ready = select.select((asked_fd, stop_fd), (), ())[0]
         if stop_fd in ready or not (data := os.read(asked_fd, _MOST_MESSAGE)):
             return
-        mapping, uid = marshal.loads(data)  # noqa: S302 - the watcher's
+        mapping, uid = marshal.loads(data)  # noqa: S302 - by the process that forked this one
         begun_s = time.process_time()
         answer = files.read(MappingRecord(*mapping), uid)
         answer = answer._replace(used_s=time.process_time() - begun_s)
-        os.write(answer_fd, marshal.dumps((_as_plain(answer.image), *answer[1:])))
+        os.write(answer_fd, marshal.dumps(_as_plain(answer)))
 
 
-def _as_plain(found: Image | Unknown | None) -> tuple[Any, ...] | None:
-    """Return what `marshal` can write."""
-    if not isinstance(found, Image):
-        return found and tuple(found)
-    minor, frame, code, threads = found.layouts
-    layouts = minor, tuple(frame), tuple(code), threads and tuple(threads)
-    return (layouts, *found[1:-1], tuple(map(tuple, found.segments)))
+def _as_plain(value: Any) -> Any:
+    """Return what `marshal` can write: plain tuples instead of named ones."""
+    return tuple(map(_as_plain, value)) if isinstance(value, tuple) else value
 
 
 def _from_plain(found: tuple[Any, ...] | None) -> Image | Unknown | None:
-    """Return what `_as_plain` was given."""
+    """Return what `_as_plain` made plain."""
     if not found:
         return None
     if len(found) == 1:
@@ -166,7 +161,7 @@ def _from_plain(found: tuple[Any, ...] | None) -> Image | Unknown | None:
 
 
 class _Files:
-    """Knows what it has read, by the user whose process mapped it: nobody empties others' share."""
+    """Remembers files by the user whose process mapped them, so that no user displaces others'."""
 
     def __init__(self) -> None:
         self._mounts = Mounts()

@@ -1,7 +1,7 @@
-"""How much the watcher does for each user: nobody's processes take what it has for others'.
+"""How much the watcher does for each user, so that no user's processes use up the time of others.
 
-A user is who runs the process that mapped a file. What is refused is counted; it is looked at again
-when the process maps the file again.
+The user is that of the process that mapped a file. Refusals are counted; a mapping that was refused
+is looked at when the process maps the file again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from prospect.capture.kernel.procfs import read_if_there
 
 # CPU time for reading files: at once, and each second.
 _FILES_S, _FILES_SHARE = 0.25, 0.01
-# Mappings to look at: at once, and each second and CPU, which starts no more interpreters.
+# Mappings to look at: at once, and each second and CPU; a CPU starts no more interpreters.
 _MAPPINGS, _MAPPINGS_A_S = 500.0, 200.0 * (os.cpu_count() or 1)
-# How long nothing is read of a device that did not answer, and nothing at all of a user who has
-# several such devices. Root alone can mount those of others.
+# How long a device that did not answer is left alone, and a user who has several such devices.
+# Root alone can mount those of others.
 _HELD_UP_S, _MOST_HELD_UP = 60.0, 3
 _MOST_USERS = 1 << 12
 _NOBODY = 65534
