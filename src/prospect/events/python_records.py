@@ -35,7 +35,7 @@ _MOST_BLOBS = 1 << 18
 _MOST_IMAGES = 1 << 16
 # Names in a recording: 128 MB of an interpreter, 512 MB of a user. The walker sends far less.
 _MOST_BYTES = 1 << 30
-# What Python keeps around the text of a code object.
+# Memory of the objects around the text of a code object.
 _OBJECT_BYTES = 1 << 9
 _OF_STACKS = ("task", "status", "walk_ns", "image")
 _OF_FRAMES = ("code", "last", "owner", "signature")
@@ -81,7 +81,7 @@ class PythonImage(NamedTuple):
 class NameRoom:
     """Room for the names of code objects, of which no interpreter and no user takes all.
 
-    Where there is no room for more, those that are there stay.
+    If there is no room for more, those that are there stay.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -93,23 +93,31 @@ class NameRoom:
         self._all = 0
 
     def take(self, key: CodeKey, text: CodeText, user: int) -> bool:
-        """Take room for what is known of a code object of a user; return whether there is any."""
+        """Take room for a code object, instead of what it has; return whether there is any."""
         parts = *(part[1] for part in (text.name, text.file) if part), text.lines or b""
         size = _OBJECT_BYTES + sum(map(len, parts))
+        before = self._taken.get(key)
         self.forget(key)
-        of_image = self._of_image.get(key.image, 0) + size
-        of_user = self._of_user.get(user, 0) + size
-        if of_image > self._most // 8 or of_user > self._most // 2 or self._all + size > self._most:
-            return False
-        self._taken[key] = size, user
-        self._add(key, size, user)
-        return True
+        is_taken = (
+            self._of_image.get(key.image, 0) + size <= self._most // 8
+            and self._of_user.get(user, 0) + size <= self._most // 2
+            and self._all + size <= self._most
+        )
+        if is_taken:
+            self._take(key, size, user)
+        elif before:
+            self._take(key, *before)
+        return is_taken
 
     def forget(self, key: CodeKey) -> None:
         """Give back the room of a code object, if it has any."""
         size, user = self._taken.pop(key, (0, 0))
         if size:
             self._add(key, -size, user)
+
+    def _take(self, key: CodeKey, size: int, user: int) -> None:
+        self._taken[key] = size, user
+        self._add(key, size, user)
 
     def _add(self, key: CodeKey, size: int, user: int) -> None:
         self._all += size
@@ -136,7 +144,7 @@ class PythonRecords(Record):
         images: by number.
         texts: of code objects.
         damaged: records that could not be read.
-        left_out: of which images how many code objects have no names, because there were too many.
+        left_out: image and number of its code objects whose names found no room.
     """
 
     sample: NDArray[np.int64]
@@ -347,7 +355,7 @@ def _read_blobs(
     """Read records of names and images; the last one of a kind counts.
 
     Returns:
-        Images, names, and of which images how many code objects found no room.
+        Images, names, and how many code objects of each image found no room.
     """
     images: dict[int, PythonImage] = {}
     # Processes say the same names again and again: what is known of a key is made into one in the

@@ -68,7 +68,7 @@ class PythonNames:
             known = self._images.get(key.image)
             if self._room.take(key, whole, known[1].user if known else 0):
                 self._texts[key] = end_ns, whole
-            else:
+            elif key not in self._texts:
                 left_out[key.image] = left_out.get(key.image, 0) + 1
         return replace(
             events,

@@ -117,3 +117,17 @@ def test_decoded_tables_of_lines_are_kept_within_bounds(monkeypatch):
     assert len(known._known) == 4
     assert known.of(texts[-1], build) is found[-1]
     assert known.of(texts[0], build) == known.of(texts[0], build)
+
+
+def test_names_that_find_no_room_for_more_keep_the_room_they_have(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 18)
+    names = PythonNames()
+    for size in (2000, 24000) * 4:
+        told = [make.raw(make.image(11))]
+        for number in range(10):
+            code = number + (len(names) if size < 24000 else 0)
+            told += map(make.raw, make.names(code, "f", "/f.py", bytes(size), 1))
+        events = names.carried(part(*told), 10)
+    lines = [text.lines for text in events.python.texts.values()]
+    assert lines
+    assert sum(map(len, lines)) <= (1 << 18) // 8
