@@ -133,8 +133,8 @@ class EventAttr(NamedTuple):
     def most_frames(self) -> int:
         """Number of frames at which the kernel cut call chains; 0 without call chains.
 
-        An attr without a number means sysctl kernel.perf_event_max_stack, of which no recording
-        has the value: it is taken for the default.
+        Without a number in the attr it was sysctl kernel.perf_event_max_stack. Recordings do not
+        hold that; the default is assumed.
         """
         if not self.sample_type & abi.PERF_SAMPLE_CALLCHAIN:
             return 0

@@ -23,8 +23,8 @@ class RecordBlock(NamedTuple):
         cpu: CPU of the ring that it came from, -1 where rings are mixed.
         may_end_cut: whether the recording was cut at its end, within a record maybe.
         release: called with how many bytes of it will hardly be looked at again; None for nobody.
-        resume: called with where in `data` a record of perf's own is that is not made of whole
-            words; gives what follows as blocks. None if there are no such records.
+        resume: called with the offset in `data` of a record of perf's own that is not made of whole
+            words; gives the records from there on as blocks. None if there are no such records.
     """
 
     data: memoryview

@@ -172,7 +172,7 @@ PERF_CONTEXT_GUEST = -2048
 PERF_CONTEXT_GUEST_KERNEL = -2176
 PERF_CONTEXT_GUEST_USER = -2560
 PERF_CONTEXT_MAX = -4095
-# Frames of a chain where neither its event nor sysctl kernel.perf_event_max_stack says otherwise.
+# Frames of a chain, unless its event or sysctl kernel.perf_event_max_stack has another number.
 PERF_MAX_STACK_DEPTH = 127
 
 # perf_event_open() flags

@@ -32,7 +32,7 @@ class FrameLayout(NamedTuple):
         back: the frame that called it.
         last: the last instruction; an address where `last_is_address`, else a number.
         owner: the byte that marks where a run of frames begins: `is_entry` in 3.11.
-        copy: i32 which copy of the bytecode `last` is in; NO_OFFSET where there is one only.
+        copy: i32 number of the copy of the bytecode that `last` is in; NO_OFFSET if there is one.
     """
 
     thread_frame: int
@@ -57,11 +57,11 @@ class CodeLayout(NamedTuple):
             had the same address.
         instructions: where the first instruction stands; 0 where frames have numbers.
         ascii, compact: where the text of a str begins, of ASCII and of other compact ones.
-        length: of str and bytes; 16 bytes behind it a str has its state.
-        bytes: where the content of a bytes object begins.
+        length: of str and bytes; a str has its state 16 bytes after it.
+        bytes: the content of a bytes object.
         state_shift: by how many bits the state is further up than usual.
         copies: a pointer to the number of copies of the bytecode and their addresses; NO_OFFSET
-            where there is one only.
+            if there is one.
     """
 
     file: int
@@ -131,7 +131,7 @@ DEBUG_BYTES = 8 * 112
 _MOST_OF_A_RUNTIME, _MOST_OF_A_STRUCTURE = 1 << 24, 1 << 16
 # The walker reads a frame in one piece of so many bytes at most.
 MOST_FRAME_BYTES = 96
-# Of a str: its interned state takes as many bits, before those that say how it is kept.
+# Bits of the interned state of a str, below those that tell how its text is stored.
 _INTERNED_BITS, _INTERNED_BITS_FREE = 2, 8
 _FREE_BYTES_SINCE = 14
 
@@ -153,7 +153,7 @@ class ThreadLayout(NamedTuple):
 
 
 class Layouts(NamedTuple):
-    """All layouts of a build of CPython 3.`minor`; `threads` is None where a key leads to them."""
+    """All layouts of a build of CPython 3.`minor`; `threads` is None if a key leads to them."""
 
     minor: int
     frame: FrameLayout
@@ -217,7 +217,7 @@ def described_layouts(head: bytes) -> Layouts | None:
 
 
 def debug_minor(head: bytes) -> int:
-    """Return which minor version of CPython 3 a _Py_DebugOffsets is of, -1 for none."""
+    """Return the minor version of CPython 3 that a _Py_DebugOffsets is of, -1 for none."""
     if len(head) < DEBUG_BYTES or not head.startswith(DEBUG_COOKIE):
         return -1
     (version,) = struct.unpack_from("<Q", head, 8)

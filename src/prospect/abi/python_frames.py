@@ -60,9 +60,9 @@ STACK_BYTES = 24
 # code, last instruction, owner or entry mark in the low byte and above it the code's signature
 FRAME = struct.Struct("<QII")
 SIGNATURE_SHIFT = 8
-# CPython's version as 0x030B; where instructions begin in a code object and, above that, where the
-# first line is in the 8 bytes of names (0 in older recordings); begin and end of its code, and of
-# the evaluation loop. The header's `code` is a number of its user.
+# CPython's version as 0x030B; the offset of the instructions in a code object and, above that, the
+# byte of `beginning` at which the first line is (0 in older recordings); begin and end of its code,
+# and of the evaluation loop. The header's `code` is a number of its user.
 IMAGE = struct.Struct("<IIQQQQ")
 FIRST_LINE_SHIFT = 16
 INSTRUCTIONS_MASK = (1 << FIRST_LINE_SHIFT) - 1

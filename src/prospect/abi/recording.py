@@ -42,7 +42,7 @@ class RecordingInfo(NamedTuple):
         compression: of packed records, their level, how many times smaller they are, and bytes that
             one unpacks to at most; only written.
         archive: what `prospect archive` added to the recording; empty without.
-        target: that it came from, as `--target` was given here; the target does not say it.
+        target: the host that recorded it, as given to `--target`; the host does not know that name.
     """
 
     origin: str = ""

@@ -366,7 +366,7 @@ def _join_samples(
     whole: SampleTable, part: SampleTable, hit: NDArray[np.int32], stack: NDArray[np.int32]
 ) -> SampleTable:
     has_stacks = part.stack_index is not None and len(stack) > 0
-    if not has_stacks:  # of one of them there are none
+    if not has_stacks:  # one of the two has none
         whole = replace(whole, stack_index=None)
     renumbered = replace(
         part,

@@ -119,7 +119,7 @@ class Mark(NamedTuple):
         at: the same, in seconds since 1970.
         cpu_times: /proc/stat.
         lost: id → samples that could not be delivered.
-        left_out: what of Python was, by kind.
+        left_out: how many Python files, mappings and names were left out, by kind.
     """
 
     time_ns: int

@@ -85,9 +85,12 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
 
 
 class _Build(NamedTuple):
-    """What lines depend on: version, where instructions begin, and the first line in `beginning`.
+    """What the lines of code objects depend on.
 
-    `instructions` is 0 where frames have numbers, `shift` is in bits.
+    Attributes:
+        minor: of CPython 3.
+        instructions: their offset in a code object, 0 if frames have numbers.
+        shift: bits of `CodeText.beginning` below the first line.
     """
 
     minor: int
@@ -96,7 +99,7 @@ class _Build(NamedTuple):
 
 
 def _build(image: PythonImage) -> _Build | None:
-    """Return what an interpreter's lines depend on, None where that is not known."""
+    """Return what an interpreter's lines depend on, None if that is not known."""
     minor, described = image.version & 0xFF, image.described
     if described:
         shift = 8 * (described >> wire.FIRST_LINE_SHIFT)
@@ -119,7 +122,7 @@ _Function = tuple[PythonFunction, LineTable | None]
 
 
 class _Described:
-    """What was made of code objects: a session asks for the same in each of its parts."""
+    """The functions of code objects: each part of a session asks for the same."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[CodeText | None, _Build | None], _Function] = {}
@@ -128,18 +131,18 @@ class _Described:
     def of(self, text: CodeText | None, build: _Build | None) -> _Function:
         """Return the function of a code object and its lines."""
         key = text, build
-        if key not in self._known:
+        found = self._known.get(key)
+        if found is None:
             found = self._known[key] = _describe(text, build)
             self._bytes += _size(text, found)
             while self._bytes > _MOST_BYTES:
                 oldest = next(iter(self._known))
                 self._bytes -= _size(oldest[0], self._known.pop(oldest))
-            return found
-        return self._known[key]
+        return found
 
 
 def _size(text: CodeText | None, found: _Function) -> int:
-    """Return about how many bytes it takes to know a code object."""
+    """Return about how many bytes a code object takes here."""
     lines = found[1]
     size = len(text.lines) if text and text.lines else 0
     return _OBJECT_BYTES + size + (lines.size_bytes if lines else 0)

@@ -49,7 +49,7 @@ def _hurry() -> None:
 def _left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     """Return sentences about processes whose functions or names were left out.
 
-    Those with a count have it as `profile.notes` expects, which adds them up.
+    Counts are written as `profile.notes` expects, which adds them up.
 
     Args:
         state: with counts.
@@ -161,11 +161,11 @@ class PythonFrames(Closing):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What was left out by now, for `limits_since`."""
+        """Counts of what has been left out so far, for `limits_since`."""
         return self._state.counts
 
     def limits_since(self, counts: Mapping[str, int]) -> list[str]:
-        """Return these sentences, without what had been counted by an earlier moment."""
+        """Return these sentences, without what earlier `counts` have."""
         failure = self._state.failure
         if failure in (errno.EPERM, errno.EACCES):
             reason = _NEEDED

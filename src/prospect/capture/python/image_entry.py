@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from prospect.capture.python.interpreters import Interpreter
 
 ID = 16
-# Of the key's Py_tss_t, 0 where threads are found by their numbers; of the first interpreter.
+# The address of the key's Py_tss_t, 0 if threads are found by their numbers; that of the first
+# interpreter.
 KEY_ADDRESS = wire.HEADER.size + wire.IMAGE.size
 INTERPRETERS = KEY_ADDRESS + 8
 _OFFSETS = INTERPRETERS + 8

@@ -44,9 +44,9 @@ class Interpreter(NamedTuple):
 
     Attributes:
         layouts: of its structures.
-        key_address: where its Py_tss_t is, 0 where threads are found by their numbers.
-        interpreters_address: where it has its first interpreter.
-        text, loop: where the code of its file and of the evaluation loop begin and end.
+        key_address: of its Py_tss_t, 0 if threads are found by their numbers.
+        interpreters_address: of the pointer to its first interpreter.
+        text, loop: begin and end of the code of its file, and of the evaluation loop.
     """
 
     layouts: Layouts

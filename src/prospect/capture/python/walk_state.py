@@ -62,7 +62,7 @@ class WalkState:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What was left out by now."""
+        """Counts of what has been left out so far."""
         now = self._numbers
         return {name: now[name] for name in _COUNTS}
 

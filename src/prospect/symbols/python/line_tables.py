@@ -35,13 +35,17 @@ class LineTable:
     """The lines of one code object.
 
     Attributes:
-        minor: of CPython 3.
-        first: the code object's first line.
-        table: its table.
         last: the last line that it has.
     """
 
     def __init__(self, minor: int, first: int, table: bytes) -> None:
+        """Read the table.
+
+        Args:
+            minor: of CPython 3.
+            first: the code object's first line.
+            table: its table.
+        """
         self._first = first
         if minor >= _LOCATIONS_SINCE and len(table) <= _SHORT_TABLE:
             ends, lines = _short_locations(first, table)
@@ -53,7 +57,7 @@ class LineTable:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory, but for the object itself."""
+        """Memory of the columns."""
         return self._ends.itemsize * (len(self._ends) + len(self._lines))
 
     def at(self, offset: int) -> int:
@@ -136,7 +140,7 @@ def _linetable(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _lnotab(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
-    """As bytes of code to skip and lines to add behind them: a line lasts until the next skip."""
+    """Read bytes of code to skip and lines to add after them: a line lasts until the next skip."""
     steps = np.where(pairs[:, 1] >= _NO_LINE, pairs[:, 1] - 256, pairs[:, 1])
     line = first + np.concatenate([[0], np.cumsum(steps)])
     skips = np.flatnonzero(pairs[:, 0])
