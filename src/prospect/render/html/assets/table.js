@@ -8,13 +8,11 @@ const CALLS_AT_FIRST = 12;
 
 const text = (title, value, hint) => ({ title, value, cell: (row) => clipped(shown(String(value(row) ?? ""))), hint });
 /** A column of functions: their names in short, and whole to the pointer. */
-const routineColumn = (title, value, objectOf = () => "") => ({
-  ...text(title, value), cell: (row) => named(shown(String(value(row) ?? "")), shown(objectOf(row) || "")),
-});
+const routineColumn = (title, value) => ({ ...text(title, value), cell: (row) => named(shown(String(value(row) ?? ""))) });
 const path = (title, value) => ({ ...text(title, value), isPath: true });
 const number = (title, value, cell, hint) => ({ title, value, cell, hint, isNumber: true });
 
-function named(name, objectName, tag = "span") {
+function named(name, objectName = "", tag = "span") {
   const brief = shortName(name, LONGEST_BRIEF, objectName);
   return brief === name && tag === "span" ? name : make(tag, { title: name }, brief);
 }
