@@ -161,13 +161,17 @@ def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool
     return np.ones(len(processes), np.bool_)
 
 
+def shown_processes(processes: ProcessTable, detail: Detail) -> NDArray[np.bool_]:
+    """Return bool[p]: the processes that a report shows that was asked for `-V detail`."""
+    return chosen_by_detail(processes, shown_detail(processes, detail))
+
+
 def throttled(profile: Profile, detail: Detail) -> tuple[Throttled, ...]:
-    """Return the limited groups of the processes that `-V` chose, the most throttled first."""
+    """Return the limited groups of the processes that `-V` shows, the most throttled first."""
     if not profile.run.throttled:
         return ()
-    processes = profile.processes
-    shown = chosen_by_detail(processes, shown_detail(processes, detail))
-    pids = set(processes.pid[shown].tolist())
+    shown = shown_processes(profile.processes, detail)
+    pids = set(profile.processes.pid[shown].tolist())
     found = [one for one in profile.run.throttled if pids.intersection(one.pids)]
     return tuple(sorted(found, key=lambda one: -one.seconds))
 

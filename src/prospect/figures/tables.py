@@ -22,9 +22,8 @@ from prospect.figures.portions import (
 )
 from prospect.figures.processes import (
     BIRTH_NAMES,
-    chosen_by_detail,
     chosen_hits,
-    shown_detail,
+    shown_processes,
 )
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_NAMES
@@ -123,14 +122,14 @@ def processes_table(profile: Profile, detail: Detail = "4") -> Table:
         columns[f"{PORTION_NAMES[code]}_hits"] = count.astype(np.int64)
         columns[f"{PORTION_NAMES[code]}_seconds"] = _sums(row, seconds[of_portion], len(processes))
     order = np.lexsort((processes.pid, -columns["kernel_seconds"], -columns["user_seconds"]))
-    order = order[_chosen_processes(profile, detail)[order]]
+    order = order[shown_processes(processes, detail)[order]]
     return {name: column[order] for name, column in columns.items()}
 
 
 def mappings_table(profile: Profile, detail: Detail = "4") -> Table:
     """Return the mappings that each process had hits in."""
     profile = complete(profile)
-    of_chosen = _chosen_processes(profile, detail)[profile.mappings.process_index]
+    of_chosen = shown_processes(profile.processes, detail)[profile.mappings.process_index]
     mappings = taken(profile.mappings, np.flatnonzero(of_chosen))
     return {
         "process": _text(profile.processes.name, mappings.process_index),
@@ -156,10 +155,6 @@ TABLES = {
     "mappings": mappings_table,
     "losses": losses_table,
 }
-
-
-def _chosen_processes(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
-    return chosen_by_detail(profile.processes, shown_detail(profile.processes, detail))
 
 
 def _seconds(profile: ProfileByRoutine) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
-from prospect.figures.processes import DETAILS, Detail, chosen_by_detail, shown_detail
+from prospect.figures.processes import DETAILS, Detail, shown_processes
 from prospect.profile.call_counts import in_processes
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ELF
@@ -100,7 +100,7 @@ def _arcs(profile: Profile, detail: Detail, program: int) -> bytes:
     for end in (callee, caller):
         chosen &= functions.object_index.take(np.maximum(end, 0)) == program
     if detail != "k":
-        chosen &= in_processes(counts.process_index, _shown(profile, detail))
+        chosen &= in_processes(counts.process_index, shown_processes(profile.processes, detail))
     (caller, callee), (calls,) = group_sums(
         (caller[chosen], callee[chosen]), (counts.calls[chosen],)
     )
@@ -118,11 +118,6 @@ def _arcs(profile: Profile, detail: Detail, program: int) -> bytes:
     return records.tobytes()
 
 
-def _shown(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
-    processes = profile.processes
-    return chosen_by_detail(processes, shown_detail(processes, detail))
-
-
 def _histogram(
     profile: Profile, detail: Detail, rate_hz: int
 ) -> tuple[int, NDArray[np.int64], int]:
@@ -134,7 +129,7 @@ def _histogram(
     of_object = profile.functions.object_index.take(function)
     chosen = (hits.event == 0) & (profile.objects.kind.take(of_object) == KIND_ELF)
     if detail != "k":
-        chosen &= _shown(profile, detail).take(hits.process_index)
+        chosen &= shown_processes(profile.processes, detail).take(hits.process_index)
     amount = hits.count * 1.0
     if event_has_time(event):
         amount = event_seconds(event, hits.count, hits.period)

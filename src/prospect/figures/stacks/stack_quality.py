@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.forests import Forest
-from prospect.figures.processes import chosen_by_detail, shown_detail
+from prospect.figures.processes import shown_processes
 from prospect.profile.model import CUT_OBJECT
 from prospect.profile.stack_copies import END_CUT, END_WHOLE, MOST_COPY_BYTES, NO_COPY
 from prospect.records import Record, field, replace
@@ -99,7 +99,7 @@ def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None
     """
     copies = profile.stack_copies
     processes = profile.processes
-    chosen = chosen_by_detail(processes, shown_detail(processes, detail))
+    chosen = shown_processes(processes, detail)
     found = _counted_stacks(profile, chosen)
     if copies is None:
         return found if found.cut_stacks else None

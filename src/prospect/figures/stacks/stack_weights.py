@@ -17,7 +17,7 @@ from prospect.columns.counting import counted, first_rows
 from prospect.columns.grouping import alike, distinct_keys, group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
-from prospect.figures.processes import DETAILS, Detail, chosen_by_detail, shown_detail
+from prospect.figures.processes import DETAILS, Detail, shown_processes
 from prospect.profile.complete import complete
 from prospect.profile.model import MODE_KERNEL, NO_CPU, StackTable
 from prospect.records import NamedTuple, Record, replace
@@ -297,9 +297,7 @@ def _chosen_hits(profile: CompleteProfile, detail: Detail) -> NDArray[np.bool_]:
     if detail == "k":
         in_kernel: NDArray[np.bool_] = profile.hits.mode == MODE_KERNEL
         return in_kernel
-    processes = profile.processes
-    chosen = chosen_by_detail(processes, shown_detail(processes, detail))
-    return chosen.take(profile.hits.process_index)
+    return shown_processes(profile.processes, detail).take(profile.hits.process_index)
 
 
 class _Stacks(NamedTuple):
