@@ -76,19 +76,20 @@ def by_thread(profile: _AnyProfile, keys: Iterable[str]) -> _AnyProfile:
     asked = [key for key in OF_THREADS if key in keys]
     if not asked:
         return profile
-    is_of_others = profile.classes is not None and profile.classes.dimension != "thread"
-    if asked == ["thread"] and (is_of_others or not (profile.classes or has_tids(profile))):
+    has_other_classes = profile.classes is not None and profile.classes.dimension != "thread"
+    has_numbers = profile.classes is not None or _has_tids(profile)
+    if asked == ["thread"] and (has_other_classes or not has_numbers):
         return profile
-    if is_of_others:
+    if has_other_classes:
         raise UsageError("--sort tid keeps apart threads, and --columns something else: leave one")
-    if not profile.classes and len(profile.hits) and not has_tids(profile):
+    if len(profile.hits) and not has_numbers:
         raise UsageError(
             f"--sort tid: {profile.run.origin} has no numbers of threads; --sort comm has names"
         )
     return separated(profile, "thread")
 
 
-def has_tids(profile: Profile) -> bool:
+def _has_tids(profile: Profile) -> bool:
     """Return whether samples have the numbers of their threads."""
     tid = profile.samples.tid
     return len(profile.samples) > 0 and tid is not None and bool((tid >= 0).any())
