@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
 from prospect.errors import SymbolError
-from prospect.files.user_cache import OFF_VARIABLE
+from prospect.files.user_cache import cache_obstacle
 from prospect.fleet import remote_cache
 from prospect.recording.sampling_cost import COST_SUFFIX
 from prospect.records import NamedTuple
@@ -53,7 +53,7 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
     """
     cache = CacheDirectory.of_user()
     if cache is None:
-        raise SymbolError(f"nothing is kept on disk: {_why_not()}")
+        raise SymbolError(f"nothing is kept on disk: {cache_obstacle()}")
     _refuse_what_is_not_ours(cache)
     files = cache.files()
     targets = os.path.join(cache.path, debug_files.TARGETS)
@@ -73,14 +73,6 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
     path = os.fspath(cache.path)
     show(json_text(path, rows, settings) if as_json else table_text(path, rows, settings))
     return 0
-
-
-def _why_not() -> str:
-    if os.environ.get(OFF_VARIABLE):
-        return f"{OFF_VARIABLE} is set"
-    variable = "XDG_CACHE_HOME" if os.environ.get("XDG_CACHE_HOME", "").startswith("/") else "HOME"
-    path = os.environ.get(variable)
-    return f"{variable} is {path}, which others can change" if path else "HOME is not set"
 
 
 def kind_rows(files: list[KeptFile]) -> list[KindRow]:

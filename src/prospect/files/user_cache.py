@@ -25,14 +25,27 @@ def cache_path(environment: Mapping[str, str] = os.environ) -> str:
     link in its way, to a directory of root's with other files.
     Source: XDG Base Directory Specification 0.8; a path that is not absolute does not count.
     """
+    return _path_or_obstacle(environment)[0]
+
+
+def cache_obstacle(environment: Mapping[str, str] = os.environ) -> str:
+    """Return why there is no cache, "" if there is one."""
+    return _path_or_obstacle(environment)[1]
+
+
+def _path_or_obstacle(environment: Mapping[str, str]) -> tuple[str, str]:
     if environment.get(OFF_VARIABLE):
-        return ""
-    base = environment.get("XDG_CACHE_HOME", "")
+        return "", f"{OFF_VARIABLE} is set"
+    variable, above = "XDG_CACHE_HOME", environment.get("XDG_CACHE_HOME", "")
+    base = above
     if not base.startswith("/"):
-        base = os.path.join(environment.get("HOME", ""), ".cache")
-    if not base.startswith("/") or (os.geteuid() == 0 and _is_anothers(base)):
-        return ""
-    return os.path.join(base, "prospect")
+        variable, above = "HOME", environment.get("HOME", "")
+        base = os.path.join(above, ".cache")
+    if not base.startswith("/"):
+        return "", "HOME is not an absolute path" if above else "HOME is not set"
+    if os.geteuid() == 0 and _is_anothers(base):
+        return "", f"{variable} is {above}, which others can change"
+    return os.path.join(base, "prospect"), ""
 
 
 def _is_anothers(path: str) -> bool:

@@ -101,7 +101,11 @@ def test_a_cache_that_was_never_made_is_empty(tmp_path, monkeypatch, capfd):
 
 @pytest.mark.parametrize(
     ("name", "value", "says"),
-    [("PROSPECT_NO_CACHE", "1", "PROSPECT_NO_CACHE is set"), ("HOME", "", "HOME is not set")],
+    [
+        ("PROSPECT_NO_CACHE", "1", "PROSPECT_NO_CACHE is set"),
+        ("HOME", "", "HOME is not set"),
+        ("HOME", "h", "HOME is not an absolute path"),
+    ],
 )
 def test_where_nothing_is_kept_it_says_why(monkeypatch, name, value, says):
     for variable in ("XDG_CACHE_HOME", "PROSPECT_NO_CACHE"):
