@@ -94,12 +94,7 @@ class CounterSet:
             try:
                 chosen, fds = self._open_event(event)
             except OSError as error:
-                message = refusal_message(event, error, follows_tasks=bool(self._target.pids))
-                if error.errno == errno.EINVAL and self._opens_alone(event):
-                    message = f"{event.name}: {_GROUP_TOO_LARGE}"
-                if error.errno == errno.EMFILE:
-                    needed = self._files_needed(events[number:])
-                    message = f"{event.name}: {_TOO_MANY_FILES} {needed}`"
+                message = self._refusal(error, events[number:])
                 is_curable = error.errno in (errno.ENOSYS, errno.EMFILE)
                 if not optional or is_curable or syscalls.is_refusal(error):
                     raise CaptureError(message) from error
@@ -161,6 +156,15 @@ class CounterSet:
         if not fds:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         return fds
+
+    def _refusal(self, error: OSError, events: tuple[ChosenEvent, ...]) -> str:
+        """Say why the first of the events that are left cannot be opened, and what to do."""
+        event = events[0]
+        if error.errno == errno.EMFILE:
+            return f"{event.name}: {_TOO_MANY_FILES} {self._files_needed(events)}`"
+        if error.errno == errno.EINVAL and self._opens_alone(event):
+            return f"{event.name}: {_GROUP_TOO_LARGE}"
+        return refusal_message(event, error, follows_tasks=bool(self._target.pids))
 
     def _files_needed(self, events: tuple[ChosenEvent, ...]) -> int:
         """Return a limit of open files with which these can be opened too."""
