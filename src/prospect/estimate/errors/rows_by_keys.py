@@ -15,6 +15,7 @@ from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import Bound, first_rows
+from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.statistics.ranks import alike
 from prospect.figures.hit_keys import sort_keys
 from prospect.figures.processes import chosen_hits
@@ -91,7 +92,7 @@ def rows_by_keys(
     row = np.minimum(found.row_of_hit, shown)
     above = np.append(np.arange(shown) - 1, -1)
     bars = error_bars(design, row, shown + 1, above)
-    every = error_bars(design, np.where(chosen, 0, -1).astype(np.int32), 1)
+    (total_half_s,) = half_widths(design, np.where(chosen, 0, -1), 1).tolist()
     unknown = np.full(shown, np.nan)
     is_alike = alike(bars.seconds, above, bars.difference_half_s)[:shown]
     example = at.take(first_at.take(found.key[:shown]))
@@ -109,7 +110,7 @@ def rows_by_keys(
         left_out_s=float(found.seconds[shown:].sum()),
         total_hits=int(found.hits.sum()),
         total_s=float(found.seconds.sum()),
-        total_half_s=float(every.half_width_s[0]) if design.has_bars else np.nan,
+        total_half_s=total_half_s,
     )
 
 
