@@ -38,7 +38,7 @@ _LEAST_HITS = 10
 OLDEST_PYTHON, ANY_BUILD_SINCE = 8, 13
 # An interpreter that has no option to name its functions gets a hint from this share on.
 _LEAST_SHARE_TO_EXPLAIN = 0.5
-# Where a runtime's functions have no names: in memory without a file, in its own image, or in both.
+# The place of a runtime's functions without names: memory without a file, its image, or both.
 _JIT, _PYTHON, _BOTH = range(3)
 _JIT_PAGE, _PYTHON_PAGE = "docs/jit.md", "docs/python-functions.md"
 

@@ -45,7 +45,7 @@ _NEEDS_OWNER = re.compile(r"operator.*|\{.*|<.*|func\d.*|\d+")
 
 
 class _Parts(NamedTuple):
-    """What is at the top level of a name: begin and end of groups, of separators, and blanks."""
+    """The top level of a name: begin and end of groups, of separators, and blanks."""
 
     groups: list[tuple[int, int]]
     separators: list[tuple[int, int]]
@@ -70,7 +70,7 @@ def shorten(name: str, width: int, object_name: str = "") -> str:
 
 
 def shorten_all(names: Sequence[str], width: int, objects: Sequence[str] = ()) -> list[str]:
-    """Return names in at most `width` columns, different ones still different where possible.
+    """Return names in at most `width` columns, different ones still different if possible.
 
     Args:
         names: as of `shorten`.
@@ -170,7 +170,7 @@ def _plain_candidates(name: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> _Parts | None:
-    """Return what is at the top level; None where brackets do not match."""
+    """Return the top level of a name; None if its brackets do not match."""
     parts = _Parts([], [], [])
     closing: list[str] = []
     begin = 0
@@ -200,7 +200,7 @@ def _is_parameters(text: str, group: tuple[int, int]) -> bool:
 
 
 def _name_begin(text: str, end: int, blanks: list[int]) -> int:
-    """Return where the name before parameters begins: behind its return type."""
+    """Return where the name before parameters begins: after its return type."""
     operator = re.search(r"\boperator\b", text[:end])
     end = operator.start() if operator else end
     return max((blank + 1 for blank in blanks if blank < end), default=0)

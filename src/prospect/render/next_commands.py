@@ -41,7 +41,7 @@ class Repeated(NamedTuple):
     """The words that commands repeat of the command line that asks for a report.
 
     Attributes:
-        record: options and COMMAND that make the recording again, empty where none can.
+        record: options and COMMAND that make the recording again, empty if none can.
         options: by the name of each command that reads recordings, its options.
     """
 
@@ -59,7 +59,7 @@ NOTHING = Repeated()
 def next_lines(
     view: ReportView, short: InShort, recording: str, repeated: Repeated
 ) -> Iterator[str]:
-    """Yield the commands; none where no command can have the recording.
+    """Yield the commands; none if no command can read the recording.
 
     Args:
         view: the report.
@@ -164,7 +164,7 @@ def _blocking_function(view: ReportView, short: InShort) -> str:
 
 
 def _how_to_annotate(view: ReportView, function: int) -> tuple[str, ...] | None:
-    """Return the options that annotate a function, None where nothing of it can be shown."""
+    """Return the options that annotate a function, None if it has no code to show."""
     objects = view.profile.objects
     row = int(view.profile.functions.object_index[function])
     if objects.kind[row] == KIND_PYTHON:

@@ -54,7 +54,7 @@ class StackQuality(Record):
         stacks: call stacks of samples, copied or not.
         cut_stacks: stacks that a limit of the recording cut: they lack their outer callers. A copy
             that was too short may go on by frame pointers, so `cut` may be more.
-        most_frames: how many frames the kernel recorded of a stack at most; 0 where it was copied.
+        most_frames: how many frames the kernel recorded of a stack at most; 0 if it was copied.
     """
 
     samples: int = 0

@@ -54,7 +54,7 @@ _NAME_WIDTH = 60
 _NO_NAME = "[no name]"
 _MOST_DIGITS = 6
 _WIDTH = 79
-# Of the first screen: marks and times, up to the relative change.
+# Columns of the first screen: marks and times, up to the relative change.
 _SHORT_COLUMNS = 6
 _SHORT_NAME_WIDTH = 34
 _MOST_ROUTINES = 5

@@ -87,7 +87,7 @@ function* shorterPlain(name) {
   yield* withoutScopes(whole);
 }
 
-/** What is at the top level of a name; null where brackets do not match. */
+/** The groups, separators and blanks at the top level of a name; null if brackets do not match. */
 function partsOf(whole) {
   const parts = { groups: [], separators: [], blanks: [] };
   const closing = [];
@@ -113,7 +113,7 @@ function isParameters(whole, [begin, end]) {
   return inside.startsWith("(") && begin > 0 && !INLINE_SCOPES.includes(inside) && !isGo;
 }
 
-/** Where the name before parameters begins: behind its return type. */
+/** The place after the return type, at which the name before parameters begins. */
 function beginOfName(whole, end, blanks) {
   const operator = whole.slice(0, end).search(/\boperator\b/);
   const last = operator < 0 ? end : operator;
