@@ -22,12 +22,21 @@ def python_of(version: str) -> Path:
     return found
 
 
+def installed(name: str) -> list[Path]:
+    """Return the interpreters of a name, such as "python3.13t": of pyenv, then of the system.
+
+    Those of pyenv are the files themselves, not the scripts that pyenv puts on PATH.
+    """
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    on_path = shutil.which(name, path="/usr/bin:/usr/local/bin")
+    return [*sorted(versions.glob(f"*/bin/{name}")), *([Path(on_path)] if on_path else [])]
+
+
 @functools.cache
 def _found(version: str) -> Path | None:
-    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    installed = sorted(versions.glob(f"{version}.*/bin/python3"))
-    on_path = shutil.which(f"python{version}")
-    for path in (*installed, *([Path(on_path)] if on_path else [])):
+    name = f"python{version}"
+    on_path = shutil.which(name)
+    for path in (*installed(name), *([Path(on_path)] if on_path else [])):
         words = [path, "-IS", "-c", _TELL]
         ran = subprocess.run(words, check=False, timeout=30, capture_output=True, text=True)
         if (ran.returncode, ran.stdout.strip()) == (0, version):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.pythons import installed
 from builders.recordings import PROSPECT
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
@@ -58,10 +59,7 @@ first.join()
 
 @pytest.fixture(scope="module")
 def python():
-    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    places = [Path("/usr/bin"), Path("/usr/local/bin"), *root.glob("*/bin")]
-    names = [f"python3.{minor}" for minor in range(13, 17)]
-    found = [place / name for name in names for place in places if (place / name).exists()]
+    found = [path for minor in range(13, 17) for path in installed(f"python3.{minor}")]
     if not found:
         pytest.skip("no CPython 3.13 or later is installed")
     return str(found[0])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.pythons import installed
 from builders.recordings import PROSPECT, record
 
 pytestmark = [
@@ -39,8 +40,7 @@ def newer_python(option: str) -> str:
     """Return a Python that has an option, of PATH or of pyenv; "" where there is none."""
     versions = ("3.13", "3.14") if option == "perf_jit" else ("3.12", "3.13", "3.14")
     on_path = (shutil.which(f"python{version}") for version in versions)
-    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    built = (str(one) for version in versions for one in root.glob(f"{version}.*/bin/python"))
+    built = (str(one) for version in versions for one in installed(f"python{version}"))
     for python in (*filter(None, on_path), *built):
         builds_them = "import sysconfig; print(sysconfig.get_config_var('PY_HAVE_PERF_TRAMPOLINE'))"
         ran = subprocess.run([python, "-c", builds_them], capture_output=True, check=False)

@@ -18,6 +18,7 @@ import pytest
 import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
+from builders.pythons import installed, python_of
 from builders.recordings import PROGRAMS, PROSPECT
 from builders.silent_mount import silent_mount
 from builders.tracer import tracing
@@ -52,14 +53,11 @@ SLACK = 0.045
 
 def pythons():
     """Every CPython 3.8 to 3.16 of PATH and of pyenv, with the lock and without, and this one."""
-    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    found = {}
-    for minor, flag in itertools.product(range(8, 17), ("", "t", "d")):
-        name = f"python3.{minor}{flag}"
-        built = sorted(str(one) for one in root.glob(f"3.{minor}.*/bin/{name}"))
-        on_path = shutil.which(name, path="/usr/bin:/usr/local/bin")
-        for python in filter(None, [on_path, *built]):
-            found[str(Path(python).resolve())] = python
+    found = {
+        str(path.resolve()): path
+        for minor, flag in itertools.product(range(8, 17), ("", "t", "d"))
+        for path in installed(f"python3.{minor}{flag}")
+    }
     return list(found) or [sys.executable]
 
 
@@ -328,10 +326,7 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
 
 def test_a_version_that_is_not_known_is_named(tmp_path):
     """Not as something that root would see: the tests are root's."""
-    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    python = next(iter(root.glob("3.7.*/bin/python3.7")), None)
-    if python is None:
-        pytest.skip("no CPython 3.7 of pyenv is installed")
+    python = python_of("3.7")
     record(tmp_path / "perf.data", str(python), seconds=0.3)
     with open_recording(str(tmp_path / "perf.data")) as recording:
         limits = recording.info.extras["limits"]

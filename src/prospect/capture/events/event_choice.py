@@ -15,7 +15,7 @@ import os
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events.call_graph import KERNEL_CALLERS, CallGraph, with_callers
-from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.capture.events.clock_bank import LEAST_BANK_HZ, clock_periods_ns
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
@@ -76,8 +76,8 @@ _USER_ONLY_FLAGS = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
 
 
 _ONE_CLOCK_LIMIT = (
-    "One clock sampled (--clocks 1, or under -H 10): a program that runs in step with it goes"
-    " unnoticed, and error bars assume independent samples."
+    f"One clock sampled (--clocks 1, or under -H {LEAST_BANK_HZ}): a program that runs in step with"
+    " it goes unnoticed, and error bars assume independent samples."
 )
 _TASK_CLOCK_LIMIT = (
     "Error bars assume independent samples: the clock of a process stops whenever the process does,"
