@@ -68,6 +68,8 @@ def chosen_rows(
 ) -> dict[str, NDArray[Any]]:
     """Return the hits that fit, by everything but time, thread and CPU; of a share by `HOST_HOUR`.
 
+    They are in the order of their programs' names, then of the other keys.
+
     Args:
         store: that is read.
         engine: to query it with.
@@ -92,9 +94,10 @@ def chosen_rows(
         # Which were chosen is a part of the error.
         keys, columns = (*keys, *HOST_HOUR), f"{columns}, host, t // {HOUR_US} AS hour"
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in SAMPLE_SUMS)
+    # Ordered, because the threads of an engine group rows in a different order each time.
     rows = engine.columns(
-        f"SELECT {columns}, {sums} FROM samples"
-        f" WHERE {' AND '.join(conditions)} GROUP BY {', '.join(keys)}",
+        f"SELECT {columns}, {sums} FROM samples WHERE {' AND '.join(conditions)}"
+        f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(('process', *keys))}",
         parameters,
     )
     if not len(rows["n"]) and (chosen.texts or chosen.numbers):

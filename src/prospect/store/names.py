@@ -90,7 +90,7 @@ def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
 def _functions(
     engine: Queries, numbers: NDArray[np.uint64]
 ) -> tuple[ObjectTable, FunctionTable, NDArray[np.uint64], Index]:
-    """Return the functions of these numbers, the numbers ascending, and the row of each."""
+    """Return the functions in the order of their names, the numbers ascending, and their rows."""
     wanted = np.unique(numbers)
     engine.register("wanted_functions", {"wanted": wanted})
     found = engine.columns(
@@ -102,7 +102,10 @@ def _functions(
     if len(missing):
         found = _with_nameless(found, missing)
     kept, row = np.unique(first_of_each(found), return_inverse=True)
-    found = {name: column.take(kept) for name, column in found.items()}
+    names, paths = (found[name].take(kept).tolist() for name in ("name", "path"))
+    by_name = sorted(range(len(kept)), key=lambda at: (names[at], paths[at]))
+    found = {name: column.take(kept.take(by_name)) for name, column in found.items()}
+    row = np.argsort(by_name).take(row)
     by_object: dict[tuple[Any, ...], int] = {}
     columns = ("path", "object_kind", "build_id", "object_source", "note")
     index = [

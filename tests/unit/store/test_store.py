@@ -58,6 +58,25 @@ def test_hits_by_routine_are_those_of_the_windows(tmp_path):
     assert part.run.wall_seconds == 60
 
 
+def test_what_is_read_has_one_order_whatever_the_order_of_the_engine(tmp_path):
+    fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
+    profile = read(tmp_path / "s", stacks=True)
+    names = [profile.processes.name[row] for row in profile.hits.process_index]
+    assert names == sorted(names)
+    assert profile.functions.name == sorted(profile.functions.name)
+    keys = list(
+        zip(
+            names,
+            [profile.comms[row] for row in profile.hits.comm_index],
+            profile.hits.event.tolist(),
+            profile.hits.mode.tolist(),
+            strict=True,
+        )
+    )
+    assert len(set(keys)) > 2
+    assert keys == sorted(keys)
+
+
 def test_names_are_written_once_in_an_hour_and_read_from_any_window(tmp_path):
     segments = fill(tmp_path / "s", [window_at(0), window_at(1), window_at(58)])
     has_names = [(tmp_path / "s" / one.path(FUNCTIONS)).exists() for one in segments]
