@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Syntax = Literal["att", "intel"]
     PythonFrames = Literal["auto", "always", "never"]
     Disassembler = Literal["library", "gdb"]
+    Detail = Literal["2", "3", "4", "k"]
 
     class NamingKeywords(TypedDict, total=False):
         """`NamingOptions` as keywords."""
@@ -195,6 +196,42 @@ class DisassemblerOptions(Record):
     syntax: Syntax = "att"
     disassembler: Disassembler = "library"
     gdb_processes: int = 8
+
+
+class ReportOptions(Record):
+    """What a report shows. Each format reads what it has; the others are for other formats.
+
+    Attributes:
+        detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
+        user_threshold_s: leave out processes and routines with less user time.
+        kernel_threshold_s: leave out kernel routines with less time.
+        threshold: instead of both, in percent of the time of all, as of ``--threshold``.
+        disassemble: 1 shows the instructions of routines that pass the thresholds, 2 of every
+            routine; in text, JSON and HTML, of a profile that was made with `code`.
+        inline: show inlined functions in call stacks, of a profile that was made with `lines`.
+        lines: show hits by source line too; in text and JSON, likewise.
+        calls: sections of who called whom, of a profile that was made with `stacks`.
+        classic: the text in the order of Prospect 0.9, without the summary at its top.
+        separate: "process" shows functions of each process apart, in the text.
+        sort: one table instead, of text, JSON or CSV: time by these keys, as of ``--sort``.
+        columns: one table instead, likewise: what each class of hits has, side by side, as of
+            ``--columns``.
+        format: "text", "json", "csv", "html", or one of call stacks, as ``--format`` names them.
+    """
+
+    detail: Detail = "3"
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+    threshold: float | None = None
+    disassemble: int = 0
+    inline: bool = False
+    lines: bool = False
+    calls: tuple[str, ...] = ()
+    classic: bool = False
+    separate: tuple[str, ...] = ()
+    sort: tuple[str, ...] = ()
+    columns: str = ""
+    format: str = "text"
 
 
 class RecordingOptions(Record):

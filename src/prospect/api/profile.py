@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import counted
@@ -23,6 +23,7 @@ from prospect.options import (
     DisassemblerOptions,
     NamingOptions,
     RecordingOptions,
+    ReportOptions,
     known_dimension,
     known_sort_keys,
 )
@@ -144,14 +145,14 @@ class Profile(model.Profile):
             UsageError: an option has no meaning.
             RenderError: the file cannot be written.
         """
-        from prospect.render.registry import format_of, make_renderer, with_threshold
+        from prospect.render.registry import format_of, make_renderer
 
-        renderer = make_renderer(
-            format,
-            detail=str(detail),
+        asked = ReportOptions(
+            detail=str(detail),  # type: ignore[arg-type]  # checked by renderers
             user_threshold_s=user_threshold_s,
             kernel_threshold_s=kernel_threshold_s,
             disassemble=disassemble,
+            threshold=threshold,
             inline=inline,
             lines=lines,
             calls=tuple(calls),
@@ -160,8 +161,7 @@ class Profile(model.Profile):
             sort=known_sort_keys(sort),
             columns=columns and known_dimension(columns),
         )
-        if threshold:
-            renderer = with_threshold(renderer, self, cast("Detail", str(detail)), threshold)
+        renderer = make_renderer(format, asked)
         is_binary = format_of(format).is_binary
         if is_binary and not output:
             raise UsageError(f"{format} is not text: name a file as output")

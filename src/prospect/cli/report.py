@@ -16,8 +16,8 @@ from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, s
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PluginError, StoreError, UsageError
 from prospect.files.outputs import ReportFile
-from prospect.options import OF_THREADS
-from prospect.records import NamedTuple
+from prospect.options import OF_THREADS, ReportOptions
+from prospect.records import NamedTuple, narrowed, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,23 +98,12 @@ def write(
     get_ready()
     from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
-    from prospect.render.registry import format_of, make_renderer, with_threshold
+    from prospect.render.registry import format_of, make_renderer
 
-    # Who asks for stacks wants to see them.
-    calls = settings.calls or (settings.sections if settings.call_graph else ())
+    asked = _report_options(settings)
     renderer = make_renderer(
         settings.format,
-        detail=settings.detail,
-        user_threshold_s=settings.user_threshold_s,
-        kernel_threshold_s=settings.kernel_threshold_s,
-        disassemble=settings.disassemble,
-        inline=settings.inline,
-        lines=settings.lines,
-        calls=calls,
-        classic=settings.classic,
-        separate=settings.separate,
-        sort=settings.sort or (("label",) if settings.label and not settings.columns else ()),
-        columns=settings.columns,
+        asked,
         recording=typed.recording,
         repeated=_repeated(typed.command_line),
         colour=takes_colour(target),
@@ -125,7 +114,7 @@ def write(
         wanted = Wanted(
             lines=settings.lines or (settings.inline and shows_stacks),
             line_choice=None if shows_stacks else _shown_locations(settings.detail),
-            stacks=bool(calls) or shows_stacks or bool(settings.otlp),
+            stacks=bool(asked.calls) or shows_stacks or bool(settings.otlp),
             waits=not isinstance(recording, RecordingPart),
             code=_code_choice(settings),
         )
@@ -141,8 +130,6 @@ def write(
                 if not settings.columns:
                     profile = by_thread(profile, settings.sort)
                 profile = recording.of(profile, settings.columns)
-        if settings.threshold:
-            renderer = with_threshold(renderer, profile, settings.detail, settings.threshold)
         write_to = partial(_render, renderer, profile, settings, unread)
         put(target, write_to, progress, settings)
     if settings.format != "text":  # which says so itself
@@ -153,6 +140,16 @@ def write(
     if settings.otlp:
         _push(profile, settings)
     return unread.exit_status()
+
+
+def _report_options(settings: Settings) -> ReportOptions:
+    """Return what the report shows: stacks if they were asked for, and labels."""
+    asked = narrowed(settings, ReportOptions)
+    if settings.call_graph and not asked.calls:
+        asked = replace(asked, calls=settings.sections)
+    if settings.label and not (asked.sort or asked.columns):
+        asked = replace(asked, sort=("label",))
+    return asked
 
 
 def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
@@ -264,7 +261,6 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
         return None
     from prospect.assembly.code.code import code_of_report
     from prospect.figures.report.disassembly_choice import DisassemblyChoice
-    from prospect.records import replace
 
     choice = DisassemblyChoice(
         settings.detail,

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from prospect.options import DisassemblerOptions, NamingOptions, RecordingOptions
+from prospect.options import (
+    DisassemblerOptions,
+    NamingOptions,
+    RecordingOptions,
+    ReportOptions,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
 
 DEFAULT_RECORDING = "perf.data"
 
 
-class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
+class Settings(ReportOptions, NamingOptions, DisassemblerOptions, RecordingOptions):
     """What the options amount to; a field is a keyword of the Python interface too.
 
     What commands share stands in `prospect.options`. An empty `output` is stdout, an empty `save`
     keeps no recording.
     """
 
-    detail: Detail = "3"
     output: str = ""
     otlp: str = ""
     input: str = ""
-    user_threshold_s: float = 0.02
-    kernel_threshold_s: float = 0.02
     program: str = ""
     save: str = ""
     target: str = ""
-    format: str = "text"
-    inline: bool = False
-    lines: bool = False
-    classic: bool = False
-    sort: tuple[str, ...] = ()
-    columns: str = ""
     merge: tuple[str, ...] = ()
-    threshold: float | None = None
     event_names: tuple[str, ...] = ()
     include_symbols: tuple[str, ...] = ()
     exclude_symbols: tuple[str, ...] = ()
@@ -49,7 +44,6 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     fail_if: str = ""
     most_routines: int = 5
     sections: tuple[str, ...] = ("totals", "callees")
-    calls: tuple[str, ...] = ()
     callers_of: str = ""
     through: str = ""
     cause: str = ""
@@ -60,7 +54,6 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     cpus: tuple[int, ...] | None = None
     between: tuple[float, float] | None = None
     share: float = 0.01
-    disassemble: int = 0
     source: bool = True
     source_files: bool = False
     output_dir: str = ""
@@ -84,7 +77,6 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     daemon_hz: int = 19
     daemon_call_graph: str = "fp"
     window_s: float = 60.0
-    separate: tuple[str, ...] = ()
     keep: str = "7d,2G"
     metrics: str = ""
     ship: str = ""

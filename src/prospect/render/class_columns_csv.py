@@ -21,17 +21,9 @@ _FIGURES = ("hits", "seconds", "error_seconds", "percent")
 
 
 class ClassCsvRenderer(FiguresRenderer):
-    """Hits by some keys, for each class of hits side by side; rows under `-m` are one, REMAINDER.
-
-    Attributes:
-        columns: the dimension that classes differ in, of `prospect.options.COLUMN_DIMENSIONS`.
-        sort: keys of the rows, of `prospect.options.SORT_KEYS`.
-    """
+    """Hits by some keys, for each class of hits side by side; REMAINDER has rows under `-m`."""
 
     suffix: ClassVar[str] = ".csv"
-
-    columns: str = ""
-    sort: tuple[str, ...] = ("routine",)
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the table."""

@@ -86,14 +86,9 @@ class SortedCsvRenderer(FiguresRenderer):
     """One table in place of the report: time by the keys of ``--sort``, most first.
 
     Rows under `-m` go into one, REMAINDER.
-
-    Attributes:
-        sort: keys, of `prospect.options.SORT_KEYS`.
     """
 
     suffix: ClassVar[str] = ".csv"
-
-    sort: tuple[str, ...] = ()
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the table."""

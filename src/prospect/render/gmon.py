@@ -21,8 +21,7 @@ from prospect.figures.processes import DETAILS, Detail, shown_processes
 from prospect.profile.call_counts import in_processes
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ELF
-from prospect.records import Record
-from prospect.render.renderer import write_pieces
+from prospect.render.renderer import Renderer, write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,16 +47,10 @@ _MOST_ARCS = 1 << 24
 _RATE_HZ = 1000  # of the file's ticks, whatever the samples' own rate was
 
 
-class GmonRenderer(Record):
-    """gmon.out, for gprof.
-
-    Attributes:
-        detail: `-V`: whose hits are counted.
-    """
+class GmonRenderer(Renderer):
+    """gmon.out, for gprof."""
 
     suffix: ClassVar[str] = ".gmon"
-
-    detail: Detail = "3"
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the histogram to `out`, which stays open.

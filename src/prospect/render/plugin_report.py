@@ -15,13 +15,12 @@ from prospect.errors import UsageError
 from prospect.figures.processes import chosen_hits
 from prospect.figures.selection import only_used
 from prospect.figures.tables import TABLES
-from prospect.plugins import called
+from prospect.plugins import FORMATS, called, plugin
 from prospect.profile.complete import complete
-from prospect.records import Record, replace
-from prospect.render.renderer import write_pieces
+from prospect.records import replace
+from prospect.render.renderer import Renderer, write_pieces
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -68,28 +67,22 @@ class PluginReport:
         return profile if chosen.all() else only_used(replace(profile, hits=hits))
 
 
-class PluginRenderer(Record):
-    """A format that a package of somebody else's writes.
-
-    Attributes:
-        entry_point: names the function.
-        detail: `-V`.
-        recording: what a command line would call the recording, "" if it is not kept.
-    """
+class PluginRenderer(Renderer):
+    """The format of another package, whose entry point has the name of the format."""
 
     suffix: ClassVar[str] = ""
-
-    entry_point: EntryPoint
-    detail: Detail = "3"
-    recording: str = ""
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write what the plug-in makes of the profile, once it is whole.
 
         Raises:
             PluginError: the plug-in failed.
+            UsageError: there is no such plug-in any more.
             RenderError: `out` cannot be written.
         """
+        function = plugin(FORMATS, self.format)
+        if function is None:
+            raise UsageError(f"there is no format '{self.format}'")
         made = io.BytesIO()
-        called(self.entry_point, PluginReport(profile, self.detail, self.recording), made)
+        called(function, PluginReport(profile, self.detail, self.recording), made)
         write_pieces([made.getvalue()], out)

@@ -8,14 +8,13 @@ Formats that installed packages add stand beside them, see `prospect.plugins`.
 from __future__ import annotations
 
 from prospect.errors import UsageError
-from prospect.records import NamedTuple, Record, contents, field_names
+from prospect.options import ReportOptions
+from prospect.records import NamedTuple, contents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from prospect.figures.processes import Detail
-    from prospect.profile.model import Profile
     from prospect.render.renderer import Renderer
 
 
@@ -107,41 +106,23 @@ def renderer_class(name: str, *, is_sorted: bool = False, has_columns: bool = Fa
     return getattr(importlib.import_module(f"prospect.render.{found.module}"), found.renderer)
 
 
-def make_renderer(name: str, **options: Any) -> Renderer:
-    """Return the renderer called `name`; options that its format does not have are left out.
+def make_renderer(name: str, asked: ReportOptions | None = None, **options: Any) -> Renderer:
+    """Return the renderer called `name`.
+
+    Args:
+        name: of the format.
+        asked: the options of the report.
+        options: fields of `Renderer`, beside those of `asked` or instead of them.
 
     Raises:
         UsageError: there is no such format.
     """
-    has_columns = bool(options.get("columns"))
-    if has_columns and not options.get("sort"):
-        options.pop("sort", None)
-    chosen = renderer_class(name, is_sorted=bool(options.get("sort")), has_columns=has_columns)
-    known = field_names(chosen)
-    if "entry_point" in known:
-        from prospect import plugins  # noqa: PLC0415 - seldom asked for
-
-        options["entry_point"] = plugins.plugin(plugins.FORMATS, name)
-    renderer: Renderer = chosen(**{key: value for key, value in options.items() if key in known})
+    asked = asked or ReportOptions()
+    options = {**contents(asked), **options, "format": name}
+    if options["columns"] and not options["sort"]:
+        options["sort"] = ("routine",)
+    is_sorted, has_columns = bool(options["sort"]), bool(options["columns"])
+    renderer: Renderer = renderer_class(name, is_sorted=is_sorted, has_columns=has_columns)(
+        **options
+    )
     return renderer
-
-
-def with_threshold(
-    renderer: Renderer, profile: Profile, detail: Detail, percent: float
-) -> Renderer:
-    """Return a renderer that leaves out rows with less than so much of the time of all.
-
-    Args:
-        renderer: as `make_renderer` made it; one of another format than a report is as it was.
-        profile: that it is going to render.
-        detail: whose time all is.
-        percent: the part of that, 0 to 100.
-    """
-    if not isinstance(renderer, Record) or "user_threshold_s" not in field_names(type(renderer)):
-        return renderer
-    from prospect.figures.processes import chosen_seconds  # noqa: PLC0415 - seldom asked for
-
-    threshold_s = percent / 100.0 * chosen_seconds(profile, detail)
-    changes = {"user_threshold_s": threshold_s, "kernel_threshold_s": threshold_s}
-    changed: Renderer = type(renderer)(**{**contents(renderer), **changes})
-    return changed

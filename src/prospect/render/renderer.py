@@ -1,15 +1,18 @@
 """The one protocol of output: a Profile goes in, bytes come out.
 
-A renderer is a `Record`. Its fields are its options, with their defaults: the command line,
-the Python interface and the documentation derive from them. `registry` knows all renderers by name.
+A renderer has all options of a report, and reads those that its format has. `registry` knows all
+renderers by name.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
 
 from prospect.errors import RenderError
+from prospect.options import ReportOptions
+from prospect.render.next_commands import NOTHING, Repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,15 +25,23 @@ _CHUNK_BYTES = 1 << 18
 _LINES_AT_ONCE = 256
 
 
-class Renderer(Protocol):
+class Renderer(ReportOptions, ABC):
     """A format that a profile can be written in.
 
     Attributes:
         suffix: what its files end with.
+        recording: what a command line would call the recording, "" if it is not kept.
+        repeated: what the commands to type next repeat of the command line.
+        colour: mark titles, warnings and cut lines for a terminal.
     """
 
     suffix: ClassVar[str]
 
+    recording: str = ""
+    repeated: Repeated = NOTHING
+    colour: bool = False
+
+    @abstractmethod
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write `profile` to `out`, which stays open.
 

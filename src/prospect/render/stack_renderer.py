@@ -1,35 +1,27 @@
-"""What the formats of call stacks share: their options, and the samples behind them."""
+"""What the formats of call stacks share: the samples."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from prospect.figures.selection import only_exported
 from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.records import Record
-from prospect.render.renderer import write_pieces
+from prospect.render.renderer import Renderer, write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
-    from prospect.figures.processes import Detail
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.model import Profile
 
 
-class StackRenderer(Record, ABC):
+class StackRenderer(Renderer):
     """A format that writes call stacks, for other tools.
 
-    Attributes:
-        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" all samples
-            that were taken in the kernel.
-        inline: `--inline`: show inlined functions as frames, where the profile has source lines.
+    Its kernel detail, "k", is all samples that were taken in the kernel.
     """
-
-    detail: Detail = "3"
-    inline: bool = False
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the stacks to `out`, which stays open.

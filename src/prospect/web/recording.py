@@ -13,7 +13,6 @@ import numpy as np
 from prospect.errors import ProspectError
 from prospect.estimate.annotate.annotation import annotation_view
 from prospect.figures.portions import event_has_time
-from prospect.figures.report.view import report_view
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.records import Record, replace
 from prospect.render.encoding import encoded
@@ -157,9 +156,7 @@ def serve_profile(profile: Profile, renderer: HtmlRenderer, finder: CodeFinder) 
     Raises:
         UsageError: an option has no meaning.
     """
-    view = report_view(
-        profile, renderer.detail, renderer.user_threshold_s, renderer.kernel_threshold_s
-    )
+    view = renderer.view(profile)
     names = stack_names(page_samples(view, profile))
     parts = [event_parts(names, event) for event in events_of(names)]
     cells = {one.event: one.cells(Selection(is_by_time=True)) for one in parts}

@@ -16,7 +16,7 @@ from prospect.cli.options import parse
 from prospect.cli.store_part import specified
 from prospect.errors import UsageError
 from prospect.records import contents
-from prospect.render.registry import make_renderer, with_threshold
+from prospect.render.registry import make_renderer
 
 
 def words_of(*arguments):
@@ -47,9 +47,7 @@ def test_what_has_no_meaning_is_refused(arguments, says):
 
 def test_a_threshold_is_a_part_of_the_time_that_is_asked_for():
     profile = stacks_profile()
-    renderer = with_threshold(
-        make_renderer("json", sort=("routine",), detail="4"), profile, "4", 20
-    )
+    renderer = make_renderer("json", sort=("routine",), detail="4", threshold=20)
     out = io.BytesIO()
     renderer.render(profile, out)
     (event,) = json.loads(out.getvalue())["events"]
@@ -60,8 +58,12 @@ def test_a_threshold_is_a_part_of_the_time_that_is_asked_for():
 
 
 def test_formats_without_thresholds_are_as_they_were():
-    renderer = make_renderer("folded")
-    assert with_threshold(renderer, stacks_profile(), "4", 5.0) is renderer
+    written = []
+    for options in ({}, {"threshold": 5.0}):
+        out = io.BytesIO()
+        make_renderer("folded", detail="4", **options).render(stacks_profile(), out)
+        written.append(out.getvalue())
+    assert written[0] == written[1] != b""
 
 
 def test_no_threshold_is_no_default_that_could_be_given():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.figures.report.view import report_view
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.cells import stack_names
@@ -17,7 +16,6 @@ from prospect.render.html.document import document
 from prospect.render.html.instructions import instruction_slots
 from prospect.render.html.stacks import stack_block
 from prospect.render.json.report import JsonRenderer
-from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
@@ -55,20 +53,9 @@ SCRIPTS = (
 
 
 class HtmlRenderer(FiguresRenderer):
-    """The report as a page for a browser.
-
-    Attributes:
-        detail, user_threshold_s, kernel_threshold_s: see `FiguresRenderer`.
-        disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
-        recording: what a command line would call the recording, "" if it is not kept.
-        repeated: what the commands to type next repeat of the command line.
-    """
+    """The report as a page for a browser."""
 
     suffix: ClassVar[str] = ".html"
-
-    disassemble: int = 0
-    recording: str = ""
-    repeated: Repeated = NOTHING
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the page to `out`, which stays open.
@@ -77,7 +64,7 @@ class HtmlRenderer(FiguresRenderer):
             RenderError: `out` cannot be written.
             UsageError: an option has no meaning.
         """
-        view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
+        view = self.view(profile)
         # The view's profile is without its waits, which the pictures show.
         write_pieces(self._pieces(view, profile), out)
 
@@ -89,9 +76,6 @@ class HtmlRenderer(FiguresRenderer):
         """Return the figures of a view, as the page's data block has them."""
         calls = ("totals",) if view.profile.stacks is not None else ()
         report = JsonRenderer(
-            view.detail,
-            view.user_threshold_s,
-            view.kernel_threshold_s,
             disassemble=self.disassemble,
             calls=calls,
             recording=self.recording,

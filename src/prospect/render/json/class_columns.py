@@ -21,17 +21,9 @@ SCHEMA = "prospect-columns/1"
 
 
 class ClassJsonRenderer(FiguresRenderer):
-    """Hits by some keys, for each class of hits side by side, for programs.
-
-    Attributes:
-        columns: the dimension that classes differ in, of `prospect.options.COLUMN_DIMENSIONS`.
-        sort: keys of the rows, of `prospect.options.SORT_KEYS`.
-    """
+    """Hits by some keys, for each class of hits side by side, for programs."""
 
     suffix: ClassVar[str] = ".json"
-
-    columns: str = ""
-    sort: tuple[str, ...] = ("routine",)
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the document."""

@@ -41,7 +41,6 @@ from prospect.render.json.ledger import (
 from prospect.render.json.sample_data import sample_data_fields
 from prospect.render.json.source_lines import source_line_fields
 from prospect.render.json.waiting import throttled_fields, waiting_fields
-from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.text.in_short import in_short_plain
 from prospect.version import __version__
 
@@ -56,24 +55,9 @@ SCHEMA = "prospect-report/1"
 
 
 class JsonRenderer(FiguresRenderer):
-    """Every figure of the report, for programs.
-
-    Attributes:
-        detail, user_threshold_s, kernel_threshold_s: see `FiguresRenderer`.
-        disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
-        lines: give hits by source line too.
-        calls: sections of who called whom, as `prospect calls --show` names them.
-        recording: what a command line would call the recording, "" if it is not kept.
-        repeated: what the commands to type next repeat of the command line.
-    """
+    """Every figure of the report, for programs."""
 
     suffix: ClassVar[str] = ".json"
-
-    disassemble: int = 0
-    lines: bool = False
-    calls: tuple[str, ...] = ()
-    recording: str = ""
-    repeated: Repeated = NOTHING
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the document; its big lists piece by piece, so that no big string is built."""

@@ -21,15 +21,9 @@ SCHEMA = "prospect-rows/1"
 
 
 class SortedJsonRenderer(FiguresRenderer):
-    """Time by some keys of a sample, for programs.
-
-    Attributes:
-        sort: keys, of `prospect.options.SORT_KEYS`.
-    """
+    """Time by some keys of a sample, for programs."""
 
     suffix: ClassVar[str] = ".json"
-
-    sort: tuple[str, ...] = ()
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the document."""

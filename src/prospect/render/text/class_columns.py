@@ -29,19 +29,9 @@ _TITLE_WIDTH = 24
 
 
 class ClassTextRenderer(FiguresRenderer):
-    """Hits by some keys, for each class of hits side by side, for people.
-
-    Attributes:
-        columns: the dimension that classes differ in, of `prospect.options.COLUMN_DIMENSIONS`.
-        sort: keys of the rows, of `prospect.options.SORT_KEYS`.
-        colour: mark the title, cut lines and the hottest rows for a terminal.
-    """
+    """Hits by some keys, for each class of hits side by side, for people."""
 
     suffix: ClassVar[str] = ".txt"
-
-    columns: str = ""
-    sort: tuple[str, ...] = ("routine",)
-    colour: bool = False
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines: a table for each event, one of all where these are the columns."""

@@ -15,7 +15,6 @@ from prospect.estimate.short.in_short import in_short
 from prospect.render.escape import escaped
 from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
-from prospect.render.next_commands import NOTHING, Repeated
 from prospect.render.renderer import encoded
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.causes import system_cause_lines
@@ -45,29 +44,9 @@ if TYPE_CHECKING:
 
 
 class TextRenderer(FiguresRenderer):
-    """Prospect's report, for people.
-
-    Attributes:
-        disassemble: `-e`: 1 shows instructions of the routines that pass the thresholds, 2 of all.
-        lines: show hits by source line too.
-        calls: sections of who called whom, as `prospect calls --show` names them.
-        classic: the sections in the order of Prospect 0.9, without a summary.
-        separate: what else functions are shown by: "process".
-        recording: what a command line would call the recording, "" if it is not kept.
-        repeated: what the commands to type next repeat of the command line.
-        colour: mark titles, warnings and cut lines for a terminal.
-    """
+    """Prospect's report, for people."""
 
     suffix: ClassVar[str] = ".txt"
-
-    disassemble: int = 0
-    lines: bool = False
-    calls: tuple[str, ...] = ()
-    classic: bool = False
-    separate: tuple[str, ...] = ()
-    recording: str = ""
-    repeated: Repeated = NOTHING
-    colour: bool = False
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the report."""

@@ -28,17 +28,9 @@ _NAME_WIDTH = 24
 
 
 class SortedTextRenderer(FiguresRenderer):
-    """Time by some keys of a sample, for people.
-
-    Attributes:
-        sort: keys, of `prospect.options.SORT_KEYS`.
-        colour: mark the title, cut lines and the hottest rows for a terminal.
-    """
+    """Time by some keys of a sample, for people."""
 
     suffix: ClassVar[str] = ".txt"
-
-    sort: tuple[str, ...] = ()
-    colour: bool = False
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines: a table for each event."""
