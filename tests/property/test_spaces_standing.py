@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.examples import examples
-from prospect.spaces import lineage
-from prospect.spaces.lineage import SpaceColumns
+from prospect.spaces import replay
+from prospect.spaces.replay import SpaceColumns
 
 starts = st.integers(0, 300)
 widths = st.one_of(st.integers(1, 4), st.integers(1, 300))
@@ -17,16 +17,16 @@ ranges = st.lists(st.tuples(starts, widths), max_size=120)
 @given(ranges)
 def test_blocks_say_what_one_list_says(drawn):
     bounds, owners = [], []
-    blocks = lineage.Blocks([], [])
+    blocks = replay.Blocks([], [])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lineage, "BLOCK_MAPPINGS", 4)
+        patch.setattr(replay, "BLOCK_MAPPINGS", 4)
         for mapping, (start, width) in enumerate(drawn):
             end = start + width
-            assert blocks.covered(start, end) == lineage.covered_in(bounds, owners, start, end)
-            assert blocks.covers_any(start, end) == lineage.covers_any_in(bounds, start, end)
+            assert blocks.covered(start, end) == replay.covered_in(bounds, owners, start, end)
+            assert blocks.covers_any(start, end) == replay.covers_any_in(bounds, start, end)
             assert blocks.covers_any(start, end) == bool(blocks.covered(start, end))
-            assert blocks.is_inside(start, end) == lineage.is_inside_in(bounds, start, end)
-            lineage.place_in(bounds, owners, start, end, mapping)
+            assert blocks.is_inside(start, end) == replay.is_inside_in(bounds, start, end)
+            replay.place_in(bounds, owners, start, end, mapping)
             blocks.place(start, end, mapping)
             assert blocks.covered(0, 1000) == owners
             assert sum(blocks.lengths()) == len(owners)
@@ -46,4 +46,4 @@ def test_no_list_of_a_space_grows_with_its_mappings():
     for blocks in spaces._blocks.values():
         lists += [*blocks._bounds, *blocks._owners, blocks._separators]
     assert sum(map(len, lists)) >= count
-    assert max(map(len, lists)) <= 2 * lineage.BLOCK_MAPPINGS
+    assert max(map(len, lists)) <= 2 * replay.BLOCK_MAPPINGS

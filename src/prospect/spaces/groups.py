@@ -1,7 +1,6 @@
 """Samples → groups: those of one process row, thread name, space, mode, event and label.
 
-Comes in: sample columns, a label for each, and `Timeline`. Goes out: `SampleGroups`, which names
-each sample's group block by block without ever holding a group a sample.
+`SampleGroups` names each sample's group block by block without ever holding a group a sample.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.records import Record, replace
-from prospect.spaces.key_bits import group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
 
 if TYPE_CHECKING:
@@ -25,6 +23,10 @@ if TYPE_CHECKING:
     from prospect.spaces.runs import TaskRuns
     from prospect.spaces.timeline import Timeline
 
+KEY_BITS = 64
+# The largest virtual addresses in common use: 52 bits on arm64 (LVA); x86-64 has 47.
+_ADDRESS_BITS = 52
+
 # A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, then the event; then,
 # as far as there are labels, the label.
 _SIGN_SHIFT = 3
@@ -33,6 +35,17 @@ _EVENT_SHIFT = 4
 _MOST_KINDS = 1 << 22
 _FEW_KINDS = 1 << 8
 _MOST_GROUPS = 1 << 25
+
+
+def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return addresses with the top half of the address space folded onto the bottom half."""
+    signed = address.view(np.int64)
+    return (signed ^ (signed >> 63)).view(np.uint64)
+
+
+def group_bits(largest_address: int) -> int:
+    """Return how many bits a key has for the group, beside folded addresses of this size."""
+    return KEY_BITS - min(largest_address.bit_length(), _ADDRESS_BITS)
 
 
 class TaskStates(Record):
@@ -111,7 +124,7 @@ class _Kinds(Record):
         codes: how many codes there are, not all of which occur.
         present: i64[k] those that occur.
         kind, label: i64[k] what these are.
-        largest_address: the largest of the samples' `key_bits.folded` addresses.
+        largest_address: the largest of the samples' `folded` addresses.
     """
 
     code: NDArray[np.unsignedinteger]
@@ -134,7 +147,7 @@ class SampleGroups(Record):
 
     Attributes:
         limit: number of kinds met times number of pairs, or of those that occur.
-        largest_address: the largest of the samples' `key_bits.folded` addresses.
+        largest_address: the largest of the samples' `folded` addresses.
     """
 
     limit: int

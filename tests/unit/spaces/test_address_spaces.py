@@ -7,7 +7,7 @@ import numpy as np
 
 from builders.sideband import EventLog
 from prospect.spaces.attribution import attribute
-from prospect.spaces.lineage import SpaceColumns
+from prospect.spaces.replay import SpaceColumns
 from prospect.spaces.world import build_spaces
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from builders.sideband import KERNEL, USER, EventLog, samples_of
 from prospect.records import contents, replace
-from prospect.spaces import groups, keys, runs
+from prospect.spaces import attribution, groups, runs
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
 
@@ -89,7 +89,7 @@ def test_samples_of_many_events_and_labels_are_told_apart(events_met, labels):
 def test_runs_that_were_cut_before_give_the_same_hits(monkeypatch):
     monkeypatch.setattr(runs, "BLOCK_SAMPLES", 4)
     monkeypatch.setattr(groups, "BLOCK_SAMPLES", 4)
-    monkeypatch.setattr(keys, "BLOCK_SAMPLES", 4)
+    monkeypatch.setattr(attribution, "BLOCK_SAMPLES", 4)
     log = EventLog()
     log.comm(0, 2, b"before")
     log.comm(6, 2, b"after")
@@ -142,7 +142,7 @@ def test_any_address_is_kept_whole():
 @pytest.mark.parametrize("chunks", [16, 1])
 def test_more_groups_than_a_key_has_room_for(monkeypatch, chunks):
     # 47 bits of address leave 17 for groups, and the user and kernel hits of 80,000 are more.
-    monkeypatch.setattr(keys, "_CHUNKS", chunks)
+    monkeypatch.setattr(attribution, "_CHUNKS", chunks)
     processes = 80_000
     pid = np.repeat(np.arange(1, processes + 1, dtype=np.uint64), 2)
     number = len(pid)

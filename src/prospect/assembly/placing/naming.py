@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.places import Placement
     from prospect.events.columns import Events
     from prospect.profile.builder import TableBuilder
-    from prospect.spaces.processes import ProcessRows
+    from prospect.spaces.replay import ProcessRows
     from prospect.spaces.world import World
     from prospect.symbols.kept_names import KeptNames
 
