@@ -56,23 +56,16 @@ def _top(answer: Top) -> Iterator[str]:
     rows = answer.rows
     yield from table_lines(
         [
-            Column(""),
-            Column("Function", right=False),
-            Column("Share"),
-            Column("±"),
-            Column("CPUs"),
-            Column("Hosts"),
-            Column("Object", right=False),
-        ],
-        [
-            [str(rank) for rank in range(1, len(rows) + 1)],
-            [_function(row.function) for row in rows],
-            [f"{_PERCENT * row.share:.1f} %" for row in rows],
-            [f"{one:.1f}" for one in half],
-            [f"{row.cpus:.3g}" if row.cpus < 100 else f"{row.cpus:.0f}" for row in rows],
-            [str(row.hosts) for row in rows],
-            [end_of(row.object, _OBJECT) for row in rows],
-        ],
+            Column("", [str(rank) for rank in range(1, len(rows) + 1)]),
+            Column("Function", [_function(row.function) for row in rows], right=False),
+            Column("Share", [f"{_PERCENT * row.share:.1f} %" for row in rows]),
+            Column("±", [f"{one:.1f}" for one in half]),
+            Column(
+                "CPUs", [f"{row.cpus:.3g}" if row.cpus < 100 else f"{row.cpus:.0f}" for row in rows]
+            ),
+            Column("Hosts", [str(row.hosts) for row in rows]),
+            Column("Object", [end_of(row.object, _OBJECT) for row in rows], right=False),
+        ]
     )
     yield below
 
@@ -84,21 +77,13 @@ def _outliers(answer: Outliers) -> Iterator[str]:
         rows = answer.rows
         yield from table_lines(
             [
-                Column("Host", right=False),
-                Column("Function", right=False),
-                Column("Share"),
-                Column("Usual"),
-                Column("q"),
-                Column("Object", right=False),
-            ],
-            [
-                [end_of(row.host, _HOST) for row in rows],
-                [_function(row.function, 24) for row in rows],
-                [f"{_PERCENT * row.share:.2f} %" for row in rows],
-                [f"{_PERCENT * row.usual:.2f} %" for row in rows],
-                [f"{row.q:.0e}" for row in rows],
-                [end_of(row.object, 14) for row in rows],
-            ],
+                Column("Host", [end_of(row.host, _HOST) for row in rows], right=False),
+                Column("Function", [_function(row.function, 24) for row in rows], right=False),
+                Column("Share", [f"{_PERCENT * row.share:.2f} %" for row in rows]),
+                Column("Usual", [f"{_PERCENT * row.usual:.2f} %" for row in rows]),
+                Column("q", [f"{row.q:.0e}" for row in rows]),
+                Column("Object", [end_of(row.object, 14) for row in rows], right=False),
+            ]
         )
     if answer.found > len(answer.rows):
         yield f"... and {answer.found - len(answer.rows)} more"
@@ -112,25 +97,15 @@ def _build_outliers(answer: BuildOutliers) -> Iterator[str]:
         rows = answer.rows
         yield from table_lines(
             [
-                Column("Program", right=False),
-                Column("Build", right=False),
-                Column("Function", right=False),
-                Column("Share"),
-                Column("Usual"),
-                Column("±"),
-                Column("Hosts"),
-                Column("q"),
-            ],
-            [
-                [end_of(row.process, 12) for row in rows],
-                [row.build_id[:8] for row in rows],
-                [_function(row.function, 20) for row in rows],
-                [f"{_PERCENT * row.share:.2f} %" for row in rows],
-                [f"{_PERCENT * row.usual:.2f} %" for row in rows],
-                [f"{_PERCENT * row.half:.2f}" for row in rows],
-                [str(row.hosts) for row in rows],
-                [f"{row.q:.0e}" for row in rows],
-            ],
+                Column("Program", [end_of(row.process, 12) for row in rows], right=False),
+                Column("Build", [row.build_id[:8] for row in rows], right=False),
+                Column("Function", [_function(row.function, 20) for row in rows], right=False),
+                Column("Share", [f"{_PERCENT * row.share:.2f} %" for row in rows]),
+                Column("Usual", [f"{_PERCENT * row.usual:.2f} %" for row in rows]),
+                Column("±", [f"{_PERCENT * row.half:.2f}" for row in rows]),
+                Column("Hosts", [str(row.hosts) for row in rows]),
+                Column("q", [f"{row.q:.0e}" for row in rows]),
+            ]
         )
         files = {row.build_id: row for row in reversed(rows)}
         for row in [*files.values()][::-1][:_MOST_FILES]:
@@ -157,23 +132,14 @@ def _deploys(answer: Deploys) -> Iterator[str]:
         rows = answer.changes
         yield from table_lines(
             [
-                Column("Function", right=False),
-                Column("Before"),
-                Column("After"),
-                Column("Change"),
-                Column("±"),
-                Column("q"),
-                Column("Object", right=False),
-            ],
-            [
-                [_function(row.function, 24) for row in rows],
-                [f"{_PERCENT * row.before:.2f} %" for row in rows],
-                [f"{_PERCENT * row.after:.2f} %" for row in rows],
-                [f"{_PERCENT * (row.after - row.before):+.2f}" for row in rows],
-                [f"{_PERCENT * row.half:.2f}" for row in rows],
-                [f"{row.q:.0e}" for row in rows],
-                [end_of(row.object, 14) for row in rows],
-            ],
+                Column("Function", [_function(row.function, 24) for row in rows], right=False),
+                Column("Before", [f"{_PERCENT * row.before:.2f} %" for row in rows]),
+                Column("After", [f"{_PERCENT * row.after:.2f} %" for row in rows]),
+                Column("Change", [f"{_PERCENT * (row.after - row.before):+.2f}" for row in rows]),
+                Column("±", [f"{_PERCENT * row.half:.2f}" for row in rows]),
+                Column("q", [f"{row.q:.0e}" for row in rows]),
+                Column("Object", [end_of(row.object, 14) for row in rows], right=False),
+            ]
         )
     yield below
 
@@ -181,21 +147,13 @@ def _deploys(answer: Deploys) -> Iterator[str]:
 def _builds(builds: Sequence[Build]) -> Iterator[str]:
     yield from table_lines(
         [
-            Column("Build", right=False),
-            Column("First seen", right=False),
-            Column("Last seen", right=False),
-            Column("Hosts"),
-            Column("Samples"),
-            Column("Object", right=False),
-        ],
-        [
-            [one.build_id[:BUILD_DIGITS] for one in builds],
-            [clock(one.first_us) for one in builds],
-            [clock(one.last_us) for one in builds],
-            [str(one.hosts) for one in builds],
-            [str(one.samples) for one in builds],
-            [end_of(one.object, _OBJECT) for one in builds],
-        ],
+            Column("Build", [one.build_id[:BUILD_DIGITS] for one in builds], right=False),
+            Column("First seen", [clock(one.first_us) for one in builds], right=False),
+            Column("Last seen", [clock(one.last_us) for one in builds], right=False),
+            Column("Hosts", [str(one.hosts) for one in builds]),
+            Column("Samples", [str(one.samples) for one in builds]),
+            Column("Object", [end_of(one.object, _OBJECT) for one in builds], right=False),
+        ]
     )
 
 
@@ -206,23 +164,14 @@ def _coverage(answer: Coverage) -> Iterator[str]:
     shown = hosts[:8]
     yield from table_lines(
         [
-            Column("Host", right=False),
-            Column("CPUs"),
-            Column("Not measured"),
-            Column("Last seen", right=False),
-            Column("Expected"),
-            Column("Lost"),
-            Column("Missing"),
-        ],
-        [
-            [end_of(one.host, 24) for one in shown],
-            [str(one.cpus) for one in shown],
-            [length(answer.unmeasured_s(one)) for one in shown],
-            [clock(one.end_us) for one in shown],
-            [str(one.expected) for one in shown],
-            [str(one.lost + one.throttled) for one in shown],
-            [str(one.missing) for one in shown],
-        ],
+            Column("Host", [end_of(one.host, 24) for one in shown], right=False),
+            Column("CPUs", [str(one.cpus) for one in shown]),
+            Column("Not measured", [length(answer.unmeasured_s(one)) for one in shown]),
+            Column("Last seen", [clock(one.end_us) for one in shown], right=False),
+            Column("Expected", [str(one.expected) for one in shown]),
+            Column("Lost", [str(one.lost + one.throttled) for one in shown]),
+            Column("Missing", [str(one.missing) for one in shown]),
+        ]
     )
     if len(hosts) > len(shown):
         yield f"... and {counted(len(hosts) - len(shown), 'more host')} that miss no more"
@@ -232,19 +181,16 @@ def _coverage(answer: Coverage) -> Iterator[str]:
         rows = answer.nameless[:7]
         yield from table_lines(
             [
-                Column("Samples"),
-                Column("Hosts"),
-                Column("Build", right=False),
-                Column("Object", right=False),
-                Column("Why", right=False),
-            ],
-            [
-                [str(row.samples) for row in rows],
-                [str(row.hosts) for row in rows],
-                [row.build_id[:BUILD_DIGITS] or "not known" for row in rows],
-                [end_of(row.object, _OBJECT) for row in rows],
-                [escaped(row.why)[:24] for row in rows],
-            ],
+                Column("Samples", [str(row.samples) for row in rows]),
+                Column("Hosts", [str(row.hosts) for row in rows]),
+                Column(
+                    "Build",
+                    [row.build_id[:BUILD_DIGITS] or "not known" for row in rows],
+                    right=False,
+                ),
+                Column("Object", [end_of(row.object, _OBJECT) for row in rows], right=False),
+                Column("Why", [escaped(row.why)[:24] for row in rows], right=False),
+            ]
         )
 
 

@@ -74,17 +74,16 @@ def table_text(
     with_fields: bool,
 ) -> str:
     """Return a table of the events, with a column for checks where there are any."""
-    columns = [Column("Event", right=False), Column("Kind", right=False)]
-    cells = [
-        [escaped(", ".join((event.name, *event.other_names))) for event in events],
-        [event.kind for event in events],
-    ]
-    if any(checks):
-        columns.append(Column("Here", right=False))
-        cells.append([_check_text(check) for check in checks])
-    columns.append(Column("Description", right=False))
-    cells.append([escaped(event.description) for event in events])
-    heading, *rows = table_lines(columns, cells)
+    names = [escaped(", ".join((event.name, *event.other_names))) for event in events]
+    here = [_check_text(check) for check in checks]
+    heading, *rows = table_lines(
+        [
+            Column("Event", names, right=False),
+            Column("Kind", [event.kind for event in events], right=False),
+            Column("Here", here, right=False, when=any(checks)),
+            Column("Description", [escaped(event.description) for event in events], right=False),
+        ]
+    )
     lines = [heading]
     for event, row in zip(events, rows, strict=True):
         lines.append(row)

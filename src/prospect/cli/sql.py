@@ -59,12 +59,15 @@ def _table(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     from prospect.render.text.columns import Column, table_lines
 
     every = list(rows)
-    cells = [[escaped(_text(row[at])) for row in every] for at in range(len(names))]
     columns = [
-        Column(escaped(name), right=all(isinstance(row[at], (int, float)) for row in every))
+        Column(
+            escaped(name),
+            [escaped(_text(row[at])) for row in every],
+            right=all(isinstance(row[at], (int, float)) for row in every),
+        )
         for at, name in enumerate(names)
     ]
-    for line in table_lines(columns, cells):
+    for line in table_lines(columns):
         yield line + "\n"
 
 

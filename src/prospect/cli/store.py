@@ -102,24 +102,23 @@ def health_fields(health: Health) -> dict[str, Any]:
 
 def _listed(contents: Contents) -> Iterator[str]:
     days = contents.days
-    cells = [
-        [day.day for day in days],
-        [escaped(day.session) for day in days],
-        [escaped(day.host) for day in days],
-        [str(day.windows) for day in days],
-        [f"{day.measured_s / 3600:.2f}" for day in days],
-        [str(day.samples) for day in days],
-        [str(day.lost) for day in days],
-        [f"{day.size_bytes / 1e6:.2f}" for day in days],
-    ]
-    titles = ("Day", "Session", "Host", "Windows", "Hours", "Samples", "Lost", "MB")
-    yield from table_lines([Column(one, right=at > 2) for at, one in enumerate(titles)], cells)
+    yield from table_lines(
+        [
+            Column("Day", [day.day for day in days], right=False),
+            Column("Session", [escaped(day.session) for day in days], right=False),
+            Column("Host", [escaped(day.host) for day in days], right=False),
+            Column("Windows", [str(day.windows) for day in days]),
+            Column("Hours", [f"{day.measured_s / 3600:.2f}" for day in days]),
+            Column("Samples", [str(day.samples) for day in days]),
+            Column("Lost", [str(day.lost) for day in days]),
+            Column("MB", [f"{day.size_bytes / 1e6:.2f}" for day in days]),
+        ]
+    )
     services = [(name, hits) for name, hits in contents.services if name]
     if services:
         yield ""
-        service = [Column("Service", right=False), Column("Samples")]
-        named = [escaped(name) for name, _ in services]
-        yield from table_lines(service, [named, [str(hits) for _, hits in services]])
+        named = Column("Service", [escaped(name) for name, _ in services], right=False)
+        yield from table_lines([named, Column("Samples", [str(hits) for _, hits in services])])
     yield ""
     kept = ", ".join(escaped(one) for one in contents.separate) or "nothing"
     yield f"Events: {', '.join(map(escaped, contents.events))}; kept apart: {kept}"
@@ -134,13 +133,14 @@ def _checked(health: Health) -> Iterator[str]:
         begin, end = (time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in one[:2])
         yield f"Removed: {counted(one.windows, 'window')}, {begin} to {end} ({escaped(one.why)})"
     if health.nameless:
-        cells = [
-            [str(one.hits) for one in health.nameless],
-            [escaped(one.path) for one in health.nameless],
-            [escaped(one.why) for one in health.nameless],
-        ]
-        columns = [Column("Nameless"), Column("Object", right=False), Column("Why", right=False)]
-        yield from table_lines(columns, cells)
+        nameless = health.nameless
+        yield from table_lines(
+            [
+                Column("Nameless", [str(one.hits) for one in nameless]),
+                Column("Object", [escaped(one.path) for one in nameless], right=False),
+                Column("Why", [escaped(one.why) for one in nameless], right=False),
+            ]
+        )
         yield ""
     share = 100.0 * health.nameless_hits / max(health.hits, 1)
     state = "damaged" if health.damaged else "whole"

@@ -26,8 +26,8 @@ from prospect.render.escape import display_width, escaped, short_name, shortened
 from prospect.render.flame_boxes import flame_graph
 from prospect.render.icicle import icicle
 from prospect.render.text.columns import Column
-from prospect.render.text.counts import count_cells, counts_title, time_lines
-from prospect.render.text.diff import change_cells, total_cells
+from prospect.render.text.counts import count_columns, counts_title, time_lines
+from prospect.render.text.diff import change_columns, total_columns
 from prospect.render.text.in_short import in_short_plain
 from prospect.render.text.numbers import Figures, percent_column, percent_digits
 from prospect.render.verdict import verdict_line
@@ -78,8 +78,8 @@ def comparison_cell(comparison: Comparison) -> str:
         f"<p><b>Difference: B - A</b><br>{_text(compared_line(comparison))}</p>",
         _warnings(comparison.warnings),
         condition,
-        _table(*total_cells(comparison, unit)),
-        _table(*change_cells(routines, unit, "Routine", slice(0, shown))),
+        _table(total_columns(comparison, unit)),
+        _table(change_columns(routines, unit, "Routine", slice(0, shown))),
         _left_out(len(routines) - shown),
         _notes(comparison.notes),
     )
@@ -90,7 +90,7 @@ def counts_cell(found: EventCounts) -> str:
     times = "<br>".join(map(_text, time_lines(found)))
     return _cell(
         f"<p><b>{_text(counts_title(found))}</b></p>",
-        _table(*count_cells(found)),
+        _table(count_columns(found)),
         f"<p>{times}</p>",
         _notes(found.limits),
     )
@@ -115,29 +115,27 @@ def _routines(hottest: HottestRoutines) -> str:
     if not len(hottest):
         return ""
     profile, functions = hottest.profile, hottest.profile.functions
-    columns = [Column("Pcnt"), Column("Hits")]
-    cells: list[Sequence[str]] = [
-        percent_column(hottest.share.tolist(), percent_digits(hottest.total_hits)),
-        [str(hits) for hits in hottest.hits.tolist()],
-    ]
-    if hottest.has_time:
-        columns += [Column("Secs"), Column("±")]
-        cells += _figures(hottest).timed_columns(hottest.seconds.tolist(), hottest.half_width_s)
-    columns += [Column(title, right=False) for title in ("Mode", "Routine", "Filename")]
+    shares = percent_column(hottest.share.tolist(), percent_digits(hottest.total_hits))
+    seconds, halves = _figures(hottest).time_columns(hottest.seconds.tolist(), hottest.half_width_s)
     rows = hottest.function.tolist()
-    cells += [
-        [PORTION_NAMES[portion] for portion in hottest.portion.tolist()],
-        [escaped(shown_name(functions, row)) for row in rows],
-        [escaped(profile.objects.path[int(functions.object_index[row])]) for row in rows],
+    modes = [PORTION_NAMES[portion] for portion in hottest.portion.tolist()]
+    paths = [escaped(profile.objects.path[int(functions.object_index[row])]) for row in rows]
+    columns = [
+        Column("Pcnt", shares),
+        Column("Hits", [str(hits) for hits in hottest.hits.tolist()]),
+        seconds._replace(when=hottest.has_time),
+        halves,
+        Column("Mode", modes, right=False),
+        Column("Routine", [escaped(shown_name(functions, row)) for row in rows], right=False),
+        Column("Filename", paths, right=False),
     ]
-    return _table(columns, cells, hottest.share.tolist()) + _left_out(hottest.left_out)
+    return _table(columns, hottest.share.tolist()) + _left_out(hottest.left_out)
 
 
-def _table(
-    columns: Sequence[Column], cells: Sequence[Sequence[str]], shares: Sequence[float] = ()
-) -> str:
-    """Return a table of cells by column; with shares, bars behind the first show them."""
-    bars = _bars(shares) if shares else [""] * len(cells[0])
+def _table(every: Sequence[Column], shares: Sequence[float] = ()) -> str:
+    """Return a table; with shares, bars behind its first column show them."""
+    columns = [column for column in every if column.when]
+    bars = _bars(shares) if shares else [""] * len(columns[0].cells)
     head = "".join(
         f'<th style="{_RIGHT if column.right else _LEFT}">{_text(column.title)}</th>'
         for column in columns
@@ -149,7 +147,7 @@ def _table(
             for place, (text, column) in enumerate(zip(row, columns, strict=True))
         )
         + "</tr>"
-        for bar, row in zip(bars, zip(*cells, strict=True), strict=True)
+        for bar, row in zip(bars, zip(*(one.cells for one in columns), strict=True), strict=True)
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div style="overflow:auto">{table}</div>'

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style
 
-_COLUMNS = (
-    Column("Time", right=False),
-    Column("Sampled Secs"),
-    Column("Accounted Secs"),
-    Column("Difference"),
-    Column("Explained"),
-    Column("Accounted by", right=False),
-)
 _LEAST_TOLD_S = 0.005
 _VERDICTS = {True: "", False: "  beyond", None: ""}
 
@@ -31,16 +23,17 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
     if not rows:
         return
     yield from style.section("Accounting: Sampled Time and the Kernel's Own")
+    sampled = [NO_TIME if row.sampled_s is None else figures.seconds(row.sampled_s) for row in rows]
+    explained = [NO_TIME if row.error_s is None else f"±{row.error_s:.2f}" for row in rows]
     yield from table_lines(
-        _COLUMNS,
         [
-            [row.name for row in rows],
-            [NO_TIME if row.sampled_s is None else figures.seconds(row.sampled_s) for row in rows],
-            [f"{row.accounted_s:.2f}" for row in rows],
-            [_difference(row.difference_s) for row in rows],
-            [NO_TIME if row.error_s is None else f"±{row.error_s:.2f}" for row in rows],
-            [f"{row.source}{_verdict(row)}" for row in rows],
-        ],
+            Column("Time", [row.name for row in rows], right=False),
+            Column("Sampled Secs", sampled),
+            Column("Accounted Secs", [f"{row.accounted_s:.2f}" for row in rows]),
+            Column("Difference", [_difference(row.difference_s) for row in rows]),
+            Column("Explained", explained),
+            Column("Accounted by", [f"{row.source}{_verdict(row)}" for row in rows], right=False),
+        ]
     )
     unsampled_s = max(row.unsampled_s for row in rows)
     if unsampled_s >= _LEAST_TOLD_S:

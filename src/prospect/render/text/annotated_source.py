@@ -12,6 +12,7 @@ from prospect.announcing import counted
 from prospect.records import Record
 from prospect.render.escape import escaped, short_name
 from prospect.render.renderer import encoded, write_pieces
+from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import Figures, percent, percent_digits
 from prospect.render.text.style import RULE, Style
 
@@ -34,7 +35,6 @@ _LEAST_SKIPPED = 2
 _NAME_WIDTH = 100
 _LINE_WIDTH = 400
 _TAB = 8
-_TITLES = ("Hits", "Secs", "±", "Pcnt")
 _HOT_SHARE = 0.1
 
 
@@ -195,20 +195,16 @@ class _Margin:
         digits = percent_digits(event.hits)
         half = found.lines.half_width_s
         timed = figures.has_time
-        columns = [
-            [str(one) for one in found.lines.hits.tolist()],
-            figures.seconds_column(found.lines.seconds.tolist()) if timed else [],
-            figures.seconds_column(half.tolist()) if timed and half is not None else [],
-            [percent(one, digits) for one in found.lines.share.tolist()],
-        ]
-        kept = [(title, column) for title, column in zip(_TITLES, columns, strict=True) if column]
-        widths = [max(len(title), *map(len, column)) for title, column in kept]
-        rows = zip(*(column for _, column in kept), strict=True)
-        cells = [
-            _GAP.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows
-        ]
-        titles = [title.rjust(width) for (title, _), width in zip(kept, widths, strict=True)]
+        halves = [] if half is None else figures.seconds_column(half.tolist())
+        seconds = figures.seconds_column(found.lines.seconds.tolist())
+        title, *cells = table_lines(
+            [
+                Column("Hits", [str(one) for one in found.lines.hits.tolist()]),
+                Column("Secs", seconds, when=timed),
+                Column("±", halves, when=timed and half is not None),
+                Column("Pcnt", [percent(one, digits) for one in found.lines.share.tolist()]),
+            ]
+        )
         numbers = found.line.tolist()
         functions: dict[int, list[str]] = {}
         named = zip(found.function, found.first_line.tolist(), strict=True)
@@ -216,7 +212,7 @@ class _Margin:
             shown = short_name(escaped(name), _NAME_WIDTH)
             sentence = f"{shown}: {_amount(event, found.functions, row)}"
             functions.setdefault(first, []).append(sentence)
-        self.title = _GAP.join(titles)
+        self.title = title
         self.share: dict[int, float] = dict(zip(numbers, found.lines.share.tolist(), strict=True))
         self.functions = functions
         self._cells: dict[int, str] = dict(zip(numbers, cells, strict=True))

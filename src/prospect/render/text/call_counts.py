@@ -10,7 +10,7 @@ import numpy as np
 from prospect.announcing import counted
 from prospect.estimate.counts.call_counts import call_figures
 from prospect.render.escape import escaped
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.columns import columns_of, table_lines
 from prospect.render.text.numbers import microseconds, percent
 
 if TYPE_CHECKING:
@@ -102,12 +102,8 @@ def _table(figures: CallFigures, profile: CompleteProfile) -> Iterator[str]:
         for row in range(min(len(figures), _MOST_ROUTINES))
         for cells in (_routine(figures, row), *_callers(figures, row, profile))
     ]
-    columns = (
-        *map(Column, ("Calls", "±", "Pcnt", "Self usec", "Total usec")),
-        Column("Filename", right=False),
-        Column("Routine name", right=False),
-    )
-    yield from table_lines(columns, list(zip(*rows, strict=True)))
+    numbers = ("Calls", "±", "Pcnt", "Self usec", "Total usec")
+    yield from table_lines(columns_of(rows, numbers, ("Filename", "Routine name")))
 
 
 def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:

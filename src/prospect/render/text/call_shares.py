@@ -12,7 +12,7 @@ from prospect.announcing import counted
 from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.renderer import encoded, write_pieces
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.columns import columns_of, table_lines
 from prospect.render.text.style import Style
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class TextCallShares(Record):
             times = (f"{above:.{digits}f}", f"{own:.{digits}f}")
             cells.append((_percent(own, shares), *times, *each, name))
         titles = ("Pcnt", "Cumulative", "Self", "Calls", "Self us/call", "Total us/call")
-        yield from _table(titles, cells)
+        yield from table_lines(columns_of(cells, titles, ("Routine name",)))
         if len(rows) > self.most:
             yield f"- {counted(len(rows) - self.most, 'more routine')}: see them with --rows"
 
@@ -123,7 +123,8 @@ class TextCallShares(Record):
             else:
                 cells += block.members(int(shares.cycle[node]))
             cells.append(("",) * 5 + (_RULE,))
-        yield from _table(("Index", "Pcnt", "Self", "Children", "Calls"), cells)
+        titles = ("Index", "Pcnt", "Self", "Children", "Calls")
+        yield from table_lines(columns_of(cells, titles, ("Routine name",)))
 
 
 class _Block(Record):
@@ -173,11 +174,6 @@ class _Block(Record):
                 calls,
                 f"    {self.name(node)}",
             )
-
-
-def _table(titles: tuple[str, ...], cells: list[tuple[str, ...]]) -> Iterator[str]:
-    columns = [*map(Column, titles), Column("Routine name", right=False)]
-    yield from table_lines(columns, list(zip(*cells, strict=True)) or [[]] * len(columns))
 
 
 def _percent(seconds: float, shares: CallShares) -> str:

@@ -19,7 +19,7 @@ from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record
 from prospect.render.escape import escaped, short_name, short_names
 from prospect.render.renderer import encoded, write_pieces
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.columns import Column, columns_of, table_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.style import Style
@@ -137,44 +137,36 @@ def _totals(
     graph, totals, rows = event.graph, event.totals, event.hottest
     digits = percent_digits(graph.hits)
     whole = max(graph.hits, 1)
-    total_s, total_bar = figures.timed_columns(
+    total_hits, self_hits = totals.total_hits.take(rows), totals.self_hits.take(rows)
+    total_s, total_bars = figures.timed_columns(
         totals.total_s.take(rows).tolist(), estimates.total_s
     )
-    self_s, self_bar = figures.timed_columns(totals.self_s.take(rows).tolist(), estimates.self_s)
-    unit = "Usec" if event.event.is_waiting else escaped(event.event.hits_title)
-    titles = ("Total", "±", "Pcnt", "Self", "±", "Pcnt", unit)
+    self_s, self_bars = figures.timed_columns(totals.self_s.take(rows).tolist(), estimates.self_s)
+    functions = graph.frames.function_index.take(rows).tolist()
+    of_routine = numbers.of_routine if numbers else {}
+    paths = [graph.object_path(row) for row in rows.tolist()]
+    names = [escaped(graph.labels[row]) for row in rows.tolist()]
     yield from table_lines(
         [
-            *map(Column, titles),
-            *([Column("Calls")] if numbers else []),
-            Column("Filename", right=False),
-            Column("Routine name", right=False),
-        ],
-        [
-            total_s,
-            total_bar,
-            percent_column(totals.total_hits.take(rows) / whole, digits),
-            self_s,
-            self_bar,
-            percent_column(totals.self_hits.take(rows) / whole, digits),
-            [str(count) for count in totals.total_hits.take(rows).tolist()],
-            *([_calls_column(event, rows, numbers)] if numbers else []),
-            [escaped(graph.object_path(row).rpartition("/")[2]) for row in rows.tolist()],
-            short_names(
-                [escaped(graph.labels[row]) for row in rows.tolist()],
-                _NAME_WIDTH,
-                [graph.object_path(row) for row in rows.tolist()],
-            ),
-        ],
+            Column("Total", total_s),
+            Column("±", total_bars),
+            Column("Pcnt", percent_column(total_hits / whole, digits)),
+            Column("Self", self_s),
+            Column("±", self_bars),
+            Column("Pcnt", percent_column(self_hits / whole, digits)),
+            Column(_hits_title(event), [str(count) for count in total_hits.tolist()]),
+            Column("Calls", [_calls(of_routine.get(one)) for one in functions], when=bool(numbers)),
+            Column("Filename", [escaped(path.rpartition("/")[2]) for path in paths], right=False),
+            Column("Routine name", short_names(names, _NAME_WIDTH, paths), right=False),
+        ]
     )
     more = int(np.count_nonzero(totals.total_hits)) - len(rows)
     if more > 0:
         yield f"- {counted(more, 'more routine')}: see them with --rows"
 
 
-def _calls_column(event: EventCalls, frames: NDArray[np.int64], numbers: CallNumbers) -> list[str]:
-    functions = event.graph.frames.function_index.take(frames).tolist()
-    return [_calls(numbers.of_routine.get(function)) for function in functions]
+def _hits_title(event: EventCalls) -> str:
+    return "Usec" if event.event.is_waiting else escaped(event.event.hits_title)
 
 
 def _calls(number: float | None) -> str:
@@ -187,16 +179,12 @@ def _tree(
     seconds, bars = figures.timed_columns(tree.total_s.tolist(), half_widths)
     yield from table_lines(
         [
-            *map(Column, ("Secs", "±", "Pcnt", "Ended")),
-            Column("Routine name", right=False),
-        ],
-        [
-            seconds,
-            bars,
-            percent_column(tree.hits / max(hits, 1), percent_digits(hits)),
-            figures.seconds_column(tree.ended_s),
-            _indented(tree),
-        ],
+            Column("Secs", seconds),
+            Column("±", bars),
+            Column("Pcnt", percent_column(tree.hits / max(hits, 1), percent_digits(hits))),
+            Column("Ended", figures.seconds_column(tree.ended_s)),
+            Column("Routine name", _indented(tree), right=False),
+        ]
     )
 
 
@@ -259,13 +247,9 @@ def _graph(
         )
         cells += rows_of(callees, arcs.callee)
         cells.append(("",) * 6 + ("-" * 20,))
-    unit = "Usec" if event.event.is_waiting else escaped(event.event.hits_title)
-    titles = ("Index", "Pcnt", "Self", "Children", unit, "Calls")
-    columns = [*map(Column, titles), Column("Routine name", right=False)]
-    by_column = list(zip(*cells, strict=True)) or [()] * len(columns)
-    if numbers is None:
-        del columns[-2], by_column[-2]
-    yield from table_lines(columns, by_column)
+    titles = ("Index", "Pcnt", "Self", "Children", _hits_title(event), "Calls")
+    *columns, calls, names = columns_of(cells, titles, ("Routine name",))
+    yield from table_lines([*columns, calls._replace(when=numbers is not None), names])
 
 
 def _arc_rows(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from prospect.figures.causes import CauseRows
     from prospect.render.text.page import Page
 
-_NAMES = (Column("Cause", right=False), Column("Which", right=False))
 _CALLS_IN_ONE = "all, see System Calls"
 
 
@@ -45,21 +44,18 @@ def system_cause_lines(page: Page) -> Iterator[str]:
 def _lines(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str]:
     shown = rows.shown
     if shown:
-        times, bars = page.figures.timed_columns(
-            rows.seconds[:shown].tolist(), estimates.half_width_s[:shown]
-        )
-        columns = [Column("Pcnt"), Column("Hits"), Column("Secs")]
-        cells = [
-            percent_column(rows.share[:shown].tolist(), percent_digits(rows.total_hits)),
-            [str(hits) for hits in rows.hits[:shown].tolist()],
-            times,
-        ]
-        if page.event.has_time:
-            columns.append(Column("±"))
-            cells.append(bars)
+        seconds, halves = rows.seconds[:shown].tolist(), estimates.half_width_s[:shown]
+        shares = percent_column(rows.share[:shown].tolist(), percent_digits(rows.total_hits))
         kinds = [CAUSE_KIND_NAMES[kind] for kind in rows.kind[:shown].tolist()]
-        which = [_which(rows, row) for row in range(shown)]
-        yield from table_lines([*columns, *_NAMES], [*cells, kinds, which])
+        yield from table_lines(
+            [
+                Column("Pcnt", shares),
+                Column("Hits", [str(hits) for hits in rows.hits[:shown].tolist()]),
+                *page.figures.time_columns(seconds, halves),
+                Column("Cause", kinds, right=False),
+                Column("Which", [_which(rows, row) for row in range(shown)], right=False),
+            ]
+        )
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
         what = f"{counted(len(rows) - shown, 'cause')}, {counted(rows.skipped_hits, 'hit')}"

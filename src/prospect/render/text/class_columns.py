@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.view import ReportView
 
 MOST_COLUMNS = 6
-_GAP, _SPACE = Column(""), "  "
+_SPACE = "  "
 _TITLE_WIDTH = 24
 
 
@@ -57,27 +57,27 @@ class ClassTextRenderer(FiguresRenderer):
     def _table(self, table: ClassColumns, style: Style) -> Iterator[str]:
         """Yield the table; what all rows have is its last one."""
         columns: list[Column] = []
-        cells: list[list[str]] = []
         head = ""
         for at, name in enumerate(table.classes):
-            titles, texts = _cells_of(table, at)
+            first, *others = _columns_of(table, at)
             shown = escaped(self._title(name, table))
             widths = [
-                max(len(title.title), *map(display_width, column))
-                for title, column in zip(titles, texts, strict=True)
+                max(len(column.title), *map(display_width, column.cells))
+                for column in (first, *others)
             ]
             room = sum(widths) + len(_SPACE) * (len(widths) - 1)
             if (lacking := min(display_width(shown), _TITLE_WIDTH) - room) > 0:
-                titles[0] = Column(titles[0].title.rjust(widths[0] + lacking))
+                first = first._replace(title=first.title.rjust(widths[0] + lacking))
                 room += lacking
             shown = shortened(shown, room)
             fill = max(room - display_width(shown) - 1, 0) * "-"
             head += f"{shown} {fill}".ljust(room) + 2 * _SPACE
-            columns += [*titles, _GAP]
-            cells += [*texts, [""] * len(texts[0])]
-        titles, texts = key_columns(self.sort, table.names)
-        texts = [[*column, "Total" if not place else ""] for place, column in enumerate(texts)]
-        lines = table_lines([*columns, *titles], [*cells, *texts])
+            columns += [first, *others, Column("", [""] * len(first.cells))]
+        keys = [
+            column._replace(cells=[*column.cells, "Total" if not place else ""])
+            for place, column in enumerate(key_columns(self.sort, table.names))
+        ]
+        lines = table_lines([*columns, *keys])
         yield head.rstrip()
         yield from style.hot_rows(lines, [*table.share.max(axis=1, initial=0.0).tolist(), 0.0])
 
@@ -99,29 +99,26 @@ class ClassTextRenderer(FiguresRenderer):
             )
 
 
-def _cells_of(table: ClassColumns, at: int) -> tuple[list[Column], list[list[str]]]:
+def _columns_of(table: ClassColumns, at: int) -> list[Column]:
     """Return the columns of one class, with a row for all at the end."""
     total_hits, total_s = int(table.total_hits[at]), float(table.total_s[at])
     hits = [*table.hits[:, at].tolist(), total_hits]
     shares = percent_column([*table.share[:, at].tolist(), 1.0], percent_digits(total_hits))
     event = table.events[at]
-    titles = [Column(escaped(event.hits_title)), Column("Share")]
-    texts: list[list[str]] = [list(map(str, hits)), shares]
-    if table.has_time(at):
-        figures = Figures(total_hits, total_s, has_time=True)
-        times, bars = figures.timed_columns(
-            [*table.seconds[:, at].tolist(), total_s],
-            [*table.half_s[:, at].tolist(), float(table.total_half_s[at])],
-        )
-        titles, texts = (
-            [Column(escaped(event.time_title)), Column("±"), *titles],
-            [times, bars, *texts],
-        )
-    # A class that has nothing of a row is seen to have nothing.
-    return titles, [
-        [
-            text if hit or title.title == titles[-2].title else ""
-            for text, hit in zip(column, hits, strict=True)
-        ]
-        for title, column in zip(titles, texts, strict=True)
+    figures = Figures(total_hits, total_s, has_time=table.has_time(at))
+    times, bars = figures.time_columns(
+        [*table.seconds[:, at].tolist(), total_s],
+        [*table.half_s[:, at].tolist(), float(table.total_half_s[at])],
+        escaped(event.time_title),
+    )
+
+    def if_hit(column: Column) -> Column:
+        # A class that has nothing of a row is seen to have nothing.
+        cells = zip(column.cells, hits, strict=True)
+        return column._replace(cells=[text if hit else "" for text, hit in cells])
+
+    return [
+        *(if_hit(times), if_hit(bars)) * figures.has_time,
+        Column(escaped(event.hits_title), list(map(str, hits))),
+        if_hit(Column("Share", shares)),
     ]

@@ -1,7 +1,4 @@
-"""Tables whose columns line up: each as wide as its widest cell, nothing wrapped.
-
-Comes in: column titles and cells, already escaped, by column. Goes out: lines.
-"""
+"""Tables of columns that line up: each is as wide as its widest cell, and nothing is wrapped."""
 
 from __future__ import annotations
 
@@ -11,43 +8,57 @@ from prospect.records import NamedTuple
 from prospect.render.escape import display_width, padded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _GAP = "  "
 
 
 class Column(NamedTuple):
-    """A column's title, and whether its cells stand at its right edge (numbers do)."""
+    """A column of a table.
+
+    Attributes:
+        title: above its cells.
+        cells: of the rows, escaped; all columns of a table have equally many.
+        right: whether cells end at the right edge, as numbers do.
+        when: whether it is shown.
+    """
 
     title: str
+    cells: Sequence[str]
     right: bool = True
+    when: bool = True
 
 
-def table_lines(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the title line and one line a row; the last column ends with its text.
-
-    Args:
-        columns: what the columns are called.
-        cells: for each column its cells, equally many.
-    """
+def table_lines(columns: Iterable[Column]) -> Iterator[str]:
+    """Yield the title line and one line a row; the last column ends with its text."""
+    shown = [column for column in columns if column.when]
     forms = []
     aligned: list[Sequence[str]] = []
-    last = len(columns) - 1
-    for position, (column, texts) in enumerate(zip(columns, cells, strict=True)):
-        is_ascii = "".join(texts).isascii()
+    for column in shown:
+        texts = [column.title, *column.cells]
+        is_ascii = "".join(column.cells).isascii()
         measure = len if is_ascii else display_width
-        width = max(len(column.title), max(map(measure, texts), default=0))
-        if position == last and not column.right:
+        width = max(len(column.title), max(map(measure, column.cells), default=0))
+        if column is shown[-1] and not column.right:
             forms.append("%s")
-            aligned.append([column.title, *texts])
         elif is_ascii:
             forms.append(f"%{'' if column.right else '-'}{width}s")
-            aligned.append([column.title, *texts])
         else:
             forms.append("%s")
-            aligned.append(
-                [padded(text, width, right=column.right) for text in (column.title, *texts)]
-            )
+            texts = [padded(text, width, right=column.right) for text in texts]
+        aligned.append(texts)
     form = _GAP.join(forms)
     for row in zip(*aligned, strict=True):
         yield (form % row).rstrip()
+
+
+def columns_of(
+    rows: Sequence[Sequence[str]], numbers: Sequence[str], texts: Sequence[str]
+) -> list[Column]:
+    """Return the columns of rows of cells, by their titles: first numbers, then texts."""
+    titles = [*numbers, *texts]
+    cells = zip(*rows, strict=True) if rows else [()] * len(titles)
+    return [
+        Column(title, column, right=place < len(numbers))
+        for place, (title, column) in enumerate(zip(titles, cells, strict=True))
+    ]

@@ -29,7 +29,7 @@ _ALL_THE_TIME = 0.9995
 def counts_text(found: EventCounts) -> str:
     """Return the report on all runs."""
     lines = [counts_title(found), ""]
-    lines += [f"  {line}" for line in table_lines(*count_cells(found))]
+    lines += [f"  {line}" for line in table_lines(count_columns(found))]
     lines += ["", *(f"  {line}" for line in time_lines(found))]
     lines += [escaped(limit) for limit in found.limits]
     return "\n".join(lines) + "\n"
@@ -41,25 +41,20 @@ def counts_title(found: EventCounts) -> str:
     return f"Counts of {escaped(found.target)}{runs}"
 
 
-def count_cells(found: EventCounts) -> tuple[list[Column], list[list[str]]]:
-    """Return the columns of the table of counts and, by column, its cells."""
+def count_columns(found: EventCounts) -> list[Column]:
+    """Return the columns of the table of counts."""
     means = count_means(found)
     rows = tuple(mean.value if mean else None for mean in means.counts)
     figures = derived_figures(found.events, rows, means.elapsed_s.value)
-    columns = [Column("Count"), Column("±"), Column("Event", right=False)]
-    cells = [
-        [_count(event, mean) for event, mean in zip(found.events, means.counts, strict=True)],
-        [_half(event, mean) for event, mean in zip(found.events, means.counts, strict=True)],
-        [_name(event) for event in found.events],
+    counts = list(zip(found.events, means.counts, strict=True))
+    is_shared = min(means.running, default=1.0) < _ALL_THE_TIME
+    return [
+        Column("Count", [_count(event, mean) for event, mean in counts]),
+        Column("±", [_half(event, mean) for event, mean in counts], when=len(found.runs) != 1),
+        Column("Event", [_name(event) for event in found.events], right=False),
+        Column("Counted", [f"{100.0 * share:.1f}%" for share in means.running], when=is_shared),
+        Column("", [_figure(figure) for figure in figures], right=False),
     ]
-    if len(found.runs) == 1:
-        del columns[1], cells[1]
-    if min(means.running, default=1.0) < _ALL_THE_TIME:
-        columns.append(Column("Counted"))
-        cells.append([f"{100.0 * share:.1f}%" for share in means.running])
-    columns.append(Column("", right=False))
-    cells.append([_figure(figure) for figure in figures])
-    return columns, cells
 
 
 def interval_heading() -> str:

@@ -24,7 +24,7 @@ from prospect.render.verdict import percent_change, verdict_line
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -39,23 +39,12 @@ _TITLES = {
     "routine": "Routine",
     "inclusive": "Routine, with All That It Calls",
 }
-_NUMBERS = (
-    Column("", right=False),
-    Column("A"),
-    Column("B"),
-    Column("Change"),
-    Column("±"),
-    Column("Relative"),
-    Column("95% from"),
-    Column("to"),
-    Column("Mode", right=False),
-)
 _NAME_WIDTH = 60
 _NO_NAME = "[no name]"
 _MOST_DIGITS = 6
 _WIDTH = 79
-# Columns of the first screen: marks and times, up to the relative change.
-_SHORT_COLUMNS = 6
+# The first screen has neither intervals nor objects, and modes only as names of rows.
+_ONLY_IN_FULL = ("95% from", "to", "Mode", "Object")
 _SHORT_NAME_WIDTH = 34
 _MOST_ROUTINES = 5
 
@@ -91,7 +80,7 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
     yield from _evidence_lines(comparison, style)
     yield ""
     yield from style.section("Total")
-    yield from table_lines(*total_cells(comparison, unit))
+    yield from table_lines(total_columns(comparison, unit))
     yield ""
     for table in (comparison.processes, comparison.objects, comparison.routines):
         yield from style.section(f"By {table.kind}")
@@ -137,13 +126,10 @@ def _in_short(comparison: Comparison, rows: int, unit: Unit, style: Style) -> It
 
 def _short_table(table: ChangeTable, title: str, unit: Unit, most: int) -> Iterator[str]:
     """Yield the first rows of a table, without intervals, modes and objects."""
-    columns, cells = change_cells(table, unit, title, slice(0, most))
-    at = [*range(_SHORT_COLUMNS), len(_NUMBERS)]
-    if table.kind == "total":
-        at[-1] -= 1
-    names = [shortened(name, _SHORT_NAME_WIDTH) for name in cells[at[-1]]]
-    chosen: list[Sequence[str]] = [*(cells[row] for row in at[:-1]), names]
-    yield from table_lines([columns[row] for row in at], chosen)
+    columns = change_columns(table, unit, title, slice(0, most))
+    *figures, names = (one for one in columns if one.when and one.title not in _ONLY_IN_FULL)
+    short = [shortened(name, _SHORT_NAME_WIDTH) for name in names.cells]
+    yield from table_lines([*figures, names._replace(cells=short)])
 
 
 def _fitted(line: str) -> str:
@@ -195,7 +181,7 @@ def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iter
     found = int(np.count_nonzero(table.significant))
     yield f"{counted(found, 'significant change')} in {counted(len(table), 'row')}."
     if shown:
-        yield from table_lines(*change_cells(table, unit, _TITLES[table.kind], slice(0, shown)))
+        yield from table_lines(change_columns(table, unit, _TITLES[table.kind], slice(0, shown)))
     if table.kind == "inclusive" and shown < len(table):
         left = counted(len(table) - shown, "row")
         yield style.cut(f"- Left out by --rows {rows}: {left} not significant")
@@ -207,15 +193,13 @@ def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iter
         )
 
 
-def total_cells(comparison: Comparison, unit: Unit) -> tuple[list[Column], list[Sequence[str]]]:
-    """Return the columns and, by column, the cells of what all rows add up to."""
-    return change_cells(_joined(comparison.total, comparison.portions), unit, "", slice(None))
+def total_columns(comparison: Comparison, unit: Unit) -> list[Column]:
+    """Return the columns of the table of what all rows add up to."""
+    return change_columns(_joined(comparison.total, comparison.portions), unit, "", slice(None))
 
 
-def change_cells(
-    table: ChangeTable, unit: Unit, title: str, shown: slice
-) -> tuple[list[Column], list[Sequence[str]]]:
-    """Return the columns of a table of changes and, by column, the cells of some of its rows.
+def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> list[Column]:
+    """Return the columns of a table of changes, with some of its rows.
 
     Args:
         table: the changes.
@@ -226,29 +210,28 @@ def change_cells(
     scale = unit.per_second
     half_width = table.half_width[shown] * scale
     digits = _digits(half_width)
-    is_total = table.kind == "total"
-    has_mode = table.kind != "inclusive"
+    relative, low, high = _relative(table, shown)
     names = [escaped(name) or _NO_NAME for name in table.name[shown]]
-    mode = [PORTION_NAMES[row] for row in table.portion[shown].tolist()]
-    cells: list[Sequence[str]] = [
-        ["*" if mark else "" for mark in table.significant[shown].tolist()],
-        *(_numbers(table.mean[shown, side] * scale, digits, "") for side in (0, 1)),
-        _numbers(table.change[shown] * scale, digits, "+"),
-        _numbers(half_width, digits, ""),
-        *_relative(table, shown),
+    modes = [PORTION_NAMES[row] for row in table.portion[shown].tolist()]
+    objects = [escaped(name) for name in table.object[shown]]
+    # Those of the total are "Total" and modes.
+    short = names if table.kind == "total" else short_names(names, _NAME_WIDTH)
+    has_modes = table.kind not in ("total", "inclusive")
+    has_objects = table.kind in ("routine", "inclusive")
+    marks = ["*" if mark else "" for mark in table.significant[shown].tolist()]
+    return [
+        Column("", marks, right=False),
+        Column("A", _numbers(table.mean[shown, 0] * scale, digits, "")),
+        Column("B", _numbers(table.mean[shown, 1] * scale, digits, "")),
+        Column("Change", _numbers(table.change[shown] * scale, digits, "+")),
+        Column("±", _numbers(half_width, digits, "")),
+        Column("Relative", relative),
+        Column("95% from", low),
+        Column("to", high),
+        Column("Mode", modes, right=False, when=has_modes),
+        Column(title, short, right=False),
+        Column("Object", objects, right=False, when=has_objects),
     ]
-    columns = [*_NUMBERS[: None if has_mode else -1]]
-    if has_mode:
-        cells.append(names if is_total else mode)
-    if is_total:
-        columns[-1] = Column("", right=False)
-    else:
-        columns.append(Column(title, right=False))
-        cells.append(short_names(names, _NAME_WIDTH))
-    if table.kind in ("routine", "inclusive"):
-        columns.append(Column("Object", right=False))
-        cells.append([escaped(name) for name in table.object[shown]])
-    return columns, cells
 
 
 def _digits(half_width: NDArray[np.float64]) -> int:

@@ -15,7 +15,8 @@ from prospect.announcing import counted
 from prospect.estimate.annotate.annotated_routine import skid
 from prospect.figures.routine_names import shown_name
 from prospect.render.escape import display_width, escaped, padded, short_name
-from prospect.render.text.listing import closing_lines, in_columns, near_hits
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.listing import closing_lines, near_hits
 from prospect.render.text.numbers import percent, percent_column, percent_digits
 
 if TYPE_CHECKING:
@@ -124,15 +125,19 @@ def _figures(page: Page, routine: AnnotatedRoutine) -> tuple[str, dict[int, str]
     rows = np.flatnonzero(routine.counted)
     hits = routine.counted.take(rows).tolist()
     shares = routine.instruction_share.take(rows).tolist()
-    columns = {"Hits": [str(one) for one in hits]}
-    if page.figures.has_time:
-        halves = routine.instruction_half_width_s
-        columns["Secs"], columns["±"] = page.figures.timed_columns(
-            routine.instruction_seconds.take(rows).tolist(),
-            np.full(len(rows), np.nan) if halves is None else halves.take(rows),
-        )
-    columns["Pcnt"] = percent_column(shares, percent_digits(routine.hits))
-    title, cells = in_columns(columns, hits)
+    halves = routine.instruction_half_width_s
+    seconds, bars = page.figures.time_columns(
+        routine.instruction_seconds.take(rows).tolist(),
+        np.full(len(rows), np.nan) if halves is None else halves.take(rows),
+    )
+    title, *cells = table_lines(
+        [
+            Column("Hits", [str(one) for one in hits]),
+            seconds._replace(when=page.figures.has_time),
+            bars,
+            Column("Pcnt", percent_column(shares, percent_digits(routine.hits))),
+        ]
+    )
     return title, dict(zip(rows.tolist(), cells, strict=True))
 
 

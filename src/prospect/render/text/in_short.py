@@ -34,7 +34,6 @@ _WIDTH = 79
 _PROGRAM_WIDTH = 24
 # Where services are shown, of both.
 _SERVICE_WIDTH = 18
-_KERNEL_COLUMN = 5
 # Of functions, of what calls them, and of their programs, with and without the callers.
 _FUNCTION_WIDTHS = (30, 22)
 _CALLER_WIDTH = 13
@@ -150,26 +149,22 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
 def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
     rows = short.first_programs
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
-    columns = [Column("Program", right=False), Column(escaped(short.event.time_title)), Column("±")]
-    columns.append(Column(escaped(short.event.hits_title)))
-    columns += [Column("User"), Column("Kernel"), Column("Processes")]
     width = _SERVICE_WIDTH if short.has_services else _PROGRAM_WIDTH
-    cells = [
-        [_brief(row.name, width) for row in rows],
-        times,
-        bars,
-        [str(row.hits) for row in rows],
-        [_percent(row.user_share) for row in rows],
-        [_percent(1.0 - row.user_share) for row in rows],
-        [str(row.processes) for row in rows],
+    kernel = [_percent(1.0 - row.user_share) for row in rows]
+    services = [_service_of(row) for row in rows]
+    columns = [
+        Column("Program", [_brief(row.name, width) for row in rows], right=False),
+        Column(escaped(short.event.time_title), times),
+        Column("±", bars),
+        Column(escaped(short.event.hits_title), [str(row.hits) for row in rows]),
+        Column("User", [_percent(row.user_share) for row in rows]),
+        # Services take its room: it is what is not of the user.
+        Column("Kernel", kernel, when=not short.has_services),
+        Column("Processes", [str(row.processes) for row in rows]),
+        Column("Service", services, right=False, when=short.has_services),
     ]
-    if short.has_services:
-        # In place of the kernel's share, which is what is not of the user.
-        del columns[_KERNEL_COLUMN], cells[_KERNEL_COLUMN]
-        columns.append(Column("Service", right=False))
-        cells.append([_service_of(row) for row in rows])
     shares = [row.hits / max(short.hits, 1) for row in rows]
-    yield from style.hot_rows(_known_columns(columns, cells), shares)
+    yield from style.hot_rows(table_lines(_known(columns)), shares)
     if short.programs_behind:
         yield f"... and {counted(short.programs_behind, 'program')} more"
 
@@ -179,32 +174,33 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
     has_callers = any(row.caller for row in rows)
     names = [escaped(row.name) for row in rows]
-    columns = [Column(""), Column("Function", right=False), Column("Own s"), Column("±")]
-    columns += [Column("Share"), Column("Program", right=False)]
-    cells = [
-        [f"{rank}{'=' if row.is_like_above else ''}" for rank, row in enumerate(rows, start=1)],
-        short_names(names, _FUNCTION_WIDTHS[has_callers], [row.object_path for row in rows]),
-        times if short.has_time else [str(row.hits) for row in rows],
-        bars,
-        [_percent(row.share) for row in rows],
-        [_program_of(row, _NAME_WIDTHS[has_callers]) for row in rows],
+    ranks = [f"{rank}{'=' * row.is_like_above}" for rank, row in enumerate(rows, start=1)]
+    functions = short_names(names, _FUNCTION_WIDTHS[has_callers], [row.object_path for row in rows])
+    own = Column(escaped(short.event.hits_title), [str(row.hits) for row in rows])
+    programs = [_program_of(row, _NAME_WIDTHS[has_callers]) for row in rows]
+    callers = short_names(
+        [escaped(row.caller) or NO_TIME for row in rows],
+        _CALLER_WIDTH,
+        [row.caller_object for row in rows],
+    )
+    columns = [
+        Column("", ranks),
+        Column("Function", functions, right=False),
+        Column("Own s", times) if short.has_time else own,
+        Column("±", bars),
+        Column("Share", [_percent(row.share) for row in rows]),
+        Column("Program", programs, right=False),
+        Column("Called by", callers, right=False, when=has_callers),
     ]
-    if has_callers:
-        columns.append(Column("Called by", right=False))
-        callers = [escaped(row.caller) or NO_TIME for row in rows]
-        cells.append(short_names(callers, _CALLER_WIDTH, [row.caller_object for row in rows]))
-    if not short.has_time:
-        columns[2] = Column(escaped(short.event.hits_title))
-    yield from style.hot_rows(_known_columns(columns, cells), [row.share for row in rows])
+    yield from style.hot_rows(table_lines(_known(columns)), [row.share for row in rows])
     more = f"... and {short.functions_behind} more" if short.functions_behind else ""
     if behind := [part for part in (more, _separation(short)) if part]:
         yield _cut("; ".join(behind))
 
 
-def _known_columns(columns: list[Column], cells: list[list[str]]) -> Iterator[str]:
-    """Yield a table's lines without its columns of unknown times and ±."""
-    known = [place for place, texts in enumerate(cells) if any(one != NO_TIME for one in texts)]
-    return table_lines([columns[place] for place in known], [cells[place] for place in known])
+def _known(columns: list[Column]) -> list[Column]:
+    """Return a table without its columns of unknown times and ±."""
+    return [column for column in columns if any(one != NO_TIME for one in column.cells)]
 
 
 def _separation(short: InShort) -> str:

@@ -25,19 +25,8 @@ if TYPE_CHECKING:
     from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 
-_COLUMNS = (
-    Column("CPU"),
-    Column("Expected"),
-    Column("Recorded"),
-    Column("Lost"),
-    Column("Throttled"),
-    Column("Miss. idle"),
-    Column("Miss. busy"),
-    Column("Left over"),
-    Column("Error"),
-    Column("Busy Secs"),
-    Column("Steal Secs"),
-)
+# Those of `TickCounts`, in its order.
+_COUNTS = ("Expected", "Recorded", "Lost", "Throttled", "Miss. idle", "Miss. busy")
 _MOST_ROWS = 16
 _LARGEST_ERROR = 0.01
 _LEAST_TOLD_S = 0.01
@@ -65,22 +54,19 @@ def _table(ledger: TickLedger, style: Style) -> Iterator[str]:
     counts = ledger.by_cpu
     sums = [int(column.sum()) for column in counts]
     closure = int(counts.closure.sum())
+    errors = [*counts.closure_share[rows].tolist(), closure / max(sums[0], 1)]
     yield from table_lines(
-        _COLUMNS,
         [
-            [*map(str, ledger.cpu[rows].tolist()), "all"],
+            Column("CPU", [*map(str, ledger.cpu[rows].tolist()), "all"]),
             *(
-                [*map(str, column[rows].tolist()), str(total)]
-                for column, total in zip(counts, sums, strict=True)
+                Column(title, [*map(str, column[rows].tolist()), str(total)])
+                for title, column, total in zip(_COUNTS, counts, sums, strict=True)
             ),
-            [*map(str, counts.closure[rows].tolist()), str(closure)],
-            [
-                *(f"{share:.2%}" for share in counts.closure_share[rows].tolist()),
-                f"{closure / max(sums[0], 1):.2%}",
-            ],
-            _seconds(ledger.busy_s, rows),
-            _seconds(ledger.accounted_steal_s, rows),
-        ],
+            Column("Left over", [*map(str, counts.closure[rows].tolist()), str(closure)]),
+            Column("Error", [f"{share:.2%}" for share in errors]),
+            Column("Busy Secs", _seconds(ledger.busy_s, rows)),
+            Column("Steal Secs", _seconds(ledger.accounted_steal_s, rows)),
+        ]
     )
     if left_out:
         yield style.cut(f"- {counted(left_out, 'CPU')} with smaller errors: only in the row 'all'")

@@ -10,6 +10,7 @@ from prospect.announcing import counted
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, short_name, shortened
 from prospect.render.text.arrows import draw_arrows
+from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent, percent_digits
 
 if TYPE_CHECKING:
@@ -226,32 +227,23 @@ def _figure_columns(
     """Return the titles of the figures, and those of each instruction; "" where it has no hit."""
     hits = routine.counted.tolist()
     error = routine.instruction_half_width_s
-    columns = {"Hits": [str(one) for one in hits]}
-    if figures.has_time:
-        columns["Secs"] = figures.seconds_column(routine.instruction_seconds.tolist())
-        if error is not None:
-            columns["±"] = figures.seconds_column(error.tolist())
-    columns["Pcnt"] = [percent(one, digits) for one in routine.instruction_share.tolist()]
-    return in_columns(columns, hits)
-
-
-def in_columns(columns: dict[str, list[str]], hits: list[int]) -> tuple[str, list[str]]:
-    """Return the line of titles, and the figures of each instruction, "" where it has no hit.
-
-    Args:
-        columns: the cells by title, all equally many.
-        hits: of each instruction.
-    """
-    shown = [
-        [cell if hit else "" for cell, hit in zip(column, hits, strict=True)]
-        for column in columns.values()
+    seconds = figures.seconds_column(routine.instruction_seconds.tolist())
+    halves = [] if error is None else figures.seconds_column(error.tolist())
+    shares = [percent(one, digits) for one in routine.instruction_share.tolist()]
+    columns = [
+        Column("Hits", [str(one) for one in hits]),
+        Column("Secs", seconds, when=figures.has_time),
+        Column("±", halves, when=figures.has_time and error is not None),
+        Column("Pcnt", shares),
     ]
-    widths = [max(map(len, (title, *column))) for title, column in zip(columns, shown, strict=True)]
-    rows = [
-        _GAP.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) if hit else ""
-        for hit, row in zip(hits, zip(*shown, strict=True), strict=True)
-    ]
-    return _GAP.join(t.rjust(width) for t, width in zip(columns, widths, strict=True)), rows
+    title, *rows = table_lines(
+        column._replace(
+            cells=[text if hit else "" for text, hit in zip(column.cells, hits, strict=True)]
+        )
+        for column in columns
+        if column.when
+    )
+    return title, rows
 
 
 def near_hits(hits: NDArray[np.int64], context: int = _CONTEXT) -> NDArray[np.bool_]:

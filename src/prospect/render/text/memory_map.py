@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from prospect.profile.memory_map import MemoryMap
     from prospect.render.text.style import Style
 
-_COLUMNS = (
-    Column("Hits"),
-    Column("Start"),
-    Column("End"),
-    Column("KiB"),
-    Column("Perm", right=False),
-    Column("Offset"),
-    Column("Filename", right=False),
-)
 # A browser has thousands: the largest are listed, those with code or hits all.
 _MOST_OF_DATA = 64
 
@@ -47,16 +38,15 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     )
     may_do = mapped.permissions
     yield from table_lines(
-        _COLUMNS,
         [
-            [str(hits) for hits in mapped.hits[rows].tolist()],
-            start,
-            end,
-            [_kibibytes(size) for size in mapped.size_bytes[rows].tolist()],
-            [may_do[row] or "?" for row in rows.tolist()],
-            pgoff,
-            [escaped(mapped.path[row]) for row in rows.tolist()],
-        ],
+            Column("Hits", [str(hits) for hits in mapped.hits[rows].tolist()]),
+            Column("Start", start),
+            Column("End", end),
+            Column("KiB", [_kibibytes(size) for size in mapped.size_bytes[rows].tolist()]),
+            Column("Perm", [may_do[row] or "?" for row in rows.tolist()], right=False),
+            Column("Offset", pgoff),
+            Column("Filename", [escaped(mapped.path[row]) for row in rows.tolist()], right=False),
+        ]
     )
     skipped = len(mapped) - len(rows)
     if skipped:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from prospect.estimate.statistics.digits import decimals
 from prospect.render.encoding import significant
+from prospect.render.text.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,6 +77,13 @@ class Figures:
             bar = f"{significant(half):.{digits}f}{behind}"
             bars.append(bar if _is_known(seconds, half) else NO_TIME)
         return times, bars
+
+    def time_columns(
+        self, column: Sequence[float], half_widths: Iterable[float], title: str = "Secs"
+    ) -> tuple[Column, Column]:
+        """Return a column of seconds and that of its error bars, shown if the event has time."""
+        times, bars = self.timed_columns(column, half_widths)
+        return Column(title, times), Column("±", bars, when=self.has_time)
 
     def with_bar(self, seconds: float, half_s: float) -> str:
         """Return a time in seconds with its error bar, where that is known."""

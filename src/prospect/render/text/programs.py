@@ -34,18 +34,15 @@ def program_lines(page: Page, short: InShort) -> Iterator[str]:
     if not rows:
         return
     yield from style.section(f"Programs of {asked_for(page.view.profile.run, page.view.detail)}")
-    columns, cells = _figures(page, short, rows)
-    for portion in range(PORTION_COUNT):
-        amounts = [row.by_portion[portion] for row in rows]
-        if portion < _USUAL or any(amounts):
-            columns.append(Column(_PORTIONS[portion]))
-            cells.append(_amounts(page, amounts))
-    columns += [Column("Processes"), Column("Program", right=False)]
-    cells += [[str(row.processes) for row in rows], [escaped(row.name) for row in rows]]
-    if short.has_services:
-        columns.insert(-1, Column("Service", right=False))
-        cells.insert(-1, [_named(row.service or NO_TIME, row.other_services) for row in rows])
-    yield from style.hot_rows(table_lines(columns, cells), _shares(short, rows))
+    services = [_named(row.service or NO_TIME, row.other_services) for row in rows]
+    columns = [
+        *_figures(page, short, rows),
+        *(_portion(page, [row.by_portion[at] for row in rows], at) for at in range(PORTION_COUNT)),
+        Column("Processes", [str(row.processes) for row in rows]),
+        Column("Service", services, right=False, when=short.has_services),
+        Column("Program", [escaped(row.name) for row in rows], right=False),
+    ]
+    yield from style.hot_rows(table_lines(columns), _shares(short, rows))
     yield from _closing(page, short, rows, short.more_programs, "program")
 
 
@@ -64,46 +61,48 @@ def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[
     if not rows:
         return
     yield from style.section(f"Functions of {asked_for(page.view.profile.run, page.view.detail)}")
-    columns, cells = _figures(page, short, rows)
     ranks = [f"{at}{'=' * row.is_like_above}" for at, row in enumerate(rows, start=1)]
-    columns.insert(0, Column("Rank"))
-    cells.insert(0, ranks)
-    if by_process:
-        columns.append(Column("Pid"))
-        cells.append([str(row.pid) if row.pid >= 0 else "?" for row in rows])
-    columns += [Column("Program", right=False), Column("Object", right=False)]
-    cells.append([_named(row.program, row.other_programs) for row in rows])
-    cells.append([_named(row.object_path.rpartition("/")[2] or row.object_path) for row in rows])
-    if any(row.caller for row in rows):
-        columns.append(Column("Called by", right=False))
-        cells.append([_named(row.caller or NO_TIME) for row in rows])
-    columns.append(Column("Function", right=False))
-    cells.append([escaped(row.name) for row in rows])
-    yield from style.hot_rows(table_lines(columns, cells), [row.share for row in rows])
+    pids = [str(row.pid) if row.pid >= 0 else "?" for row in rows]
+    programs = [_named(row.program, row.other_programs) for row in rows]
+    files = [_named(row.object_path.rpartition("/")[2] or row.object_path) for row in rows]
+    callers = [_named(row.caller or NO_TIME) for row in rows]
+    has_callers = any(row.caller for row in rows)
+    columns = [
+        Column("Rank", ranks),
+        *_figures(page, short, rows),
+        Column("Pid", pids, when=by_process),
+        Column("Program", programs, right=False),
+        Column("Object", files, right=False),
+        Column("Called by", callers, right=False, when=has_callers),
+        Column("Function", [escaped(row.name) for row in rows], right=False),
+    ]
+    yield from style.hot_rows(table_lines(columns), [row.share for row in rows])
     yield from _closing(page, short, rows, more, "function" if not by_process else "row")
 
 
 def _figures(
     page: Page, short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]
-) -> tuple[list[Column], list[Sequence[str]]]:
+) -> list[Column]:
     """Return the columns that both tables begin with."""
-    times, bars = page.figures.timed_columns(
-        [row.seconds for row in rows], [row.half_s for row in rows]
+    event, seconds, halves = (
+        short.event,
+        [row.seconds for row in rows],
+        [row.half_s for row in rows],
     )
-    shares = percent_column(_shares(short, rows), percent_digits(short.hits))
-    columns, hits = [Column(escaped(short.event.hits_title))], [str(row.hits) for row in rows]
-    columns.append(Column("Share"))
-    cells: list[Sequence[str]] = [hits, shares]
-    if short.has_time:
-        columns = [Column(escaped(short.event.time_title)), Column("±"), *columns]
-        cells = [times, bars, *cells]
-    return columns, cells
+    times, bars = page.figures.time_columns(seconds, halves, escaped(event.time_title))
+    return [
+        times._replace(when=short.has_time),
+        bars,
+        Column(escaped(event.hits_title), [str(row.hits) for row in rows]),
+        Column("Share", percent_column(_shares(short, rows), percent_digits(short.hits))),
+    ]
 
 
-def _amounts(page: Page, amounts: list[float]) -> list[str]:
-    if not page.event.has_time:
-        return [f"{amount:.0f}" for amount in amounts]
-    return [page.figures.seconds(amount) for amount in amounts]
+def _portion(page: Page, amounts: list[float], portion: int) -> Column:
+    """Return the column of a mode, which is left out if it is neither usual nor there."""
+    figures = page.figures
+    cells = [figures.seconds(one) if figures.has_time else f"{one:.0f}" for one in amounts]
+    return Column(_PORTIONS[portion], cells, when=portion < _USUAL or any(amounts))
 
 
 def _shares(short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]) -> list[float]:

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 
-_COLUMNS = (
-    Column("Pcnt"),
-    Column("Hits"),
-    Column("Secs"),
-    Column("Name from", right=False),
-)
-
 
 def quality_lines(
     view: ReportView, quality: SymbolQuality, figures: Figures, style: Style
@@ -38,16 +31,16 @@ def quality_lines(
     if not quality.sources:
         return
     yield ""
+    sources = quality.sources
     yield from table_lines(
-        _COLUMNS,
         [
-            percent_column([entry.share for entry in quality.sources], digits),
-            [str(entry.hits) for entry in quality.sources],
-            figures.seconds_column([entry.seconds for entry in quality.sources]),
-            [_label(entry) for entry in quality.sources],
-        ],
+            Column("Pcnt", percent_column([entry.share for entry in sources], digits)),
+            Column("Hits", [str(entry.hits) for entry in sources]),
+            Column("Secs", figures.seconds_column([entry.seconds for entry in sources])),
+            Column("Name from", [_label(entry) for entry in sources], right=False),
+        ]
     )
-    for entry in quality.sources:
+    for entry in sources:
         if entry.objects:
             yield ""
             yield from _mending_lines(view, entry)

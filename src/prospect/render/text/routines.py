@@ -25,7 +25,7 @@ from prospect.render.text.numbers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.render.text.style import Style
 
-_SHARES = (Column("Pcnt"), Column("Accum%"), Column("Hits"))
-_OWN = (
-    Column("Address"),
-    Column("Routine name | Instruction TEXT", right=False),
-    Column("Type", right=False),
-    Column("Bind", right=False),
-    Column("Filename", right=False),
-)
 _NAME_WIDTH = 48
 _ALIASES_SHOWN = 4
 
@@ -97,9 +89,8 @@ class RoutineFormatter:
         yield ""
         shown = table.shown
         if shown:
-            columns, cells = self._columns(rows)
-            rows_of_text = table_lines(columns, cells)
-            yield from self._style.hot_rows(rows_of_text, table.share[:shown].tolist())
+            lines = table_lines(self._columns(rows))
+            yield from self._style.hot_rows(lines, table.share[:shown].tolist())
         if shown < len(table):
             first_s = float(table.seconds[shown])
             rest = counted(len(table) - shown, "routine")
@@ -107,29 +98,27 @@ class RoutineFormatter:
             cut = self._style.words.skipped(first_s, option, threshold_s, what)
             yield self._style.cut(cut)
 
-    def _columns(self, rows: Rows) -> tuple[list[Column], list[Sequence[str]]]:
-        """Return the columns of the rows that are shown, and their cells."""
+    def _columns(self, rows: Rows) -> list[Column]:
+        """Return the columns of the rows that are shown."""
         table, shown = rows.table, rows.table.shown
         estimates = rows.estimates.rows(slice(0, shown))
         digits = percent_digits(table.total_hits)
         own = self._cells(table.function[:shown].tolist())
-        times, bars = self._figures.timed_columns(
-            table.seconds[:shown].tolist(), estimates.half_width_s
-        )
-        columns = [*_SHARES, Column("Secs")]
-        cells: list[Sequence[str]] = [
-            percent_column(table.share[:shown].tolist(), digits),
-            percent_column(table.accumulated[:shown].tolist(), digits),
-            [str(hits) for hits in table.hits[:shown].tolist()],
-            times,
+        address, name, symbol_type, bind, filename = zip(*own, strict=True)
+        late = [] if rows.late is None else _late_column(rows.late[:shown])
+        return [
+            Column("Rank", rank_column(estimates), when=self._figures.has_time),
+            Column("Pcnt", percent_column(table.share[:shown].tolist(), digits)),
+            Column("Accum%", percent_column(table.accumulated[:shown].tolist(), digits)),
+            Column("Hits", [str(hits) for hits in table.hits[:shown].tolist()]),
+            *self._figures.time_columns(table.seconds[:shown].tolist(), estimates.half_width_s),
+            Column("Late%", late, when=rows.late is not None),
+            Column("Address", address),
+            Column("Routine name | Instruction TEXT", name, right=False),
+            Column("Type", symbol_type, right=False),
+            Column("Bind", bind, right=False),
+            Column("Filename", filename, right=False),
         ]
-        if self._figures.has_time:
-            columns = [Column("Rank"), *columns, Column("±")]
-            cells = [rank_column(estimates), *cells, bars]
-        if rows.late is not None:
-            columns.append(Column("Late%"))
-            cells.append(_late_column(rows.late[:shown]))
-        return [*columns, *_OWN], [*cells, *zip(*own, strict=True)]
 
     def total_line(self, table: RoutineTable, half_s: float = float("nan")) -> str:
         """Return the line that says what a table's rows add up to."""

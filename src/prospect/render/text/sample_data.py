@@ -30,43 +30,38 @@ def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[
             yield ""
         for column in data.texts:
             shown = column.rows[:_MOST_TEXTS]
+            texts = [escaped(text) for text, _, _ in shown]
             yield from table_lines(
-                [Column("Samples"), Column("Pcnt"), Column(escaped(column.name), right=False)],
                 [
-                    [str(count) for _, count, _ in shown],
-                    [percent(share, 1) for _, _, share in shown],
-                    [escaped(text) for text, _, _ in shown],
-                ],
+                    Column("Samples", [str(count) for _, count, _ in shown]),
+                    Column("Pcnt", [percent(share, 1) for _, _, share in shown]),
+                    Column(escaped(column.name), texts, right=False),
+                ]
             )
             yield ""
 
 
 def _numbers(data: DataFigures) -> Iterator[str]:
-    titles = ("Samples", "Mean", "Median", "95 %", "Most")
     rows = data.numbers
-    cells = [
-        [str(one.samples) for one in rows],
-        [f"{one.mean:.1f}" for one in rows],
-        [f"{one.median:g}" for one in rows],
-        [f"{one.high:g}" for one in rows],
-        [f"{one.most:g}" for one in rows],
-        [escaped(one.name) for one in rows],
-    ]
-    yield from table_lines([*map(Column, titles), Column("", right=False)], cells)
+    yield from table_lines(
+        [
+            Column("Samples", [str(one.samples) for one in rows]),
+            Column("Mean", [f"{one.mean:.1f}" for one in rows]),
+            Column("Median", [f"{one.median:g}" for one in rows]),
+            Column("95 %", [f"{one.high:g}" for one in rows]),
+            Column("Most", [f"{one.most:g}" for one in rows]),
+            Column("", [escaped(one.name) for one in rows], right=False),
+        ]
+    )
     for one in rows:
         yield ""
         parts = one.routines
+        routines = [escaped(part.routine) for part in parts]
         yield from table_lines(
             [
-                Column("Samples"),
-                Column("Mean"),
-                Column("Pcnt"),
-                Column(f"{escaped(one.name)}, by routine", right=False),
-            ],
-            [
-                [str(part.samples) for part in parts],
-                [f"{part.mean:.1f}" for part in parts],
-                [percent(part.share, 1) for part in parts],
-                [escaped(part.routine) for part in parts],
-            ],
+                Column("Samples", [str(part.samples) for part in parts]),
+                Column("Mean", [f"{part.mean:.1f}" for part in parts]),
+                Column("Pcnt", [percent(part.share, 1) for part in parts]),
+                Column(f"{escaped(one.name)}, by routine", routines, right=False),
+            ]
         )

@@ -33,16 +33,19 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
         return
     shown = table.function[:_MOST_ROWS].tolist()
     functions, objects = profile.functions, profile.objects
-    columns = [Column(escaped(event.event.name)) for event in view.events]
-    cells = [
-        [*map(str, table.hits[:_MOST_ROWS, column].tolist()), str(table.total[column])]
-        for column in range(len(view.events))
-    ]
-    columns += [Column("Routine name", right=False), Column("Filename", right=False)]
-    cells.append([*(escaped(functions.name[row]) or _NO_NAME for row in shown), "Total"])
-    files = (objects.path[functions.object_index[row]] for row in shown)
-    cells.append([*map(escaped, files), ""])
-    yield from table_lines(columns, cells)
+    hits = table.hits[:_MOST_ROWS].T.tolist()
+    names = [escaped(functions.name[row]) or _NO_NAME for row in shown]
+    files = [escaped(objects.path[functions.object_index[row]]) for row in shown]
+    yield from table_lines(
+        [
+            *(
+                Column(escaped(event.event.name), [*map(str, column), str(total)])
+                for event, column, total in zip(view.events, hits, table.total, strict=True)
+            ),
+            Column("Routine name", [*names, "Total"], right=False),
+            Column("Filename", [*files, ""], right=False),
+        ]
+    )
     if len(table) > len(shown):
         skipped = counted(len(table) - len(shown), "routine")
         yield style.cut(f"- Left out: {skipped} with smaller shares")

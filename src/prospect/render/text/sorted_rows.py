@@ -57,26 +57,27 @@ def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[st
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_s.tolist())
     ranks = [f"{at}{'=' * is_like}" for at, is_like in enumerate(rows.is_like_above.tolist(), 1)]
-    columns = [Column("Rank"), Column(escaped(rows.event.time_title)), Column("±")]
-    columns += [Column(escaped(rows.event.hits_title)), Column("Share")]
     shares = percent_column(rows.share.tolist(), percent_digits(rows.total_hits))
-    cells = [ranks, times, bars, [str(hits) for hits in rows.hits.tolist()], shares]
-    titles, names = key_columns(keys, rows.names)
-    columns, cells = columns + titles, cells + names
-    return style.hot_rows(table_lines(columns, cells), rows.share.tolist())
+    columns = [
+        Column("Rank", ranks),
+        Column(escaped(rows.event.time_title), times),
+        Column("±", bars),
+        Column(escaped(rows.event.hits_title), [str(hits) for hits in rows.hits.tolist()]),
+        Column("Share", shares),
+        *key_columns(keys, rows.names),
+    ]
+    return style.hot_rows(table_lines(columns), rows.share.tolist())
 
 
-def key_columns(
-    keys: tuple[str, ...], names: Sequence[Sequence[str]]
-) -> tuple[list[Column], list[list[str]]]:
-    """Return the columns that say what each row is of, and their cells."""
-    columns, cells = [], []
+def key_columns(keys: tuple[str, ...], names: Sequence[Sequence[str]]) -> list[Column]:
+    """Return the columns that say what each row is of."""
+    columns = []
     for key, texts in zip(keys, names, strict=True):
-        columns.append(Column(key.capitalize(), right=key in ("pid", "tid")))
-        shown = [escaped(_brief(name) if key == "object" else name) or "-" for name in texts]
-        is_last = key == keys[-1]
-        cells.append(shown if is_last else short_names(shown, _NAME_WIDTH))
-    return columns, cells
+        cells = [escaped(_brief(name) if key == "object" else name) or "-" for name in texts]
+        if key != keys[-1]:
+            cells = short_names(cells, _NAME_WIDTH)
+        columns.append(Column(key.capitalize(), cells, right=key in ("pid", "tid")))
+    return columns
 
 
 def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from prospect.announcing import counted
 from prospect.render.escape import display_width, escaped, short_name, shortened
 from prospect.render.text.columns import Column, table_lines
@@ -56,7 +54,7 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         yield f"{counted(table.total_hits, 'hit')}."
     if shown:
         yield ""
-        yield from table_lines(*_columns(page, group))
+        yield from table_lines(_columns(page, group))
     if shown < len(table):
         option, least_s = "-m", page.view.user_threshold_s
         if page.view.detail == "k":
@@ -67,22 +65,21 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         yield page.style.cut(page.style.words.skipped(first_s, option, least_s, what))
 
 
-def _columns(page: Page, group: LinesOfGroup) -> tuple[list[Column], list[list[str]]]:
+def _columns(page: Page, group: LinesOfGroup) -> list[Column]:
     table, rows = group.table, group.rows
     first, digits = slice(0, table.shown), percent_digits(table.total_hits)
-    columns = [Column("Pcnt"), Column("Accum%"), Column("Hits")]
-    cells = [
-        percent_column(table.share[first].tolist(), digits),
-        percent_column(table.accumulated[first].tolist(), digits),
-        [str(hits) for hits in table.hits[first].tolist()],
+    seconds, halves = page.figures.time_columns(
+        table.seconds[first].tolist(), [row.half_width_s for row in rows]
+    )
+    return [
+        Column("Pcnt", percent_column(table.share[first].tolist(), digits)),
+        Column("Accum%", percent_column(table.accumulated[first].tolist(), digits)),
+        Column("Hits", [str(hits) for hits in table.hits[first].tolist()]),
+        seconds._replace(when=page.figures.has_time),
+        halves,
+        Column("Source line", [_where(row) for row in rows], right=False),
+        Column("Function", [_function(row) for row in rows], right=False),
     ]
-    if page.figures.has_time:
-        columns += [Column("Secs"), Column("±")]
-        halves = np.array([row.half_width_s for row in rows])
-        cells += page.figures.timed_columns(table.seconds[first].tolist(), halves)
-    columns += [Column("Source line", right=False), Column("Function", right=False)]
-    cells += [[_where(row) for row in rows], [_function(row) for row in rows]]
-    return columns, cells
 
 
 def _where(row: SourceLine) -> str:

@@ -18,7 +18,7 @@ from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent, percent_digits, rank_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from prospect.render.text.numbers import Figures
     from prospect.render.text.page import Page
 
-_COLUMNS = (Column("Process name", right=False), Column("Pid"))
 _PORTIONS = (
     (PORTION_USER, "User"),
     (PORTION_KERNEL, "System"),
@@ -65,11 +64,12 @@ def _table(page: Page) -> Iterator[str]:
     skipped = event.processes.skipped_rows
     names = [escaped(processes.name[row]) for row in kept.tolist()]
     names += [f"({len(skipped)} skipped)", "Total"]
-    columns = [*_COLUMNS]
-    cells: list[Sequence[str]] = [names, [*_pids(processes.pid.take(kept)), "", ""]]
-    if event.has_time:
-        columns.insert(0, Column("Rank"))
-        cells.insert(0, [*_ranks(page, kept), "", ""])
+    ranks = [*_ranks(page, kept), "", ""] if event.has_time else []
+    columns = [
+        Column("Rank", ranks, when=event.has_time),
+        Column("Process name", names, right=False),
+        Column("Pid", [*_pids(processes.pid.take(kept)), "", ""]),
+    ]
     for portion, label in _PORTIONS:
         if portion not in _USUAL and not event.hits[portion]:
             continue
@@ -83,13 +83,9 @@ def _table(page: Page) -> Iterator[str]:
             float(table.half_width_s[portion])
             for table in (page.estimates.skipped, page.estimates.totals)
         ]
-        shown, bars = page.figures.timed_columns(times, half_widths)
-        columns += [Column(f"{label} Hits"), Column(f"{label} Time")]
-        cells += [[str(value) for value in rows], shown]
-        if event.has_time:
-            columns.append(Column("±"))
-            cells.append(bars)
-    yield from table_lines(columns, cells)
+        columns.append(Column(f"{label} Hits", [str(value) for value in rows]))
+        columns += page.figures.time_columns(times, half_widths, f"{label} Time")
+    yield from table_lines(columns)
 
 
 def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from prospect.figures.report.view import EventView
     from prospect.render.text.page import Page
 
-_SAMPLED = (Column("Pcnt"), Column("Hits"), Column("Secs"))
-_COUNTED = (Column("Calls"), Column("Secs inside"), Column("Mean usec"))
-_CALL = Column("System call", right=False)
 _MANY = 0.01  # of all calls that were counted
 # What estimates call the whole system instead of the row of a process.
 _SYSTEM = -1
@@ -84,32 +81,29 @@ def _shown(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[n
 
 
 def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64]) -> Iterator[str]:
-    event, hits = page.event, rows.hits.take(chosen)
+    event, is_counted = page.event, page.event.calls.is_counted
     names = [rows.name[row] for row in chosen.tolist()]
-    times, bars = page.figures.timed_columns(
-        rows.sampled_s.take(chosen).tolist(),
-        page.estimates.calls_half_width_s(event, names, process),
-    )
-    columns = [*_SAMPLED]
-    cells = [
-        percent_column(rows.share.take(chosen).tolist(), percent_digits(int(rows.hits.sum()))),
-        [str(number) for number in hits.tolist()],
-        times,
+    digits = percent_digits(int(rows.hits.sum()))
+    calls = rows.calls.take(chosen).tolist()
+    inside = [f"{seconds:.6f}" for seconds in rows.time_s.take(chosen).tolist()]
+    means = [microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()]
+    columns = [
+        Column("Pcnt", percent_column(rows.share.take(chosen).tolist(), digits)),
+        Column("Hits", [str(number) for number in rows.hits.take(chosen).tolist()]),
+        *page.figures.time_columns(
+            rows.sampled_s.take(chosen).tolist(),
+            page.estimates.calls_half_width_s(event, names, process),
+        ),
+        Column("Calls", [str(number) for number in calls], when=is_counted),
+        Column("Secs inside", inside, when=is_counted),
+        Column("Mean usec", means, when=is_counted),
+        Column("System call", [escaped(name) for name in names], right=False),
     ]
-    if event.has_time:
-        columns.append(Column("±"))
-        cells.append(bars)
-    if event.calls.is_counted:
-        columns += _COUNTED
-        cells += [
-            [str(calls) for calls in rows.calls.take(chosen).tolist()],
-            [f"{seconds:.6f}" for seconds in rows.time_s.take(chosen).tolist()],
-            [microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()],
+    if is_counted and process in (_SYSTEM, _CHOSEN):
+        sums = {"Calls": str(rows.calls.sum()), "Hits": str(rows.hits.sum())}
+        total = {**sums, "System call": "total"}
+        columns = [
+            column._replace(cells=[*column.cells, total.get(column.title, "")])
+            for column in columns
         ]
-    cells.append([escaped(name) for name in names])
-    if event.calls.is_counted and process in (_SYSTEM, _CHOSEN):
-        total = {"Calls": int(rows.calls.sum()), "Hits": int(rows.hits.sum())}
-        for column, column_cells in zip(columns, cells, strict=False):
-            column_cells.append(str(total.get(column.title, "")))
-        cells[-1].append("total")
-    yield from table_lines([*columns, _CALL], cells)
+    yield from table_lines(columns)

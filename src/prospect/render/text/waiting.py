@@ -30,7 +30,6 @@ _UNKNOWN = "[unknown]"
 _MOST_UNKNOWN = 0.01
 _MOST_WAKERS = 10
 _KIND = ("work", "idle")  # by `idle`
-_BLOCKER_TITLES = ("Secs", "Pcnt", "Waits", "Mean usec", "Longest")
 
 
 def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
@@ -63,35 +62,30 @@ def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
 
 
 def _threads(view: ReportView, found: Waiting, style: Style) -> Iterator[str]:
-    threads, names = found.threads, view.profile.processes
+    threads, processes = found.threads, view.profile.processes
     rows = found.shown[:_MOST_THREADS]
-    pids = np.append(names.pid, -1).take(threads.process_index.take(rows)).tolist()
+    pids = np.append(processes.pid, -1).take(threads.process_index.take(rows)).tolist()
     left = found.shown[_MOST_THREADS:]
     groups = [*([row] for row in rows.tolist()), found.shown.tolist()]
     if len(left):
         groups.insert(-1, left.tolist())
-    first = [
-        [escaped(threads.name[row]), str(pid), str(threads.tid[row])]
-        for row, pid in zip(rows.tolist(), pids, strict=True)
-    ]
-    if len(left):
-        first.append([f"({len(left)} more)", "", ""])
-    first.append(["Total", "", ""])
-    columns = [*zip(*first, strict=True), *_figures(found, groups)]
-    titles = ["Thread", "Pid", "Tid", "Life", "On CPU", "User", "System", "Runnable", "Blocked"]
-    if threads.unknown_ns.take(found.shown).any():
-        titles.append("Unknown")
-    titles += ["Longest", "Waits", "Preempted"]
+    sums = ([f"({len(left)} more)"] if len(left) else []) + ["Total"]
+    names = [*(escaped(threads.name[row]) for row in rows.tolist()), *sums]
+    blank = [""] * len(sums)
     yield from table_lines(
-        [Column(titles[0], right=False), *map(Column, titles[1:])],
-        [list(column) for column in columns],
+        [
+            Column("Thread", names, right=False),
+            Column("Pid", [*map(str, pids), *blank]),
+            Column("Tid", [*map(str, threads.tid.take(rows).tolist()), *blank]),
+            *_figures(found, groups),
+        ]
     )
     if len(left):
         yield style.cut(f"- Threads that ran longest first; {counted(len(left), 'more thread')}")
 
 
-def _figures(found: Waiting, groups: list[list[int]]) -> Iterator[list[str]]:
-    """Yield the columns of seconds and numbers, a cell for each group of threads."""
+def _figures(found: Waiting, groups: list[list[int]]) -> list[Column]:
+    """Return the columns of seconds and numbers, with a cell for each group of threads."""
     threads = found.threads
 
     def seconds(column: NDArray[np.int64] | NDArray[np.uint64]) -> list[str]:
@@ -100,17 +94,20 @@ def _figures(found: Waiting, groups: list[list[int]]) -> Iterator[list[str]]:
     def sampled(column: NDArray[np.float64]) -> list[str]:
         return [_seconds(_known_sum(column[group])) for group in groups]
 
-    yield seconds(threads.life_ns)
-    yield seconds(threads.cpu_ns)
-    yield sampled(found.user_s)
-    yield sampled(found.system_s)
-    yield seconds(threads.runnable_ns)
-    yield seconds(threads.blocked_ns)
-    if threads.unknown_ns.take(found.shown).any():
-        yield seconds(threads.unknown_ns)
-    yield [_seconds(float(threads.longest_ns[group].max()) * _NS) for group in groups]
-    yield [str(int(threads.blocks[group].sum())) for group in groups]
-    yield [str(int(threads.preemptions[group].sum())) for group in groups]
+    longest = [_seconds(float(threads.longest_ns[group].max()) * _NS) for group in groups]
+    is_unknown = bool(threads.unknown_ns.take(found.shown).any())
+    return [
+        Column("Life", seconds(threads.life_ns)),
+        Column("On CPU", seconds(threads.cpu_ns)),
+        Column("User", sampled(found.user_s)),
+        Column("System", sampled(found.system_s)),
+        Column("Runnable", seconds(threads.runnable_ns)),
+        Column("Blocked", seconds(threads.blocked_ns)),
+        Column("Unknown", seconds(threads.unknown_ns), when=is_unknown),
+        Column("Longest", longest),
+        Column("Waits", [str(int(threads.blocks[group].sum())) for group in groups]),
+        Column("Preempted", [str(int(threads.preemptions[group].sum())) for group in groups]),
+    ]
 
 
 def _closure(view: ReportView, found: Waiting) -> Iterator[str]:
@@ -152,17 +149,17 @@ def _closure(view: ReportView, found: Waiting) -> Iterator[str]:
 def _blockers(found: Waiting, style: Style) -> Iterator[str]:
     blockers = (found.blockers or ())[:_MOST_BLOCKERS]
     total_s = math.fsum(blocker.seconds for blocker in found.blockers or ())
+    shares = [percent(one.seconds / max(total_s, 1e-9), 1) for one in blockers]
     yield from table_lines(
-        [*map(Column, _BLOCKER_TITLES), Column("Kind", right=False), Column("What", right=False)],
         [
-            [_seconds(blocker.seconds) for blocker in blockers],
-            [percent(blocker.seconds / max(total_s, 1e-9), 1) for blocker in blockers],
-            [str(blocker.waits) for blocker in blockers],
-            [f"{blocker.seconds / blocker.waits * 1e6:.1f}" for blocker in blockers],
-            [_seconds(blocker.longest_s) for blocker in blockers],
-            [_KIND[blocker.idle] for blocker in blockers],
-            [escaped(blocker.name) for blocker in blockers],
-        ],
+            Column("Secs", [_seconds(one.seconds) for one in blockers]),
+            Column("Pcnt", shares),
+            Column("Waits", [str(one.waits) for one in blockers]),
+            Column("Mean usec", [f"{one.seconds / one.waits * 1e6:.1f}" for one in blockers]),
+            Column("Longest", [_seconds(one.longest_s) for one in blockers]),
+            Column("Kind", [_KIND[one.idle] for one in blockers], right=False),
+            Column("What", [escaped(one.name) for one in blockers], right=False),
+        ]
     )
     more = len(found.blockers or ()) - len(blockers)
     if more > 0:
@@ -178,17 +175,13 @@ def _wakers(found: Waiting, style: Style) -> Iterator[str]:
     wakers = (found.wakers or ())[:_MOST_WAKERS]
     yield from table_lines(
         [
-            *map(Column, ("Secs", "Waits", "Longest")),
-            *(Column(title, right=False) for title in ("Kind", "What", "Ended by")),
-        ],
-        [
-            [_seconds(waker.seconds) for waker in wakers],
-            [str(waker.waits) for waker in wakers],
-            [_seconds(waker.longest_s) for waker in wakers],
-            [_KIND[waker.idle] for waker in wakers],
-            [escaped(waker.name) for waker in wakers],
-            [escaped(waker.who) for waker in wakers],
-        ],
+            Column("Secs", [_seconds(waker.seconds) for waker in wakers]),
+            Column("Waits", [str(waker.waits) for waker in wakers]),
+            Column("Longest", [_seconds(waker.longest_s) for waker in wakers]),
+            Column("Kind", [_KIND[waker.idle] for waker in wakers], right=False),
+            Column("What", [escaped(waker.name) for waker in wakers], right=False),
+            Column("Ended by", [escaped(waker.who) for waker in wakers], right=False),
+        ]
     )
     more = len(found.wakers or ()) - len(wakers)
     if more > 0:
@@ -197,13 +190,12 @@ def _wakers(found: Waiting, style: Style) -> Iterator[str]:
 
 def _stacks(found: Waiting, style: Style) -> Iterator[str]:
     yield from table_lines(
-        [*map(Column, ("Secs", "Waits", "Longest")), Column("Stack", right=False)],
         [
-            [_seconds(stack.seconds) for stack in found.stacks],
-            [str(stack.waits) for stack in found.stacks],
-            [_seconds(stack.longest_s) for stack in found.stacks],
-            [_stack(stack) for stack in found.stacks],
-        ],
+            Column("Secs", [_seconds(stack.seconds) for stack in found.stacks]),
+            Column("Waits", [str(stack.waits) for stack in found.stacks]),
+            Column("Longest", [_seconds(stack.longest_s) for stack in found.stacks]),
+            Column("Stack", [_stack(stack) for stack in found.stacks], right=False),
+        ]
     )
     if found.more_stacks:
         more = counted(found.more_stacks, "more stack")
