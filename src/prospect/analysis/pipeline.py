@@ -26,7 +26,7 @@ from prospect.assembly.placing.naming import (
     recorded_facts,
     with_answers,
 )
-from prospect.assembly.placing.places import KERNEL_KEY, all_addresses, place
+from prospect.assembly.placing.places import KERNEL_KEY, place, with_addresses
 from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.tables.clock_stops import describe_clock_stops
 from prospect.assembly.tables.clocks import clock_of_id, describe_clocks, with_clock_periods
@@ -268,8 +268,8 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
             python=python,
         )
     counted = read_call_counts(info, world.timeline)
-    addresses = all_addresses(hits, calls, counted)
-    placement = place(addresses, world, info, symbolizer.images.is_other, code)
+    others = [found.addresses for found in (calls, counted) if found is not None]
+    placement = place(with_addresses(hits, others), world, info, symbolizer.images.is_other, code)
     # Addresses are in the hits now: of ten million samples they are 80 MB.
     no_address = np.broadcast_to(np.uint64(0), len(events.samples))
     events = replace(events, samples=replace(events.samples, ip=no_address))

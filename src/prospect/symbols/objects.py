@@ -32,6 +32,9 @@ COMPAT_VDSO = b"[vdso32]"
 JITDUMP_PREFIX = b"[jitdump] "
 # Before the path of a source file of Python, as the key of an object.
 PYTHON_PREFIX = b"[python] "
+# Where Python functions are in every process (`symbols.python_code`): the upper half of the address
+# space is the kernel's, so nothing of user space is there.
+PYTHON_BASE, PYTHON_END = 0xFFFF800000000000, 0xFFFFC00000000000
 
 _VDSO_NAMES = frozenset({VDSO, COMPAT_VDSO, b"[vdsox32]", VSYSCALL})
 # Memory without a file that code can stand in: what a JIT fills, or an executable heap or stack.

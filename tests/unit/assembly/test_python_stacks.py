@@ -14,7 +14,7 @@ from prospect.assembly.python.python_stacks import with_python
 from prospect.assembly.stacks.python_callers import with_python_callers
 from prospect.assembly.stacks.user_stacks import no_user_stacks
 from prospect.events.decode import decode
-from prospect.symbols.python.python_code import PYTHON_BASE
+from prospect.symbols.objects import PYTHON_BASE
 
 KERNEL, USER = (1 << 64) - 128, (1 << 64) - 512
 LIBC, RUNTIME, IN_LOOP, MAIN = 0x700000, 0x450000, 0x415000, 0x900000
@@ -53,10 +53,9 @@ def told(events, *, native=False):
     code = python.stacks.code
 
     def text(address):
-        inside = address - int(PYTHON_BASE)
-        if inside < 0 or not code.covers(np.array([inside], np.uint64))[0]:
+        if not code.covers(np.array([address], np.uint64))[0]:
             return hex(address)
-        row = np.array([inside], np.uint64)
+        row = np.array([address - PYTHON_BASE], np.uint64)
         function = code.functions[int(code.row_of(row)[0])]
         return f"{function.name}:{code.lines_of(row)[0][1]}"
 

@@ -27,15 +27,15 @@ from prospect.profile.model import (
     KIND_VDSO,
 )
 from prospect.records import Record
-from prospect.symbols.objects import VSYSCALL, ObjectKey
+from prospect.symbols.objects import PYTHON_BASE, VSYSCALL, ObjectKey
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.placing.identities import IsOther
-    from prospect.assembly.stacks.callers import SampleCallers
-    from prospect.assembly.tables.call_counts import CountedCalls
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
     from prospect.symbols.python.python_code import PythonCode
@@ -135,6 +135,18 @@ class Addresses(Record):
         return len(self.address)
 
 
+def with_addresses(hits: Attribution, others: Sequence[Addresses]) -> Attribution | Addresses:
+    """Return the addresses of the hits, followed by those of other tables."""
+    if not others:
+        return hits
+    return Addresses(
+        *(
+            np.concatenate([getattr(table, name) for table in (hits, *others)])
+            for name in ("process_row", "space", "epoch", "mode", "address")
+        )
+    )
+
+
 def place(
     hits: Attribution | Addresses,
     world: World,
@@ -196,10 +208,7 @@ def _place_python(
     first_object: int,
 ) -> list[ObjectKey]:
     """Put what is in Python functions there, in both columns; return the objects of these."""
-    from prospect.symbols.python.python_code import PYTHON_BASE, PYTHON_END  # noqa: PLC0415 - seldom recorded
-
-    is_python = is_user & (address >= PYTHON_BASE) & (address < PYTHON_END)
-    is_python[is_python] = python.covers(address[is_python] - PYTHON_BASE)
+    is_python = is_user & python.covers(address)
     inside = address[is_python] - PYTHON_BASE
     address[is_python] = inside
     file = python.file_of.take(python.row_of(inside))
@@ -313,17 +322,3 @@ def _last_pids(
                 break
         found.append(list(last)[:_MOST_PIDS])
     return found
-
-
-def all_addresses(
-    hits: Attribution, calls: SampleCallers | None, counted: CountedCalls | None
-) -> Attribution | Addresses:
-    """Return the addresses of the hits, behind them of their callers, and of counted calls."""
-    if calls is None and counted is None:
-        return hits
-    from prospect.assembly.stacks.stacks import joined  # noqa: PLC0415 - not of a flat report
-
-    found: Attribution | Addresses = hits
-    if calls is not None:
-        found = joined(found, calls.addresses)
-    return found if counted is None else joined(found, counted.addresses)

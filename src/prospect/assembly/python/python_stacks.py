@@ -21,7 +21,7 @@ from prospect.assembly.python.code_objects import place_frames
 from prospect.assembly.python.unread import unread_notes
 from prospect.columns.buffers import segments
 from prospect.records import Record, replace
-from prospect.symbols.python.python_code import PYTHON_BASE
+from prospect.symbols.objects import PYTHON_BASE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ from prospect.assembly.stacks.user_stacks import Chains
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple
-from prospect.symbols.python.python_code import PYTHON_BASE
+from prospect.symbols.objects import PYTHON_BASE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

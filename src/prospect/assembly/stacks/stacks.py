@@ -66,15 +66,6 @@ def caller_addresses(
     ), row
 
 
-def joined(hits: Attribution | Addresses, callers: Addresses) -> Addresses:
-    """Return the addresses of the hits, and those of their callers behind them."""
-    pairs = (
-        np.concatenate((getattr(hits, name), getattr(callers, name)))
-        for name in ("process_row", "space", "epoch", "mode", "address")
-    )
-    return Addresses(*pairs)
-
-
 def without_strays(
     callers: Callers, row: NDArray[np.int64], is_nowhere: NDArray[np.bool_]
 ) -> tuple[Callers, NDArray[np.int64]]:

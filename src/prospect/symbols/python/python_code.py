@@ -17,7 +17,7 @@ import numpy as np
 from prospect.profile.model import KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.records import Record
-from prospect.symbols.objects import PYTHON_PREFIX
+from prospect.symbols.objects import PYTHON_BASE, PYTHON_END, PYTHON_PREFIX
 from prospect.symbols.resolution import Resolution, named
 from prospect.symbols.table import build_symbol_table
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     from prospect.symbols.table import SymbolTable
 
-# The upper half of the address space is the kernel's: nothing of user space is there.
-PYTHON_BASE = np.uint64(0xFFFF800000000000)
-PYTHON_END = np.uint64(0xFFFFC00000000000)
 _PLACE_BITS, _PLACES = 17, 1 << 29
 # Of a function; there is room for one behind them, and for what has no line.
 MOST_LINES = (1 << _PLACE_BITS) - 2
@@ -96,10 +93,12 @@ class PythonCode(Record, eq=False):
         return rows
 
     def covers(self, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return whether each address u64[n] is in some function, bool[n]."""
-        row = np.searchsorted(self.start, address, side="right") - 1
-        inside: NDArray[np.bool_] = (row >= 0) & (address < self.end.take(row, mode="clip"))
-        return inside
+        """Return whether each address u64[n] of a process is in some function, bool[n]."""
+        covered = (address >= PYTHON_BASE) & (address < PYTHON_END)
+        inside = address[covered] - PYTHON_BASE
+        row = np.searchsorted(self.start, inside, side="right") - 1
+        covered[covered] = (row >= 0) & (inside < self.end.take(row, mode="clip"))
+        return covered
 
     def row_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return i64[n] the function at each address u64[n], one that is in some function."""
