@@ -1,8 +1,4 @@
-"""Distinct hits + address spaces → which object each hit is in, and where in that object.
-
-Comes in: `spaces.attribution.Attribution` and `World`. Goes out: `Placement`, in which objects are
-identified as `symbols` wants them and addresses are file offsets for images, AVMA for the rest.
-"""
+"""Distinct hits + address spaces → which object each hit is in, and where in that object."""
 
 from __future__ import annotations
 
@@ -11,16 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.placing.identities import keys_of_mappings
-from prospect.assembly.placing.kernel_modules import find_kernel_modules
-from prospect.assembly.placing.remapped_text import find_remapped_text
+from prospect.assembly.placing.mapped_objects import (
+    find_kernel_modules,
+    objects_of_mappings,
+)
 from prospect.assembly.stacks.chain_frames import MODE_CUT
-from prospect.columns.grouping import RowsByGroup, alike, rows_by_group
 from prospect.profile.model import (
     CUT_OBJECT,
-    KIND_ANON,
-    KIND_ELF,
-    KIND_JIT,
     KIND_KERNEL,
     KIND_PYTHON,
     KIND_UNKNOWN,
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.assembly.placing.identities import IsOther
+    from prospect.assembly.placing.mapped_objects import IsOther
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
     from prospect.symbols.python.python_code import PythonCode
@@ -55,8 +48,6 @@ _ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_KERNEL] = _FIXED_KEYS.index(GUEST_KEY)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_USER] = _FIXED_KEYS.index(GUEST_KEY)
 _ROW_OF_MODE[MODE_CUT] = _FIXED_KEYS.index(CUT_KEY)
 _LOW_48_BITS = np.uint64((1 << 48) - 1)
-# Enough to find one that still runs.
-_MOST_PIDS = 8
 # arch/x86/include/uapi/asm/vsyscall.h: one page, at the same address in every process.
 _VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)
 
@@ -173,7 +164,7 @@ def place(
     is_mapped = runs.mapping >= 0
     located = runs.mapping[is_mapped]
     last = (runs.start + runs.length - 1)[is_mapped]
-    objects = _objects_of_mappings(located, hits.process_row.take(last), world, info, is_other)
+    objects = objects_of_mappings(located, hits.process_row.take(last), world, info, is_other)
     # Of runs that are in no mapping the object stays, and the address.
     in_object = np.full(len(runs.mapping), -1, np.int32)
     in_object[is_mapped] = objects.object_of_mapping.take(located) + np.int32(len(fixed))
@@ -227,98 +218,3 @@ def _places_by_mode(
     is_module = module >= 0
     object_index[of_kernel[is_module]] = len(_FIXED_KEYS) + module[is_module]
     return [*_FIXED_KEYS, *modules.keys], object_index
-
-
-class _MappedObjects(Record):
-    """The objects of the mappings that were hit.
-
-    `object_of_mapping` i32[m] and `shift_of_mapping` u64[m], which turns an AVMA into an address of
-    the object, count for hit mappings only.
-    """
-
-    keys: list[ObjectKey]
-    pids: list[list[int]]
-    object_of_mapping: NDArray[np.int32]
-    shift_of_mapping: NDArray[np.uint64]
-
-
-def _objects_of_mappings(
-    mapping: NDArray[np.int64],
-    process_row: NDArray[np.int32],
-    world: World,
-    info: RecordingInfo,
-    is_other: IsOther,
-) -> _MappedObjects:
-    """Identify the object behind each located hit.
-
-    Mappings of one file are one object. Anonymous code belongs to the program that mapped it: two
-    JITs use the same addresses for different functions. A copy of an executable's code is the
-    executable.
-    """
-    table = world.mappings
-    hit_by = np.full(len(table), -1, np.int32)
-    hit_by[mapping] = process_row
-    hit_mappings = np.flatnonzero(hit_by >= 0)
-    copied = find_remapped_text(hit_mappings, world)
-    stands_for = np.arange(len(table))
-    stands_for[list(copied)] = list(copied.values())
-    keys, key = keys_of_mappings(stands_for.take(hit_mappings), world, info, is_other)
-    kind = np.array([one.kind for one in keys], np.int64)
-    pid = world.processes.pid
-    owner_row, user_row = table.process_row[hit_mappings], hit_by[hit_mappings]
-    is_own = np.isin(kind, (KIND_ANON, KIND_JIT)).take(key)
-    life = np.zeros(len(key), np.int64)
-    if is_own.any():
-        lives = _lives(pid)
-        life = np.where(is_own, lives.take(owner_row), 0)
-        # The files of a process that ran another program since may be of that one.
-        user_row = np.where(is_own & (lives.take(user_row) > 0), owner_row, user_row)
-    owner, user = pid[owner_row], pid[user_row]
-    objects = alike((key, np.where(is_own, owner, 0), life))
-    # In the order in which they were met.
-    met = np.argsort(objects.row)
-    number = np.empty(len(met), np.int32)
-    number[met] = np.arange(len(met), dtype=np.int32)
-    index = number.take(objects.place)
-    object_of_mapping = np.full(len(table), -1, np.int32)
-    object_of_mapping[hit_mappings] = index
-    is_image = np.zeros(len(table), np.bool_)
-    is_image[hit_mappings] = np.isin(kind, (KIND_ELF, KIND_VDSO, KIND_JIT)).take(key)
-    shift = table.pgoff - table.start
-    return _MappedObjects(
-        keys=[
-            keys[one]._replace(life=of_life) if of_life else keys[one]
-            for one, of_life in zip(
-                key.take(objects.row.take(met)).tolist(),
-                life.take(objects.row.take(met)).tolist(),
-                strict=True,
-            )
-        ],
-        pids=_last_pids(rows_by_group(index, len(met)), owner, user),
-        object_of_mapping=object_of_mapping,
-        shift_of_mapping=np.where(is_image, shift.take(stands_for), np.uint64(0)),
-    )
-
-
-def _lives(pid: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return for each row of the processes how many later rows have the same pid, i64[p]."""
-    order = np.argsort(pid, kind="stable")
-    ends = np.searchsorted(pid.take(order), pid, side="right")
-    lives = np.empty(len(pid), np.int64)
-    lives[order] = ends.take(order) - 1 - np.arange(len(pid))
-    return lives
-
-
-def _last_pids(
-    mappings: RowsByGroup, owner: NDArray[np.integer], user: NDArray[np.integer]
-) -> list[list[int]]:
-    """Return the processes that used each object last, the last one first."""
-    found = []
-    for number in range(len(mappings.start) - 1):
-        last: dict[int, None] = {}
-        for row in mappings.rows(number)[::-1]:
-            last |= {int(user[row]): None, int(owner[row]): None}
-            if len(last) >= _MOST_PIDS:
-                break
-        found.append(list(last)[:_MOST_PIDS])
-    return found
