@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prospect.assembly.stacks.user_contexts import find_user_contexts
+from prospect.assembly.stacks.user_stacks import find_user_contexts
 from prospect.elf import layout
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage

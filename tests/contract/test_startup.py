@@ -58,7 +58,6 @@ UNASKED = {
     "pathlib",
     "prospect.analysis.other_tools",
     "prospect.assembly.code",
-    "prospect.assembly.stacks.callers",
     "prospect.assembly.stacks.stacks",
     "prospect.disasm",
     "prospect.estimate.compare",

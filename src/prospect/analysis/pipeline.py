@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from prospect.assembly.labels.labels import Labelled
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.places import Placement
-    from prospect.assembly.stacks.callers import SampleCallers
+    from prospect.assembly.stacks.stacks import SampleCallers
     from prospect.assembly.tables.call_counts import CountedCalls
     from prospect.assembly.threads.waits import Waits
     from prospect.events.columns import Events
@@ -256,7 +256,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     hits = attribute(events.samples, world.timeline, label, world.runs, may_spend=may_spend)
     calls = None
     if with_callers:
-        from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all
+        from prospect.assembly.stacks.stacks import find_callers  # noqa: PLC0415 - not of all
 
         calls = find_callers(
             events.samples,
@@ -300,7 +300,7 @@ def _assemble(
     events, info, world, hits = placed.events, placed.info, placed.world, placed.hits
     stacks = stack_index = None
     if placed.calls is not None:
-        from prospect.assembly.stacks.callers import named_stacks  # noqa: PLC0415 - not of all
+        from prospect.assembly.stacks.stacks import named_stacks  # noqa: PLC0415 - not of all
 
         stacks, stack_index = named_stacks(placed.calls, placed.placement, location_index, hits)
     objects, functions, locations = builder.tables()

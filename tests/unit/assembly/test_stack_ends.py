@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builders.profile_builder import ProfileBuilder
-from prospect.assembly.stacks.stack_ends import stack_copies
+from prospect.assembly.stacks.unwinding import stack_copies
 from prospect.columns.forests import forest_of_lists
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import replace

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.assembly.stacks.user_contexts import UserContexts
+    from prospect.assembly.stacks.user_stacks import UserContexts
     from prospect.elf.image import ElfImage
     from prospect.spaces.world import World
     from prospect.symbols.cache import SymbolCache

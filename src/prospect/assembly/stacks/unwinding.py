@@ -1,15 +1,14 @@
 """Samples with registers and stack copies → the same samples with whole stacks.
 
-Comes in: sample columns and the code of the recording. Goes out: `UserStacks` of what was unwound,
-columns whose `chain` has the user's frames of other samples as the kernel would have written them
-(the PERF_CONTEXT_USER word, the instruction, return addresses from the inside out), and what became
-of the copies.
+If frame pointers were recorded along with a copy (`--call-graph auto`), they take a stack further
+than the copy or its call-frame information could: but only from a return address on that both have,
+so that neither is believed against the other. Chains of frame pointers that come with the link
+register (arm64) get the callers of leaves.
 
-Where frame pointers were recorded beside a copy (`--call-graph auto`), they take a stack further
-that the copy or its call-frame information could not: but only from a return address on that both
-have, so that neither is believed against the other.
-
-Chains of frame pointers that come with the link register (arm64) get the callers of leaves.
+`StackCopies` says which stacks are whole, where the others end, and what size of copy would have
+held them. That size follows from the stack's thread: if other samples of the same thread were
+unwound to the outermost function, the stack's far end is known. A thread has more than one stack in
+its life: exec puts it on another one, signals and green threads may.
 """
 
 from __future__ import annotations
@@ -22,32 +21,37 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.announcing import silent
 from prospect.assembly.stacks.chain_frames import (
-    USER_CONTEXT,
-    chain_begin,
     cut_chains,
     own_frames,
     user_begin,
 )
-from prospect.assembly.stacks.stack_ends import stack_copies
-from prospect.assembly.stacks.user_stacks import Chains, no_user_stacks, stacks_of_unwound
+from prospect.assembly.stacks.user_stacks import (
+    Chains,
+    no_user_stacks,
+    stacks_of_unwound,
+    user_parts,
+    with_user_part,
+)
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import numbered
+from prospect.profile.stack_copies import NO_COPY, StackCopies
 from prospect.records import NamedTuple, replace
 from prospect.unwind import model
 from prospect.unwind.leaves import leaf_callers
 from prospect.unwind.unwinder import unwind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
     from prospect.assembly.stacks.recorded_code import RecordedCode
-    from prospect.assembly.stacks.user_contexts import UserContexts
-    from prospect.assembly.stacks.user_stacks import UserStacks
+    from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks
     from prospect.events.columns import CallBranches, Samples, UserStates
-    from prospect.profile.stack_copies import StackCopies
+    from prospect.symbols.objects import ObjectKey
+    from prospect.unwind.model import UnwindInput, Unwound
 
 
 class _Machine(NamedTuple):
@@ -70,9 +74,11 @@ _MACHINES = {
     "aarch64": _Machine(183, model.DWARF_OF_PERF_ARM64, pc=32, sp=31, fp=29, link=30),
 }
 
-
 # Of a processor's stack of calls (Intel since Skylake; those before hold 16).
 _MOST_BRANCHES = 32
+# What is further above is another stack: a thread gets so much, unless somebody asks for more
+# (`ulimit -s`, pthread_attr_setstacksize(3)).
+_MOST_STACK_BYTES = 8 << 20
 
 
 class WholeStacks(NamedTuple):
@@ -214,14 +220,6 @@ def _input(
     )
 
 
-def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
-    """Return the frames of user space that the kernel recorded for some samples."""
-    begin, end = (column.take(of_sample) for column in user_begin(samples))
-    length = np.maximum(end - begin - 1, 0)
-    words = np.empty(0, np.uint64) if samples.chain is None else samples.chain
-    return Chains(length, words.take(segments(begin + 1, length)))
-
-
 def _with_leaf_callers(
     samples: Samples, of_sample: NDArray[np.int64], given: model.UnwindInput, code: RecordedCode
 ) -> Samples:
@@ -317,29 +315,94 @@ def _branch_chains(samples: Samples) -> Chains:
     return Chains(length, words)
 
 
-def with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: Chains) -> Samples:
-    """Return the samples with other frames of user space; those with none keep theirs.
+def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
+    taken: UnwindInput,
+    unwound: Unwound,
+    task: NDArray[np.uint64],
+    keys: Sequence[ObjectKey],
+    copy_bytes: int,
+    is_continued: NDArray[np.bool_],
+) -> StackCopies:
+    """Say of each stack what unwinding found.
 
     Args:
-        samples: of a recording.
-        of_sample: i64[k] rows of samples, ascending.
-        frames: of these k.
+        taken: what was unwound.
+        unwound: what came of it.
+        task: u64[n] pid and tid of each sample.
+        keys: the objects, by the rows that the sites have.
+        copy_bytes: how much of a stack was asked for.
+        is_continued: bool[n] which stacks were made longer by other means.
     """
-    has_frames = frames.length > 0
-    rows = of_sample[has_frames]
-    length = frames.length[has_frames]
-    user, end = user_begin(samples)
-    begin = chain_begin(samples)
-    kept = end - begin
-    kept[rows] = user.take(rows) - begin.take(rows)
-    total = kept.copy()
-    total[rows] += length + 1
-    start = np.zeros(len(samples) + 1, np.int64)
-    np.cumsum(total, out=start[1:])
-    words = np.empty(int(start[-1]), np.uint64)
-    old = np.empty(0, np.uint64) if samples.chain is None else samples.chain
-    words[segments(start[:-1], kept)] = old.take(segments(begin, kept))
-    at = (start[:-1] + kept).take(rows)
-    words[at] = USER_CONTEXT
-    words[segments(at + 1, length)] = frames.words
-    return replace(samples, chain_start=start, chain=words)
+    has_copy = taken.stack_block >= 0
+    frames = unwound.frames()
+    end = np.where(has_copy, unwound.end.astype(np.int8), NO_COPY)
+    needed, is_least = _needed_bytes(taken, unwound, task, end)
+    is_short = has_copy & (unwound.end != model.END_COMPLETE) & (frames > 0)
+    last = unwound.sites.object.take(unwound.outermost[is_short])
+    rows, place_of = np.unique(last, return_inverse=True)
+    place = np.full(len(end), -1, np.int32)
+    place[is_short] = place_of
+    return StackCopies(
+        copy_bytes=copy_bytes,
+        ends=model.END_NAMES,
+        paths=tuple(
+            keys[row].path.decode(errors="surrogateescape") if row >= 0 else ""
+            for row in rows.tolist()
+        ),
+        pid=(task & np.uint64(0xFFFF_FFFF)).astype(np.uint32),
+        end=end,
+        frames=frames.astype(np.int32),
+        needed_bytes=needed,
+        is_least=is_least,
+        place=place,
+        is_continued=is_continued,
+    )
+
+
+def _needed_bytes(
+    taken: UnwindInput, unwound: Unwound, task: NDArray[np.uint64], end: NDArray[np.int8]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the sizes that would have held cut stacks, i64[n], and which may be too small."""
+    whole, cut = np.flatnonzero(end == model.END_COMPLETE), np.flatnonzero(end == model.END_CUT)
+    needed, is_least = np.zeros(len(end), np.int64), np.zeros(len(end), np.bool_)
+    if not len(cut):
+        return needed, is_least
+    number, _ = numbered(task)
+    sp = taken.sp.take(cut)
+    # A copy ends where the stack's mapping does, or before: of several the nearest is the best.
+    behind = taken.sp.take(whole) + taken.stack_bytes.take(whole).astype(np.uint64)
+    above = _next_above(number.take(cut), sp, number.take(whole), behind) - sp
+    is_known = above <= _MOST_STACK_BYTES
+    least = unwound.needed_bytes.take(cut).astype(np.uint64)
+    needed[cut] = np.where(is_known, np.maximum(above, least), least).astype(np.int64)
+    is_least[cut] = ~is_known
+    return needed, is_least
+
+
+def _next_above(
+    group: NDArray[np.int64],
+    value: NDArray[np.uint64],
+    among: NDArray[np.int64],
+    candidates: NDArray[np.uint64],
+) -> NDArray[np.uint64]:
+    """Return for each value the least candidate of its group that is above it.
+
+    Args:
+        group: i64[n] of each value.
+        value: u64[n].
+        among: i64[m] the group of each candidate.
+        candidates: u64[m].
+
+    Returns:
+        u64[n]; the largest number where there is none.
+    """
+    groups, values = np.append(group, among), np.append(value, candidates)
+    is_candidate = np.arange(len(groups)) >= len(group)
+    # A candidate that equals a value is not above it: it comes before.
+    order = np.lexsort((~is_candidate, values, groups))
+    at = np.where(is_candidate.take(order), np.arange(len(order)), len(order))
+    after = np.minimum.accumulate(at[::-1])[::-1]
+    after = after[np.argsort(order, kind="stable")[: len(group)]]
+    found = np.append(order, -1).take(after)
+    is_found = (after < len(order)) & (groups.take(found) == group)
+    return np.where(is_found, values.take(found), np.iinfo(np.uint64).max)

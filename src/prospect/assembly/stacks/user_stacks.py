@@ -1,7 +1,9 @@
-"""Stacks that were unwound here, and which samples have them.
+"""Stacks of samples in user space: each sample's address space, its chain's words, unwound stacks.
 
-Comes in: `Unwound`. Goes out: `UserStacks`, beside samples whose `chain` has what the kernel
-recorded. Where a stack has to be edited, frame by frame, it becomes words of a chain.
+The kernel's part of a stack is always in the chain of its sample. The user part is in the chain as
+the kernel would have written it (the PERF_CONTEXT_USER word, the instruction, return addresses from
+the inside out), or in `UserStacks` if it was unwound here. Hits know their address space only in
+user mode; call chains lead from the kernel back into it.
 """
 
 from __future__ import annotations
@@ -10,13 +12,50 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, user_begin
+from prospect.columns.buffers import segments
 from prospect.columns.forests import Forest
+from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple, Record, replace
+from prospect.spaces.groups import look_up_tasks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.events.columns import Samples
+    from prospect.spaces.timeline import Timeline
     from prospect.unwind.model import Unwound
+
+
+class UserContexts(Record):
+    """Distinct address spaces in the states that samples met them in.
+
+    Attributes:
+        of_sample: i32[n] row of the columns below, for each sample.
+        space, epoch: i32[c] for `AddressSpaces.locate`.
+        process_row: i32[c] a process in that state; others may share it.
+    """
+
+    of_sample: NDArray[np.int32]
+    space: NDArray[np.int32]
+    epoch: NDArray[np.int32]
+    process_row: NDArray[np.int32]
+
+
+def find_user_contexts(samples: Samples, timeline: Timeline) -> UserContexts:
+    """Find the state of the address space behind every sample."""
+    states = look_up_tasks(samples, timeline)
+    space, epoch = timeline.space.take(states.change), timeline.epoch.take(states.change)
+    packed = space.astype(np.int64) << 32 | epoch.astype(np.int64) & 0xFFFFFFFF
+    row, first = numbered(packed)
+    runs = zip(states.pair, states.length, strict=True)
+    of_sample = [row.take(pair).astype(np.int32).repeat(length) for pair, length in runs]
+    return UserContexts(
+        of_sample=np.concatenate(of_sample) if of_sample else np.empty(0, np.int32),
+        space=space.take(first),
+        epoch=epoch.take(first),
+        process_row=timeline.process_row.take(states.change.take(first)),
+    )
 
 
 class Chains(NamedTuple):
@@ -24,6 +63,42 @@ class Chains(NamedTuple):
 
     length: NDArray[np.int64]
     words: NDArray[np.uint64]
+
+
+def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
+    """Return the frames of user space that the kernel recorded for some samples."""
+    begin, end = (column.take(of_sample) for column in user_begin(samples))
+    length = np.maximum(end - begin - 1, 0)
+    words = np.empty(0, np.uint64) if samples.chain is None else samples.chain
+    return Chains(length, words.take(segments(begin + 1, length)))
+
+
+def with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: Chains) -> Samples:
+    """Return the samples with other frames of user space; those with none keep theirs.
+
+    Args:
+        samples: of a recording.
+        of_sample: i64[k] rows of samples, ascending.
+        frames: of these k.
+    """
+    has_frames = frames.length > 0
+    rows = of_sample[has_frames]
+    length = frames.length[has_frames]
+    user, end = user_begin(samples)
+    begin = chain_begin(samples)
+    kept = end - begin
+    kept[rows] = user.take(rows) - begin.take(rows)
+    total = kept.copy()
+    total[rows] += length + 1
+    start = np.zeros(len(samples) + 1, np.int64)
+    np.cumsum(total, out=start[1:])
+    words = np.empty(int(start[-1]), np.uint64)
+    old = np.empty(0, np.uint64) if samples.chain is None else samples.chain
+    words[segments(start[:-1], kept)] = old.take(segments(begin, kept))
+    at = (start[:-1] + kept).take(rows)
+    words[at] = USER_CONTEXT
+    words[segments(at + 1, length)] = frames.words
+    return replace(samples, chain_start=start, chain=words)
 
 
 class UserStacks(Record):

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.stacks.unwinding import user_parts, with_user_part
-from prospect.assembly.stacks.user_stacks import Chains
+from prospect.assembly.stacks.user_stacks import Chains, user_parts, with_user_part
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple
