@@ -35,7 +35,7 @@ FIRST_DAY_S = 20_000 * 86400
 DAY_MINUTES = 1440
 US = 10**6
 PROSPECT = (sys.executable, "-m", "prospect")
-MEMORY = "384MB"  # of daemon/merge_child.py
+MEMORY = "384MB"  # of daemon/store_work.py
 
 Columns = dict[str, np.ndarray[Any, Any]]
 

@@ -2,6 +2,9 @@
 
 It waits for whichever comes first: a window's end, a child that has written one, a request on the
 control socket, a signal, the service manager's watchdog.
+
+Source: sd_notify(3), sd_watchdog_enabled(3): notifications are datagrams of assignments to the
+socket that NOTIFY_SOCKET names.
 """
 
 from __future__ import annotations
@@ -9,29 +12,56 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from prospect.daemon.control import COMMANDS, ControlSocket
-from prospect.daemon.memory import give_back
-from prospect.daemon.metrics import metrics_text, write_metrics
-from prospect.daemon.pushing import Pushing
-from prospect.daemon.sampling import Sampling
-from prospect.daemon.service_manager import ALIVE, READY, RELOADING, STOPPING, ServiceManager
-from prospect.daemon.shipping import Shipping
-from prospect.daemon.status import Totals, figures_of
+from prospect.daemon.sampling import Sampling, give_back
+from prospect.daemon.senders import Pushing, Shipping
+from prospect.daemon.status import Totals, figures_of, metrics_text, write_metrics
 from prospect.daemon.writing import StoreWriting
 from prospect.errors import ProspectError, StoreError
 from prospect.store.segments import is_session_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
     from prospect.daemon.control import Request
     from prospect.daemon.options import DaemonOptions
     from prospect.store.directory import StoreDirectory
+
+READY, RELOADING, STOPPING, ALIVE = "READY=1", "RELOADING=1", "STOPPING=1", "WATCHDOG=1"
+
+
+class ServiceManager:
+    """Who started the daemon, if that wants to hear of it.
+
+    Attributes:
+        alive_every_s: how often it wants to hear that the daemon is alive; None for never.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._address = environment.get("NOTIFY_SOCKET", "")
+        if self._address.startswith("@"):
+            self._address = "\0" + self._address[1:]
+        elif not self._address.startswith("/"):
+            self._address = ""
+        period, owner = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
+        is_ours = not owner or owner == str(os.getpid())
+        has_period = period.isascii() and period.isdigit() and int(period) > 0
+        self.alive_every_s = int(period) / 2e6 if has_period and is_ours else None
+
+    def notify(self, *words: str) -> None:
+        """Send it `words`, if it listens."""
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+            out.settimeout(0)
+            out.sendto("\n".join(words).encode(), self._address)
+
 
 _LONGEST_WAIT_S = 3600.0
 _ENDING = (signal.SIGTERM, signal.SIGINT)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from prospect.daemon.encoding import Encoder, Merger, Outcome
-from prospect.daemon.hand_over import packed
+from prospect.daemon.store_children import Encoder, Merger, Outcome, packed
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.retention import ASKED_FOR, FULL_DISK, drop, expired, next_to_go

@@ -9,10 +9,9 @@ import pytest
 
 from builders.stored import window_at
 from prospect.daemon import loop, writing
-from prospect.daemon.encoding import Outcome
-from prospect.daemon.hand_over import unpacked
 from prospect.daemon.loop import Daemon
 from prospect.daemon.options import DaemonOptions
+from prospect.daemon.store_children import Outcome, unpacked
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from prospect.daemon.metrics import metrics_text, write_metrics
+from prospect.daemon.status import metrics_text, write_metrics
 from prospect.errors import StoreError
 
 FIGURES = {

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from prospect.daemon.service_manager import READY, ServiceManager
+from prospect.daemon.loop import READY, ServiceManager
 
 
 def test_it_hears_words(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders.profile_builder import ProfileBuilder
-from prospect.daemon.services import Services, service_of_groups
+from prospect.daemon.sampling import Services, service_of_groups
 from prospect.records import replace
 
 CONTAINER = "a1" * 32

@@ -14,11 +14,10 @@ from builders.stacks import stacks_profile
 from builders.stored import by_routine, fill, window_at
 from prospect.api.store import read_store
 from prospect.cli.control import status_text
-from prospect.daemon import shipping
-from prospect.daemon.metrics import metrics_text
+from prospect.daemon import senders
 from prospect.daemon.options import DaemonOptions
-from prospect.daemon.shipping import Shipping
-from prospect.daemon.status import Totals, figures_of
+from prospect.daemon.senders import Shipping
+from prospect.daemon.status import Totals, figures_of, metrics_text
 from prospect.daemon.writing import StoreWriting
 from prospect.fleet.lost import books_aside
 from prospect.store.directory import StoreDirectory
@@ -110,7 +109,7 @@ def test_at_the_end_the_hour_that_is_not_over_is_sent_too(s3_server, store, monk
     assert len({key.rpartition("/")[0] for key in s3_server.objects}) == 1
     s3_server.reset()
     s3_server.fault, s3_server.slow_s = "slow", 5.0
-    monkeypatch.setattr(shipping, "_LAST_S", 0.2)
+    monkeypatch.setattr(senders, "_LAST_S", 0.2)
     fill(store.path, [window_at(5)])
     found.end()
     assert "it took too long" in found.complaint

@@ -10,8 +10,8 @@ import pytest
 
 from builders.stacks import stacks_profile
 from builders.stored import by_routine, window_at
-from prospect.daemon import encoding
-from prospect.daemon.hand_over import packed, unpacked
+from prospect.daemon import store_children
+from prospect.daemon.store_children import packed, unpacked
 from prospect.daemon.writing import StoreWriting
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
@@ -75,7 +75,7 @@ def test_a_window_that_is_there_is_written_however_its_writer_ended(store, monke
     """It may be killed between its last step and its end."""
     said = []
     writing = StoreWriting(store, Keep(), said.append)
-    monkeypatch.setattr(encoding.Encoder, "ended", killed(encoding.StoreChild.ended))
+    monkeypatch.setattr(store_children.Encoder, "ended", killed(store_children.StoreChild.ended))
     write(writing, window_at(0))
     assert (writing.windows, writing.failed, said) == (1, 0, [])
     assert len(store.segments()) == 1
@@ -119,7 +119,7 @@ def test_a_child_that_fails_costs_its_window_and_no_other(store, monkeypatch):
     writing = StoreWriting(store, Keep(), said.append)
     write(writing, window_at(0))
     with monkeypatch.context() as broken:
-        broken.setattr(encoding, "_CHILD", "prospect.daemon.no_such_module")
+        broken.setattr(store_children, "_PROGRAM", "prospect.daemon.no_such_module")
         write(writing, window_at(1))
         write(writing, window_at(2))
     assert (writing.windows, writing.failed) == (1, 2)
@@ -133,16 +133,16 @@ def test_a_child_that_fails_costs_its_window_and_no_other(store, monkeypatch):
 
 def fill_the_disk(monkeypatch, times):
     """Let the next children end as on a full disk, when all is written."""
-    real, full = encoding.Encoder.end, [times]
+    real, full = store_children.Encoder.end, [times]
 
     def end(encoder):
         outcome = real(encoder)
         if full[0]:
             full[0] -= 1
-            return encoding.Outcome("No space left on device", is_full=True)
+            return store_children.Outcome("No space left on device", is_full=True)
         return outcome
 
-    monkeypatch.setattr(encoding.Encoder, "end", end)
+    monkeypatch.setattr(store_children.Encoder, "end", end)
 
 
 def test_on_a_full_disk_the_oldest_make_room(store, monkeypatch):

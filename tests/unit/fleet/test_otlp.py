@@ -11,7 +11,7 @@ from builders.stacks import stacks_profile
 from builders.stored import fill, window_at
 from prospect.cli.main import main
 from prospect.daemon.options import DaemonOptions
-from prospect.daemon.pushing import Pushing
+from prospect.daemon.senders import Pushing
 from prospect.errors import PushError
 from prospect.fleet import otlp
 from prospect.fleet.endpoint import endpoint_of
@@ -157,7 +157,7 @@ def test_a_daemon_sends_each_window_once(collector, tmp_path):
 
 def test_a_collector_that_is_away_costs_a_bounded_list(tmp_path, monkeypatch):
     (segment,) = fill(tmp_path / "s", [window_at(0)])
-    monkeypatch.setattr("prospect.daemon.pushing._CHILD", "prospect.no_such_module")
+    monkeypatch.setattr("prospect.daemon.store_children._PROGRAM", "prospect.no_such_module")
     with StoreDirectory(str(tmp_path / "s")) as store:
         pushing = Pushing(store, DaemonOptions(otlp="http://127.0.0.1:1"), lambda _: None)
         for number in range(70):

@@ -1,4 +1,8 @@
-"""Finished hours of a daemon's store → their target, by a child at a time; what waits, and why."""
+"""What a daemon's store has to send, by a child at a time; what waits, and why.
+
+`Shipping` sends finished hours to a directory or bucket of many hosts, `Pushing` sends each window
+to a collector.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from prospect.daemon.encoding import StoreChild
+from prospect.daemon.store_children import StoreChild
+from prospect.daemon.store_work import PUSH, SHIP
 from prospect.errors import StoreError
 from prospect.fleet.lost import books_aside, set_aside
 from prospect.fleet.sending import Shipment, host_name, sent_before, waiting
@@ -24,17 +29,53 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.segments import Segment
 
-_CHILD = "prospect.daemon.ship_child"
 _HOUR_S = 3600
 # Behind the hour, so that what merges it has time, and not all hosts in the same second.
 _FIRST_S, _SPREAD_S = 60, 240
 _RETRY_S, _LONGEST_RETRY_S = 60.0, 900.0
 # A child that is not through by then goes on where it was, in the next one.
 _LONGEST_S = 900.0
+# At the daemon's end: for a child that is under way, and for one to end that was killed.
 _LAST_S, _KILLED_S = 15.0, 1.0
+# A collector that is away longer gets the newest; all of them are in the store.
+_MOST_WAITING = 60
+_AT_ONCE = 10
 
 
-class Shipping:
+class _Sender:
+    """Sends by one child at a time."""
+
+    def __init__(self, store: StoreDirectory, say: Callable[[str], None]) -> None:
+        self._store = store
+        self._say = say
+        self._child: StoreChild | None = None
+
+    @property
+    def pid_fd(self) -> int:
+        """Becomes readable when `finish` is to be called; -1 if no child is under way."""
+        return self._child.pid_fd if self._child else -1
+
+    def finish(self) -> None:
+        """See what a child that ended has sent."""
+        child, self._child = self._child, None
+        if child is not None:
+            self._note(*child.ended())
+
+    def _note(self, status: int, said: str) -> None:
+        raise NotImplementedError
+
+    def _ends(self, within_s: float) -> bool:
+        """Return whether the child, if there is one, has ended; kill it if it takes too long."""
+        if self._child:
+            if not _has_ended(self._child, within_s):
+                self._child.kill()
+                if not _has_ended(self._child, _KILLED_S):
+                    return False  # a file system does not let it go
+            self.finish()
+        return True
+
+
+class Shipping(_Sender):
     """Sends what is finished.
 
     Attributes:
@@ -47,9 +88,7 @@ class Shipping:
         self, store: StoreDirectory, options: DaemonOptions, say: Callable[[str], None]
     ) -> None:
         """Begin; what waits from before is sent at once."""
-        self._store = store
-        self._say = say
-        self._child: StoreChild | None = None
+        super().__init__(store, say)
         self.sent_bytes = self.lost_windows = 0
         self.complaint = ""
         self._failures = 0
@@ -57,11 +96,6 @@ class Shipping:
         self._due_s = self._killed_s = time.monotonic()
         self._shipment = Shipment("")
         self.follow(options)
-
-    @property
-    def pid_fd(self) -> int:
-        """Becomes readable when `finish` is to be called; -1 where nothing is under way."""
-        return self._child.pid_fd if self._child else -1
 
     def follow(self, options: DaemonOptions) -> None:
         """Go on with other settings."""
@@ -86,12 +120,7 @@ class Shipping:
         else:
             self._begin(self._shipment)
 
-    def finish(self) -> None:
-        """See what a child that ended has sent."""
-        child, self._child = self._child, None
-        if child is None:
-            return
-        status, said = child.ended()
+    def _note(self, status: int, said: str) -> None:
         try:
             shipped = Shipped(*json.loads(said))
         except (ValueError, TypeError):
@@ -115,12 +144,8 @@ class Shipping:
         for is_last in (False, True):
             if is_last:
                 self._begin(self._shipment._replace(everything=True))
-            if self._child:
-                if not _has_ended(self._child, until - time.monotonic()):
-                    self._child.kill()
-                    if not _has_ended(self._child, _KILLED_S):
-                        return  # a file system does not let it go
-                self.finish()
+            if not self._ends(until - time.monotonic()):
+                return
 
     def set_aside(self, segment: Segment) -> None:
         """Keep the books of a segment that is removed, if it was to be sent and was not."""
@@ -149,7 +174,7 @@ class Shipping:
         self._look(shipment)
         try:
             if self._waiting_bytes or books_aside(self._store):
-                self._child = StoreChild(_CHILD, self._store, json.dumps(shipment).encode())
+                self._child = StoreChild(SHIP, self._store, json.dumps(shipment).encode())
                 self._killed_s = time.monotonic() + _LONGEST_S
                 return
             self.complaint, self._failures = "", 0
@@ -176,6 +201,76 @@ class Shipping:
             wait_s = _HOUR_S - now_s % _HOUR_S
             wait_s += _FIRST_S + int.from_bytes(spread, "little") % _SPREAD_S
         self._due_s = time.monotonic() + wait_s
+
+
+class Pushing(_Sender):
+    """Sends each window once it is written."""
+
+    def __init__(
+        self, store: StoreDirectory, options: DaemonOptions, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(store, say)
+        self._url = options.otlp
+        self._waiting: list[Segment] = []
+        self._latest: Segment | None = None
+        self._windows = self._lost = 0
+        self._complaint = ""
+
+    def follow(self, options: DaemonOptions) -> None:
+        """Go on with other settings."""
+        self._url = options.otlp
+
+    def add(self, segment: Segment) -> None:
+        """Send a window, unless it is the last one that was given; the store has it."""
+        if not self._url or segment == self._latest:
+            return
+        self._latest = segment
+        self._waiting.append(segment)
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[_AT_ONCE if self._child else 0]
+            self._lost += 1
+        self._begin()
+
+    def _note(self, status: int, said: str) -> None:
+        """Go on with others only if all was sent."""
+        try:
+            sent, complaint = json.loads(said)
+        except (ValueError, TypeError):
+            sent, complaint = 0, f"{self._url}: {said or f'status {status}'}"
+        del self._waiting[:sent]
+        self._windows += sent
+        if complaint and complaint != self._complaint:
+            self._say(f"windows wait for the collector: {complaint}")
+        elif self._complaint and not complaint:
+            self._say("the collector takes windows again")
+        self._complaint = complaint
+        if not complaint:
+            self._begin()
+
+    def end(self) -> None:
+        """Wait for what is under way; this takes 15 s at most."""
+        for _ in range(2):  # what is under way, and the last window behind it
+            if not self._ends(_LAST_S):
+                return
+
+    def figures(self) -> dict[str, Any]:
+        """Return what is said of it: where to, how many windows were sent, wait, were given up."""
+        return {
+            "otlp": self._url,
+            "otlp_windows": self._windows,
+            "otlp_waiting": len(self._waiting),
+            "otlp_lost": self._lost,
+            "otlp_complaint": self._complaint,
+        }
+
+    def _begin(self) -> None:
+        if self._child or not self._waiting:
+            return
+        begins = [(one.begin_s, one.session) for one in self._waiting[:_AT_ONCE]]
+        try:
+            self._child = StoreChild(PUSH, self._store, json.dumps([self._url, begins]).encode())
+        except StoreError as error:
+            self._complaint = str(error)
 
 
 def _has_ended(child: StoreChild, within_s: float) -> bool:

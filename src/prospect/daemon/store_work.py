@@ -1,0 +1,154 @@
+"""The process that does one piece of work on a store for the daemon, and ends.
+
+The daemon starts it with the name of the work (a key of `_WORKS`), the descriptor of the store's
+directory, whose lock the daemon holds, and that of a pipe that ends with the daemon; see
+`store_children.StoreChild`. The order comes by standard input, at most one line of answer goes to
+standard output. The process has no rights of the daemon and none of its memory: DuckDB takes 60 MB
+to write a window and some hundred to merge those of a large machine, a window for a collector takes
+as much as a report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from prospect.store.directory import StoreDirectory
+
+    # Given the store and standard input; returns an exit status and a line to say, "" for none.
+    Work = Callable[[StoreDirectory, bytes], tuple[int, str]]
+
+WRITE, MERGE, PUSH, SHIP = "write", "merge", "push", "ship"
+# Exit statuses; 0 if all is well.
+FAILED, NO_SPACE, HAS_MORE = 1, 3, 4
+_WRITING_MEMORY = "128MB"
+# As much as an hour or a day of 64 CPUs takes.
+_MERGING_MEMORY = "384MB"
+_US = 10**6
+
+
+def run(words: list[str]) -> NoReturn:
+    """Do the work that the arguments of the process name, without any rights, and end."""
+    from prospect.columns.process import start_numpy  # noqa: PLC0415 - once it is known whose
+
+    start_numpy()
+    os.umask(0o077)
+    from prospect.files.child import die_with  # noqa: PLC0415 - behind numpy
+
+    name, descriptor, lifeline = words
+    # The lock goes with the parent: nobody else may begin to write before this one has ended.
+    die_with(int(lifeline))
+    status, said = _done(_WORKS[name](), int(descriptor))
+    if said:
+        sys.stdout.write(said + "\n")
+        sys.stdout.flush()
+    # What the interpreter would tidy up ends with the process.
+    os._exit(status)
+
+
+def _done(work: Work, descriptor: int) -> tuple[int, str]:
+    from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - behind numpy
+    from prospect.errors import ProspectError  # noqa: PLC0415 - behind numpy
+    from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - behind numpy
+
+    try:
+        keep_nothing()
+        with StoreDirectory(f"/proc/self/fd/{descriptor}/.") as store:
+            return work(store, sys.stdin.buffer.read())
+    except (ProspectError, OSError) as error:
+        return FAILED, str(error)
+
+
+# Each of these imports what its work needs while the process still has the rights of the daemon:
+# files of the program may be readable for root alone.
+
+
+def _writing() -> Work:
+    """Write one window, as `store_children.packed` gives it; `NO_SPACE` on a full disk."""
+    from prospect.daemon.store_children import unpacked  # noqa: PLC0415 - behind numpy
+    from prospect.errors import StoreError  # noqa: PLC0415 - behind numpy
+    from prospect.store.directory import PART_SUFFIX  # noqa: PLC0415 - behind numpy
+    from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - behind numpy
+    from prospect.store.writing import write_segment  # noqa: PLC0415 - behind numpy
+
+    def write(store: StoreDirectory, window: bytes) -> tuple[int, str]:
+        try:
+            write_segment(store, Engine(store, memory=_WRITING_MEMORY), *unpacked(window))
+        except (StoreError, EngineError, OSError) as error:
+            # Which file it is differs each time, and is nobody's.
+            said = str(error).rpartition(f'{PART_SUFFIX}": ')[2]
+            is_full = "No space left" in said or "Disk quota" in said
+            return (NO_SPACE if is_full else FAILED), said
+        return 0, ""
+
+    return write
+
+
+def _merging() -> Work:
+    """Merge one hour or day that is over at a time, in seconds since 1970; `HAS_MORE` if any."""
+    from prospect.store.compaction import compact  # noqa: PLC0415 - behind numpy
+    from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - behind numpy
+
+    def merge(store: StoreDirectory, now_s: bytes) -> tuple[int, str]:
+        os.nice(10)  # nobody waits for it
+        try:
+            made = compact(store, Engine(store, memory=_MERGING_MEMORY), int(now_s), most=1)
+        except EngineError as error:
+            return FAILED, str(error)
+        return (HAS_MORE if any(made) else 0), ""
+
+    return merge
+
+
+def _pushing() -> Work:
+    """Send windows to a collector: [URL, windows] → [how many are done, why no more], as JSON."""
+    from prospect.errors import ProspectError, StoreError  # noqa: PLC0415 - behind numpy
+    from prospect.fleet.otlp import otlp_document, push  # noqa: PLC0415 - behind numpy
+    from prospect.store.part import Apart, read_part  # noqa: PLC0415 - behind numpy
+    from prospect.store.specification import Specification  # noqa: PLC0415 - behind numpy
+
+    def send(store: StoreDirectory, order: bytes) -> tuple[int, str]:
+        url, windows = json.loads(order)
+        sent, complaint = 0, ""
+        try:
+            for begin_s, session in windows:
+                # The window that begins in this second.
+                chosen = Specification(begin_s * _US, (begin_s + 1) * _US, {"session": (session,)})
+                with suppress(StoreError):  # without hits, or gone: there is nothing to send
+                    push(url, otlp_document(read_part(store, chosen, Apart(stacks=True)), "4"))
+                sent += 1
+        except ProspectError as error:
+            complaint = str(error)
+        return 0, json.dumps([sent, complaint])
+
+    return send
+
+
+def _shipping() -> Work:
+    """Send what waits in the store: a `Shipment` → a `Shipped`, as JSON."""
+    from prospect.fleet.sending import Shipment  # noqa: PLC0415 - behind numpy
+    from prospect.fleet.shipping import ship  # noqa: PLC0415 - behind numpy
+
+    def send(store: StoreDirectory, shipment: bytes) -> tuple[int, str]:
+        return 0, json.dumps(ship(store, Shipment(*json.loads(shipment)), time.time()))
+
+    return send
+
+
+_WORKS: dict[str, Callable[[], Work]] = {
+    WRITE: _writing,
+    MERGE: _merging,
+    PUSH: _pushing,
+    SHIP: _shipping,
+}
+
+if __name__ == "__main__":
+    run(sys.argv[1:])
