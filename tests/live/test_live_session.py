@@ -22,7 +22,7 @@ from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
 from prospect.estimate.errors.report import estimate_report
 from prospect.figures.report.view import report_view
-from prospect.live.bounds import Bounds
+from prospect.live.gates import Bounds
 from prospect.live.session import LiveSession
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import BIRTH_PREEXISTING
@@ -186,7 +186,7 @@ def test_a_session_leaves_no_thread_and_no_file_open():
 
 
 def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
-    monkeypatch.setattr("prospect.live.floods.FloodGate.most_bytes", 1 << 12)
+    monkeypatch.setattr("prospect.live.gates.FloodGate.most_bytes", 1 << 12)
     session = LiveSession(replace(OPTIONS, frequency_hz=4000))
     full = os.eventfd(1)  # as if a ring were half full, always
     try:

@@ -29,7 +29,7 @@ from prospect.daemon.options import DaemonOptions
 from prospect.daemon.sampling import Sampling
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.events.decode import decode
-from prospect.live.bounds import Bounds
+from prospect.live.gates import Bounds
 from prospect.live.session import LiveSession
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording

@@ -17,7 +17,7 @@ from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.columns.table_rows import taken
 from prospect.figures.report.waits import without_waits
-from prospect.live.bounds import Bounds
+from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete

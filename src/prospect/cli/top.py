@@ -19,7 +19,7 @@ from prospect.errors import ProspectError, UsageError
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
-    from prospect.live.steady import SteadySession
+    from prospect.live.session import SteadySession
 
 _TEXTUAL = "'textual>=8.0'"
 _STANDARD_FILES = (0, 1, 2)
@@ -70,8 +70,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
 
 
 def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession:
-    from prospect.live.session import LiveSession
-    from prospect.live.steady import SteadySession
+    from prospect.live.session import LiveSession, SteadySession
     from prospect.options import RecordingOptions
     from prospect.recording.events import RecordOptions
     from prospect.records import contents, narrowed, replace

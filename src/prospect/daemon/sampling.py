@@ -15,9 +15,8 @@ import time
 from typing import TYPE_CHECKING
 
 from prospect.light import Closing
-from prospect.live.bounds import Bounds
+from prospect.live.gates import Bounds, ShortLivesGate
 from prospect.live.session import LiveSession
-from prospect.live.short_lives import ShortLivesGate
 from prospect.live.source import KernelSource
 from prospect.profile.control_groups import service_of
 from prospect.recording.events import RecordOptions

@@ -17,10 +17,8 @@ from prospect.assembly.tables.clocks import clock_of_id
 from prospect.assembly.threads.waits import switch_event
 from prospect.columns.sorting import distinct
 from prospect.events.decode import decode
-from prospect.live.away import LastSwitches
+from prospect.live.carried import LastSwitches, LoadedPrograms, PythonNames
 from prospect.live.joined import JoinedProfile
-from prospect.live.programs import LoadedPrograms
-from prospect.live.python_names import PythonNames
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.options import NamingOptions
 from prospect.profile.model import BIRTH_PREEXISTING
@@ -33,8 +31,8 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
-    from prospect.live.bounds import Bounds
-    from prospect.live.followed import Followed
+    from prospect.live.carried import Followed
+    from prospect.live.gates import Bounds
     from prospect.live.source import FetchNames, Running
     from prospect.live.tasks import Birth
     from prospect.profile.model import ProcessTable, Profile

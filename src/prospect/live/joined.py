@@ -1,43 +1,365 @@
 """Profiles of one interval after another → one profile of them all.
 
-Comes in: profiles of the same machine and events in the order of time, such as a live session
-makes every few seconds. Goes out: a profile whose rows are the same things: processes are known by
-pid and birth, objects by path and build id, functions by object, address and name. What is done
-for a part takes a Python step for each of its rows, and a copy of what is there.
+The profiles are of the same machine and events in the order of time, such as a live session makes
+every few seconds. Rows are joined by identity: processes by pid and birth, objects by path and
+build id, functions by object, address and name. Each row of a part costs a Python step, and each
+part a copy of what is there.
+
+A thread that lives as a part ends is the same one as the part after it begins; its times add up,
+and its program and name are the last. `longest_ns` is of a wait within one part.
+
+A wait that lasts from part to part is a sample in each: it has the stack that the wait had in the
+part before, and its period is how long the wait went on in this one. If the wait's own sample was
+lost, it has the stack of the thread's wait before.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from prospect.columns.table_rows import appended, taken, tuples
 from prospect.figures.selection import only_used
-from prospect.live.joined_runs import join_clocks, join_losses, join_runs, lost_in_parts
-from prospect.live.joined_threads import JoinedThreads, part_of_threads
-from prospect.live.open_waits import OpenWaits, with_merged_waits
-from prospect.records import replace
+from prospect.profile.model import LossTable
+from prospect.profile.notes import counted_notes
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.live.joined_threads import PartOfThreads, ProcessKey
     from prospect.profile.model import (
         ClockStopTable,
         ClockTable,
         HitTable,
-        LossTable,
         ObjectTable,
         ProcessTable,
         Profile,
         SampleTable,
         StackTable,
     )
-    from prospect.profile.run_info import RunInfo
+    from prospect.profile.run_info import EventInfo, RunInfo
+    from prospect.profile.thread_times import ThreadTimes
+
+_Key = TypeVar("_Key", bound="Hashable")
+_NS = 1e-9
+_SECONDS = "_s"
+
+
+def join_runs(runs: Sequence[RunInfo]) -> RunInfo:
+    """Return the run from the begin of the first to the end of the last; there is at least one.
+
+    Counts and times add up; what else is said of a run is what the last one says.
+    """
+    first, last = runs[0], runs[-1]
+    return replace(
+        last,
+        started_at=first.started_at,
+        begin_ns=first.begin_ns,
+        end_ns=last.end_ns,
+        events=tuple(map(_joined_event, zip(*(run.events for run in runs), strict=False))),
+        wall_seconds=max(last.end_ns - first.begin_ns, 0) * _NS,
+        limits=counted_notes(limit for run in runs for limit in run.limits),
+        process_notes=_distinct(note for run in runs for note in run.process_notes),
+        damage=_distinct(sentence for run in runs for sentence in run.damage),
+        cut_chains=tuple(cut for run in runs for cut in run.cut_chains),
+        statistics=_sums([run.statistics for run in runs]),
+        accounting={
+            key: value for key, value in last.accounting.items() if not key.endswith(_SECONDS)
+        }
+        | _sums([_seconds(run.accounting) for run in runs]),
+        cpu_accounting={
+            cpu: _sums([run.cpu_accounting.get(cpu, {}) for run in runs])
+            for cpu in sorted({cpu for run in runs for cpu in run.cpu_accounting})
+        },
+    )
+
+
+def _joined_event(parts: Sequence[EventInfo]) -> EventInfo:
+    """Return what the last part says that knows best what a counter's period is worth."""
+    weighed = [part for part in parts if part.weighs_periods]
+    if not weighed:
+        return parts[-1]
+    return min(
+        reversed(weighed), key=lambda part: (not part.seconds_per_period, part.relative_error)
+    )
+
+
+def _distinct(items: Iterable[_Key]) -> tuple[_Key, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _seconds(accounting: dict[str, Any]) -> dict[str, float]:
+    return {key: value for key, value in accounting.items() if key.endswith(_SECONDS)}
+
+
+def _sums(counted: Sequence[dict[_Key, Any]]) -> dict[_Key, Any]:
+    result: dict[_Key, Any] = {}
+    for counts in counted:
+        for key, count in counts.items():
+            result[key] = result.get(key, 0) + count
+    return result
+
+
+def join_losses(losses: Sequence[LossTable]) -> LossTable:
+    """Add up losses by CPU."""
+    cpu, row = np.unique(np.concatenate([part.cpu for part in losses]), return_inverse=True)
+    lost, throttled = np.zeros(len(cpu), np.int64), np.zeros(len(cpu), np.int64)
+    np.add.at(lost, row, np.concatenate([part.lost for part in losses]))
+    np.add.at(throttled, row, np.concatenate([part.throttled for part in losses]))
+    return LossTable(cpu, lost, throttled)
+
+
+def join_clocks(whole: ClockTable, part: ClockTable) -> tuple[ClockTable, NDArray[np.int32]]:
+    """Let clocks of `whole` that tick on in `part` end as there, and append the others.
+
+    Returns:
+        The clocks, and i32 the row of each clock of the part.
+    """
+    known = {key: row for row, key in enumerate(_clock_keys(whole, whole.end_ns))}
+    row = [known.get(key, -1) for key in _clock_keys(part, part.begin_ns)]
+    new = np.flatnonzero(np.array(row, np.int64) < 0)
+    joined = appended(whole, part, new)
+    for offset, each in enumerate(new.tolist()):
+        row[each] = len(whole) + offset
+    rows = np.array(row, np.int32)
+    joined.end_ns[rows] = part.end_ns
+    goes_on = rows < len(whole)
+    np.add.at(joined.lost, rows[goes_on], part.lost[goes_on])
+    return joined, rows
+
+
+def lost_in_parts(clocks: ClockTable, parts: Iterable[ClockTable]) -> NDArray[np.int64]:
+    """Return i64[c] the samples that parts lost; of a clock with several rows, all in the first."""
+    lost: dict[tuple[int, int, int], int] = {}
+    for part in parts:
+        for key, count in zip(_identities(part), part.lost.tolist(), strict=True):
+            lost[key] = lost.get(key, 0) + count
+    return np.array([lost.pop(key, 0) for key in _identities(clocks)], np.int64)
+
+
+def _identities(clocks: ClockTable) -> Iterable[tuple[int, int, int]]:
+    columns = clocks.event.tolist(), clocks.clock.tolist(), clocks.cpu.tolist()
+    return zip(*columns, strict=True)
+
+
+def _clock_keys(clocks: ClockTable, at_ns: NDArray[np.uint64]) -> Iterable[tuple[float, ...]]:
+    columns = (clocks.event, clocks.clock, clocks.cpu, clocks.period_ns, at_ns)
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+ProcessKey = tuple[int, int]
+"""The pid of a process, and when its program began; see `JoinedProfile`."""
+
+_SUMS = (
+    "cpu_ns",
+    "runnable_ns",
+    "blocked_ns",
+    "unknown_ns",
+    "stackless_ns",
+    "since_before_ns",
+    "blocks",
+    "preemptions",
+)
+
+
+class PartOfThreads(NamedTuple):
+    """Times of threads in an interval.
+
+    Attributes:
+        threads: `since_before_ns` is 0 where the wait began in an earlier part.
+        programs: the process of each.
+        begin_ns: the interval's begin.
+        end_ns: its end.
+    """
+
+    threads: ThreadTimes
+    programs: list[ProcessKey | None]
+    begin_ns: int
+    end_ns: int
+
+
+def part_of_threads(
+    threads: ThreadTimes, processes: ProcessTable, run: RunInfo, known_ns: NDArray[np.int64]
+) -> PartOfThreads:
+    """Return a part's times.
+
+    Args:
+        threads: of the part.
+        processes: that its rows refer to.
+        run: the part's.
+        known_ns: i64[t] of `stackless_ns`, what has the stack of a wait in the part before.
+    """
+    keys = list(zip(processes.pid.tolist(), processes.start_ns.tolist(), strict=True))
+    return PartOfThreads(
+        threads=replace(
+            threads,
+            stackless_ns=threads.stackless_ns - known_ns,
+            since_before_ns=threads.since_before_ns - known_ns,
+        ),
+        programs=[keys[row] if row >= 0 else None for row in threads.process_index.tolist()],
+        begin_ns=run.begin_ns,
+        end_ns=run.end_ns,
+    )
+
+
+class JoinedThreads(Record, frozen=False):
+    """What was added so far; the rows are in the order in which threads were met."""
+
+    whole: PartOfThreads | None = None
+
+    def add(self, part: PartOfThreads) -> None:
+        """Add the times of the interval that follows."""
+        if self.whole is None:
+            self.whole = part
+            return
+        whole, threads = self.whole, part.threads
+        lives = np.flatnonzero(whole.threads.end_ns == np.uint64(whole.end_ns)).tolist()
+        row_of = {
+            tid: row for row, tid in zip(lives, whole.threads.tid[lives].tolist(), strict=True)
+        }
+        was_there = (threads.begin_ns == np.uint64(part.begin_ns)).tolist()
+        row = np.array(
+            [
+                row_of.get(tid, -1) if before else -1
+                for tid, before in zip(threads.tid.tolist(), was_there, strict=True)
+            ],
+            np.int64,
+        )
+        goes_on, new = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
+        joined = appended(whole.threads, threads, new)
+        programs = [*whole.programs, *(part.programs[at] for at in new.tolist())]
+        rows = row[goes_on]
+        # The columns are new ones: nobody else has them yet.
+        for name in _SUMS:
+            getattr(joined, name)[rows] += getattr(threads, name)[goes_on]
+        joined.end_ns[rows] = threads.end_ns[goes_on]
+        joined.longest_ns[rows] = np.maximum(joined.longest_ns[rows], threads.longest_ns[goes_on])
+        for at, into in zip(goes_on.tolist(), rows.tolist(), strict=True):
+            joined.name[into] = threads.name[at]
+            programs[into] = part.programs[at]
+        self.whole = PartOfThreads(joined, programs, whole.begin_ns, part.end_ns)
+
+    def table(self, rows_of: Callable[[Iterable[ProcessKey | None]], list[int]]) -> ThreadTimes:
+        """Return the times of all threads.
+
+        Args:
+            rows_of: gives the rows of processes, -1 for none.
+
+        Raises:
+            ValueError: nothing was added yet.
+        """
+        if self.whole is None:
+            raise ValueError("times of no parts")
+        threads, programs, *_ = self.whole
+        index = np.array(rows_of(programs), np.int32)
+        found = replace(threads, process_index=index)
+        return taken(found, np.lexsort((found.begin_ns, found.tid)))
+
+
+def is_wait(profile: Profile) -> NDArray[np.bool_]:
+    """Mark the samples that are waits, bool[n]."""
+    is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
+    of_hit = np.append(is_waiting, False).take(profile.hits.event, mode="clip")
+    found: NDArray[np.bool_] = of_hit.take(profile.samples.hit_index)
+    return found
+
+
+def with_merged_waits(profile: Profile) -> Profile:
+    """Make the waits of one thread by one stack one sample, at the time of the last of them.
+
+    A busy machine's waits would else be most of what a session can remember.
+    """
+    samples, waits = profile.samples, np.flatnonzero(is_wait(profile))
+    if samples.tid is None or samples.period is None or not len(waits):
+        return profile
+    stack = samples.stack_index
+    columns = [samples.tid, samples.hit_index, *([] if stack is None else [stack])]
+    keys: list[NDArray[Any]] = [samples.time_ns, *columns]
+    order = waits.take(np.lexsort([key.take(waits) for key in keys]))
+    is_last = np.zeros(len(order), np.bool_)
+    is_last[-1] = True
+    for column in columns:
+        ordered = column.take(order)
+        is_last[:-1] |= ordered[1:] != ordered[:-1]
+    last = np.flatnonzero(is_last)
+    period = samples.period.copy()
+    sums = np.add.reduceat(period.take(order), np.append(0, last[:-1] + 1))
+    period[order.take(last)] = sums
+    is_kept = np.ones(len(samples), np.bool_)
+    is_kept[order[~is_last]] = False
+    merged = np.bincount(samples.hit_index[~is_kept], minlength=len(profile.hits))
+    return replace(
+        profile,
+        samples=taken(replace(samples, period=period), np.flatnonzero(is_kept)),
+        hits=replace(profile.hits, count=profile.hits.count - merged),
+    )
+
+
+class OpenWaits:
+    """The last wait of each thread in the last part: its row of the joined samples."""
+
+    def __init__(self) -> None:
+        self._row: dict[int, int] = {}
+
+    def renumber(self, is_kept: NDArray[np.bool_]) -> None:
+        """Follow samples that are left out: those that are kept are marked, bool[n]."""
+        new_row = (np.cumsum(is_kept) - 1).tolist()
+        self._row = {tid: new_row[row] for tid, row in self._row.items() if is_kept[row]}
+
+    def go_on(
+        self, whole: Profile, first: int, threads: ThreadTimes, begin_ns: int
+    ) -> tuple[Profile, NDArray[np.int64]]:
+        """Add the pieces of waits that go on in a part.
+
+        Args:
+            whole: the joined profile, the part's samples last.
+            first: the part's first sample.
+            threads: what threads did in the part.
+            begin_ns: when the part began.
+
+        Returns:
+            The profile with the pieces, and i64[t] how long they are.
+        """
+        known_ns = np.zeros(len(threads), np.int64)
+        samples = whole.samples
+        if samples.tid is None or samples.period is None:
+            return whole, known_ns
+        waited = np.flatnonzero(
+            (threads.begin_ns == np.uint64(begin_ns)) & (threads.since_before_ns > 0)
+        )
+        tids = threads.tid.take(waited).tolist()
+        before = np.array([self._row.get(tid, -1) for tid in tids], np.intp)
+        waited, before = waited[before >= 0], before[before >= 0]
+        known_ns[waited] = threads.since_before_ns.take(waited)
+        pieces = replace(
+            taken(samples, before),
+            time_ns=np.full(len(before), begin_ns, np.uint64),
+            period=known_ns.take(waited).astype(np.uint64),
+        )
+        own = first + np.flatnonzero(is_wait(whole)[first:])
+        own = own.take(np.argsort(samples.time_ns.take(own), kind="stable"))
+        self._row = dict(
+            zip(
+                threads.tid.take(waited).tolist(),
+                range(len(samples), len(samples) + len(before)),
+                strict=True,
+            )
+        )
+        self._row |= dict(zip(samples.tid.take(own).tolist(), own.tolist(), strict=True))
+        count, period = whole.hits.count.copy(), whole.hits.period.copy()
+        np.add.at(count, pieces.hit_index, 1)
+        np.add.at(period, pieces.hit_index, known_ns.take(waited))
+        joined = replace(
+            whole,
+            samples=appended(samples, pieces, np.arange(len(before))),
+            hits=replace(whole.hits, count=count, period=period),
+        )
+        return joined, known_ns
+
 
 _NOTHING = np.empty(0, np.intp)
 

@@ -1,10 +1,12 @@
 """A session of sampling that goes on until it is closed, and its profile so far, at any time.
 
-Comes in: records from a source, as they are sampled. Goes out: with each `advance` the profile of
-everything since the session, or its memory, began; and recordings of it. What was drained since the
-last call is a recording of its own for the pipeline: what stood before comes from `LiveTasks`, the
-profiles are joined by `live.joined`. So the cost of a call depends on what happened since, not on
-how long the session lasts.
+What was drained since the last call is a recording of its own for the pipeline: what was there
+before comes from `LiveTasks`, and `live.joined` joins the profiles. So the cost of a call depends
+on what happened since the last one, not on how long the session lasts.
+
+A `SteadySession` records less if the kernel repeatedly cannot deliver a good part of the samples:
+frame pointers instead of copies of stacks, then no callers. Figures begin anew then, as stacks of
+two kinds are not one profile.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from typing import TYPE_CHECKING
 from prospect.errors import ProspectError, RecordingError
 from prospect.events.schema import schema_of
 from prospect.files.outputs import RecordingFile
-from prospect.live.bounds import Bounds
-from prospect.live.followed import Followed
+from prospect.live.carried import Followed
+from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
 from prospect.live.source import KernelSource
 from prospect.live.spool import NoSpool, Spool, copy_extents
@@ -27,7 +29,7 @@ from prospect.perfdata.writer import RecordingWriter
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prospect.abi.recording import RecordingInfo
     from prospect.live.source import MakeSource, Mark
@@ -241,3 +243,68 @@ def _rate(part: Profile) -> float:
     """Return the samples a nanosecond, on all CPUs."""
     length_ns = part.run.end_ns - part.run.begin_ns
     return len(part.samples) / length_ns if length_ns > 0 else 0.0
+
+
+_BY_POINTERS = "fp"
+# So much is lost, so often in a row: names are read for the first time only once.
+_MOST_LOST = 0.02
+_TOO_OFTEN = 2
+
+
+class SteadySession:
+    """As `LiveSession`, but for what it does about losses."""
+
+    def __init__(
+        self, options: RecordOptions, begin: Callable[[RecordOptions], LiveSession] = LiveSession
+    ) -> None:
+        """Begin; raises as `LiveSession`."""
+        self._options = options
+        self._begin = begin
+        self._session = begin(options)
+        self._times_lost = 0
+        self._news = ""
+
+    def advance(self) -> LiveState:
+        """Take in what was recorded since the last call; return all that is remembered.
+
+        Raises:
+            CaptureError: the rings cannot be read any more.
+        """
+        state = self._session.advance()
+        self._times_lost = self._times_lost + 1 if state.lost_share > _MOST_LOST else 0
+        if self._times_lost >= _TOO_OFTEN and self._options.call_graph:
+            self._times_lost = 0
+            if self._ask_for_less(state.lost_share):
+                state = self._session.advance()
+        limits = (*state.limits, self._news) if self._news else state.limits
+        return replace(state, limits=limits, news=self._news)
+
+    def save(self, path: str) -> str:
+        """Write all that the spool keeps as a perf.data file; see `LiveSession`."""
+        return self._session.save(path)
+
+    def clear(self) -> None:
+        """Forget what was seen."""
+        self._session.clear()
+
+    def close(self) -> None:
+        """End the session, and leave nothing behind."""
+        self._session.close()
+
+    def _ask_for_less(self, lost_share: float) -> bool:
+        """Go on with fewer callers; say whether that can be done."""
+        before = self._options.call_graph
+        less = "" if before == _BY_POINTERS else _BY_POINTERS
+        options = replace(self._options, call_graph=less)
+        try:
+            session = self._begin(options)
+        except ProspectError:
+            return False  # as where those that it follows have ended
+        self._session.close()
+        self._session, self._options = session, options
+        now = f"callers go by frame pointers (--call-graph {less})" if less else "without callers"
+        self._news = (
+            f"{lost_share:.0%} of the samples were lost with --call-graph {before}: from here on"
+            f" {now}."
+        )
+        return True

@@ -1,12 +1,10 @@
-"""The running kernel → records for a live session, part after part, for as long as one looks.
+"""The running kernel → records for a live session, part after part, until it is closed.
 
-Comes in: what is to be sampled, of whom. Goes out: with each `take` the records since the last one,
-and what a recording of just these would say of itself. It knows the standard library alone: for
-`prospect top --target` it runs on the target.
+This module knows the standard library alone: for `prospect top --target` it runs on the target.
 
-CPUs are drained one after the other: of what happens in the tens of microseconds that this takes, a
-fork on one CPU may be drained after a sample of the child on another. Such a sample goes by its
-number in place of a name. The saved recording is sorted by time, and has none.
+CPUs are drained one after the other, which takes tens of microseconds: a fork on one CPU may be
+drained after a sample of the child on another. Such a sample goes by its number instead of a name.
+The saved recording is sorted by time, and has none.
 """
 
 from __future__ import annotations
@@ -14,22 +12,22 @@ from __future__ import annotations
 import json
 import os
 import select
+import sys
 import threading
 import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
+from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.kernel.procfs import list_pids, read_cpu_times
+from prospect.capture.kernel.procfs import list_pids, read_cpu_times, read_setting
 from prospect.capture.loop.ring_drain import RingDrain
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
 from prospect.capture.python.frames import PythonFrames
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing, monotonic_ns
-from prospect.live.beginning import Beginning, check_scope
 from prospect.live.chosen import Chosen
-from prospect.live.drained import Drained
 from prospect.recording.document import Interval, describe_interval, recording_info
 from prospect.recording.events import open_events, with_rate
 from prospect.recording.sampling_cost import sample_cost
@@ -41,12 +39,49 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
+    from prospect.capture.events.cpu_events import EventSet
     from prospect.events.columns import Events
     from prospect.live.chosen import Whom
-    from prospect.live.drained import Gate
     from prospect.profile.model import Profile
     from prospect.recording.document import CpuTimes
     from prospect.recording.events import RecordOptions
+
+    class Gate(Protocol):
+        """What leaves out what no look could follow.
+
+        Attributes:
+            limits: a sentence for each thing that was left out.
+            condensed_bytes: how much is to wait until `condensed` is asked.
+        """
+
+        limits: list[str]
+        condensed_bytes: int
+
+        def open(self) -> None:
+            """Begin to count anew: there was a look."""
+            ...
+
+        def passed(self, data: bytes) -> bytes:
+            """Return whole records without what is too much."""
+            ...
+
+        def condensed(self, data: bytes, until_ns: int) -> bytes:
+            """Return all records since the last look without what no look will ask about.
+
+            Args:
+                data: whole records that have passed.
+                until_ns: of what was before that, all records are there.
+            """
+            ...
+
+        def is_full(self, size_bytes: int) -> bool:
+            """Return whether so many bytes are as much as one look should take in."""
+            ...
+
+    class _Records(Protocol):
+        def put(self, records: bytes) -> None:
+            """Take records of our own."""
+            ...
 
     class Source(Protocol):
         """What gives records; as `KernelSource`, which has the meanings."""
@@ -103,6 +138,100 @@ if TYPE_CHECKING:
     MakeGate = Callable[[Sequence[EventDescription]], Gate]
     FetchNames = Callable[[Profile, Events], dict[str, Any]]
     MakeSource = Callable[[RecordOptions, MakeGate], Source]
+
+# A record has its time before it is in the ring: an interrupt, or the host, may come between.
+_IN_FLIGHT_NS = 10**7
+
+
+class Drained:
+    """A sink that hands on what it takes to whoever decodes it next.
+
+    Attributes:
+        size_bytes: how much was drained since the last `take`.
+        gate: leaves out what no look could follow, or will ask about.
+        begun_ns: when the drain began that is under way, in CLOCK_MONOTONIC.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self._pieces: list[bytes] = []
+        self._condensed_at = gate.condensed_bytes
+        self.size_bytes = 0
+        self.begun_ns = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is to be drained before somebody asks."""
+        return self.gate.is_full(self.size_bytes)
+
+    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+        """Take records of the kernel."""
+        self.put(self.gate.passed(b"".join(buffers)))
+        if self.size_bytes > self._condensed_at:
+            self._condense()
+            # What is left stays. Were it looked through each time, it would cost its square.
+            self._condensed_at = max(2 * self.size_bytes, self.gate.condensed_bytes)
+
+    def put(self, records: bytes) -> None:
+        """Take records of our own, all of them."""
+        self._pieces.append(records)
+        self.size_bytes += len(records)
+
+    def take(self) -> bytes:
+        """Return what was drained since the last call."""
+        if self._condensed_at < sys.maxsize:
+            self._condense()
+        taken = b"".join(self._pieces)
+        self._pieces, self.size_bytes = [], 0
+        self._condensed_at = self.gate.condensed_bytes
+        self.gate.open()
+        return taken
+
+    def _condense(self) -> None:
+        condensed = self.gate.condensed(b"".join(self._pieces), self.begun_ns - _IN_FLIGHT_NS)
+        self._pieces, self.size_bytes = [condensed], len(condensed)
+
+
+_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+
+
+def check_scope(events: EventSet) -> None:
+    """Refuse to sample less than the whole system.
+
+    Raises:
+        CaptureError: this user may not; says what to do.
+    """
+    if events.plan.scope != SCOPE_SYSTEM:
+        raise CaptureError(
+            "the whole system cannot be sampled: run as root, give CAP_PERFMON, or run: sysctl"
+            f" kernel.perf_event_paranoid=0 (it is {read_setting(_PARANOID)}); or name processes of"
+            " your own (-p PID)"
+        )
+
+
+class Beginning:
+    """The loop in which the first look at the system is taken; see `describe_surroundings`."""
+
+    done = False
+
+    def __init__(self, drain: RingDrain, sink: _Records) -> None:
+        self._drain = drain
+        self._sink = sink
+
+    def write(self, records: bytes) -> None:
+        """Hand records of our own on."""
+        if records:
+            self._sink.put(records)
+
+    def step(self, *, wait: bool) -> None:
+        """Empty the rings."""
+        del wait  # nothing is waited for
+        self._drain.drain(b"", follows_cpus=True)
+
+    def begin_rounds(self, end: bytes) -> None:
+        """Nothing changes: `FINISHED_ROUND` is written from the first `advance` on."""
+        del end
+
 
 _LONGEST_WAIT_MS = 5000
 _WAIT_MS = 200

@@ -8,7 +8,7 @@ from builders.stacks import stacks_profile
 from builders.stored import fill, window_at
 from prospect.capture.python.frames import PythonFrames
 from prospect.daemon.status import Totals
-from prospect.live.joined_runs import join_runs
+from prospect.live.joined import join_runs
 from prospect.profile.notes import counted_notes, left_out_notes
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders.sources import CLOCK
 from builders.switches import RECORDS, SWITCH, leaves
 from prospect.abi.recording import RecordingInfo
-from prospect.live.bounds import Bounds
+from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
 
 PID = 5

@@ -18,8 +18,8 @@ from prospect.cli.commands import TOP
 from prospect.cli.options import parse
 from prospect.errors import CaptureError, UsageError
 from prospect.events.columns import TASK_EXIT, TASK_FORK
+from prospect.live.carried import Followed
 from prospect.live.chosen import Chosen
-from prospect.live.followed import Followed
 from prospect.records import replace
 from prospect.tui.figures import live_figures
 from prospect.tui.header import Mode, busy_line, run_line

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from prospect.live import growing as module
-from prospect.live.bounds import Bounds
+from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
 
 

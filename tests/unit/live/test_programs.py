@@ -4,8 +4,8 @@ import numpy as np
 
 from builders.sideband import EventLog
 from prospect.events.columns import KernelSymbols
-from prospect.live import programs as module
-from prospect.live.programs import LoadedPrograms
+from prospect.live import carried as module
+from prospect.live.carried import LoadedPrograms
 from prospect.records import replace
 from prospect.symbols.kernel.kernel_functions import kernel_symbol_table
 

@@ -10,8 +10,8 @@ from prospect.assembly.python.python_stacks import with_python
 from prospect.assembly.tables.left_out import left_out
 from prospect.events.decode import decode
 from prospect.events.python_records import CodeText
-from prospect.live import python_names as module
-from prospect.live.python_names import PythonNames
+from prospect.live import carried as module
+from prospect.live.carried import PythonNames
 from prospect.profile.notes import counted_notes
 
 CODE = 0x7000
@@ -77,7 +77,7 @@ def test_a_recording_begins_with_what_is_known():
 
 
 def test_an_interpreter_that_makes_up_names_leaves_room_for_others(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "_MOST_NAME_BYTES", 1 << 20)
     names = PythonNames()
     names.carried(part(*NAMES, STACK, sample()), 10)
     flood = [make.raw(make.image(11, 2))]
@@ -95,7 +95,7 @@ def test_an_interpreter_that_makes_up_names_leaves_room_for_others(monkeypatch):
 
 
 def test_room_is_given_back_with_what_is_forgotten(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 18)
+    monkeypatch.setattr(module, "_MOST_NAME_BYTES", 1 << 18)
     monkeypatch.setattr(module, "_KEPT_NS", 100)
     names = PythonNames()
     for turn in range(20):
@@ -120,7 +120,7 @@ def test_decoded_tables_of_lines_are_kept_within_bounds(monkeypatch):
 
 
 def test_names_that_find_no_room_for_more_keep_the_room_they_have(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 18)
+    monkeypatch.setattr(module, "_MOST_NAME_BYTES", 1 << 18)
     names = PythonNames()
     for size in (2000, 24000) * 4:
         told = [make.raw(make.image(11))]

@@ -14,8 +14,8 @@ from prospect.abi.block import RecordBlock
 from prospect.capture.machine.synthesis import Map, user_map_record
 from prospect.events.decode import decode
 from prospect.events.schema import schema_of
-from prospect.live.drained import Drained
-from prospect.live.short_lives import ShortLivesGate
+from prospect.live.gates import ShortLivesGate
+from prospect.live.source import Drained
 from prospect.live.tasks import LiveTasks
 
 _TIMES = abi.PERF_SAMPLE_IDENTIFIER | abi.PERF_SAMPLE_TID | abi.PERF_SAMPLE_TIME

@@ -7,7 +7,7 @@ import pytest
 from builders.live import state_of, with_times
 from builders.profile import interrupted_profile
 from prospect.errors import CaptureError
-from prospect.live.steady import SteadySession
+from prospect.live.session import SteadySession
 from prospect.recording.events import RecordOptions
 from prospect.records import replace
 from prospect.tui.watch import Watch

@@ -1,0 +1,368 @@
+"""State that is carried from one part of a session to the next, but for processes: see `tasks`.
+
+`LastSwitches`: each part begins with switches at time 0, which say whether it found a thread on a
+CPU, ready or waiting. A wait that lasts over the end of a part is cut in two, whose times add up.
+CPUs are drained one after the other, so a switch may be drained with the part after the one in
+which its thread went on elsewhere, or ended. It comes too late to say anything, and is left out.
+
+`LoadedPrograms`: a part begins with records, at time 0, of the BPF programs and trampolines that
+were loaded in earlier parts and still are. The kernel's listing, which is read once, has only those
+from before the session.
+
+`PythonNames`: the walker sends a name of a code object at first sight, and again from time to time.
+A name that it has not sent for longer belongs to code that nobody runs any more.
+
+`Followed`: processes that `top -p` named, with those that joined them, or threads. Threads need no
+choice among samples: only they, and what they start, have events.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.abi import python_frames as wire
+from prospect.abi.layout import layout_of
+from prospect.columns.table_rows import appended, taken
+from prospect.events.columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
+from prospect.events.python_records import NameRoom
+from prospect.events.selection import kept_samples
+from prospect.records import NamedTuple, replace
+from prospect.spaces.runs import task_tid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.attr import EventDescription
+    from prospect.events.columns import Events, Tasks
+    from prospect.events.python_records import CodeKey, CodeText, PythonImage
+    from prospect.live.chosen import Whom
+    from prospect.profile.model import ProcessTable
+
+_TID_SHIFT = np.uint64(32)
+# A thread's last switch is drained so long after its end at most.
+_LATEST_NS = 10 * 10**9
+_NEVER = np.uint64(2**64 - 1)
+
+
+def _no_switches() -> Switches:
+    return Switches(
+        order=np.empty(0, np.int64),
+        time_ns=np.empty(0, np.uint64),
+        task=np.empty(0, np.uint64),
+        cpu=np.empty(0, np.int32),
+        is_out=np.empty(0, np.bool_),
+        is_preempted=np.empty(0, np.bool_),
+    )
+
+
+class LastSwitches:
+    """The last switch of each thread that lives, ascending by thread."""
+
+    def __init__(self) -> None:
+        self._last = _no_switches()
+        self._ended_ns: dict[int, int] = {}
+        self._ended = np.empty(0, np.int32)
+
+    def __len__(self) -> int:
+        """Return of how many threads it is known what they do."""
+        return len(self._last)
+
+    def carried(self, events: Events, switch_event: int) -> Events:
+        """Return a part's records with what threads did before it in front, at time 0.
+
+        Args:
+            events: of the part.
+            switch_event: row of the event that samples every switch, -1 without.
+        """
+        switches = events.switches or _no_switches()
+        is_late = self._is_late(switches, events.tasks)
+        samples = events.samples
+        is_stray = self._is_of_ended(samples.task, samples.time_ns, events.tasks)
+        is_stray &= samples.event == switch_event
+        before = replace(self._last, time_ns=np.zeros(len(self), np.uint64))
+        return replace(
+            events,
+            switches=appended(before, switches, np.flatnonzero(~is_late)),
+            samples=kept_samples(samples, ~is_stray),
+        )
+
+    def take_in(self, events: Events, tids: NDArray[np.int32]) -> None:
+        """Follow the switches of a part.
+
+        Args:
+            events: the part's own, without what `carried` put in front.
+            tids: of all threads that live now.
+        """
+        tasks, switches = events.tasks, events.switches or _no_switches()
+        switches = taken(switches, np.flatnonzero(~self._is_late(switches, tasks)))
+        is_birth = (tasks.kind == TASK_FORK) & (tasks.time_ns > 0)
+        is_death = (tasks.kind == TASK_EXIT) & (tasks.time_ns > 0)
+        born_ns = _latest(tasks, is_birth)
+        ended_ns = self._ended_ns | _latest(tasks, is_death)
+        latest_ns = max((*ended_ns.values(), *switches.time_ns[-1:].tolist()), default=0)
+        self._ended_ns = {
+            tid: at
+            for tid, at in ended_ns.items()
+            if at >= born_ns.get(tid, 0) and latest_ns - at < _LATEST_NS
+        }
+        self._ended = np.array(list(self._ended_ns), np.int32)
+        every = appended(self._last, _births(tasks, is_birth), np.arange(int(is_birth.sum())))
+        every = appended(every, switches, np.arange(len(switches)))
+        tid = task_tid(every.task)
+        order = np.lexsort((every.time_ns, tid))
+        ordered = tid.take(order)
+        is_last = np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]
+        lives = np.isin(ordered, tids) & ~np.isin(ordered, self._ended) & (ordered > 0)
+        self._last = taken(every, order[is_last & lives])
+
+    def _is_late(self, switches: Switches, tasks: Tasks) -> NDArray[np.bool_]:
+        """Mark what is older than what is known of its thread, bool[n]."""
+        late = self._is_of_ended(switches.task, switches.time_ns, tasks)
+        if len(self):
+            known = task_tid(self._last.task)
+            tid = task_tid(switches.task)
+            at = np.minimum(np.searchsorted(known, tid), len(known) - 1)
+            is_known = known.take(at) == tid
+            late |= is_known & (switches.time_ns < self._last.time_ns.take(at))
+        return late
+
+    def _is_of_ended(
+        self, task: NDArray[np.uint64], time_ns: NDArray[np.uint64], tasks: Tasks
+    ) -> NDArray[np.bool_]:
+        """Mark what was done by threads that ended before, bool[n]; numbers are given again."""
+        tid = task_tid(task)
+        found = np.isin(tid, self._ended)
+        if not found.any():
+            return found
+        rows = np.flatnonzero(found)
+        is_birth = (tasks.kind == TASK_FORK) & (tasks.time_ns > 0)
+        born = np.flatnonzero(is_birth & np.isin(tasks.tid, tid.take(rows)))
+        again, place = np.unique(tasks.tid.take(born), return_inverse=True)
+        first_ns = np.append(np.full(len(again), _NEVER), _NEVER)
+        np.minimum.at(first_ns, place, tasks.time_ns.take(born))
+        at = np.searchsorted(again, tid.take(rows))
+        is_again = np.append(again, 0).take(at) == tid.take(rows)
+        until_ns = np.where(is_again, first_ns.take(at), _NEVER)
+        found[rows] = time_ns.take(rows) < until_ns
+        return found
+
+
+def _latest(tasks: Tasks, chosen: NDArray[np.bool_]) -> dict[int, int]:
+    """Return when each thread was last born, or ended: records are in the order of time."""
+    return dict(zip(tasks.tid[chosen].tolist(), tasks.time_ns[chosen].tolist(), strict=True))
+
+
+def _births(tasks: Tasks, chosen: NDArray[np.bool_]) -> Switches:
+    """Return births as switches: who is born is ready, and waits for a CPU."""
+    rows = np.flatnonzero(chosen)
+    tid = tasks.tid.take(rows).astype(np.uint32).astype(np.uint64)
+    pid = tasks.pid.take(rows).astype(np.uint32).astype(np.uint64)
+    return Switches(
+        order=tasks.order.take(rows),
+        time_ns=tasks.time_ns.take(rows),
+        task=pid | tid << _TID_SHIFT,
+        cpu=np.full(len(rows), -1, np.int32),
+        is_out=np.ones(len(rows), np.bool_),
+        is_preempted=np.ones(len(rows), np.bool_),
+    )
+
+
+# Records of unloading may be lost; no machine has so many.
+_MOST_PROGRAMS = 1 << 14
+
+
+class _Program(NamedTuple):
+    """What its record says; see `KernelSymbols`."""
+
+    length: int
+    kind: int
+    name: bytes
+
+
+class LoadedPrograms:
+    """What was loaded since the session began and still is, by address, the oldest first."""
+
+    def __init__(self) -> None:
+        self._programs: dict[int, _Program] = {}
+
+    def __len__(self) -> int:
+        """Return how many are known."""
+        return len(self._programs)
+
+    def carried(self, events: Events) -> Events:
+        """Return a part's records with what was loaded before it in front."""
+        if not self._programs:
+            return events
+        size = len(self._programs)
+        known = self._programs.values()
+        before = KernelSymbols(
+            order=np.zeros(size, np.int64),
+            time_ns=np.zeros(size, np.uint64),
+            address=np.fromiter(self._programs, np.uint64, size),
+            length=np.fromiter((one.length for one in known), np.uint64, size),
+            kind=np.fromiter((one.kind for one in known), np.uint8, size),
+            unregister=np.zeros(size, np.bool_),
+            name=np.arange(len(events.names), len(events.names) + size, dtype=np.int32),
+        )
+        own = events.kernel_symbols
+        return replace(
+            events,
+            kernel_symbols=appended(before, own, np.arange(len(own.order))),
+            names=[*events.names, *(one.name for one in known)],
+        )
+
+    def take_in(self, events: Events) -> None:
+        """Follow what was loaded and unloaded in a part.
+
+        Args:
+            events: the part's own, without what `carried` put in front.
+        """
+        table = events.kernel_symbols
+        columns = (table.address, table.length, table.kind, table.unregister, table.name)
+        for address, length, kind, is_gone, name in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            self._programs.pop(address, None)
+            if not is_gone and name >= 0:
+                self._programs[address] = _Program(length, kind, events.names[name])
+            if len(self._programs) > _MOST_PROGRAMS:
+                del self._programs[next(iter(self._programs))]
+
+
+_Key = TypeVar("_Key")
+_Known = TypeVar("_Known")
+_RECORD = struct.Struct("<IHH")
+_RAW_BYTES = 4
+# Names in a session: 8 MB of an interpreter, 32 MB of a user.
+_MOST_NAME_BYTES = 64 << 20
+# As rings and looks may delay what is sent, one more than is needed.
+_KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
+
+
+class PythonNames:
+    """What is known of interpreters and code objects, and since when last."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, tuple[int, PythonImage]] = {}
+        self._texts: dict[CodeKey, tuple[int, CodeText]] = {}
+        self._room = NameRoom(_MOST_NAME_BYTES)
+
+    def __len__(self) -> int:
+        """Return how many code objects are known."""
+        return len(self._texts)
+
+    def carried(self, events: Events, end_ns: int) -> Events:
+        """Return a part's records with all names that are known; keep what the part says.
+
+        Args:
+            events: the part.
+            end_ns: when it ended.
+        """
+        _forget_before(self._images, end_ns - _KEPT_NS)
+        for key in _forget_before(self._texts, end_ns - _KEPT_NS):
+            self._room.forget(key)
+        python = events.python
+        if python is None:
+            return events
+        for number, image in python.images.items():
+            self._images[number] = end_ns, image
+        left_out = dict(python.left_out)
+        for key, text in python.texts.items():
+            before = self._texts.get(key, (0, text))[1]._asdict()
+            new = {name: one for name, one in text._asdict().items() if one is not None}
+            whole = text._replace(**before | new)
+            known = self._images.get(key.image)
+            if self._room.take(key, whole, known[1].user if known else 0):
+                self._texts[key] = end_ns, whole
+            elif key not in self._texts:
+                left_out[key.image] = left_out.get(key.image, 0) + 1
+        return replace(
+            events,
+            python=replace(
+                python,
+                images={number: image for number, (_, image) in self._images.items()},
+                texts={key: text for key, (_, text) in self._texts.items()},
+                left_out=tuple(left_out.items()),
+            ),
+        )
+
+    def records(self, events: Sequence[EventDescription]) -> bytes:
+        """Return samples of time 0 that say all that is known.
+
+        Args:
+            events: of the recording.
+        """
+        found = [one for one in events if wire.is_frames_event(one.attr, one.name) and one.ids]
+        if not found:
+            return b""
+        return b"".join(_sample(found[0], payload) for payload in self._payloads())
+
+    def _payloads(self) -> Iterator[bytes]:
+        for number, (_, image) in self._images.items():
+            version, *places, described, user = image
+            payload = wire.IMAGE.pack(version, described, *places)
+            yield _head(wire.KIND_IMAGE, 0, len(payload), (0, number, user, 0)) + payload
+        for (image_number, code, signature), (_, text) in self._texts.items():
+            place = (signature, image_number, code, text.beginning)
+            for kind, part in ((wire.KIND_NAME, text.name), (wire.KIND_FILE, text.file)):
+                if part is not None:
+                    yield _head(kind, part[0], len(part[1]), place) + part[1]
+            if text.lines is not None:
+                yield _head(wire.KIND_LINES, 0, len(text.lines), place) + text.lines
+
+
+def _forget_before(table: dict[_Key, tuple[int, _Known]], time_ns: int) -> list[_Key]:
+    old = [key for key, (known_ns, _) in table.items() if known_ns < time_ns]
+    for key in old:
+        del table[key]
+    return old
+
+
+def _head(kind: int, status: int, count: int, place: tuple[int, int, int, int]) -> bytes:
+    return wire.HEADER.pack(wire.MAGIC, kind, status, count, *place)
+
+
+def _sample(event: EventDescription, payload: bytes) -> bytes:
+    """Return a sample of the event of Python frames, at time 0."""
+    layout = layout_of(event.attr)
+    fixed = [0] * layout.fixed_words
+    fixed[layout.sample["identifier"]] = event.ids[0]
+    size = -(-(_RAW_BYTES + len(payload)) // 8) * 8 - _RAW_BYTES
+    record = struct.pack(f"<{len(fixed) - 1}QI", *fixed[1:], size) + payload.ljust(size, b"\0")
+    return _RECORD.pack(abi.PERF_RECORD_SAMPLE, 0, _RECORD.size + len(record)) + record
+
+
+class Followed:
+    """Processes or threads that somebody named, and who joined them."""
+
+    def __init__(self, whom: Whom) -> None:
+        """Begin with those who ran already."""
+        self._pids = whom.pids
+        self._members = None if whom.members is None else {*whom.pids, *whom.members}
+
+    def take_in(self, events: Events) -> None:
+        """Follow the forks of a part."""
+        if self._members is None:
+            return
+        tasks = events.tasks
+        forks = np.flatnonzero((tasks.kind == TASK_FORK) & (tasks.time_ns > 0))
+        parents = tasks.parent_pid.take(forks).tolist()
+        for pid, parent in zip(tasks.pid.take(forks).tolist(), parents, strict=True):
+            if parent in self._members:
+                self._members.add(pid)
+            else:  # the number of one that has ended
+                self._members.discard(pid)
+
+    def mark(self, processes: ProcessTable) -> None:
+        """Set `is_command` and `is_descendant` of a part's processes."""
+        processes.is_command[:] = np.isin(processes.pid, self._pids)
+        if self._members is None:
+            processes.is_descendant[:] = True
+        else:
+            processes.is_descendant[:] = np.isin(processes.pid, list(self._members))
