@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from builders import perfdata as build
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.block import RecordBlock
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recording import RecordBlock, RecordingInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

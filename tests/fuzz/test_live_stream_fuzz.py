@@ -19,7 +19,7 @@ from prospect.errors import ProspectError
 from prospect.live.session import LiveSession
 from prospect.recording.events import RecordOptions
 from prospect.target import source
-from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
+from prospect.target.serving import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.source import source_on
 
 if TYPE_CHECKING:

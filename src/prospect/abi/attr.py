@@ -52,7 +52,7 @@ class EventAttr(NamedTuple):
 
     @property
     def shares_samples(self) -> bool:
-        """Whether one sample is prepared for all such events on a CPU (`events.shared_samples`)."""
+        """Whether one sample is prepared for all such events on a CPU (`events.samples`)."""
         return self.type == abi.PERF_TYPE_SOFTWARE and self.config not in _OWN_SAMPLES
 
     def pack(self) -> bytes:

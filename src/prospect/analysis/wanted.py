@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.abi.block import RecordBlock
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recording import RecordBlock, RecordingInfo
     from prospect.announcing import Announce
     from prospect.archived.collector import Collector
     from prospect.assembly.code.code import CodeChoice

@@ -1,7 +1,7 @@
 """The columns that records become: one class a kind of record.
 
 Field names are the kernel's (``include/uapi/linux/perf_event.h``); strings are rows of
-`Events.names`. Sample columns stand in the order of the recording; every table of side records is
+`Events.names`. Sample columns are in the order of the recording; every table of side records is
 in time order, records of equal time in the order of the recording, and its `order` column is the
 row's place among the side records of all tables, so that tables can be merged again.
 """
@@ -12,13 +12,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.python_records import PythonRecords
-    from prospect.events.recorded_registers import RecordedRegisters
+
+
+class RecordedRegisters(Record, eq=False):
+    """Registers of states, by column as `UserStates.register_numbers` has them.
+
+    Attributes:
+        blocks: of words, or of their bytes; they live as long as this does.
+        block: i32[k] row of `blocks`.
+        at: i64[k] the word where the first register of each state stands.
+    """
+
+    blocks: tuple[NDArray[np.uint8], ...]
+    block: NDArray[np.int32]
+    at: NDArray[np.int64]
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> RecordedRegisters:
+        """Return those of some states, i64[n], as a table of registers does."""
+        return RecordedRegisters(self.blocks, self.block.take(rows), self.at.take(rows))
+
+    def column(self, column: int) -> NDArray[np.uint64]:
+        """Return one register of all states, u64[k]."""
+        found = np.empty(len(self.at), np.uint64)
+        for row in distinct(self.block).tolist():
+            words = self.blocks[row].view(np.uint64)
+            of_block = np.flatnonzero(self.block == row)
+            found[of_block] = words.take(self.at.take(of_block) + column, mode="clip")
+        return found
+
 
 TASK_FORK = 0
 TASK_EXIT = 1

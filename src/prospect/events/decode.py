@@ -17,8 +17,7 @@ from prospect.events.columns import Events
 from prospect.events.records import Fault, Looks, find_records
 from prospect.events.samples import SampleColumns
 from prospect.events.schema import schema_of
-from prospect.events.side import SideRecords
-from prospect.events.tables import side_tables
+from prospect.events.tables import SideRecords, side_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventDescription
-    from prospect.abi.block import RecordBlock
+    from prospect.abi.recording import RecordBlock
     from prospect.events.python_records import PythonColumns
     from prospect.events.schema import Schema
-    from prospect.events.side import Records
+    from prospect.events.tables import Records
 
 
 _HEADER_BYTES = 8

@@ -1,14 +1,16 @@
 """Words of a block → where its records begin, exactly.
 
-Comes in: little-endian u64 words (every record is a multiple of 8 bytes). Goes out: word
-positions of samples and of all other records, handed to the two sinks while they are in cache.
-The result is by definition that of following the headers one by one, each `size` leading to the
-next (``struct perf_event_header`` in ``include/uapi/linux/perf_event.h``); the work is not:
+Every record is a multiple of 8 bytes. Word positions of samples and of all other records are handed
+to two sinks while they are in cache. The result is by definition that of following the headers one
+by one, each `size` leading to the next (``struct perf_event_header`` in
+``include/uapi/linux/perf_event.h``). The work is not:
 
 1. Samples of one size back to back are compared with their neighbours at that stride.
 2. Elsewhere every word that looks like the header of a sample is taken for one.
 3. What was taken is then proved: from the batch's first record, which is sure, the chain must lead
-   through every one of them. Only the gaps between them are walked, many in lock-step.
+   through every one of them. Only the gaps between them are walked, many in lock-step. A long gap,
+   such as thousands of records of programs that start, costs a step of Python for each word that
+   only looks like a header (`_records_between`).
 4. A batch whose proof fails (a payload that looks like a header, damage) is proved again piece by
    piece, and a piece that fails is walked record by record, as are batches of large records, where
    walking is the cheapest way.
@@ -212,8 +214,6 @@ def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
 def _walk_others(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
     """Follow the headers as `_walk` does, where there are no samples or all was in vain."""
     if stop - position >= _LONG_GAP_WORDS:
-        from prospect.events.record_chain import records_between  # noqa: PLC0415 - few need it
-
         others = records_between(words, position, stop)
         if others is not None and not ((words.take(others) & _MASK_TYPE) == _SAMPLE).any():
             return _Walk([], others, stop)
@@ -365,3 +365,52 @@ def _prove(words: Words, view: memoryview, chain: _Chain, stop: int) -> _Walk | 
     others = _joined(met)
     others.sort()
     return _Walk([], others, rest.position)
+
+
+_WORDS_SHIFT = np.uint64(51)
+_LEAST_SIZE = np.uint64(8)
+# Those of the kernel are below 32, and perf's own from 64 on (6.18); of others, words of text and
+# addresses are far above.
+_MOST_TYPES = np.uint64(256)
+
+
+def records_between(words: NDArray[np.uint64], begin: int, end: int) -> NDArray[np.int64] | None:
+    """Follow the headers from one word to another.
+
+    Args:
+        words: u64[n].
+        begin: where a record begins.
+        end: where one begins too, or should.
+
+    Returns:
+        i64[r] where the records begin; None where the headers do not lead from `begin` to `end`,
+        or by a type that is not known to exist: who follows one by one will see.
+    """
+    window = words[begin:end]
+    is_type = (window & _MASK_TYPE) < _MOST_TYPES
+    found = is_type.nonzero()[0]
+    header = window.take(found)
+    size = header >> _SIZE_SHIFT
+    is_size = (size >= _LEAST_SIZE) & ((size & _NOT_WHOLE_WORDS) == 0)
+    found, header = found[is_size], header[is_size]
+    if not len(found) or found[0]:
+        return None
+    following = found + (header >> _WORDS_SHIFT).view(np.int64)
+    leads_on = following[:-1] == found[1:]
+    breaks = (~leads_on).nonzero()[0].tolist()
+    breaks.append(len(found) - 1)
+    parts: list[NDArray[np.int64]] = []
+    first, last = 0, len(window)
+    for place in breaks:
+        if place < first:
+            continue  # inside a record that was hopped over
+        parts.append(found[first : place + 1])
+        target = int(following[place])
+        if target >= last:
+            break
+        first = int(np.searchsorted(found, target))
+        if first == len(found) or found[first] != target:
+            return None
+    if target != last:
+        return None
+    return np.concatenate(parts) + begin

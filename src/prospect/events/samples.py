@@ -1,35 +1,303 @@
-"""Positions of samples → the columns of `Samples`.
+"""Positions of samples → the columns of `Samples`, call chains and groups included.
 
-Comes in: words and the word positions of PERF_RECORD_SAMPLE headers, window by window. Goes out:
-one `Samples`. Layout: ``include/uapi/linux/perf_event.h``, the comment of PERF_RECORD_SAMPLE.
-What follows the call chain in a sample is read by `user_states`.
+Layouts: the comment of PERF_RECORD_SAMPLE and ``struct read_format`` in
+``include/uapi/linux/perf_event.h`` (Linux 6.18). `user_states` reads what follows the call chain.
+
+`SharedSamples` are those of context switches that the kernel prepared for another profiler's event
+first. If two profilers sample one software event on a CPU, the kernel fills in one perf_sample_data
+for both, so that the second event's samples have the id of the first and the time of its clock.
+Every sample in a recording's own rings was written by its own events, so a foreign id only shows
+that this has happened. The record of the switch itself, which follows in the ring, has the right
+time. Source: ___perf_sw_event(), perf_prepare_sample() and __perf_event_header__init_id() in
+``kernel/events/core.c`` (Linux 6.18; since 6.2, when `sample_flags` came to be shared).
+
+`GroupReads`: in a group of events (``{a,b}:S``) each member has a row where its leader has a
+sample, with what it counted since the leader's sample before; a member that counted nothing has
+none. Source: ``deliver_sample_group()`` and ``deliver_sample_value()`` in
+``tools/perf/util/session.c``, Linux 6.18.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.columns.buffers import Column, narrowed, segments
-from prospect.events.chains import find_chains
+from prospect.columns.sorting import distinct
 from prospect.events.columns import Samples
-from prospect.events.group_reads import GroupReads, GroupSamples
 from prospect.events.records import LARGEST_RECORD_WORDS
 from prospect.events.schema import at_rows
+from prospect.events.selection import chosen_samples
 from prospect.events.user_states import Mark, UserStateColumns
-from prospect.records import NamedTuple
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from prospect.columns.buffers import Scalar
     from prospect.events.python_records import PythonColumns
     from prospect.events.raw_fields import RawColumns
-    from prospect.events.schema import Schema
+    from prospect.events.schema import GroupLayout, IdTable, Schema
 
     Words = NDArray[np.uint64]
+    Rows = NDArray[np.int64]
     Positions = range | NDArray[np.int64]
+
+
+class ChainPlaces(NamedTuple):
+    """Where each sample's chain stands.
+
+    Attributes:
+        begin: i64[n] words.
+        length: i64[n] words; 0 for a chain that does not fit into its record.
+        cut: how many such chains there are.
+        behind: i64[n] where what follows the chain begins; behind the record of a cut one.
+    """
+
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    cut: int
+    behind: NDArray[np.int64]
+
+
+def find_chains(
+    words: NDArray[np.uint64],
+    positions: NDArray[np.int64],
+    size_words: NDArray[np.int64],
+    rows: NDArray[np.int64] | None,
+    schema: Schema,
+) -> ChainPlaces:
+    """Find the call chains of whole samples.
+
+    Args:
+        words: u64 the block.
+        positions: i64[n] the samples' headers.
+        size_words: i64[n] the samples' sizes.
+        rows: i64[n] the samples' events, None where the schema is uniform.
+        schema: of the recording.
+    """
+    at: NDArray[np.int64] = positions + at_rows(schema.fixed_words, rows)
+    end = positions + size_words
+    each = at_rows(schema.read_words_each, rows)
+    if not isinstance(each, int) or each:
+        # A group's values: `nr` of them. Without a group `each` is 0 and the word read is unused.
+        values = _count_at(words, at, end, each)
+        is_cut = (values < 0) & (np.asarray(each) > 0)
+        at = np.where(is_cut, end, at + values * each)
+    at = at + at_rows(schema.read_words, rows)
+    has_chain = at_rows(schema.has_chain, rows)
+    if isinstance(has_chain, int) and not has_chain:
+        return ChainPlaces(at, np.zeros(len(at), np.int64), 0, at)
+    length = _count_at(words, at, end, 1)
+    if not isinstance(has_chain, int):
+        length = np.where(has_chain, length, 0)
+    is_cut = length < 0
+    cut = int(np.count_nonzero(is_cut))
+    behind = at + has_chain + length
+    if cut:
+        behind = np.where(is_cut, end + 1, behind)
+        length = np.maximum(length, 0)
+    return ChainPlaces(at + 1, length, cut, behind)
+
+
+def _count_at(
+    words: NDArray[np.uint64],
+    at: NDArray[np.int64],
+    end: NDArray[np.int64],
+    each: int | NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the count that stands at `at`, -1 where its items would not end before `end`."""
+    room = end - at - 1
+    count = words.take(at, mode="clip")
+    most = np.maximum(room, 0).astype(np.uint64)
+    if not isinstance(each, int) or each > 1:
+        most //= np.maximum(each, 1).view(np.uint64)
+    fits = (count <= most) & (room >= 0)
+    length = count.view(np.int64)
+    return length if fits.all() else np.where(fits, length, -1)
+
+
+# From a sample to the record of its switch: copies of stacks, and an interrupt between.
+_SOON_NS = 100_000_000
+_MASK_TYPE = np.uint64(0xFFFFFFFF)
+_SWITCH_TYPES = np.array([abi.PERF_RECORD_SWITCH, abi.PERF_RECORD_SWITCH_CPU_WIDE], np.uint64)
+_SIZE_SHIFT = np.uint64(51)
+_OUT_BIT = np.uint64(abi.PERF_RECORD_MISC_SWITCH_OUT << 32)
+
+
+class SharedSamples(NamedTuple):
+    """Samples that may be shared.
+
+    Attributes:
+        end: i64[n] where each sample ends, which is where the next record begins.
+        rows: i64[n] their events.
+        is_foreign: bool[n] whether they have the id of an event that is not of the recording.
+    """
+
+    end: Rows
+    rows: Rows
+    is_foreign: NDArray[np.bool_]
+
+
+def true_times(
+    words: Words, met: SharedSamples, task: Words, time_ns: Words, schema: Schema
+) -> Words:
+    """Return the samples' times, u64[n]: those of context switches by their own clock.
+
+    Args:
+        words: the block.
+        met: the samples.
+        task: u64[n] whose they are.
+        time_ns: u64[n] as the samples have it.
+        schema: of the recording.
+    """
+    tail_time, tail_task = schema.switch_tail
+    of_switch = np.flatnonzero(met.rows == schema.switch_event)
+    if not (tail_time and tail_task and len(of_switch)):
+        return time_ns
+    at = met.end.take(of_switch)
+    header = words.take(at, mode="clip")
+    record_end = at + (header >> _SIZE_SHIFT).view(np.int64)
+    is_switch = np.isin(header & _MASK_TYPE, _SWITCH_TYPES) & ((header & _OUT_BIT) != 0)
+    is_own = is_switch & (record_end > at) & (record_end <= len(words))
+    is_own &= words.take(record_end + tail_task, mode="clip") == task.take(of_switch)
+    switch_ns = words.take(record_end + tail_time, mode="clip")
+    ahead = (switch_ns - time_ns.take(of_switch)).view(np.int64)
+    is_soon = (ahead >= 0) & (ahead <= _SOON_NS)
+    if (is_soon | ~is_own).all():
+        return time_ns
+    # Where a ring was emptied between the two, by how much the clocks differ elsewhere.
+    differs = np.int64(np.median(ahead[is_own & ~is_soon]))
+    shifted = (time_ns.take(of_switch).view(np.int64) + differs).view(np.uint64)
+    is_wrong = np.where(is_own, ~is_soon, met.is_foreign.take(of_switch))
+    found = time_ns.copy()
+    found[of_switch[is_wrong]] = np.where(is_own, switch_ns, shifted)[is_wrong]
+    return found
+
+
+# Each member gets a copy of its leader's chain: a bound to what a small file can make of that.
+_MOST_MEMBERS = 64
+
+
+class GroupSamples(NamedTuple):
+    """Samples: i64[n] where headers stand and samples end, their events; u64[n] their tasks."""
+
+    begin: Rows
+    end: Rows
+    rows: Rows
+    task: Words
+
+
+class _Reads(NamedTuple):
+    """Values: the row of the sample, the counter's id, what it had counted, and of whom.
+
+    `owner` u64 is the thread where each has its own values, else 0.
+    """
+
+    sample: Rows
+    id: Words
+    value: Words
+    owner: Words
+
+
+class GroupReads:
+    """The values of all groups met so far.
+
+    Attributes:
+        damaged: number of samples whose values could not be read.
+    """
+
+    def __init__(self, layouts: Sequence[GroupLayout | None]) -> None:
+        self._layouts = layouts
+        self._reads: list[_Reads] = []
+        self.damaged = 0
+        self.is_wanted = any(layouts)
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """What `rewind` needs to return to this moment."""
+        return len(self._reads), self.damaged
+
+    def rewind(self, mark: tuple[int, int]) -> None:
+        """Forget what was appended since `mark`."""
+        reads, self.damaged = mark
+        del self._reads[reads:]
+
+    def append(self, words: Words, met: GroupSamples, first_sample: int) -> None:
+        """Take in the values of samples that stand next to each other in the recording.
+
+        A group that would end behind its sample, or has too many members, is left out.
+
+        Args:
+            words: u64 the block.
+            met: the samples.
+            first_sample: the row of the first among all samples.
+        """
+        for row in distinct(met.rows).tolist():
+            layout = self._layouts[row]
+            if layout is None:
+                continue
+            of_event = np.flatnonzero(met.rows == row)
+            at = met.begin.take(of_event) + layout.begin
+            values = at + layout.values
+            room = np.maximum(met.end.take(of_event) - values, 0) // layout.each
+            count = words.take(at, mode="clip")
+            is_whole = count <= np.minimum(room, _MOST_MEMBERS).astype(np.uint64)
+            self.damaged += int(np.count_nonzero(~is_whole))
+            count = np.where(is_whole, count.view(np.int64), 0)
+            place = segments(values, layout.each * count)[:: layout.each]
+            owner = met.task.take(of_event) if layout.is_inherited else np.zeros(len(at), np.uint64)
+            self._reads.append(
+                _Reads(
+                    np.repeat(first_sample + of_event, count),
+                    words.take(place + 1),
+                    words.take(place),
+                    np.repeat(owner, count),
+                )
+            )
+
+    def add_members(self, samples: Samples, ids: IdTable) -> Samples:
+        """Return the samples with those of the other members behind each leader's."""
+        if not self._reads:
+            return samples
+        columns = [np.concatenate(column) for column in zip(*self._reads, strict=True)]
+        # Those of a window stand event by event.
+        in_order = np.argsort(columns[0], kind="stable")
+        reads = _Reads(*(column.take(in_order) for column in columns))
+        counted = _since_last(reads)
+        event, clock = ids.events_of(reads.id)
+        is_member = (event != samples.event.take(reads.sample)) & np.isin(reads.id, ids.ids)
+        is_member &= counted > 0
+        kept = np.flatnonzero(is_member)
+        rows = np.concatenate((np.arange(len(samples)), reads.sample.take(kept)))
+        order = np.argsort(rows, kind="stable")
+
+        def merged(own: NDArray[Scalar], of_members: NDArray[Any]) -> NDArray[Scalar]:
+            return np.concatenate((own, of_members.take(kept).astype(own.dtype))).take(order)
+
+        return replace(
+            chosen_samples(samples, rows.take(order)),
+            event=merged(samples.event, event),
+            clock=merged(samples.clock, clock),
+            period=merged(samples.period, counted),
+        )
+
+
+def _since_last(reads: _Reads) -> Words:
+    """Return what each counter counted since it was last read, or at all, u64[m]."""
+    order = np.lexsort((np.arange(len(reads.id)), reads.owner, reads.id))
+    id_, owner, value = reads.id.take(order), reads.owner.take(order), reads.value.take(order)
+    before = np.zeros(len(value), np.uint64)
+    before[1:] = np.where((id_[1:] == id_[:-1]) & (owner[1:] == owner[:-1]), value[:-1], 0)
+    counted = np.empty(len(value), np.uint64)
+    # Only a counter that was reset has less than before.
+    counted[order] = np.where(value >= before, value - before, value)
+    return counted
+
 
 NO_TASK = np.uint64((1 << 64) - 1)
 NO_CPU = 0xFFFF
@@ -337,7 +605,6 @@ class SampleColumns:
         time_ns = self._field(words, chosen, "time", np.uint64(0))
         if self._schema.switch_event < 0 or chosen.rows is None or chosen.is_foreign is None:
             return time_ns
-        from prospect.events.shared_samples import SharedSamples, true_times  # noqa: PLC0415 - seldom
 
         end = _as_array(chosen.positions) + chosen.size_words
         met = SharedSamples(end, chosen.rows, chosen.is_foreign)

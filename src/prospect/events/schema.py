@@ -1,10 +1,11 @@
-"""Event descriptions → where every field of a sample and of a sample_id tail stands.
+"""Event descriptions → where every field of a sample and of a sample_id tail is.
 
-Comes in: the events of a recording. Goes out: a `Schema`, whose offsets are one number where
-all events lay their records out alike, and one number an event where they do not.
-Defined by the comment of PERF_RECORD_SAMPLE in ``include/uapi/linux/perf_event.h`` (Linux 6.18)
-and by perf's rule for finding an event before its layout is known: all events keep the id at the
-same place (``evlist__valid_sample_type`` in ``tools/perf/util/evlist.c``).
+Offsets are one number if all events lay their records out alike, and otherwise one number an event.
+Defined by ``include/uapi/linux/perf_event.h`` (Linux 6.18): the comment of PERF_RECORD_SAMPLE,
+which puts raw data, branch stack, user registers and user stack behind the call chain in this
+order, and ``struct read_format``. Also by perf's rule for finding an event before its layout is
+known: all events keep the id at the same place (``evlist__valid_sample_type`` in
+``tools/perf/util/evlist.c``).
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from prospect.abi import constants as abi
 from prospect.abi.layout import SampleLayout, layout_of
 from prospect.columns.buffers import is_scalar
 from prospect.errors import RecordingError
-from prospect.events.group_layout import GroupLayout, group_layout
-from prospect.events.trailing import Trailing, trailing_of
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,87 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr, EventDescription
 
     PerEvent = int | NDArray[np.int64]
+
+
+class GroupLayout(NamedTuple):
+    """Where one event's samples have the values of its group, in words.
+
+    Attributes:
+        begin: of the number of values, from the header on.
+        values: of the first value, from there on.
+        each: of a value with its id, which stands right behind it.
+        is_inherited: whether each thread has values of its own.
+    """
+
+    begin: int
+    values: int
+    each: int
+    is_inherited: bool
+
+
+def group_layout(attr: EventAttr, fixed_words: int) -> GroupLayout | None:
+    """Return where an event's samples have the values of its group; None where they have none."""
+    needed = abi.PERF_FORMAT_GROUP | abi.PERF_FORMAT_ID
+    if not attr.sample_type & abi.PERF_SAMPLE_READ or attr.read_format & needed != needed:
+        return None
+    times = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
+    return GroupLayout(
+        begin=fixed_words,
+        values=1 + (attr.read_format & times).bit_count(),
+        each=2 + bool(attr.read_format & abi.PERF_FORMAT_LOST),
+        is_inherited=bool(attr.flags & abi.FLAG_INHERIT),
+    )
+
+
+_REGISTER_LIMIT = 64
+
+
+class Trailing(NamedTuple):
+    """The fields behind the call chain of one event's samples.
+
+    Attributes:
+        has_raw: raw data comes first.
+        branch_words_each: words of each branch with its counter, 0 without a branch stack.
+        has_branch_index: a word stands between the number of branches and the branches.
+        are_branches_calls: the branches are the calls that have not returned yet.
+        registers: the kernel's numbers of the user's registers, ascending; empty without.
+        has_stack: a copy of the user's stack.
+    """
+
+    has_raw: bool = False
+    branch_words_each: int = 0
+    has_branch_index: bool = False
+    are_branches_calls: bool = False
+    registers: tuple[int, ...] = ()
+    has_registers: bool = False
+    has_stack: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything that is decoded."""
+        return self.has_registers or self.has_stack or self.are_branches_calls
+
+
+def trailing_of(attr: EventAttr) -> Trailing:
+    """Return what stands behind the call chains of an event's samples, all absent if unwanted."""
+    kinds = attr.sample_type
+    branches, each = bool(kinds & abi.PERF_SAMPLE_BRANCH_STACK), 0
+    if branches:
+        each = 3 + bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_COUNTERS)
+    has_registers = bool(kinds & abi.PERF_SAMPLE_REGS_USER)
+    mask = attr.sample_regs_user if has_registers else 0
+    found = Trailing(
+        has_raw=bool(kinds & abi.PERF_SAMPLE_RAW),
+        branch_words_each=each,
+        has_branch_index=bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_HW_INDEX),
+        are_branches_calls=branches
+        and bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_CALL_STACK),
+        registers=tuple(bit for bit in range(_REGISTER_LIMIT) if mask >> bit & 1),
+        has_registers=has_registers,
+        has_stack=bool(kinds & abi.PERF_SAMPLE_STACK_USER),
+    )
+    return found if found.is_wanted else Trailing()
+
 
 # Ids come from one counter of the kernel, so those of a recording lie close together and a
 # table indexed by id - lowest id is the fastest look-up; ids further apart are searched.

@@ -1,11 +1,17 @@
-"""Side records in time order → the tables of `columns`.
+"""Side records (all that are not samples): collected, sorted by time, and made tables of `columns`.
 
-Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18).
+Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18). Which
+bytes of a record are its sample_id tail is decided as perf writes them: a name ends in NUL and is
+padded to 8 bytes, the tail follows, zeroed in records that perf synthesised, or is missing.
+
+A program can make its names 4 KB each, and they are mostly the same: each distinct name is kept
+once, and a record has its number instead.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,16 +29,339 @@ from prospect.events.columns import (
     Switches,
     Tasks,
 )
-from prospect.records import NamedTuple
+from prospect.events.schema import at_rows
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from prospect.events.side import Records
+    from prospect.events.schema import PerEvent, Schema
 
+    Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]
+
+# Words of header and body up to the name or the tail; types that are not here are only counted.
+_BODY_WORDS = {
+    abi.PERF_RECORD_MMAP: 5,
+    abi.PERF_RECORD_MMAP2: 9,
+    abi.PERF_RECORD_COMM: 2,
+    abi.PERF_RECORD_FORK: 4,
+    abi.PERF_RECORD_EXIT: 4,
+    abi.PERF_RECORD_LOST: 3,
+    abi.PERF_RECORD_LOST_SAMPLES: 2,
+    abi.PERF_RECORD_THROTTLE: 4,
+    abi.PERF_RECORD_UNTHROTTLE: 4,
+    abi.PERF_RECORD_SWITCH: 1,
+    abi.PERF_RECORD_SWITCH_CPU_WIDE: 2,
+    abi.PERF_RECORD_KSYMBOL: 3,
+    abi.PERF_RECORD_CGROUP: 2,
+}
+_NAMED = (
+    abi.PERF_RECORD_MMAP,
+    abi.PERF_RECORD_MMAP2,
+    abi.PERF_RECORD_COMM,
+    abi.PERF_RECORD_KSYMBOL,
+    abi.PERF_RECORD_CGROUP,
+)
+# Records whose time stands in the body: word of it.
+_TIME_WORDS = {
+    abi.PERF_RECORD_FORK: 3,
+    abi.PERF_RECORD_EXIT: 3,
+    abi.PERF_RECORD_THROTTLE: 1,
+    abi.PERF_RECORD_UNTHROTTLE: 1,
+}
+# The kernel's and perf's own types are below this.
+_COMMON_TYPES = 128
+_KNOWN_TYPES = (*abi.KERNEL_RECORD_TYPES, *abi.PERF_RECORD_TYPES)
+_TABLE_SIZE = 1 + max(_BODY_WORDS)
+_MMAP2_PROT_WORD = 8
+# Records are shortened once so many words of them have come together.
+_PACKED_WORDS = 1 << 22
+_MOST_NAME_BYTES = 1 << 28
+# What the kernel says where a path is longer than it has room for.
+_NO_PATH = b"//toolong"
+# `flags` stand in the other half of the word.
+_PROT_MASK = np.uint64((1 << 32) - 1)
+
+
+def _by_type(values: dict[int, int]) -> Rows:
+    table = np.zeros(_TABLE_SIZE, np.int64)
+    table[list(values)] = list(values.values())
+    return table
+
+
+_BODY_WORDS_OF = _by_type(_BODY_WORDS)
+_TIME_WORD_OF = _by_type(_TIME_WORDS)
+_IS_KNOWN = np.isin(np.arange(_COMMON_TYPES + 1), _KNOWN_TYPES)
+_IS_NAMED = _by_type(dict.fromkeys(_NAMED, 1)).astype(np.bool_)
+
+_MASK_TYPE = np.uint64(0xFFFFFFFF)
+_SHIFT_HIGH = np.uint64(32)
+
+
+class Records(Record):
+    """Side records in time order, one row each.
+
+    Attributes:
+        words: u64 all of them back to back, in the order of the recording, but for their names.
+        start: i64[n] where each begins in `words`.
+        name_number: i64[n] row of `names`, -1 for types without.
+        names: what is named, in the order of the recording.
+        type: i64[n] PERF_RECORD_*.
+        misc: u16[n] of the header.
+        time_ns: u64[n] from body or tail, 0 without.
+        id: u64[n] from the tail, 0 without.
+        cpu: i32[n] from the tail, -1 without.
+        task: u64[n] from the tail, pid in the low half, tid in the high one; all ones without.
+    """
+
+    words: Words
+    start: Rows
+    name_number: Rows
+    names: list[bytes]
+    type: Rows
+    misc: NDArray[np.uint16]
+    time_ns: NDArray[np.uint64]
+    id: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+    task: NDArray[np.uint64]
+
+    def of(self, *types: int) -> Rows:
+        """Return the rows of records of `types`; they are the tables' `order`, too."""
+        rows: Rows = np.isin(self.type, types).nonzero()[0]
+        return rows
+
+    def word(self, rows: Rows, offset: int) -> NDArray[np.uint64]:
+        """Return the word `offset` behind the header of each of `rows`, u64."""
+        return self.words.take(self.start.take(rows) + offset)
+
+    def low(self, rows: Rows, offset: int) -> NDArray[np.int32]:
+        """Return the low half of that word, i32."""
+        return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset))
+
+    def high(self, rows: Rows, offset: int) -> NDArray[np.int32]:
+        """Return the high half of that word, i32."""
+        return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset) + 1)
+
+
+class SideRecords:
+    """Copies of the side records met so far; a `records.RecordSink`.
+
+    They are copied because a block's memory may be gone when the next one is asked for, and
+    decoded together because most blocks hold few of each type.
+
+    Attributes:
+        short: how many were left out because they are shorter than their type's fields.
+        unknown: how many were left out because nobody knows their type.
+        left_out_words: the size of both.
+        left_out_names: how many names were left out because all of them take too much memory.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._parts: list[Words] = []
+        self._sizes: list[Rows] = []
+        self._part_words = 0
+        self._packed: list[tuple[Words, Rows, Rows]] = []
+        self._names: dict[bytes, int] = {}
+        self._name_bytes = 0
+        self._common_counts = np.zeros(_COMMON_TYPES + 1, np.int64)
+        self._other_counts: Counter[int] = Counter()
+        self.short = 0
+        self.unknown = 0
+        self.left_out_words = 0
+        self.left_out_names = 0
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Number of records met by type."""
+        common = enumerate(self._common_counts[:-1].tolist())
+        return {type_: number for type_, number in common if number} | self._other_counts
+
+    def append(self, words: Words, positions: Rows) -> None:
+        """Take the records whose headers stand at `positions`, ascending."""
+        header = words.take(positions)
+        type_ = (header & _MASK_TYPE).view(np.int64)
+        self._count(type_)
+        body = np.where(type_ < _TABLE_SIZE, _BODY_WORDS_OF.take(type_, mode="clip"), 0)
+        size = (header >> np.uint64(51)).view(np.int64)
+        whole = (body > 0) & (size >= body)
+        is_short = body > size
+        is_unknown = ~_IS_KNOWN.take(type_, mode="clip")
+        self.short += int(np.count_nonzero(is_short))
+        self.unknown += int(np.count_nonzero(is_unknown))
+        self.left_out_words += int(size[is_short | is_unknown].sum())
+        if not whole.all():
+            positions, size = positions[whole], size[whole]
+        if len(size):
+            self._parts.append(words.take(segments(positions, size)))
+            self._sizes.append(size)
+            self._part_words += len(self._parts[-1])
+            if self._part_words > _PACKED_WORDS:
+                self._pack()
+
+    def _count(self, types: Rows) -> None:
+        common = np.bincount(np.minimum(types, _COMMON_TYPES), minlength=_COMMON_TYPES + 1)
+        self._common_counts += common
+        if common[-1]:
+            self._other_counts.update(types[types >= _COMMON_TYPES].tolist())
+
+    def finish(self) -> Records:
+        """Describe everything taken so far, in time order."""
+        self._pack()
+        words, size, name_number = zip(*self._packed, strict=True)
+        self._packed.clear()
+        return _describe(
+            np.concatenate(words),
+            np.concatenate(size),
+            np.concatenate(name_number),
+            list(self._names),
+            self._schema,
+        )
+
+    def _pack(self) -> None:
+        """Shorten the records that came together: without names, and without mappings of data."""
+        words = np.concatenate([np.empty(0, np.uint64), *self._parts])
+        size = np.concatenate([np.empty(0, np.int64), *self._sizes])
+        self._parts.clear()
+        self._sizes.clear()
+        self._part_words = 0
+        end = np.cumsum(size)
+        start = end - size
+        type_, misc = _type_and_misc(words, start)
+        kept = (~_is_data_mapping(words, start, type_, misc)).nonzero()[0]
+        start, end, type_ = start.take(kept), end.take(kept), type_.take(kept)
+        tail_words = at_rows(self._schema.tail_words, _events_of_tails(words, end, self._schema))
+        has_tail = _has_tail(words, start, end, type_, tail_words)
+        body_end = end - np.where(has_tail, tail_words, 0)
+        is_named = _IS_NAMED.take(type_)
+        name_start = np.where(is_named, start + _BODY_WORDS_OF.take(type_), body_end)
+        name_number = np.full(len(kept), -1, np.int64)
+        named = is_named.nonzero()[0]
+        name_number[named] = self._numbers(words, name_start.take(named), body_end.take(named))
+        # Each record is two pieces: up to its name, and its tail.
+        pieces = np.stack((start, body_end), axis=1).reshape(-1)
+        lengths = np.stack((name_start - start, end - body_end), axis=1).reshape(-1)
+        size = (name_start - start) + (end - body_end)
+        # A name for which there is no tail is all that a record has: what is read of it as one
+        # would be its body.
+        size = np.where(is_named & ~has_tail, -size, size)
+        self._packed.append((words.take(segments(pieces, lengths)), size, name_number))
+
+    def _numbers(self, words: Words, begin: Rows, end: Rows) -> list[int]:
+        """Number the names that stand in ``words[begin[i]:end[i]]``."""
+        # One copy of all of them, cut as bytes: numpy has no faster way to intern strings.
+        data = words.take(segments(begin, end - begin)).tobytes()
+        cuts = [0, *(8 * np.cumsum(end - begin)).tolist()]
+        slots: dict[bytes, int] = {}
+        slot = [slots.setdefault(data[at:to], len(slots)) for at, to in itertools.pairwise(cuts)]
+        number = [self._number(raw.split(b"\0", 1)[0]) for raw in slots]
+        return [number[one] for one in slot]
+
+    def _number(self, name: bytes) -> int:
+        known = self._names.get(name)
+        if known is not None:
+            return known
+        if self._name_bytes + len(name) > _MOST_NAME_BYTES:
+            self.left_out_names += 1
+            return self._names.setdefault(_NO_PATH, len(self._names))
+        self._name_bytes += len(name)
+        return self._names.setdefault(name, len(self._names))
+
+
+def _type_and_misc(words: Words, start: Rows) -> tuple[Rows, NDArray[np.uint16]]:
+    header = words.take(start)
+    return (header & _MASK_TYPE).view(np.int64), (header >> _SHIFT_HIGH).astype(np.uint16)
+
+
+def _describe(
+    words: Words, size: Rows, name_number: Rows, names: list[bytes], schema: Schema
+) -> Records:
+    may_have_tail = size >= 0
+    end: Rows = np.cumsum(np.abs(size))
+    start = end - np.abs(size)
+    type_, misc = _type_and_misc(words, start)
+    rows = _events_of_tails(words, end, schema)
+    tail_words = at_rows(schema.tail_words, rows)
+    has_tail = may_have_tail & (end - start - _BODY_WORDS_OF.take(type_) >= tail_words)
+
+    def from_tail(offset: PerEvent, absent: int) -> NDArray[np.uint64]:
+        there = has_tail & (np.asarray(offset) != 0)
+        return np.where(there, words.take(end + offset, mode="clip"), np.uint64(absent))
+
+    time_ns = from_tail(at_rows(schema.tail["time"], rows), 0)
+    time_word = _TIME_WORD_OF.take(type_)
+    time_ns = np.where(time_word > 0, words.take(start + time_word), time_ns)
+    cpu = from_tail(at_rows(schema.tail["cpu"], rows), 0xFFFFFFFF)
+    task = from_tail(at_rows(schema.tail["tid"], rows), (1 << 64) - 1)
+    id_ = from_tail(schema.id_tail_word, 0)
+    order = np.argsort(time_ns, kind="stable")
+    return Records(
+        words=words,
+        start=start.take(order),
+        name_number=name_number.take(order),
+        names=names,
+        type=type_.take(order),
+        misc=misc.take(order),
+        time_ns=time_ns.take(order),
+        id=id_.take(order),
+        cpu=cpu.astype(np.uint32).view(np.int32).take(order),
+        task=task.take(order),
+    )
+
+
+def _is_data_mapping(
+    words: Words, start: Rows, type_: Rows, misc: NDArray[np.uint16]
+) -> NDArray[np.bool_]:
+    """Return bool[n]: mappings without code, by `prot` where it is known, else by the misc bit.
+
+    What is only read stays: interpreters run Android's dex and vdex files from there, and
+    simpleperf gives the code of its JIT a `prot` of its own (0x4000). What may be written is heaps
+    and stacks, and words that point there are no frames. perf synthesises the kernel's and its
+    modules' MMAP2 with a `prot` of 0.
+
+    Source: ``perf_event_mmap_event`` (``kernel/events/core.c``, 6.18),
+    ``perf_event__synthesize_modules_maps_cb`` (``tools/perf/util/synthetic-events.c``, 6.18),
+    ``system/extras/simpleperf/JITDebugReader.cpp`` of Android.
+    """
+    is_mmap2 = type_ == abi.PERF_RECORD_MMAP2
+    is_mapping = is_mmap2 | (type_ == abi.PERF_RECORD_MMAP)
+    mode = misc & abi.PERF_RECORD_MISC_CPUMODE_MASK
+    is_kernel = np.isin(mode, (abi.PERF_RECORD_MISC_KERNEL, abi.PERF_RECORD_MISC_GUEST_KERNEL))
+    prot = words.take(np.where(is_mmap2, start + _MMAP2_PROT_WORD, start))
+    prot = prot & _PROT_MASK
+    may_hold_frames = ((prot & abi.PROT_EXEC) != 0) | ((prot != 0) & ((prot & abi.PROT_WRITE) == 0))
+    is_data = (misc & abi.PERF_RECORD_MISC_MMAP_DATA) != 0
+    dropped: NDArray[np.bool_] = np.where(
+        is_mmap2, ~is_kernel & ~may_hold_frames, is_mapping & is_data
+    )
+    return dropped
+
+
+def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
+    """Return the event that each record's tail is laid out for, None where all are alike."""
+    if schema.is_uniform:
+        return None
+    if not schema.ids or not schema.id_tail_word:
+        return np.zeros(len(end), np.int64)
+    rows, _ = schema.ids.events_of(words.take(end + schema.id_tail_word, mode="clip"))
+    # What is no id is no tail either, or one of perf's own, written for the first event.
+    return np.maximum(rows, 0)
+
+
+def _has_tail(
+    words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent
+) -> NDArray[np.bool_]:
+    """Return bool[n]: records that end in a tail; the name of others would be read as one."""
+    room = end - start - _BODY_WORDS_OF.take(type_) - tail_words
+    last_of_name = words.take(end - tail_words - 1, mode="clip")
+    name_ends = (room >= 1) & ((last_of_name >> np.uint64(56)) == 0)
+    is_named = _IS_NAMED.take(type_)
+    has_tail: NDArray[np.bool_] = np.where(is_named, name_ends, room >= 0)
+    return has_tail
+
 
 _LOSSES = (
     abi.PERF_RECORD_LOST,
@@ -40,7 +369,6 @@ _LOSSES = (
     abi.PERF_RECORD_THROTTLE,
     abi.PERF_RECORD_UNTHROTTLE,
 )
-_MMAP2_PROT_WORD = 8
 _BUILD_ID_WORD = 5
 # The minor number is the high half of that word, and has 20 bits (``include/linux/kdev_t.h``).
 _MINOR_END_BIT = np.uint64(32 + 20)

@@ -17,8 +17,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
-from prospect.events.columns import CallBranches, UserStates
-from prospect.events.recorded_registers import RecordedRegisters
+from prospect.events.columns import CallBranches, RecordedRegisters, UserStates
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.trailing import Trailing
+    from prospect.events.schema import Trailing
 
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]

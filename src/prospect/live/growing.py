@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.analysis.pipeline import profile_of_events
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.assembly.tables.clocks import clock_of_id

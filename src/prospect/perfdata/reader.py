@@ -11,7 +11,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.errors import RecordingError
 from prospect.files.held_files import hold_contents, releaser
 from prospect.files.rights import speaks_for

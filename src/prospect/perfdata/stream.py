@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.byteorder import to_little_endian

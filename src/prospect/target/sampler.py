@@ -1,7 +1,7 @@
 """The sampler on the target, for as long as a session on the host goes on.
 
 Comes in: what `serving` says, and what is to be sampled. Goes out, in the file that is sent as it
-grows, the chunks that `chunks` describes.
+grows, the chunks that `serving` describes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from prospect.live.source import KernelSource
 from prospect.perfdata.writer import RecordingWriter
 from prospect.recording.events import RecordOptions
 from prospect.target.agent import Watched
-from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
-from prospect.target.serving import Served, serve, with_tuples
+from prospect.target.serving import (
+    CHUNK,
+    ENDED,
+    INFO,
+    MARK,
+    RECORDS,
+    WHOM,
+    Served,
+    serve,
+    with_tuples,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,16 +1,21 @@
 """What all agents on a target do: read what is wanted, work, answer.
 
-Comes in: the connection to the pump, and three files without a name that it holds: what is written
-as it comes, what is wanted, the answer. Goes out: that file, an exit status, and the answer, one
-JSON document.
+An agent has the connection to the pump, and three files without a name that the pump holds: what is
+written as it comes, what is wanted, and the answer, one JSON document. All agents run by the
+target's own Python, 3.9 or later, with the standard library alone.
 
-All agents run by the target's own Python, 3.9 or later, with the standard library alone.
+The sampler writes chunks of a letter, a length (u64) and as many bytes. ``I`` is a recording
+without records, which has what any recording of the session says of itself; ``W``, if processes or
+threads were named, a document of what the session follows. Then come in turn ``R``, records, and
+``M``, a document: the moment that they end at, and what there is to say of the time since the last
+one. ``E``, once and empty, says that all that were named have ended.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import struct
 import sys
 
 from prospect.errors import ProspectError
@@ -78,3 +83,7 @@ def _answer(descriptor: int, answer: dict[str, Any]) -> None:
     text = json.dumps(answer).encode("ascii")
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text, 0)
+
+
+CHUNK = struct.Struct("<cQ")
+INFO, WHOM, RECORDS, MARK, ENDED = b"I", b"W", b"R", b"M", b"E"

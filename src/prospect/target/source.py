@@ -21,11 +21,11 @@ from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
 from prospect.profile.notes import counted_notes
 from prospect.records import NamedTuple, contents, replace
-from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.frames import FrameError
-from prospect.target.live_names import LiveNames
+from prospect.target.names import LiveNames
 from prospect.target.pump import OFFSET
 from prospect.target.remote import Remote
+from prospect.target.serving import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,7 @@ import pytest
 from builders import perfdata as build
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.block import RecordBlock
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recording import RecordBlock, RecordingInfo
 from prospect.assembly.tables.clocks import (
     clock_count,
     clock_of_id,

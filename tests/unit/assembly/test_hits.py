@@ -6,8 +6,7 @@ import time
 
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID
-from prospect.abi.block import RecordBlock
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recording import RecordBlock, RecordingInfo
 from prospect.assembly.tables.hits import describe_losses
 from prospect.events.decode import decode
 

@@ -9,7 +9,7 @@ import pytest
 
 from builders import python_frames as make
 from prospect.abi import python_frames as wire
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.assembly.python.python_callers import with_python_callers
 from prospect.assembly.python.python_stacks import with_python
 from prospect.assembly.stacks.user_stacks import no_user_stacks

@@ -8,8 +8,7 @@ from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ATTR, CLOCK_ID
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.block import RecordBlock
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recording import RecordBlock, RecordingInfo
 from prospect.assembly.extras import recorded_until
 from prospect.assembly.tables.run import describe_run, event_info
 from prospect.events.decode import decode

@@ -6,7 +6,7 @@ import pytest
 
 from builders import perfdata
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.capture.machine import control_groups
 from prospect.capture.machine.control_groups import control_group_records
 from prospect.events.decode import decode

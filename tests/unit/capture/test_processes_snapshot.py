@@ -9,7 +9,7 @@ import pytest
 from builders.perfdata import USUAL
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.capture.machine.processes import Snapshot, parse_stat
 from prospect.events.columns import TASK_FORK

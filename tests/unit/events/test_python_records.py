@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders import python_frames as make
 from prospect.abi import python_frames as wire
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.events import python_records as module
 from prospect.events.decode import decode
 from prospect.events.python_records import CodeKey

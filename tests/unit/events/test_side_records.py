@@ -11,8 +11,8 @@ import pytest
 from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.block import RecordBlock
-from prospect.events import side
+from prospect.abi.recording import RecordBlock
+from prospect.events import tables
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode
 
@@ -330,7 +330,7 @@ def mixed_records():
 
 def test_records_that_are_packed_one_by_one_say_the_same(monkeypatch):
     whole = decoded(*mixed_records())
-    monkeypatch.setattr(side, "_PACKED_WORDS", 0)
+    monkeypatch.setattr(tables, "_PACKED_WORDS", 0)
     blocks = [RecordBlock(memoryview(one)) for one in mixed_records()]
     found = decode(blocks, [event()])
     assert found.names == whole.names
@@ -344,7 +344,7 @@ def test_records_that_are_packed_one_by_one_say_the_same(monkeypatch):
 def test_long_names_take_memory_once_each(monkeypatch):
     make = RecordBuilder()
     flood = [make.mmap2(5, 6, 0x1000, 0x1000, "/" + "x" * 4000, time=1)] * 1000
-    monkeypatch.setattr(side, "_PACKED_WORDS", 1 << 16)
+    monkeypatch.setattr(tables, "_PACKED_WORDS", 1 << 16)
     blocks = [RecordBlock(memoryview(b"".join(flood))) for _ in range(20)]
     tracemalloc.start()
     found = decode(blocks, [event()])
@@ -356,7 +356,7 @@ def test_long_names_take_memory_once_each(monkeypatch):
 
 def test_names_beyond_what_they_may_take_are_left_out_and_counted(monkeypatch):
     make = RecordBuilder()
-    monkeypatch.setattr(side, "_MOST_NAME_BYTES", 10)
+    monkeypatch.setattr(tables, "_MOST_NAME_BYTES", 10)
     records = [make.comm(5, 6, name, time=1) for name in ("first", "second", "last", "first")]
     found = decode([RecordBlock(memoryview(b"".join(records)))], [event()])
     assert names(found, found.tasks) == [b"first", b"//toolong", b"last", b"first"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import python_frames as make
 from prospect.abi import python_frames as wire
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.assembly.python import code_objects
 from prospect.assembly.python.python_stacks import with_python
 from prospect.assembly.tables.left_out import left_out

@@ -10,7 +10,7 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.block import RecordBlock
+from prospect.abi.recording import RecordBlock
 from prospect.capture.machine.synthesis import Map, user_map_record
 from prospect.events.decode import decode
 from prospect.events.schema import schema_of

@@ -10,8 +10,8 @@ import pytest
 from prospect.errors import CaptureError
 from prospect.live.chosen import Whom
 from prospect.live.source import Mark
-from prospect.target.chunks import CHUNK, ENDED, MARK, RECORDS, WHOM
 from prospect.target.frames import FrameError
+from prospect.target.serving import CHUNK, ENDED, MARK, RECORDS, WHOM
 from prospect.target.source import _Arrived, _mark_in, _over
 
 AT = struct.Struct("<Q")
