@@ -29,9 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import prospect
-from prospect.estimate.errors.report import estimate_report
+from prospect.estimate.report import Report
 from prospect.figures.portions import PORTION_INTERRUPT, PORTION_USER
-from prospect.figures.report.view import report_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,8 +162,8 @@ def report_rows(profile: prospect.Profile) -> tuple[dict[str, Figures], float]:
 
     The part is what is left of the time on the CPU when interrupts are taken off.
     """
-    view = report_view(profile, "2", 0.0, 0.0)
-    event, estimates = view.events[0], estimate_report(view).events[0]
+    view = Report(profile, "2", 0.0, 0.0)
+    event, estimates = view.events[0], view.events[0].estimates
     found = {}
     seconds = event.processes.seconds[event.detailed].sum(axis=0)
     for process in event.detailed.tolist():

@@ -17,7 +17,7 @@ from builders.command_line import BURN, PROSPECT, names, run
 from builders.waiting import wait_for
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.figures.portions import event_seconds
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 from prospect.profile.model import KIND_KERNEL
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
@@ -48,7 +48,7 @@ def test_a_killed_recording_has_the_times_of_what_was_written(here):
     process.wait(30)
     os.kill(int((here / "pid").read_text()), signal.SIGKILL)
     profile = library.open("run.data", use_cache=False)
-    (event,) = report_view(profile).events
+    (event,) = ReportView(profile).events
     assert (event.event.clocks, event.event.frequency_hz) == (4, 200.0)
     assert profile.run.command[:2] == ("sh", "-c")
     assert profile.run.uname.startswith(f"Linux {os.uname().nodename} {os.uname().release}")
@@ -115,7 +115,7 @@ def test_a_full_disk_is_status_1_and_its_ticks_are_lost_and_not_idle(here, words
     assert "Recorded only the first" in said
     profile = library.open("r", use_cache=False)
     assert profile.run.is_cut
-    assert any("cut" in warning for warning in report_view(profile).warnings)
+    assert any("cut" in warning for warning in ReportView(profile).warnings)
     counts = tick_ledger(profile).by_cpu
     assert counts.lost.sum() > 0
     assert (abs(counts.closure_share) < 0.02).all()

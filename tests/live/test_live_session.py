@@ -20,8 +20,7 @@ from builders.ended_main_thread import process_without_main_thread
 from builders.recordings import hits_by
 from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
-from prospect.estimate.errors.report import estimate_report
-from prospect.figures.report.view import report_view
+from prospect.estimate.report import Report
 from prospect.live.gates import Bounds
 from prospect.live.session import LiveSession
 from prospect.perfdata.reader import open_recording
@@ -82,8 +81,8 @@ def test_the_figures_are_those_of_the_saved_recording(watched):
 
 def test_error_bars_shrink_as_it_runs(watched):
     def relative_error(state):
-        view = report_view(state.profile, "4")
-        totals = estimate_report(view).events[0].totals
+        view = Report(state.profile, "4")
+        totals = view.events[0].estimates.totals
         return float(np.nansum(totals.half_width_s) / np.nansum(totals.seconds))
 
     states, *_ = watched

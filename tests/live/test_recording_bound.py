@@ -11,7 +11,7 @@ import prospect as library
 from builders.command_line import running
 from builders.recordings import build_program
 from prospect.estimate.ledger.ledger import tick_ledger
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 
@@ -38,7 +38,7 @@ def check_cut(path, bound_bytes):
     assert profile.run.is_cut
     assert profile.run.wall_seconds > 0
     assert any("--max-size" in limit for limit in profile.run.limits)
-    assert any("The recording is cut" in warning for warning in report_view(profile).warnings)
+    assert any("The recording is cut" in warning for warning in ReportView(profile).warnings)
     return profile
 
 

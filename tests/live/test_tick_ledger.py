@@ -21,9 +21,8 @@ from builders.another_user import WHO, prospect_of_another_user
 from builders.command_line import running
 from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
-from prospect.estimate.ledger.agreement import agreements
 from prospect.estimate.ledger.ledger import tick_ledger
-from prospect.figures.report.view import report_view
+from prospect.estimate.report import Report
 
 pytestmark = pytest.mark.live
 
@@ -63,8 +62,8 @@ def ledger_of(profile):
 
 
 def accounted(profile):
-    (event,) = report_view(profile).events
-    return {row.name: row for row in agreements(profile, event, tick_ledger(profile))}
+    (event,) = Report(profile).events
+    return {row.name: row for row in event.accounting}
 
 
 def test_books_of_a_recorder_in_a_time_namespace_balance(tmp_path):

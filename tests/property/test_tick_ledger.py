@@ -22,8 +22,8 @@ from builders.ticks import (
     Ticking,
     clock_table,
 )
-from prospect.estimate.ledger.books import run_books
 from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.report import Report
 from prospect.profile.model import ClockStopTable, SampleTable
 from prospect.records import replace
 from prospect.render.json.report import JsonRenderer
@@ -124,6 +124,8 @@ def test_any_tables_make_books_and_reports(clocks, stops, samples):
             )
         ),
     )
-    run_books(profile)
+    report = Report(profile, "4")
+    for book in ("ledger", "lateness", "cost"):
+        getattr(report, book)
     for renderer in (TextRenderer(detail="4"), JsonRenderer(detail="4")):
         renderer.render(profile, io.BytesIO())

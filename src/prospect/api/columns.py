@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ def columns_table(
     profile: Profile, dimension: str, keys: Sequence[str], detail: str
 ) -> dict[str, NDArray[Any]]:
     """Return what `Profile.columns_table` does; raises as that."""
-    view = report_view(profile, cast("Detail", detail), 0.0, 0.0)
+    view = ReportView(profile, cast("Detail", detail), 0.0, 0.0)
     tables = class_columns(view, dimension, keys, MOST_COLUMNS)
     found: dict[str, NDArray[Any]] = {}
     if dimension != EVENT:

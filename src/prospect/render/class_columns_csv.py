@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.figures.report.view import ReportView
+    from prospect.estimate.report import Report
 
 _FIGURES = ("hits", "seconds", "error_seconds", "percent")
 
@@ -25,9 +25,9 @@ class ClassCsvRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".csv"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
-        tables = class_columns(view, self.columns, self.sort, MOST_COLUMNS)
+        tables = class_columns(report, self.columns, self.sort, MOST_COLUMNS)
         classes = [f"{self.columns} {name}" for name in tables[0].classes]
         titles = [f"{one} {figure}" for one in classes for figure in _FIGURES]
         yield bytes_of(",".join(map(quoted, ("event", *self.sort, *titles))) + END)

@@ -16,15 +16,12 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
-from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
-from prospect.estimate.ledger.lateness import sample_lateness
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.figures.processes import BIRTH_NAMES
 from prospect.profile.late import taken
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import NameSource
-from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
 
 if TYPE_CHECKING:
@@ -32,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.report.view import EventView, ReportView
-    from prospect.render.event_report import EventReport
+    from prospect.estimate.report import EventReport, Report
+    from prospect.figures.report.view import EventView
 
 COLUMNS = (
     "event",
@@ -75,11 +72,9 @@ class CsvRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".csv"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
-        grid = tick_grid(view.by_routine)
-        reports = event_reports(view, grid, sample_lateness(view.by_routine, grid))
-        return map(bytes_of, _lines(view, reports))
+        return map(bytes_of, _lines(report))
 
 
 class SortedCsvRenderer(FiguresRenderer):
@@ -90,13 +85,12 @@ class SortedCsvRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".csv"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
-        grid = tick_grid(view.profile)
         titles = ("event", *self.sort, "hits", "seconds", "error_seconds", "percent")
         yield bytes_of(",".join(map(quoted, titles)) + END)
-        for event in view.events:
-            rows = rows_by_keys(view, event, self.sort, grid)
+        for event in report.events:
+            rows = rows_by_keys(report, event, self.sort, report.grid)
             for at, names in enumerate(zip(*rows.names, strict=True)):
                 times = f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_s[at])}"
                 figures = f"{rows.hits[at]},{times},{percent_text(float(rows.share[at]))}"
@@ -112,13 +106,12 @@ def _sorted_line(event: EventView, names: tuple[str, ...], figures: str) -> str:
     return f"{','.join(map(quoted, (event.event.name, *names)))},{figures}{END}"
 
 
-def _lines(view: ReportView, reports: list[EventReport]) -> Iterator[str]:
+def _lines(report: Report) -> Iterator[str]:
     """Yield the lines of the table, some thousand at a time."""
     yield ",".join(map(quoted, COLUMNS)) + END
-    portions = KERNEL_PORTIONS if view.detail == "k" else range(PORTION_COUNT)
-    routine = functools.cache(functools.partial(_routine, view))  # a row a process asks for each
-    for report in reports:
-        event = report.event
+    portions = KERNEL_PORTIONS if report.detail == "k" else range(PORTION_COUNT)
+    routine = functools.cache(functools.partial(_routine, report))  # a row a process asks for each
+    for event in report.events:
         groups = event.detailed[:, None] * PORTION_COUNT + np.array(portions)
         starts = event.routines.start
         groups = groups[starts[groups] < starts[groups + 1]]
@@ -127,29 +120,28 @@ def _lines(view: ReportView, reports: list[EventReport]) -> Iterator[str]:
         cuts = np.flatnonzero(np.diff(ends // _ROWS_AT_ONCE)) + 1
         for some in np.split(groups, cuts):
             if len(some):
-                yield _portion_lines(report, some, routine)
+                yield _portion_lines(event, some, routine)
 
 
 def _portion_lines(
-    report: EventReport, groups: NDArray[np.int64], routine: Callable[[int], str]
+    event: EventReport, groups: NDArray[np.int64], routine: Callable[[int], str]
 ) -> str:
     """Return the lines of some processes' portions, each process times PORTION_COUNT + portion."""
-    event = report.event
     table = event.routines
     begin, end = table.start[groups], table.start[groups + 1]
     shown = event.shown_routines(groups)
     rows = segments(begin, shown)
     function = table.function[rows]
     seconds = functools.partial(_seconds, event)
-    late = report.late.routines[rows] if report.late else None
+    late = event.late.routines[rows] if event.late else None
     # `routine` asks for names one by one: they are made all at once before.
-    taken(report.view.profile.functions.name, distinct(function).tolist())
-    first = _firsts(report, groups)
+    taken(event.report.profile.functions.name, distinct(function).tolist())
+    first = _firsts(event, groups)
     columns: tuple[Iterable[str], ...] = (
         np.repeat(np.array(first, object), shown).tolist(),
         _texts(table.hits[rows], str),
         _texts(table.seconds[rows], seconds),
-        _texts(report.estimates.routines.half_width_s[rows], seconds),
+        _texts(event.estimates.routines.half_width_s[rows], seconds),
         _texts(table.share[rows], percent_text),
         [f",{NONE}"] * len(rows) if late is None else _texts(late, percent_text),
         map(routine, function.tolist()),
@@ -170,11 +162,11 @@ def _portion_lines(
     return "".join(pieces)
 
 
-def _firsts(report: EventReport, groups: NDArray[np.int64]) -> list[str]:
+def _firsts(event: EventReport, groups: NDArray[np.int64]) -> list[str]:
     """Return what the lines of each group begin with."""
-    processes = report.view.profile.processes
+    processes = event.report.profile.processes
     process, portion = np.divmod(groups, PORTION_COUNT)
-    event, rows = quoted(report.event.event.name), process.tolist()
+    name, rows = quoted(event.event.name), process.tolist()
     births = {number: quoted(name) for number, name in BIRTH_NAMES.items()}
     portions = [quoted(name) for name in PORTION_NAMES]
     names, control_groups = processes.name, processes.control_group
@@ -187,7 +179,7 @@ def _firsts(report: EventReport, groups: NDArray[np.int64]) -> list[str]:
         strict=True,
     )
     return [
-        f"{event},{quoted(names[row])},{pid},{parent},{births.get(birth, NONE)},"
+        f"{name},{quoted(names[row])},{pid},{parent},{births.get(birth, NONE)},"
         f"{quoted(control_groups[row]) if control_groups else NONE},{portions[of]}"
         for row, pid, parent, birth, of in columns
     ]
@@ -214,9 +206,9 @@ def percent_text(share: float) -> str:
     return NONE if math.isnan(share) else repr(round(share * 100.0, 6))
 
 
-def _routine(view: ReportView, function: int) -> str:
+def _routine(report: Report, function: int) -> str:
     """Return the fields of a routine, which end a line."""
-    functions, objects = view.profile.functions, view.profile.objects
+    functions, objects = report.profile.functions, report.profile.objects
     source = NameSource(int(functions.source[function]))
     object_index = int(functions.object_index[function])
     binding = ("LOCAL", "GLOBAL")[bool(functions.is_global[function])] if source.named else ""

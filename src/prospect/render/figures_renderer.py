@@ -1,24 +1,31 @@
-"""What the formats of the report's figures share: the figures."""
+"""What the formats of the report's figures share: the report that they write."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from prospect.estimate.report import Report
 from prospect.figures.processes import chosen_seconds
-from prospect.figures.report.view import report_view
 from prospect.render.renderer import Renderer, write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
-    from prospect.figures.report.view import ReportView
     from prospect.profile.model import Profile
 
 
 class FiguresRenderer(Renderer):
-    """A format that writes the figures of the report."""
+    """A format that writes the figures of the report.
+
+    Attributes:
+        shows_code: whether it has instructions.
+        shows_lines: whether it has source lines.
+    """
+
+    shows_code: ClassVar[bool] = False
+    shows_lines: ClassVar[bool] = False
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the figures to `out`, which stays open.
@@ -27,10 +34,10 @@ class FiguresRenderer(Renderer):
             RenderError: `out` cannot be written.
             UsageError: an option has no meaning.
         """
-        write_pieces(self.pieces(self.view(profile)), out)
+        write_pieces(self.pieces(self.report(profile)), out)
 
-    def view(self, profile: Profile) -> ReportView:
-        """Return the figures of a profile.
+    def report(self, profile: Profile) -> Report:
+        """Return the report of a profile.
 
         Raises:
             UsageError: an option has no meaning.
@@ -38,8 +45,14 @@ class FiguresRenderer(Renderer):
         thresholds_s = self.user_threshold_s, self.kernel_threshold_s
         if self.threshold:
             thresholds_s = (self.threshold / 100.0 * chosen_seconds(profile, self.detail),) * 2
-        return report_view(profile, self.detail, *thresholds_s)
+        return Report(
+            profile,
+            self.detail,
+            *thresholds_s,
+            disassemble=self.disassemble if self.shows_code else 0,
+            lines=self.lines and self.shows_lines,
+        )
 
     @abstractmethod
-    def pieces(self, view: ReportView) -> Iterable[bytes]:
+    def pieces(self, report: Report) -> Iterable[bytes]:
         """Return the document in pieces."""

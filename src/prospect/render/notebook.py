@@ -13,12 +13,11 @@ import html
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.hottest import HottestRoutines, hottest_routines
+from prospect.estimate.report import Report
 from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.report.view import report_view
 from prospect.figures.routine_names import shown_name
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.comparison_words import compared_line, unit_of
@@ -102,9 +101,8 @@ def _cell(*parts: str) -> str:
 
 def _in_short(profile: Profile) -> str:
     """Return the first screen of the text report."""
-    view = report_view(profile, _DETAIL, 0.0, 0.0)
-    design = sampling_design(view.by_routine, view.events[0].event_index)
-    return "<br>".join(map(_text, in_short_plain(view, design, "")[1]))
+    report = Report(profile, _DETAIL, 0.0, 0.0)
+    return "<br>".join(map(_text, in_short_plain(report, "")[1]))
 
 
 def _figures(hottest: HottestRoutines) -> Figures:

@@ -25,7 +25,7 @@ from prospect.render.figures_renderer import FiguresRenderer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.figures.report.view import ReportView
+    from prospect.estimate.report import Report
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.run_info import EventInfo, RunInfo
 
@@ -45,11 +45,11 @@ class OprofileXmlRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".xml"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document, a program at a time."""
-        profile = view.profile
+        profile = report.profile
         events = profile.run.events
-        binaries = _binaries(view)
+        binaries = _binaries(report)
         yield _head(profile.run).encode()
         yield _setup(events).encode()
         symbols: dict[int, int] = {}
@@ -61,11 +61,11 @@ class OprofileXmlRenderer(FiguresRenderer):
         yield b"</profile>\n"
 
 
-def _binaries(view: ReportView) -> _Binaries:
+def _binaries(report: Report) -> _Binaries:
     """Add hits up by program, object, function and event, in the order of their sums."""
-    profile = view.profile
+    profile = report.profile
     hits = profile.hits
-    at = np.flatnonzero(chosen_hits(profile, view.detail))
+    at = np.flatnonzero(chosen_hits(profile, report.detail))
     function = profile.locations.function_index.take(hits.location_index.take(at))
     sums: dict[tuple[str, int, int, int], int] = {}
     names = profile.processes.name

@@ -12,7 +12,7 @@ from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.assembly.stacks.chain_frames import cut_chains
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
@@ -90,7 +90,7 @@ def test_without_stacks_cut_chains_are_counted_all_the_same():
     assert profile.run.cut_chains == ((7, 1),)
     quality = stack_quality(profile)
     assert (quality.stacks, quality.cut_stacks) == (2, 1)
-    assert report_view(complete(profile)).has_short_stacks
+    assert ReportView(complete(profile)).has_short_stacks
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_samples_without_chains_are_not_cut():
     given = source(4)
     profile = build_profile(given, OPTIONS, Wanted(stacks=True))
     assert stack_quality(profile) is None
-    assert not report_view(complete(profile)).has_short_stacks
+    assert not ReportView(complete(profile)).has_short_stacks
 
 
 def test_each_event_has_its_own_limit():

@@ -12,7 +12,7 @@ from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.figures.report.counters import run_counters
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 from prospect.figures.tables import hits_table
 from prospect.options import NamingOptions
 
@@ -172,7 +172,7 @@ def test_stages_say_what_they_do_in_their_order():
 
 
 def test_the_memory_map_has_mappings_with_hits_and_without():
-    view = report_view(profile_of(EXTRAS), "4")
+    view = ReportView(profile_of(EXTRAS), "4")
     maps = [view.memory_map(row) for row in range(4)]
     assert [list(zip(each.path, each.hits.tolist(), strict=True)) for each in maps] == [
         [("/none/shell", 0)],

@@ -21,7 +21,7 @@ from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 from prospect.figures.report.waiting import waiting
 from prospect.figures.report.waits import without_waits
 from prospect.options import NamingOptions
@@ -72,7 +72,7 @@ def test_who_does_not_ask_for_waits_has_none(events):
 
 def test_a_report_counts_the_clock_and_shows_waits_beside_it(events):
     profile = switched_profile(*events, waits=True)
-    view = report_view(profile, "4")
+    view = ReportView(profile, "4")
     assert int(view.profile.hits.count.sum()) == 1
     assert view.profile.samples.hit_index.tolist() == [0]
     (stack,) = view.waiting.stacks

@@ -9,7 +9,7 @@ from builders.profile import qsort_profile
 from builders.ticks import ASLEEP, FULL, IDLE, KERNEL, USER, Ticking
 from prospect.estimate.ledger.agreement import agreements
 from prospect.estimate.ledger.ledger import tick_ledger
-from prospect.figures.report.view import report_view
+from prospect.estimate.report import Report
 from prospect.records import replace
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.numbers import Figures
@@ -17,7 +17,7 @@ from prospect.render.text.style import Style
 
 
 def rows_of(profile):
-    view = report_view(profile)
+    view = Report(profile)
     (event,) = view.events
     rows = agreements(view.profile, event, tick_ledger(view.profile))
     return {row.name: row for row in rows}
@@ -89,7 +89,7 @@ def test_books_that_do_not_add_up_are_blamed_and_not_sampling(user_s, agrees, is
     row = rows_of(profile)["User (with nice)"]
     assert row.difference_s == pytest.approx(10.0 - user_s)
     assert (row.agrees, row.is_of_books) == (agrees, is_of_books)
-    view = report_view(profile)
+    view = Report(profile)
     (event,) = view.events
     found = agreements(view.profile, event, tick_ledger(view.profile))
     text = "\n".join(accounting_lines(found, Figures(1, 1.0, has_time=True), Style(colour=False)))

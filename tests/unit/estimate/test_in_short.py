@@ -10,9 +10,8 @@ import pytest
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import stacks_profile
-from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.report import Report
 from prospect.estimate.short.in_short import in_short
-from prospect.figures.report.view import report_view
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_SYSCALL,
@@ -28,8 +27,7 @@ from prospect.store.specification import parse_specifications
 
 
 def short_of(profile, detail="3"):
-    view = report_view(profile, detail)
-    return in_short(view, sampling_design(view.by_routine, view.events[0].event_index))
+    return in_short(Report(profile, detail).events[0])
 
 
 def first_screen(profile, detail="3", recording=""):

@@ -7,10 +7,9 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.ticks import IDLE, KERNEL, USER, Ticking
-from prospect.estimate.ledger.late_routines import lateness_of_view
 from prospect.estimate.ledger.lateness import USUAL_SHARE, late_shares, sample_lateness
+from prospect.estimate.report import Report
 from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
-from prospect.figures.report.view import report_view
 from prospect.records import replace
 
 USER_ROW, KERNEL_ROW, IDLE_ROW = 0, 1, 2
@@ -99,13 +98,13 @@ def test_hits_without_a_row_are_in_none():
 def test_recording_without_a_timer_knows_no_lateness():
     assert sample_lateness(qsort_profile()) is None
     assert np.isnan(late_shares(None, np.zeros(3, np.int64), 1)).all()
-    assert lateness_of_view(report_view(qsort_profile())) == (None,)
+    assert [event.late for event in Report(qsort_profile()).events] == [None]
 
 
 def test_shares_stand_beside_the_routines_of_the_report():
     profile = delayed(recording().profile(), KERNEL_ROW, 0.6, 20_000)
-    view = report_view(profile, "k", 0.0, 0.0)
-    (late,) = lateness_of_view(view)
+    view = Report(profile, "k", 0.0, 0.0)
+    (late,) = (event.late for event in view.events)
     (event,) = view.events
     whole = event.kernel.whole
     names = [view.profile.functions.name[row] for row in whole.function.tolist()]
@@ -118,8 +117,8 @@ def test_shares_stand_beside_the_routines_of_the_report():
 
 
 def test_only_kernel_portions_of_a_process_have_late_shares():
-    view = report_view(recording().profile(), "4", 0.0, 0.0)
-    (late,) = lateness_of_view(view)
+    view = Report(recording().profile(), "4", 0.0, 0.0)
+    (late,) = (event.late for event in view.events)
     (event,) = view.events
     command = int(np.flatnonzero(view.profile.processes.is_command)[0])
     for portion, is_known in ((PORTION_USER, False), (PORTION_KERNEL, True)):

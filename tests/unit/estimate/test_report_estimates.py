@@ -14,9 +14,8 @@ from builders.profile_builder import ProfileBuilder, run_info
 from builders.programs import periodic, switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
-from prospect.estimate.errors.report import estimate_report
+from prospect.estimate.report import Report
 from prospect.figures.portions import PORTION_COUNT, PORTION_KERNEL, PORTION_USER
-from prospect.figures.report.view import report_view
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_NONE,
@@ -73,14 +72,14 @@ def mixed(length_s=4.0, seed=1):
 
 @pytest.fixture(scope="module")
 def viewed():
-    view = report_view(profile_of(mixed()), "4", 0.0, 0.0)
-    return view, view.events[0], estimate_report(view).events[0]
+    view = Report(profile_of(mixed()), "4", 0.0, 0.0)
+    return view, view.events[0], view.events[0].estimates
 
 
 def test_every_row_of_every_table_has_the_time_that_the_view_shows(viewed):
     _, event, estimates = viewed
-    assert estimates.has_bars
-    assert estimates.sees_rhythm
+    assert event.design.has_bars
+    assert event.design.sees_rhythm
     shown = event.processes.seconds
     assert estimates.processes.seconds == pytest.approx(shown.ravel())
     assert estimates.totals.seconds == pytest.approx(shown.sum(axis=0))
@@ -134,8 +133,8 @@ def test_the_summary_compares_processes_by_user_time(viewed):
 
 def test_rows_under_the_threshold_have_no_bars_and_the_others_the_same_ones():
     profile = profile_of(mixed())
-    every = estimate_report(report_view(profile, "4", 0.0, 0.0)).events[0].routines
-    few = estimate_report(report_view(profile, "4", 0.3, 0.3)).events[0].routines
+    every = Report(profile, "4", 0.0, 0.0).events[0].estimates.routines
+    few = Report(profile, "4", 0.3, 0.3).events[0].estimates.routines
     shown = few.seconds >= 0.3
     assert 0 < shown.sum() < len(shown)
     assert np.isnan(few.half_width_s[~shown]).all()
@@ -143,8 +142,8 @@ def test_rows_under_the_threshold_have_no_bars_and_the_others_the_same_ones():
 
 
 def test_processes_that_are_skipped_are_one_row():
-    view = report_view(profile_of(mixed()), "4", 1.0, 1.0)
-    estimates = estimate_report(view).events[0]
+    view = Report(profile_of(mixed()), "4", 1.0, 1.0)
+    estimates = view.events[0].estimates
     skipped = view.events[0].processes.skipped_rows
     assert skipped.tolist() == [1]
     assert estimates.skipped.seconds == pytest.approx(view.events[0].processes.seconds[1])
@@ -154,7 +153,7 @@ def test_a_program_in_step_with_a_clock_is_marked_and_said():
     rate_hz = 1e9 / clock_periods_ns(1000, 4)[2]
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
     profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
-    estimates = estimate_report(report_view(profile, "2", 0.0, 0.0)).events[0]
+    estimates = Report(profile, "2", 0.0, 0.0).events[0].estimates
     assert estimates.routines.in_step[:2].all()
     assert any("run in step with one of the clocks" in text for text in estimates.sentences)
 
@@ -164,14 +163,14 @@ def test_an_idle_cpu_sets_off_no_alarm():
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
     profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
     profile.processes.pid[0] = 0
-    assert not estimate_report(report_view(profile, "4", 0.0, 0.0)).events[0].routines.in_step.any()
+    assert not Report(profile, "4", 0.0, 0.0).events[0].estimates.routines.in_step.any()
 
 
 def test_one_clock_says_what_it_cannot_see():
     profile = profile_of(mixed(), clocks=1)
-    estimates = estimate_report(report_view(profile)).events[0]
-    assert not estimates.sees_rhythm
-    assert any("One clock took the samples" in text for text in estimates.sentences)
+    event = Report(profile).events[0]
+    assert not event.design.sees_rhythm
+    assert any("One clock took the samples" in text for text in event.estimates.sentences)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +180,11 @@ def test_one_clock_says_what_it_cannot_see():
 )
 @pytest.mark.parametrize("detail", ["2", "4", "k"])
 def test_profiles_without_samples_have_bars_of_independent_hits(profile, detail):
-    view = report_view(profile, detail, 0.0, 0.0)
-    for event, estimates in zip(view.events, estimate_report(view).events, strict=True):
-        assert not estimates.sees_rhythm
-        assert estimates.has_bars == event.has_time
+    view = Report(profile, detail, 0.0, 0.0)
+    for event in view.events:
+        estimates = event.estimates
+        assert not event.design.sees_rhythm
+        assert event.design.has_bars == event.has_time
         rows = estimates.processes
         if event.has_time:
             assert (rows.half_width_s[rows.seconds > 0] > 0).all()
@@ -200,8 +200,8 @@ def test_a_row_of_few_independent_hits_has_a_poisson_bar():
     program = build.object("/bin/a")
     build.hit(process, build.function("rare", program, 0x1000), 9)
     build.hit(process, build.function("often", program, 0x2000), 99_991)
-    view = report_view(build.build(), "2", 0.0, 0.0)
-    rows = estimate_report(view).events[0].routines
+    view = Report(build.build(), "2", 0.0, 0.0)
+    rows = view.events[0].estimates.routines
     rare = rows.rows(np.array([1]))
     assert rare.seconds[0] == pytest.approx(9 / 256)
     assert rare.low_s[0] == pytest.approx(4.45 / 256, rel=0.02)

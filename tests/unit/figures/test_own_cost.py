@@ -8,9 +8,8 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder, run_info
-from prospect.estimate.ledger.books import run_books
+from prospect.estimate.report import Report
 from prospect.figures.report.own_cost import own_cost
-from prospect.figures.report.view import report_view
 from prospect.profile.model import MODE_KERNEL
 from prospect.render.text.ledger import ledger_lines
 from prospect.render.text.style import Style
@@ -45,11 +44,11 @@ def test_cost_of_sampling_is_that_of_each_sample_where_it_hit():
 
 
 def test_sampling_took_no_more_than_all_the_time_that_there_was():
-    view = report_view(recording(accounting={"sample_cost_ns": 7e6}, wall_seconds=5.0))
+    view = Report(recording(accounting={"sample_cost_ns": 7e6}, wall_seconds=5.0))
     cost = own_cost(view.profile)
     assert (cost.sampling.seconds, cost.sampling.share) == (10.0, 1.0)
     assert cost.sample_cost_ns == pytest.approx(7e6)
-    lines = ledger_lines(view, run_books(view.profile), Style(colour=False))
+    lines = ledger_lines(view, Style(colour=False))
     (line,) = [line for line in lines if line.startswith("Sampling")]
     assert "at most 10.000 Sec = 100.00% of the CPUs' time" in line
 

@@ -5,7 +5,7 @@ from builders.profile_builder import ProfileBuilder, run_info
 from prospect.errors import UsageError
 from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
 from prospect.figures.remarks import limits_of
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 from prospect.profile.model import BIRTH_FORK, MODE_KERNEL
 from prospect.records import replace
 
@@ -15,9 +15,9 @@ def _names(view):
 
 
 def test_details_are_those_of_the_command():
-    assert _names(report_view(qsort_profile(), "2")) == ["qsort"]
-    assert _names(report_view(qsort_profile(), "4")) == ["qsort", "swapper"]
-    assert _names(report_view(qsort_profile(), "4", 0.0, 0.0)) == [
+    assert _names(ReportView(qsort_profile(), "2")) == ["qsort"]
+    assert _names(ReportView(qsort_profile(), "4")) == ["qsort", "swapper"]
+    assert _names(ReportView(qsort_profile(), "4", 0.0, 0.0)) == [
         "qsort",
         "bash",
         "prospect",
@@ -29,7 +29,7 @@ def test_details_are_those_of_the_command():
 def test_the_command_is_shown_even_where_it_took_no_time():
     build = ProfileBuilder(run_info(command=("true",)))
     build.process("true", 9, is_command=True)
-    assert _names(report_view(build.build(), "2")) == ["true"]
+    assert _names(ReportView(build.build(), "2")) == ["true"]
 
 
 def test_descendants_under_the_thresholds_are_counted():
@@ -37,7 +37,7 @@ def test_descendants_under_the_thresholds_are_counted():
     command = build.process("make", 9, is_command=True)
     for pid in range(10, 13):
         build.process("cc", pid, parent_index=command, birth=BIRTH_FORK, is_descendant=True)
-    view = report_view(build.build(), "3")
+    view = ReportView(build.build(), "3")
     assert _names(view) == ["make"]
     assert view.events[0].detail_skipped == 3
 
@@ -50,23 +50,23 @@ def test_where_the_command_only_starts_others_it_is_said_what_shows_them():
     build.hit(command, main, 10)
     build.hit(child, main, 990)
     profile = build.build()
-    (note,) = (note for note in report_view(profile, "2").notes if "-V 3" in note)
+    (note,) = (note for note in ReportView(profile, "2").notes if "-V 3" in note)
     tick_s = 1 / profile.run.events[0].frequency_hz
     assert f"itself took {10 * tick_s:.2f} s" in note
     assert f"with its descendants {1000 * tick_s:.2f} s" in note
-    assert not any("-V 3" in note for note in report_view(profile, "3").notes)
-    assert not any("-V 3" in note for note in report_view(qsort_profile(), "2").notes)
+    assert not any("-V 3" in note for note in ReportView(profile, "3").notes)
+    assert not any("-V 3" in note for note in ReportView(qsort_profile(), "2").notes)
 
 
 def test_without_a_known_command_every_process_is_shown_and_that_is_said():
-    view = report_view(perf_profile(), "2")
+    view = ReportView(perf_profile(), "2")
     assert view.detail == "4"
     assert any("does not say which process is COMMAND" in note for note in view.notes)
-    assert report_view(perf_profile(), "k").detail == "k"
+    assert ReportView(perf_profile(), "k").detail == "k"
 
 
 def test_each_event_is_a_report_of_its_own():
-    cycles, faults = report_view(perf_profile(), "4").events
+    cycles, faults = ReportView(perf_profile(), "4").events
     assert (cycles.event.name, faults.event.name) == ("cycles", "page-faults")
     assert cycles.hits.tolist() == [4000, 10, 0, 0]
     assert faults.hits.tolist() == [15, 0, 0, 5]
@@ -75,33 +75,33 @@ def test_each_event_is_a_report_of_its_own():
 
 
 def test_an_event_without_hits_has_no_report_unless_none_has_any():
-    assert len(report_view(empty_profile()).events) == 1
+    assert len(ReportView(empty_profile()).events) == 1
     profile = perf_profile()
     only = replace(profile, hits=replace(profile.hits, event=profile.hits.event * 0 + 1))
-    assert [view.event.name for view in report_view(only).events] == ["page-faults"]
+    assert [view.event.name for view in ReportView(only).events] == ["page-faults"]
 
 
 def test_user_and_kernel_thresholds_apply_to_their_portions():
-    view = report_view(qsort_profile(), "2", 0.1, 0.005)
+    view = ReportView(qsort_profile(), "2", 0.1, 0.005)
     row = int(view.events[0].detailed[0])
     assert view.events[0].routine_table(row, PORTION_USER).shown == 3
     assert view.events[0].routine_table(row, PORTION_KERNEL).shown == 1
-    loose = report_view(qsort_profile(), "2", 0.1, 0.0)
+    loose = ReportView(qsort_profile(), "2", 0.1, 0.0)
     assert loose.events[0].routine_table(row, PORTION_KERNEL).shown == 2
 
 
 @pytest.mark.parametrize("detail", ["1", "", "5", "K"])
 def test_an_unknown_detail_is_refused(detail):
     with pytest.raises(UsageError, match="-V"):
-        report_view(qsort_profile(), detail)
+        ReportView(qsort_profile(), detail)
 
 
 @pytest.mark.parametrize("threshold", [-0.1, float("nan"), float("inf")])
 def test_a_threshold_that_is_no_time_is_refused(threshold):
     with pytest.raises(UsageError, match="-m"):
-        report_view(qsort_profile(), "2", threshold)
+        ReportView(qsort_profile(), "2", threshold)
     with pytest.raises(UsageError, match="-k"):
-        report_view(qsort_profile(), "2", 0.0, threshold)
+        ReportView(qsort_profile(), "2", 0.0, threshold)
 
 
 def test_lost_samples_and_throttling_are_warned_of():
@@ -109,19 +109,19 @@ def test_lost_samples_and_throttling_are_warned_of():
     process = build.process("p", 1, is_command=True)
     build.hit(process, build.function("f", build.object("/f"), 0), 90, MODE_KERNEL)
     build.losses += [(0, 10, 2)]
-    warnings = report_view(build.build()).warnings
+    warnings = ReportView(build.build()).warnings
     assert warnings[0] == "cut short"
     assert warnings[1].startswith("10 of 100 samples were lost")
     assert warnings[2].startswith("The kernel throttled sampling 2 times")
 
 
 def test_samples_that_are_in_no_row_are_warned_of():
-    view = report_view(qsort_profile(statistics={"samples": 1020}))
+    view = ReportView(qsort_profile(statistics={"samples": 1020}))
     assert view.warnings == ("1020 samples recorded, 1014 in this report.",)
 
 
 def test_hits_without_any_row_are_still_in_the_totals():
-    view = report_view(rowless_profile(), "4")
+    view = ReportView(rowless_profile(), "4")
     assert view.events[0].hits.sum() == 12
     assert view.mapping_rows.rows(0).tolist() == [0]
 

@@ -11,9 +11,7 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.profile import qsort_profile
 from builders.ticks import ASLEEP, FULL, HELD, IDLE, KERNEL, THROTTLED, USER, Ticking
-from prospect.estimate.ledger.agreement import agreements
-from prospect.estimate.ledger.books import run_books
-from prospect.figures.report.view import report_view
+from prospect.estimate.report import Report
 from prospect.records import replace
 from prospect.render.json.report import JsonRenderer
 from prospect.render.text.accounting import accounting_lines
@@ -49,8 +47,7 @@ def profile(cpus=2, **facts):
 
 
 def lines_of(found, style=Style(colour=False)):  # noqa: B008 - a value without a state
-    view = report_view(found)
-    return list(ledger_lines(view, run_books(view.profile), style))
+    return list(ledger_lines(Report(found), style))
 
 
 def test_report_is_as_it_was(golden):
@@ -98,10 +95,10 @@ def test_recording_without_a_timer_says_why_it_has_no_ledger():
 
 
 def test_accounting_says_what_differs_and_by_how_much_it_may():
-    view = report_view(profile())
-    (event,) = view.events
-    rows = agreements(view.profile, event, run_books(view.profile).ledger)
-    lines = list(accounting_lines(rows, Figures(1, 1.0, has_time=True), Style(colour=False)))
+    (event,) = Report(profile()).events
+    lines = list(
+        accounting_lines(event.accounting, Figures(1, 1.0, has_time=True), Style(colour=False))
+    )
     assert any("Samples are missing for" in line for line in lines)
     assert any(line.endswith("/proc/stat  beyond") for line in lines)
 

@@ -31,8 +31,7 @@ from builders.switches import SWITCH, switched_profile
 from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.estimate.errors.hottest import hottest_routines
-from prospect.estimate.errors.report import estimate_report
-from prospect.figures.report.view import report_view
+from prospect.estimate.report import Report
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
 from prospect.render.notebook import comparison_cell, counts_cell, profile_cell
 from prospect.render.text.report import TextRenderer
@@ -137,9 +136,9 @@ def test_a_cell_begins_with_the_first_screen_of_the_text_report(case):
 def test_rows_are_those_of_the_report():
     profile = simulated_run(np.random.default_rng(5), [0.9, 0.3, 0.2, 0.09])
     hottest = hottest_routines(profile, "3", 15)
-    view = report_view(profile, "3", 0.0, 0.0)
+    view = Report(profile, "3", 0.0, 0.0)
     (event,) = view.events
-    (estimates,) = estimate_report(view).events
+    (estimates,) = (event.estimates for event in view.events)
     (process,) = event.detailed.tolist()
     bars = {}
     for portion in range(4):

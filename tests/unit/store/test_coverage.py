@@ -20,9 +20,8 @@ from builders.ticks import (
     Ticking,
 )
 from prospect.columns.table_rows import taken
-from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.report import Report
 from prospect.estimate.short.in_short import in_short
-from prospect.figures.report.view import report_view
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
 from prospect.records import replace
@@ -137,8 +136,7 @@ def test_clocks_of_a_short_window_are_not_busier_than_all_the_time(tmp_path):
         whole = read_part(store, parse_specifications([]))
     assert whole.hits.period.sum() > 1000 * short_us
     assert whole.run.due_ticks == max(int(books["expected"].sum()), len(profile.samples))
-    view = report_view(complete(whole), "4")
-    short = in_short(view, sampling_design(view.by_routine, 0))
+    short = in_short(Report(complete(whole), "4").events[0])
     assert short.busy_s > whole.run.wall_seconds
     assert short.busy_share == len(profile.samples) / whole.run.due_ticks <= 1
 

@@ -15,9 +15,8 @@ from builders.profile import (
     rowless_profile,
 )
 from builders.stacks import stacks_profile
-from prospect.estimate.errors.report import estimate_report
+from prospect.estimate.report import Report
 from prospect.figures.portions import PORTION_INTERRUPT, PORTION_KERNEL, PORTION_USER
-from prospect.figures.report.view import report_view
 from prospect.profile.model import CAUSE_IDLE
 from prospect.records import replace
 from prospect.tui.figures import BUCKET_S, BUCKETS, live_figures
@@ -63,8 +62,8 @@ def test_every_hit_that_is_not_idle_is_in_one_row(name, page):
 
 @pytest.mark.parametrize("make", [interrupted_profile, PROFILES["timed"]])
 def test_times_and_error_bars_of_routines_are_those_of_the_report(make):
-    view = report_view(make(), "4", 0.0, 0.0)
-    estimates = estimate_report(view).events[0]
+    view = Report(make(), "4", 0.0, 0.0)
+    estimates = view.events[0].estimates
     rows = {(row.process, row.name): row for row in page_of(make(), ROUTINES).rows}
     profile, (event,) = view.profile, view.events
     compared = 0
@@ -85,7 +84,7 @@ def test_times_and_error_bars_of_routines_are_those_of_the_report(make):
 
 
 def test_interrupts_are_charged_to_nobody_and_are_all_there():
-    view = report_view(interrupted_profile(), "4")
+    view = Report(interrupted_profile(), "4")
     (event,) = view.events
     interrupts = of_name(page_of(interrupted_profile(), PROCESSES).rows, INTERRUPTS)
     assert interrupts.hits == event.hits[PORTION_INTERRUPT] == 516
@@ -94,8 +93,8 @@ def test_interrupts_are_charged_to_nobody_and_are_all_there():
 
 
 def test_causes_are_those_of_the_report_and_the_programs_themselves():
-    view = report_view(PROFILES["timed"](), "4")
-    estimates = estimate_report(view).events[0].causes
+    view = Report(PROFILES["timed"](), "4")
+    estimates = view.events[0].estimates.causes
     told = view.events[0].causes.of_system()
     bars = estimates.rows(told.place)
     rows = {row.key[:2]: row for row in page_of(PROFILES["timed"](), CAUSES).rows}

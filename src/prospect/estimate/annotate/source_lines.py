@@ -154,7 +154,7 @@ def event_lines(view: ReportView, event: EventView) -> EventLines:
         rows,
         _by_process=sums.by(detailed, process.take(detailed), len(profile.processes)),
         _of_all=sums.by(at, np.zeros(len(at), np.int64), 1),
-        _threshold_s=event.kernel_threshold_s if view.detail == "k" else event.user_threshold_s,
+        _threshold_s=view.kernel_threshold_s if view.detail == "k" else view.user_threshold_s,
     )
 
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.row_estimates import RowEstimates
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.report.view import EventView
 
 _FIRST_ROWS = 3
 _NORMAL = 1.96
 
 
 def estimate_sentences(
-    view: ReportView, event: EventView, design: Design, tables: Mapping[str, RowEstimates]
+    event: EventView, design: Design, tables: Mapping[str, RowEstimates]
 ) -> tuple[str, ...]:
     """Return what to say about the error bars of one event; nothing where it has none."""
     if not design.has_time:
@@ -40,7 +40,7 @@ def estimate_sentences(
         group = process * PORTION_COUNT + PORTION_USER
         start = int(event.routines.start[group])
         end = min(int(event.routines.start[group + 1]), start + _FIRST_ROWS)
-        name = view.profile.processes.name[process]
+        name = event.report.profile.processes.name[process]
         what = f"routines of {name} in user mode"
         sentences.append(_separation(tables["routines"].rows(slice(start, end)), what))
     return tuple(sentence for sentence in sentences if sentence)

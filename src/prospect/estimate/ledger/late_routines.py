@@ -1,8 +1,4 @@
-"""The late share of each routine of a report's kernel tables, row by row beside these.
-
-Comes in: a `ReportView` and what is known of its samples' lateness. Goes out: columns as long as
-the view's routine tables.
-"""
+"""The late share of each routine of a report's kernel tables, row by row."""
 
 from __future__ import annotations
 
@@ -10,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.sorting import distinct
-from prospect.estimate.ledger.lateness import late_shares, sample_lateness
+from prospect.estimate.ledger.lateness import late_shares
 from prospect.figures.portions import (
     hit_portions,
     is_kernel_portion,
@@ -22,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.ledger.lateness import Lateness
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.report.view import EventView
     from prospect.profile.complete import ProfileByRoutine
 
 
@@ -30,9 +25,9 @@ class LateRoutines(Record):
     """Late shares of one event's kernel routines, f64, nan where they are not known.
 
     Attributes:
-        routines: beside the columns of `EventView.routines`; nan outside the kernel.
-        kernel: beside `EventView.kernel.whole`; none where that is None.
-        kernel_parts: beside each of `EventView.kernel.parts`.
+        routines: of the rows of `EventView.routines`; nan outside the kernel.
+        kernel: of those of `EventView.kernel.whole`; none if that is None.
+        kernel_parts: of those of each of `EventView.kernel.parts`.
     """
 
     routines: NDArray[np.float64]
@@ -40,27 +35,18 @@ class LateRoutines(Record):
     kernel_parts: tuple[NDArray[np.float64], ...]
 
 
-def lateness_of_view(
-    view: ReportView, lateness: Lateness | None = None
-) -> tuple[LateRoutines | None, ...]:
-    """Return the late shares of each of the view's events, None for those that have no timer.
+def late_routines(
+    profile: ProfileByRoutine, event: EventView, lateness: Lateness | None
+) -> LateRoutines | None:
+    """Return the late shares of an event's routines; None if it has no timer.
 
     Args:
-        view: the figures of the report.
-        lateness: of the samples of `view.by_routine`, where that is known already.
+        profile: the report's `by_routine`.
+        event: one of its events.
+        lateness: of the profile's samples.
     """
-    profile = view.by_routine
-    lateness = lateness or sample_lateness(profile)
-    timed = set(distinct(profile.clocks.event).tolist())
-    return tuple(
-        _late_routines(profile, event, lateness)
-        if lateness and event.event_index in timed
-        else None
-        for event in view.events
-    )
-
-
-def _late_routines(profile: ProfileByRoutine, event: EventView, lateness: Lateness) -> LateRoutines:
+    if lateness is None or event.event_index not in profile.clocks.event:
+        return None
     routines, kernel = event.routines, event.kernel
     is_kernel = is_kernel_portion(hit_portions(profile))
     in_kernel = np.where(is_kernel, routines.row_of_hit, np.int32(-1))

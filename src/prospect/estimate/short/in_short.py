@@ -1,7 +1,7 @@
-"""The report in short: which programs and functions took the time, how sure, and what next.
+"""The report in short: which programs and functions took the time, and how sure that is.
 
-Comes in: a report's view and how an event's samples were taken. Goes out: `InShort`, of that event
-and the processes that `-V` asks for. CPUs with nothing to do and Prospect itself are in no row.
+It is of one event and of the processes that `-V` asks for. CPUs with nothing to do and Prospect
+itself are in no row.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.first_rows import FirstRows
     from prospect.estimate.errors.parts import Parts
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.estimate.report import EventReport
     from prospect.profile.run_info import EventInfo
 
 MOST_PROGRAMS = 3
@@ -169,41 +168,34 @@ class InShort(Record):
         return self.more_functions + len(self.functions) - len(self.first_functions)
 
 
-def in_short(
-    view: ReportView, design: Design, event: EventView | None = None, least_s: float = np.inf
-) -> InShort:
-    """Sum a report up.
+def in_short(event: EventReport, least_s: float = np.inf) -> InShort:
+    """Sum an event of a report up.
 
     Args:
-        view: the report.
-        design: how the samples of the event were taken, of `view.by_routine`.
-        event: one of the report's; None for the first with hits.
+        event: the event.
         least_s: beyond those of the first screen, rows that have so much time, in seconds.
     """
-    return _Summary(view, design, event or view.events[0]).made(least_s)
+    return _Summary(event).made(least_s)
 
 
-def functions_by_process(
-    view: ReportView, design: Design, event: EventView, least_s: float
-) -> tuple[tuple[FunctionRow, ...], int]:
+def functions_by_process(event: EventReport, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
     """Return the functions of each process apart, and how many have less time than `least_s`.
 
     Args:
-        view: the report.
-        design: as of `in_short`.
-        event: likewise.
+        event: one of a report.
         least_s: seconds.
     """
-    return _Summary(view, design, event).by_process(least_s)
+    return _Summary(event).by_process(least_s)
 
 
 class _Summary:
     """What the parts of a summary share: which hits are asked for, and whose they are."""
 
-    def __init__(self, view: ReportView, design: Design, event: EventView) -> None:
-        profile = view.by_routine
+    def __init__(self, event: EventReport) -> None:
+        report, design = event.report, event.design
+        profile = report.by_routine
         hits, processes = profile.hits, profile.processes
-        self._view, self._design, self._profile = view, design, profile
+        self._detail, self._design, self._profile = report.detail, design, profile
         self._event = event.event
         self._cause_kind = profile.causes.kind.take(hits.cause_index)
         self._is_busy = (hits.event == event.event_index) & ~idle_hits(profile)
@@ -213,7 +205,7 @@ class _Summary:
             self._busy_hits = int(hits.count[self._is_busy].sum())
             self._busy_s = float(design.seconds[self._is_busy].sum())
         is_aside = processes.is_recorder.take(hits.process_index)
-        self._chosen = self._is_busy & chosen_hits(profile, view.detail) & ~is_aside
+        self._chosen = self._is_busy & chosen_hits(profile, report.detail) & ~is_aside
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
         names: dict[str, int] = {}
         of_process = [names.setdefault(name, len(names)) for name in processes.name]
@@ -305,7 +297,7 @@ class _Summary:
         portions = np.bincount(cell, amounts, rows * PORTION_COUNT).reshape(rows, PORTION_COUNT)
         user = portions[:, PORTION_USER] / np.maximum(portions.sum(axis=1), 1e-12)
         processes = self._profile.processes
-        is_asked_for = chosen_by_detail(processes, self._view.detail)
+        is_asked_for = chosen_by_detail(processes, self._detail)
         has_hits = np.zeros(len(processes), np.bool_)
         has_hits[self._profile.hits.process_index[member]] = True
         counted = self._program_of_process[is_asked_for & (has_hits | processes.is_descendant)]

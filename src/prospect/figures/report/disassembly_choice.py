@@ -11,7 +11,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.figures.portions import PORTION_COUNT
-from prospect.figures.report.view import report_view
+from prospect.figures.report.view import ReportView
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArr
     Raises:
         UsageError: an unknown detail, or a threshold that is no time.
     """
-    view = report_view(profile, choice.detail, choice.user_threshold_s, choice.kernel_threshold_s)
+    view = ReportView(profile, choice.detail, choice.user_threshold_s, choice.kernel_threshold_s)
     found = [
         table.function[: table_extent(table, choice.extent)]
         for event in view.events

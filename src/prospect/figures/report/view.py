@@ -1,12 +1,12 @@
-"""What a report shows, computed once: every renderer formats this and computes nothing itself.
+"""The figures of a report that are counted from its samples, each when it is first read.
 
-Comes in: a Profile, `-V`, `-m` and `-k`. Goes out: a `ReportView` with the figures of every
-section. docs/report.md says what they mean.
+`prospect.estimate.report` adds what is estimated of them. docs/report.md says what they mean.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,13 @@ from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.by_routine import by_routine
 from prospect.figures.causes import CauseFigures, cause_figures
-from prospect.figures.portions import PORTION_COUNT, PORTION_USER, ROUNDING_S, event_hits
+from prospect.figures.portions import (
+    PORTION_COUNT,
+    PORTION_USER,
+    ROUNDING_S,
+    event_has_time,
+    event_hits,
+)
 from prospect.figures.processes import (
     DETAILS,
     Detail,
@@ -42,9 +48,10 @@ from prospect.figures.runtime_hints import RuntimeHint, runtime_hints
 from prospect.profile.complete import complete
 from prospect.profile.memory_map import MemoryMap
 from prospect.profile.model import CUT_OBJECT
-from prospect.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.figures.portions import EventHits
@@ -55,45 +62,118 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo, Throttled
 
-# Who starts others to do the work, as make does, has less of it than this.
+# A command that starts others to do the work, as make does, has less of it than this.
 _SMALL_PART = 0.1
 
 
-class EventView(Record):
+class EventView:
     """The figures of one event's hits.
 
     Attributes:
-        event: what was sampled.
+        report: of all events.
         event_index: its row in `RunInfo.events`.
-        has_time: whether its hits are worth seconds.
-        processes: totals by process row.
-        detailed: i64[d] process rows to show in detail, in report order.
-        detail_skipped: how many processes `-V` chose that pass no threshold.
-        routines: routine tables of `detailed` by process row and portion; see `routine_table`.
-        kernel: the kernel's profiles; None where `-V` asks for none.
-        quality: where names came from.
-        causes: kernel time by cause.
-        calls: system calls, sampled and counted.
-        chosen_calls: those of all processes that `-V` chooses together, shown or not.
-        accounted: sampled time beside the kernel's own accounting, as far as there is any.
-        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+        event: what was sampled.
     """
 
-    event: EventInfo
-    event_index: int
-    has_time: bool
-    processes: ProcessTotals
-    detailed: NDArray[np.int64]
-    detail_skipped: int
-    routines: RoutineTables
-    kernel: KernelProfiles | None
-    quality: SymbolQuality
-    causes: CauseFigures
-    calls: SyscallFigures
-    chosen_calls: SyscallRows
-    accounted: tuple[AccountedTime, ...]
-    user_threshold_s: float
-    kernel_threshold_s: float
+    def __init__(self, report: ReportView, event_index: int) -> None:
+        self.report = report
+        self.event_index = event_index
+        self.event: EventInfo = report.by_routine.run.events[event_index]
+
+    @cached_property
+    def _by_routine(self) -> EventHits:
+        return event_hits(self.report.by_routine, self.event_index)
+
+    @cached_property
+    def _is_chosen(self) -> NDArray[np.bool_]:
+        """Which processes `-V` chooses, bool[p]."""
+        return chosen_by_detail(self.report.profile.processes, self.report.detail)
+
+    @cached_property
+    def _is_detailed(self) -> NDArray[np.bool_]:
+        # The command is what was asked about: shown even where it took no time to speak of. Where
+        # nothing is to be left out, so is whatever ran at all.
+        report, processes = self.report, self.report.profile.processes
+        is_shown = self.processes.kept | processes.is_command
+        if not (report.user_threshold_s or report.kernel_threshold_s):
+            is_shown |= processes.is_descendant | self.calls.is_calling
+        return self._is_chosen & is_shown
+
+    @property
+    def has_time(self) -> bool:
+        """Whether its hits are worth seconds."""
+        return event_has_time(self.event)
+
+    @cached_property
+    def processes(self) -> ProcessTotals:
+        """Totals by process row."""
+        report = self.report
+        return process_totals(
+            self._by_routine,
+            len(report.profile.processes),
+            report.user_threshold_s,
+            report.kernel_threshold_s,
+        )
+
+    @cached_property
+    def detailed(self) -> NDArray[np.int64]:
+        """The process rows to show in detail, i64[d], in report order."""
+        order = self.processes.order
+        rows: NDArray[np.int64] = order[self._is_detailed.take(order)]
+        return rows
+
+    @property
+    def detail_skipped(self) -> int:
+        """How many processes `-V` chose that pass no threshold."""
+        return int(np.count_nonzero(self._is_chosen & ~self._is_detailed))
+
+    @cached_property
+    def routines(self) -> RoutineTables:
+        """Routine tables of `detailed` by process row and portion; see `routine_table`."""
+        hits, detailed = self._by_routine, self._is_detailed
+        by_portion = hits.process * PORTION_COUNT + hits.portion
+        group = np.where(detailed.take(hits.process), by_portion, -1)
+        return routine_tables(hits, group, len(detailed) * PORTION_COUNT)
+
+    @cached_property
+    def kernel(self) -> KernelProfiles | None:
+        """The kernel's profiles; None where `-V` asks for none."""
+        report = self.report
+        if report.detail not in ("4", "k"):
+            return None
+        processes = report.profile.processes
+        return kernel_profiles(processes, self._by_routine, report.kernel_threshold_s)
+
+    @cached_property
+    def quality(self) -> SymbolQuality:
+        """Where names came from."""
+        chosen = self._by_routine.of_processes(self._is_chosen)
+        return symbol_quality(self.report.by_routine, chosen)
+
+    @cached_property
+    def causes(self) -> CauseFigures:
+        """Kernel time by cause."""
+        report = self.report
+        return cause_figures(
+            report.by_routine, self.event_index, self.processes, report.kernel_threshold_s
+        )
+
+    @cached_property
+    def calls(self) -> SyscallFigures:
+        """System calls, sampled and counted."""
+        return syscall_figures(self.report.by_routine, self.event_index)
+
+    @cached_property
+    def chosen_calls(self) -> SyscallRows:
+        """Those of all processes that `-V` chooses together, shown or not."""
+        return self.calls.of_processes(self._is_chosen)
+
+    @property
+    def accounted(self) -> tuple[AccountedTime, ...]:
+        """Sampled time and the kernel's own accounting of the same, as far as there is any."""
+        if not self.has_time:
+            return ()
+        return accounted_times(self.report.by_routine, self.processes, self.event)
 
     @property
     def hits(self) -> NDArray[np.int64]:
@@ -107,6 +187,10 @@ class EventView(Record):
         total: NDArray[np.float64] = self.processes.seconds.sum(axis=0)
         return total
 
+    @property
+    def _thresholds_s(self) -> tuple[float, float]:
+        return self.report.user_threshold_s, self.report.kernel_threshold_s
+
     def routine_rows(self, process: int, portion: int) -> slice:
         """Return where the routines of one portion of one process are in `routines`."""
         group, start = process * PORTION_COUNT + portion, self.routines.start
@@ -117,7 +201,7 @@ class EventView(Record):
         tables = self.routines
         length = np.diff(tables.start)
         is_user = np.arange(len(length)) % PORTION_COUNT == PORTION_USER
-        threshold_s = np.where(is_user, self.user_threshold_s, self.kernel_threshold_s)
+        threshold_s = np.where(is_user, *self._thresholds_s)
         is_shown = tables.seconds >= np.repeat(threshold_s, length) - ROUNDING_S
         rows = ranked(tables.row_of_hit, is_shown)
         rows.above[tables.start[:-1][length > 0]] = -1
@@ -135,7 +219,7 @@ class EventView(Record):
             return length
         rows = segments(begin, length)
         is_user = groups % PORTION_COUNT == PORTION_USER
-        threshold_s = np.where(is_user, self.user_threshold_s, self.kernel_threshold_s)
+        threshold_s = np.where(is_user, *self._thresholds_s)
         is_shown = tables.seconds[rows] >= np.repeat(threshold_s, length) - ROUNDING_S
         shown = np.append(0, np.cumsum(is_shown))
         ends = np.cumsum(length)
@@ -143,50 +227,134 @@ class EventView(Record):
 
     def routine_table(self, process: int, portion: int) -> RoutineTable:
         """Return the routines of one portion of one process, `-m` or `-k` applied."""
-        is_user = portion == PORTION_USER
-        threshold_s = self.user_threshold_s if is_user else self.kernel_threshold_s
+        user_s, kernel_s = self._thresholds_s
+        threshold_s = user_s if portion == PORTION_USER else kernel_s
         return self.routines.table(process * PORTION_COUNT + portion, threshold_s)
 
 
-class ReportView(Record):
-    """Every figure of a report.
+class ReportView:
+    """The figures of a report.
 
     Attributes:
-        profile: the profile, completed: each index of each table is a row.
-        by_routine: the same with fewer hits: what knows no addresses is computed from these.
-        detail: the `-V` that is shown; differs from what was asked for where no command is known.
-        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+        whole: the profile, completed: each index of each table is a row.
         asked: the `-V` that was asked for.
-        notes: what this run could not see and how to get it.
-        hints: what names functions of language runtimes, those with most time first.
-        warnings: what was lost or damaged.
-        counters: Statistics of Run.
-        events: one view an event with hits; of the first event where none has any.
-        mapping_rows: rows of `profile.mappings` by process.
-        parents: i64[p] the row that forked each process, -1 where unknown.
-        ended_by_exec: bool[p] rows whose process went on as another program.
-        waiting: what threads did and where they waited; None where switches were not recorded.
-        data: what event sources say of samples, by event.
-        throttled: see `figures.processes.throttled`.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
     """
 
-    profile: CompleteProfile
-    by_routine: ProfileByRoutine
-    detail: Detail
-    user_threshold_s: float
-    kernel_threshold_s: float
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-    counters: dict[str, float]
-    events: tuple[EventView, ...]
-    mapping_rows: RowsByGroup
-    parents: NDArray[np.int64]
-    ended_by_exec: NDArray[np.bool_]
-    waiting: Waiting | None = None
-    hints: tuple[RuntimeHint, ...] = ()
-    data: tuple[DataFigures, ...] = ()
-    throttled: tuple[Throttled, ...] = ()
-    asked: Detail = "4"
+    def __init__(
+        self,
+        profile: Profile,
+        detail: Detail = "3",
+        user_threshold_s: float = 0.02,
+        kernel_threshold_s: float = 0.02,
+    ) -> None:
+        """Check what is asked for.
+
+        Args:
+            profile: what was recorded.
+            detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
+            user_threshold_s: `-m`: user time under which rows are left out.
+            kernel_threshold_s: `-k`: the same for kernel time.
+
+        Raises:
+            UsageError: an unknown detail, or a threshold that is no time.
+        """
+        if detail not in DETAILS:
+            raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
+        for option, threshold_s in (("-m", user_threshold_s), ("-k", kernel_threshold_s)):
+            if not (math.isfinite(threshold_s) and threshold_s >= 0):
+                raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
+        self.whole: CompleteProfile = complete(profile)
+        self.asked = detail
+        self.user_threshold_s = user_threshold_s
+        self.kernel_threshold_s = kernel_threshold_s
+
+    @cached_property
+    def profile(self) -> CompleteProfile:
+        """The profile without its waits."""
+        return without_waits(self.whole)
+
+    @cached_property
+    def by_routine(self) -> ProfileByRoutine:
+        """The same with fewer hits: what knows no addresses is computed from these."""
+        return by_routine(self.profile)
+
+    @cached_property
+    def detail(self) -> Detail:
+        """The `-V` that is shown; differs from what was asked for where no command is known."""
+        return shown_detail(self.profile.processes, self.asked)
+
+    def present_events(self) -> list[int]:
+        """Return the rows of the events with hits; of the first event if none has any."""
+        return distinct(self.by_routine.hits.event).tolist() or [0]
+
+    @cached_property
+    def events(self) -> Sequence[EventView]:
+        """The events with hits, or the first event."""
+        return tuple(EventView(self, index) for index in self.present_events())
+
+    @cached_property
+    def hints(self) -> tuple[RuntimeHint, ...]:
+        """What names functions of language runtimes, those with most time first."""
+        return runtime_hints(self.by_routine, self.detail)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What this run could not see and how to get it."""
+        events = [view.event for view in self.events]
+        return (
+            *run_notes(self.profile, events, asked=self.asked, shown=self.detail),
+            *_descendants_note(self.profile, self.events[0], self.detail),
+            *(hint.sentence for hint in self.hints),
+        )
+
+    @cached_property
+    def counters(self) -> dict[str, float]:
+        """Statistics of Run."""
+        return run_counters(self.profile)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What was lost or damaged."""
+        return run_warnings(self.profile, self.counters)
+
+    @cached_property
+    def mapping_rows(self) -> RowsByGroup:
+        """Rows of `profile.mappings` by process."""
+        return rows_by_group(self.profile.mappings.process_index, len(self.profile.processes))
+
+    @cached_property
+    def parents(self) -> NDArray[np.int64]:
+        """The row that forked each process, i64[p], -1 where unknown."""
+        return forking_parents(self.profile.processes)
+
+    @cached_property
+    def ended_by_exec(self) -> NDArray[np.bool_]:
+        """Which rows' process went on as another program, bool[p]."""
+        return ended_by_exec(self.profile.processes)
+
+    @cached_property
+    def waiting(self) -> Waiting | None:
+        """What threads did and where they waited; None where switches were not recorded."""
+        if self.whole.threads is None:
+            return None
+        from prospect.figures.report.waiting import waiting  # noqa: PLC0415 - of switches only
+
+        return waiting(self.whole, self.detail)
+
+    @cached_property
+    def data(self) -> tuple[DataFigures, ...]:
+        """What event sources say of samples, by event."""
+        if not self.whole.sample_data:
+            return ()
+        from prospect.figures.report.sample_data import data_figures  # noqa: PLC0415 - few have any
+
+        return data_figures(self.whole, self.detail)
+
+    @cached_property
+    def throttled(self) -> tuple[Throttled, ...]:
+        """See `figures.processes.throttled`."""
+        return throttled(self.profile, self.detail)
 
     @property
     def is_widened(self) -> bool:
@@ -220,80 +388,6 @@ class ReportView(Record):
         )
 
 
-def report_view(
-    profile: Profile,
-    detail: Detail = "3",
-    user_threshold_s: float = 0.02,
-    kernel_threshold_s: float = 0.02,
-) -> ReportView:
-    """Compute every figure of a report.
-
-    Args:
-        profile: what was recorded.
-        detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel only.
-        user_threshold_s: `-m`: user time under which rows are left out.
-        kernel_threshold_s: `-k`: the same for kernel time.
-
-    Raises:
-        UsageError: an unknown detail, or a threshold that is no time.
-    """
-    if detail not in DETAILS:
-        raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
-    for option, threshold_s in (("-m", user_threshold_s), ("-k", kernel_threshold_s)):
-        if not (math.isfinite(threshold_s) and threshold_s >= 0):
-            raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
-    whole = complete(profile)
-    profile = without_waits(whole)
-    added_up = by_routine(profile)
-    shown = shown_detail(profile.processes, detail)
-    hints = runtime_hints(added_up, shown)
-    present = distinct(added_up.hits.event).tolist() or [0]
-    events = tuple(
-        _event_view(added_up, index, shown, (user_threshold_s, kernel_threshold_s))
-        for index in present
-    )
-    counters = run_counters(profile)
-    return ReportView(
-        profile=profile,
-        by_routine=added_up,
-        detail=shown,
-        user_threshold_s=user_threshold_s,
-        kernel_threshold_s=kernel_threshold_s,
-        notes=(
-            *run_notes(profile, [view.event for view in events], asked=detail, shown=shown),
-            *_descendants_note(profile, events[0], shown),
-            *(hint.sentence for hint in hints),
-        ),
-        hints=hints,
-        warnings=run_warnings(profile, counters),
-        counters=counters,
-        events=events,
-        mapping_rows=rows_by_group(profile.mappings.process_index, len(profile.processes)),
-        parents=forking_parents(profile.processes),
-        ended_by_exec=ended_by_exec(profile.processes),
-        waiting=_waiting(whole, shown),
-        data=_data(whole, shown),
-        asked=detail,
-        throttled=throttled(profile, shown),
-    )
-
-
-def _data(profile: CompleteProfile, detail: Detail) -> tuple[DataFigures, ...]:
-    if not profile.sample_data:
-        return ()
-    from prospect.figures.report.sample_data import data_figures  # noqa: PLC0415 - few have any
-
-    return data_figures(profile, detail)
-
-
-def _waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
-    if profile.threads is None:
-        return None
-    from prospect.figures.report.waiting import waiting  # noqa: PLC0415 - of switches only
-
-    return waiting(profile, detail)
-
-
 def _descendants_note(profile: CompleteProfile, view: EventView, shown: Detail) -> tuple[str, ...]:
     """Say what shows the processes that COMMAND started, where they did nearly all of the work."""
     seconds = view.processes.seconds.sum(axis=1)
@@ -303,46 +397,3 @@ def _descendants_note(profile: CompleteProfile, view: EventView, shown: Detail) 
         return ()
     times = f"COMMAND itself took {own_s:.2f} s of CPU time, with its descendants {whole_s:.2f} s"
     return (f"{times}: -V 3 details that too.",)
-
-
-def _event_view(
-    profile: ProfileByRoutine, event_index: int, detail: Detail, thresholds_s: tuple[float, float]
-) -> EventView:
-    hits = event_hits(profile, event_index)
-    user_threshold_s, kernel_threshold_s = thresholds_s
-    totals = process_totals(hits, len(profile.processes), user_threshold_s, kernel_threshold_s)
-    chosen = chosen_by_detail(profile.processes, detail)
-    calls = syscall_figures(profile, event_index)
-    # The command is what was asked about: shown even where it took no time to speak of. Where
-    # nothing is to be left out, so is whatever ran at all.
-    is_shown = totals.kept | profile.processes.is_command
-    if not any(thresholds_s):
-        is_shown |= profile.processes.is_descendant | calls.is_calling
-    detailed = chosen & is_shown
-    return EventView(
-        event=hits.event,
-        event_index=event_index,
-        has_time=hits.has_time,
-        processes=totals,
-        detailed=totals.order[detailed.take(totals.order)],
-        detail_skipped=int(np.count_nonzero(chosen & ~detailed)),
-        routines=_routines_of(hits, detailed),
-        kernel=(
-            kernel_profiles(profile.processes, hits, kernel_threshold_s)
-            if detail in ("4", "k")
-            else None
-        ),
-        quality=symbol_quality(profile, hits.of_processes(chosen)),
-        causes=cause_figures(profile, event_index, totals, kernel_threshold_s),
-        calls=calls,
-        chosen_calls=calls.of_processes(chosen),
-        accounted=accounted_times(profile, totals, hits.event) if hits.has_time else (),
-        user_threshold_s=user_threshold_s,
-        kernel_threshold_s=kernel_threshold_s,
-    )
-
-
-def _routines_of(hits: EventHits, detailed: NDArray[np.bool_]) -> RoutineTables:
-    by_portion = hits.process * PORTION_COUNT + hits.portion
-    group = np.where(detailed.take(hits.process), by_portion, -1)
-    return routine_tables(hits, group, len(detailed) * PORTION_COUNT)

@@ -1,7 +1,6 @@
 """The report as one HTML file: a flame graph, a heat map over time, and sortable tables.
 
-Comes in: a `ReportView`. Goes out: an HTML document, as `document` makes it. The figures are those
-of the JSON report, which is one of its data blocks.
+The figures are those of the JSON report, which is one of its data blocks.
 """
 
 from __future__ import annotations
@@ -16,15 +15,12 @@ from prospect.render.html.document import document
 from prospect.render.html.instructions import instruction_slots
 from prospect.render.html.stacks import stack_block
 from prospect.render.json.report import JsonRenderer
-from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
-    from prospect.figures.report.view import ReportView
+    from prospect.estimate.report import Report
     from prospect.figures.stacks.stack_weights import StackSamples
-    from prospect.profile.model import Profile
 
 SCRIPTS = (
     "unpack",
@@ -56,48 +52,30 @@ class HtmlRenderer(FiguresRenderer):
     """The report as a page for a browser."""
 
     suffix: ClassVar[str] = ".html"
+    shows_code: ClassVar[bool] = True
 
-    def render(self, profile: Profile, out: BinaryIO) -> None:
-        """Write the page to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-            UsageError: an option has no meaning.
-        """
-        view = self.view(profile)
-        # The view's profile is without its waits, which the pictures show.
-        write_pieces(self._pieces(view, profile), out)
-
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
-        """Yield the page of a view, without waits."""
-        return self._pieces(view, view.profile)
-
-    def report_block(self, view: ReportView) -> bytes:
-        """Return the figures of a view, as the page's data block has them."""
-        calls = ("totals",) if view.profile.stacks is not None else ()
-        report = JsonRenderer(
-            disassemble=self.disassemble,
-            calls=calls,
-            recording=self.recording,
-            repeated=self.repeated,
-        )
-        return b"".join(report.pieces(view))
-
-    def _pieces(self, view: ReportView, profile: Profile) -> Iterator[bytes]:
-        names = stack_names(page_samples(view, profile))
+    def pieces(self, report: Report) -> Iterator[bytes]:
+        """Yield the page."""
+        names = stack_names(page_samples(report))
         code = names.samples.profile.code
         slots = instruction_slots(names, code) if code is not None else None
         yield from document(
             "report",
             ("embedded", *SCRIPTS),
             {
-                "report": self.report_block(view),
+                "report": self.report_block(report),
                 "source": source_block(names, slots),
                 "stacks": stack_block(names, slots),
             },
         )
 
+    def report_block(self, report: Report) -> bytes:
+        """Return the figures of a report, as the page's data block has them."""
+        calls = ("totals",) if report.profile.stacks is not None else ()
+        options = JsonRenderer(calls=calls, recording=self.recording, repeated=self.repeated)
+        return b"".join(options.pieces(report))
 
-def page_samples(view: ReportView, profile: Profile) -> StackSamples:
-    """Return what the pictures show of a profile: all processes, with `-V k` in the kernel."""
-    return stack_samples(profile, "k" if view.detail == "k" else "4")
+
+def page_samples(report: Report) -> StackSamples:
+    """Return what the pictures show: all processes, with `-V k` in the kernel, and their waits."""
+    return stack_samples(report.whole, "k" if report.detail == "k" else "4")

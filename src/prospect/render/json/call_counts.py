@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.estimate.counts.call_counts import call_figures
-
 if TYPE_CHECKING:
     from prospect.estimate.counts.call_counts import CallFigures
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.estimate.report import EventReport
     from prospect.profile.call_counts import CallCounts
     from prospect.profile.complete import CompleteProfile
 
 
-def call_count_fields(view: ReportView, event: EventView) -> dict[str, Any] | None:
+def call_count_fields(event: EventReport) -> dict[str, Any] | None:
     """Return how often functions were called; None where nothing was counted."""
-    counts = view.profile.call_counts
-    if counts is None:
+    figures = event.call_counts
+    if figures is None:
         return None
-    figures = call_figures(counts, view.profile, event.event_index, view.detail)
+    counts = figures.counts
     return {
         "is_exact": counts.windows is None,
         "budget": counts.budget,
@@ -38,7 +36,7 @@ def call_count_fields(view: ReportView, event: EventView) -> dict[str, Any] | No
             )
             if why
         ],
-        "routines": [_routine(figures, row, view.profile) for row in range(len(figures))],
+        "routines": [_routine(figures, row, event.report.profile) for row in range(len(figures))],
     }
 
 

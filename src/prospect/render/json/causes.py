@@ -9,15 +9,15 @@ from prospect.render.json.bars import bar_fields
 from prospect.render.json.cut_rows import cut_fields
 
 if TYPE_CHECKING:
+    from prospect.estimate.report import EventReport
     from prospect.figures.report.view import EventView
-    from prospect.render.event_report import EventReport
 
 
-def cause_fields(report: EventReport, process: int | None = None) -> dict[str, Any]:
+def cause_fields(event: EventReport, process: int | None = None) -> dict[str, Any]:
     """Return kernel time by cause, of a process or of the system."""
-    causes = report.event.causes
+    causes = event.causes
     rows = causes.of_system() if process is None else causes.of_process(process)
-    estimates = report.estimates.causes.rows(rows.place)
+    estimates = event.estimates.causes.rows(rows.place)
     shown = slice(0, rows.shown)
     columns = (rows.kind, rows.hits, rows.seconds, rows.share)
     return cut_fields(
@@ -39,14 +39,13 @@ def cause_fields(report: EventReport, process: int | None = None) -> dict[str, A
     )
 
 
-def syscall_fields(report: EventReport, process: int | None = None) -> list[dict[str, Any]] | None:
+def syscall_fields(event: EventReport, process: int | None = None) -> list[dict[str, Any]] | None:
     """Return system calls, of a process or of the system; None where none are known."""
-    event = report.event
     is_counted = event.calls.is_counted
     if not (is_counted or event.causes.is_known):
         return None
     rows = event.calls.system if process is None else event.calls.of_process(process)
-    half_s = report.estimates.calls_half_width_s(
+    half_s = event.estimates.calls_half_width_s(
         event, rows.name, -1 if process is None else process
     )
     return [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.figures.report.view import ReportView
+    from prospect.estimate.report import Report
 
 SCHEMA = "prospect-columns/1"
 
@@ -25,18 +25,18 @@ class ClassJsonRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".json"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document."""
-        tables = class_columns(view, self.columns, self.sort, MOST_COLUMNS)
+        tables = class_columns(report, self.columns, self.sort, MOST_COLUMNS)
         head = {
             "schema": SCHEMA,
             "prospect_version": __version__,
-            "run": run_fields(view),
-            "detail": view.detail,
+            "run": run_fields(report),
+            "detail": report.detail,
             "dimension": self.columns,
             "keys": list(self.sort),
-            "notes": list(view.notes),
-            "warnings": list(view.warnings),
+            "notes": list(report.notes),
+            "warnings": list(report.warnings),
         }
         yield encoded(head)[:-1] + b',\n"tables": ['
         for number, table in enumerate(tables):

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.estimate.report import EventReport
     from prospect.figures.report.quality import SymbolQuality
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import ReportView
     from prospect.figures.stacks.stack_quality import StackQuality
     from prospect.profile.run_info import EventInfo
-    from prospect.render.event_report import EventReport
 
 
 def run_fields(view: ReportView) -> dict[str, Any]:
@@ -98,11 +98,11 @@ def portion_fields(
     }
 
 
-def process_fields(report: EventReport, row: int) -> dict[str, Any]:
+def process_fields(event: EventReport, row: int) -> dict[str, Any]:
     """Return a process with its totals."""
-    view, event = report.view, report.event
+    view = event.report
     portions = slice(row * PORTION_COUNT, (row + 1) * PORTION_COUNT)
-    estimates = report.estimates.processes.rows(portions)
+    estimates = event.estimates.processes.rows(portions)
     processes, totals = view.profile.processes, event.processes
     parent = int(view.parents[row])
     end_ns = int(processes.end_ns[row])
@@ -142,23 +142,21 @@ def _end(view: ReportView, row: int) -> str:
     return "running" if is_running else "exit"
 
 
-def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
+def detail_fields(event: EventReport, row: int) -> dict[str, Any]:
     """Return a process with its routines and mappings."""
-    view, event = report.view, report.event
+    view = event.report
     mapped = view.memory_map(row)
     is_known = event.causes.is_known
     return {
-        **process_fields(report, row),
+        **process_fields(event, row),
         "routines": {
-            PORTION_NAMES[portion]: _routines_of_process(report, row, portion)
+            PORTION_NAMES[portion]: _routines_of_process(event, row, portion)
             for portion in range(PORTION_COUNT)
         },
-        "kernel_causes": cause_fields(report, row) if is_known else None,
-        "system_calls": syscall_fields(report, row),
+        "kernel_causes": cause_fields(event, row) if is_known else None,
+        "system_calls": syscall_fields(event, row),
         **(
-            {"source_lines": source_line_fields(report.lines.of_process(row))}
-            if report.lines
-            else {}
+            {"source_lines": source_line_fields(event.lines.of_process(row))} if event.lines else {}
         ),
         "data_mappings_read_ns": mapped.read_ns,
         "mappings": [
@@ -185,15 +183,15 @@ def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
     }
 
 
-def _routines_of_process(report: EventReport, process: int, portion: int) -> dict[str, Any]:
-    table = report.event.routine_table(process, portion)
-    rows = report.event.routine_rows(process, portion)
-    late = report.late.routines[rows] if report.late else None
-    estimates = report.estimates.routine_rows(report.event, process, portion)
-    fields = _routines(report.view, table, estimates, late)
-    if report.code:
-        routines = report.code.of_process(process, portion, table, estimates.half_width_s)
-        fields["disassembly"] = disassembly_fields(report.view.profile, report.code.code, routines)
+def _routines_of_process(event: EventReport, process: int, portion: int) -> dict[str, Any]:
+    table = event.routine_table(process, portion)
+    rows = event.routine_rows(process, portion)
+    late = event.late.routines[rows] if event.late else None
+    estimates = event.estimates.routine_rows(event, process, portion)
+    fields = _routines(event.report, table, estimates, late)
+    if event.code:
+        routines = event.code.of_process(process, portion, table, estimates.half_width_s)
+        fields["disassembly"] = disassembly_fields(event.report.profile, event.code.code, routines)
     return fields
 
 
@@ -230,22 +228,22 @@ def _routine(view: ReportView, function: int) -> dict[str, Any]:
     }
 
 
-def kernel_fields(report: EventReport) -> Iterator[dict[str, Any]]:
+def kernel_fields(event: EventReport) -> Iterator[dict[str, Any]]:
     """Yield the kernel's profile, and with `-V k` its parts."""
-    kernel, estimates, late = report.event.kernel, report.estimates, report.late
+    kernel, estimates, late = event.kernel, event.estimates, event.late
     if kernel is None or estimates.kernel is None:
         return
-    whole = _routines(report.view, kernel.whole, estimates.kernel, late.kernel if late else None)
-    if report.code:
-        routines = report.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
-        whole["disassembly"] = disassembly_fields(report.view.profile, report.code.code, routines)
+    whole = _routines(event.report, kernel.whole, estimates.kernel, late.kernel if late else None)
+    if event.code:
+        routines = event.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
+        whole["disassembly"] = disassembly_fields(event.report.profile, event.code.code, routines)
     yield {"part": "all", **whole}
-    if report.view.detail == "k":
+    if event.report.detail == "k":
         of_parts = late.kernel_parts if late else (None,) * len(kernel.parts)
         for (name, table), bars, late_share in zip(
             kernel.parts, estimates.kernel_parts, of_parts, strict=True
         ):
-            yield {"part": name, **_routines(report.view, table, bars, late_share)}
+            yield {"part": name, **_routines(event.report, table, bars, late_share)}
 
 
 def stack_quality_fields(quality: StackQuality | None) -> dict[str, Any]:

@@ -9,13 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prospect.estimate.errors.calls import estimate_calls
-from prospect.estimate.ledger.agreement import agreements
-from prospect.figures.calls.calls_view import CallsChoice, calls_view
-from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.render.encoding import encoded, listed
-from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.call_counts import call_count_fields
 from prospect.render.json.calls import calls_fields
@@ -47,9 +42,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.ledger.books import RunBooks
-    from prospect.figures.report.view import ReportView
-    from prospect.render.event_report import EventReport
+    from prospect.estimate.report import EventReport, Report
 
 SCHEMA = "prospect-report/1"
 
@@ -58,75 +51,72 @@ class JsonRenderer(FiguresRenderer):
     """Every figure of the report, for programs."""
 
     suffix: ClassVar[str] = ".json"
+    shows_code: ClassVar[bool] = True
+    shows_lines: ClassVar[bool] = True
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document; its big lists piece by piece, so that no big string is built."""
-        return _document(view, self)
+        return _document(report, self)
 
 
-def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
-    disassemble = options.disassemble
-    books, reports = books_and_events(view, disassemble, lines=options.lines)
-    design = reports[0].estimates.design
-    short, lines = in_short_plain(view, design, options.recording, options.repeated)
+def _document(report: Report, options: JsonRenderer) -> Iterator[bytes]:
+    short, lines = in_short_plain(report, options.recording, options.repeated)
     head = {
         "schema": SCHEMA,
         "generator": f"prospect {__version__}",
         "options": {
-            "detail": view.detail,
-            "user_threshold_s": view.user_threshold_s,
-            "kernel_threshold_s": view.kernel_threshold_s,
-            **({"disassemble": disassemble} if disassemble else {}),
+            "detail": report.detail,
+            "user_threshold_s": report.user_threshold_s,
+            "kernel_threshold_s": report.kernel_threshold_s,
+            **({"disassemble": report.disassemble} if report.disassemble else {}),
         },
         "in_short": {**in_short_fields(short), "lines": lines},
-        "run": run_fields(view),
-        "notes": list(view.notes),
-        "warnings": list(view.warnings),
-        "statistics": view.counters,
-        "losses": loss_fields(view),
-        "ledger": ledger_fields(books.ledger),
-        "lateness": lateness_fields(books.lateness),
-        "own_cost": cost_fields(books.cost),
-        **stack_quality_fields(stack_quality(view.profile, view.detail)),
-        **waiting_fields(view),
-        **throttled_fields(view),
-        **sample_data_fields(view.data),
-        **_calls(view, options.calls),
+        "run": run_fields(report),
+        "notes": list(report.notes),
+        "warnings": list(report.warnings),
+        "statistics": report.counters,
+        "losses": loss_fields(report),
+        "ledger": ledger_fields(report.ledger),
+        "lateness": lateness_fields(report.lateness),
+        "own_cost": cost_fields(report.cost),
+        **stack_quality_fields(stack_quality(report.profile, report.detail)),
+        **waiting_fields(report),
+        **throttled_fields(report),
+        **sample_data_fields(report.data),
+        **_calls(report, options.calls),
     }
     yield b"{"
     for key, value in head.items():
         yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"events": ['
-    for number, report in enumerate(reports):
+    for number, event in enumerate(report.events):
         yield b",\n{" if number else b"\n{"
-        yield from _event(report, books)
+        yield from _event(event)
         yield b"}"
     yield b"\n]}\n"
 
 
-def _calls(view: ReportView, sections: tuple[str, ...]) -> dict[str, Any]:
+def _calls(report: Report, sections: tuple[str, ...]) -> dict[str, Any]:
     if not sections:
         return {}
-    if view.profile.stacks is None:
-        return {"calls": None}
-    calls = calls_view(view.profile, CallsChoice(SampleChoice(view.detail), sections))
-    return {"calls": calls_fields(calls, estimate_calls(calls))}
+    found = report.calls(sections)
+    return {"calls": found and calls_fields(*found)}
 
 
-def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
-    view, event, estimates = report.view, report.event, report.estimates
+def _event(event: EventReport) -> Iterator[bytes]:
+    report, estimates = event.report, event.estimates
     processes = event.processes
     kept, skipped = processes.kept_rows, processes.skipped_rows
     head = {
         **event_fields(event.event),
         "has_time": event.has_time,
         "total": portion_fields(event.hits.tolist(), event.seconds.tolist(), estimates.totals),
-        "accounting": accounting_fields(agreements(view.profile, event, books.ledger)),
-        "kernel_causes": cause_fields(report) if event.causes.is_known else None,
-        "system_calls": syscall_fields(report),
+        "accounting": accounting_fields(event.accounting),
+        "kernel_causes": cause_fields(event) if event.causes.is_known else None,
+        "system_calls": syscall_fields(event),
         "system_calls_counted": counting_fields(event),
-        "call_counts": call_count_fields(view, event),
-        "symbol_quality": quality_fields(view, event.quality),
+        "call_counts": call_count_fields(event),
+        "symbol_quality": quality_fields(report, event.quality),
         "processes_skipped": {
             "processes": len(skipped),
             **portion_fields(
@@ -136,16 +126,16 @@ def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
             ),
         },
         "details_skipped": event.detail_skipped,
-        **({"source_lines": source_line_fields(report.lines.of_all())} if report.lines else {}),
+        **({"source_lines": source_line_fields(event.lines.of_all())} if event.lines else {}),
         "remarks_on_errors": list(estimates.sentences),
     }
     for key, value in head.items():
         yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"processes": ['
-    yield from listed(process_fields(report, row) for row in kept.tolist())
+    yield from listed(process_fields(event, row) for row in kept.tolist())
     yield b'],\n"details": ['
-    if view.detail != "k":
-        yield from listed(detail_fields(report, row) for row in event.detailed.tolist())
+    if report.detail != "k":
+        yield from listed(detail_fields(event, row) for row in event.detailed.tolist())
     yield b'],\n"kernel_profiles": ['
-    yield from listed(kernel_fields(report))
+    yield from listed(kernel_fields(event))
     yield b"]"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.render.encoding import encoded, listed, rounded
 from prospect.render.figures_renderer import FiguresRenderer
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.errors.rows_by_keys import RowsByKeys
-    from prospect.figures.report.view import ReportView
+    from prospect.estimate.report import Report
 
 SCHEMA = "prospect-rows/1"
 
@@ -25,21 +24,20 @@ class SortedJsonRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".json"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the document."""
         head = {
             "schema": SCHEMA,
             "prospect_version": __version__,
-            "run": run_fields(view),
-            "detail": view.detail,
+            "run": run_fields(report),
+            "detail": report.detail,
             "keys": list(self.sort),
-            "notes": list(view.notes),
-            "warnings": list(view.warnings),
+            "notes": list(report.notes),
+            "warnings": list(report.warnings),
         }
         yield encoded(head)[:-1] + b',\n"events": ['
-        grid = tick_grid(view.profile)
-        for number, event in enumerate(view.events):
-            rows = rows_by_keys(view, event, self.sort, grid)
+        for number, event in enumerate(report.events):
+            rows = rows_by_keys(report, event, self.sort, report.grid)
             yield b",\n" if number else b"\n"
             yield encoded(_event_fields(rows))[:-1] + b', "rows": ['
             yield from listed(_row_fields(rows, self.sort))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.estimate.counts.call_counts import call_figures
 from prospect.render.escape import escaped
 from prospect.render.text.columns import columns_of, table_lines
 from prospect.render.text.numbers import microseconds, percent
@@ -29,17 +28,17 @@ _UNNAMED = "[no name]"
 
 def call_count_lines(page: Page) -> Iterator[str]:
     """Yield the section; nothing where calls were not counted."""
-    view, style = page.view, page.style
-    counts = view.profile.call_counts
-    if counts is None or view.detail == "k":
+    report, style = page.report, page.style
+    figures = page.event.call_counts if report.detail != "k" else None
+    if figures is None:
         return
-    figures = call_figures(counts, view.profile, page.event.event_index, view.detail)
+    counts = figures.counts
     yield from style.section("Calls Counted (callers below each routine)")
     yield from map(style.warning, _warnings(figures))
     yield _how(figures)
     yield ""
     if len(figures):
-        yield from _table(figures, view.profile)
+        yield from _table(figures, report.profile)
     left = len(figures) - _MOST_ROUTINES
     if left > 0:
         yield style.cut(f"- {counted(left, 'more routine')} with fewer calls")

@@ -28,7 +28,7 @@ def process_cause_lines(page: Page, process: int) -> Iterator[str]:
     rows = page.event.causes.of_process(process, calls_in_one=True)
     if len(rows):
         yield page.style.title("Kernel time by cause:")
-        yield from _lines(page, rows, page.estimates.causes.rows(rows.place))
+        yield from _lines(page, rows, page.event.estimates.causes.rows(rows.place))
         yield ""
 
 
@@ -37,7 +37,7 @@ def system_cause_lines(page: Page) -> Iterator[str]:
     if page.event.causes.is_known:
         yield from page.style.section("KERNEL Time by Cause, All Processes")
         rows = page.event.causes.of_system()
-        yield from _lines(page, rows, page.estimates.causes.rows(rows.place))
+        yield from _lines(page, rows, page.event.estimates.causes.rows(rows.place))
         yield ""
 
 
@@ -59,7 +59,7 @@ def _lines(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
         what = f"{counted(len(rows) - shown, 'cause')}, {counted(rows.skipped_hits, 'hit')}"
-        threshold_s = page.view.kernel_threshold_s
+        threshold_s = page.report.kernel_threshold_s
         yield page.style.cut(page.style.words.skipped(first_s, "-k", threshold_s, what))
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.figures.report.view import ReportView
+    from prospect.estimate.report import Report
 
 MOST_COLUMNS = 6
 _SPACE = "  "
@@ -33,14 +33,14 @@ class ClassTextRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".txt"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines: a table for each event, one of all where these are the columns."""
-        return encoded(self._lines(view))
+        return encoded(self._lines(report))
 
-    def _lines(self, view: ReportView) -> Iterator[str]:
+    def _lines(self, report: Report) -> Iterator[str]:
         style = Style(self.colour)
-        tables = class_columns(view, self.columns, self.sort, MOST_COLUMNS)
-        whose = asked_for(view.profile.run, view.detail)
+        tables = class_columns(report, self.columns, self.sort, MOST_COLUMNS)
+        whose = asked_for(report.profile.run, report.detail)
         for table in tables:
             what = "Time" if table.has_time(0) else "Hits"
             of_event = f", {escaped(table.events[0].name)}" if len(tables) > 1 else ""
@@ -48,11 +48,11 @@ class ClassTextRenderer(FiguresRenderer):
             yield from style.section(title)
             if table.total_hits.any():
                 yield from self._table(table, style)
-                yield from self._closing(table, view.user_threshold_s, style)
+                yield from self._closing(table, report.user_threshold_s, style)
             else:
-                yield escaped(nothing_chosen(view.profile, view.detail))
-        yield from note_lines(view)
-        yield from warning_lines(view, style)
+                yield escaped(nothing_chosen(report.profile, report.detail))
+        yield from note_lines(report)
+        yield from warning_lines(report, style)
 
     def _table(self, table: ClassColumns, style: Style) -> Iterator[str]:
         """Yield the table; what all rows have is its last one."""

@@ -42,7 +42,7 @@ _INDENT = " " * 16
 
 def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
     """Yield the section: each process that `-V` asks for and that passes a threshold."""
-    view, event, style = page.view, page.event, page.style
+    view, event, style = page.report, page.event, page.style
     yield from style.section(f"Details of Processes Specified with '-V {view.detail}' Option")
     yield ""
     for process in event.detailed.tolist():
@@ -51,7 +51,7 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield from _time_lines(page, process)
         yield ""
         yield from _intersection_lines(page, process, routines)
-        if page.lines is not None:
+        if page.event.lines is not None:
             from prospect.render.text.source_lines import process_source_lines  # noqa: PLC0415 - seldom asked for
 
             yield from process_source_lines(page, process)
@@ -124,14 +124,14 @@ def _time_lines(page: Page, process: int) -> Iterator[str]:
             continue
         time = page.figures.milliseconds_with_bar(
             float(event.processes.seconds[process, portion]),
-            float(page.estimates.process_half_width_s(portion)[process]),
+            float(page.event.estimates.process_half_width_s(portion)[process]),
         )
         title = f"Extrapolated {label} time:"
         yield f"{title:<30}{time:>15}   (from {hits:>8} hits)."
 
 
 def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) -> Iterator[str]:
-    view, event, style = page.view, page.event, page.style
+    view, event, style = page.report, page.event, page.style
     yield from style.section(style.words.profile)
     for portion, title, option in _PORTIONS:
         table = event.routine_table(process, portion)
@@ -146,7 +146,7 @@ def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) ->
         else:
             rows = _rows(page, process, portion)
             yield from routines.lines(rows, option, threshold_s)
-            if page.code is not None:
+            if page.event.code is not None:
                 from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - seldom asked for
 
                 yield from process_disassembly(page, process, portion, rows)
@@ -156,11 +156,11 @@ def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) ->
 def _rows(page: Page, process: int, portion: int) -> Rows:
     table = page.event.routine_table(process, portion)
     late = None
-    if page.late and portion in KERNEL_PORTIONS:
-        late = page.late.routines[page.event.routine_rows(process, portion)]
+    if page.event.late and portion in KERNEL_PORTIONS:
+        late = page.event.late.routines[page.event.routine_rows(process, portion)]
     return Rows(
         table=table,
-        estimates=page.estimates.routine_rows(page.event, process, portion),
+        estimates=page.event.estimates.routine_rows(page.event, process, portion),
         late=late,
-        half_s=float(page.estimates.process_half_width_s(portion)[process]),
+        half_s=float(page.event.estimates.process_half_width_s(portion)[process]),
     )

@@ -36,7 +36,7 @@ _ADDRESS = "Address"
 
 def disassembly_note(page: Page) -> Iterator[str]:
     """Yield what is to be known of all disassembled profiles of an event."""
-    meaning = skid(page.event.event) if page.code else ""
+    meaning = skid(page.event.event) if page.event.code else ""
     if meaning:
         yield f"Note on disassembled profiles: {meaning}"
         yield ""
@@ -44,16 +44,16 @@ def disassembly_note(page: Page) -> Iterator[str]:
 
 def process_disassembly(page: Page, process: int, portion: int, rows: Rows) -> Iterator[str]:
     """Yield the routines of one portion of one process; nothing where `-e` was not given."""
-    if page.code is not None:
+    if page.event.code is not None:
         halves = rows.estimates.half_width_s
-        yield from _lines(page, page.code.of_process(process, portion, rows.table, halves))
+        yield from _lines(page, page.event.code.of_process(process, portion, rows.table, halves))
 
 
 def kernel_disassembly(page: Page, rows: Rows) -> Iterator[str]:
     """Yield the routines of the global kernel profile, likewise."""
-    if page.code is not None:
+    if page.event.code is not None:
         halves = rows.estimates.half_width_s
-        yield from _lines(page, page.code.of_kernel(rows.table, halves))
+        yield from _lines(page, page.event.code.of_kernel(rows.table, halves))
 
 
 def _lines(page: Page, routines: Iterable[AnnotatedRoutine]) -> Iterator[str]:
@@ -79,9 +79,9 @@ def _lines(page: Page, routines: Iterable[AnnotatedRoutine]) -> Iterator[str]:
 
 
 def _block(page: Page, routine: AnnotatedRoutine) -> Iterator[str]:
-    code = page.code.code if page.code else None
+    code = page.event.code.code if page.event.code else None
     assert code is not None  # noqa: S101 - routines come from it
-    functions, objects = page.view.profile.functions, page.view.profile.objects
+    functions, objects = page.report.profile.functions, page.report.profile.objects
     name = escaped(shown_name(functions, routine.function))
     path = escaped(objects.path[int(functions.object_index[routine.function])])
     start = int(functions.address[routine.function])

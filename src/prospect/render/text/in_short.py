@@ -25,7 +25,7 @@ from prospect.render.text.style import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.errors.design import Design
+    from prospect.estimate.report import Report
     from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
     from prospect.profile.run_info import Throttled
@@ -87,18 +87,17 @@ def in_short_lines(
 
 
 def in_short_plain(
-    view: ReportView, design: Design, recording: str, repeated: Repeated = NOTHING
+    report: Report, recording: str, repeated: Repeated = NOTHING
 ) -> tuple[InShort, list[str]]:
     """Return what a report says first, and its lines as no terminal's.
 
     Args:
-        view: the report.
-        design: how the samples of its first event were taken.
+        report: the report.
         recording: see `in_short_lines`.
         repeated: likewise.
     """
-    short = in_short(view, design)
-    return short, list(in_short_lines(view, short, recording, Style(colour=False), repeated))
+    short = in_short(report.events[0])
+    return short, list(in_short_lines(report, short, recording, Style(colour=False), repeated))
 
 
 def _cut(line: str) -> str:

@@ -25,17 +25,17 @@ _PART_TITLES = {
 def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter) -> Iterator[str]:
     """Yield the global profile, and with `-V k` its parts and their sum."""
     profiles = [(_WHOLE_TITLE, _whole(page, kernel))]
-    if page.view.detail == "k":
+    if page.report.detail == "k":
         profiles += _parts(page, kernel)
     for title, rows in profiles:
         yield from page.style.section(title)
-        yield from routines.lines(rows, "-k", page.view.kernel_threshold_s)
-        if title == _WHOLE_TITLE and page.code is not None:
+        yield from routines.lines(rows, "-k", page.report.kernel_threshold_s)
+        if title == _WHOLE_TITLE and page.event.code is not None:
             from prospect.render.text.disassembly import kernel_disassembly  # noqa: PLC0415 - seldom asked for
 
             yield from kernel_disassembly(page, rows)
         yield ""
-    if page.view.detail == "k":
+    if page.report.detail == "k":
         terms = " + ".join(str(table.total_hits) for _, table in kernel.parts)
         names = " + ".join(name for name, _ in kernel.parts)
         yield f"{_WHOLE_TITLE} = {names}:"
@@ -44,16 +44,16 @@ def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter)
 
 
 def _whole(page: Page, kernel: KernelProfiles) -> Rows:
-    estimates = page.estimates.kernel
+    estimates = page.event.estimates.kernel
     assert estimates is not None  # noqa: S101 - made wherever the view has the kernel's profiles
-    return Rows(kernel.whole, estimates, page.late.kernel if page.late else None)
+    return Rows(kernel.whole, estimates, page.event.late.kernel if page.event.late else None)
 
 
 def _parts(page: Page, kernel: KernelProfiles) -> list[tuple[str, Rows]]:
     parts = []
-    of_parts = page.late.kernel_parts if page.late else (None,) * len(kernel.parts)
+    of_parts = page.event.late.kernel_parts if page.event.late else (None,) * len(kernel.parts)
     for (name, table), estimates, late in zip(
-        kernel.parts, page.estimates.kernel_parts, of_parts, strict=True
+        kernel.parts, page.event.estimates.kernel_parts, of_parts, strict=True
     ):
         parts.append((_PART_TITLES[name], Rows(table, estimates, late)))
     return parts

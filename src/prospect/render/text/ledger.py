@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.books import RunBooks
     from prospect.estimate.ledger.lateness import Lateness
     from prospect.estimate.ledger.ledger import TickLedger
     from prospect.estimate.ledger.tick_counts import TickCounts
+    from prospect.estimate.report import Report
     from prospect.figures.report.own_cost import Cost, OwnCost
     from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
@@ -34,17 +34,17 @@ _US_PER_NS = 1e-3
 _ROUNDING = 1e-9
 
 
-def ledger_lines(view: ReportView, books: RunBooks, style: Style) -> Iterator[str]:
+def ledger_lines(report: Report, style: Style) -> Iterator[str]:
     """Yield the ledger, the base line of lateness and the own cost, as far as they are known."""
     yield style.title("Tick ledger: what became of every tick of the sampling clocks")
-    if books.ledger:
-        yield from _table(books.ledger, style)
+    if report.ledger:
+        yield from _table(report.ledger, style)
     else:
-        yield from _without_grid(view)
-    if books.lateness:
-        yield from _lateness_lines(books.lateness)
+        yield from _without_grid(report)
+    if report.lateness:
+        yield from _lateness_lines(report.lateness)
     yield ""
-    yield from _cost_lines(books.cost, view)
+    yield from _cost_lines(report.cost, report)
     yield ""
 
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.render.event_report import EventReport
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    from prospect.estimate.report import EventReport, Report
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style
 
 
-class Page(EventReport):
-    """The figures of one event, and how they are written.
+class Page(NamedTuple):
+    """One event of a report, and how it is written.
 
     Attributes:
+        event: its figures.
         figures: how its times are written.
         style: how lines are coloured.
     """
 
+    event: EventReport
     figures: Figures
     style: Style
+
+    @property
+    def report(self) -> Report:
+        """What the event is of."""
+        return self.event.report

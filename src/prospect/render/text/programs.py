@@ -33,7 +33,7 @@ def program_lines(page: Page, short: InShort) -> Iterator[str]:
     rows, style = short.programs, page.style
     if not rows:
         return
-    yield from style.section(f"Programs of {asked_for(page.view.profile.run, page.view.detail)}")
+    yield from style.section(f"Programs of {_asked_for(page)}")
     services = [_named(row.service or NO_TIME, row.other_services) for row in rows]
     columns = [
         *_figures(page, short, rows),
@@ -56,11 +56,10 @@ def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[
     """
     rows, more, style = short.functions, short.more_functions, page.style
     if by_process:
-        design, least_s = page.estimates.design, page.view.user_threshold_s
-        rows, more = functions_by_process(page.view, design, page.event, least_s)
+        rows, more = functions_by_process(page.event, page.report.user_threshold_s)
     if not rows:
         return
-    yield from style.section(f"Functions of {asked_for(page.view.profile.run, page.view.detail)}")
+    yield from style.section(f"Functions of {_asked_for(page)}")
     ranks = [f"{at}{'=' * row.is_like_above}" for at, row in enumerate(rows, start=1)]
     pids = [str(row.pid) if row.pid >= 0 else "?" for row in rows]
     programs = [_named(row.program, row.other_programs) for row in rows]
@@ -130,6 +129,10 @@ def _closing(
         time = f"{page.figures.seconds(short.seconds - sum(row.seconds for row in rows))} s, "
         amount = f"{time if short.has_time else ''}{counted(hits, 'hit')}"
         share = percent(hits / max(short.hits, 1), 1)
-        option = f"- Left out by '-m {page.view.user_threshold_s:g}'"
+        option = f"- Left out by '-m {page.report.user_threshold_s:g}'"
         yield page.style.cut(f"{option}: {counted(more, what)} with {amount} ({share})")
     yield ""
+
+
+def _asked_for(page: Page) -> str:
+    return asked_for(page.report.profile.run, page.report.detail)

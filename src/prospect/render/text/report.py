@@ -10,10 +10,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.estimate.ledger.agreement import agreements
 from prospect.estimate.short.in_short import in_short
 from prospect.render.escape import escaped
-from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.accounting import accounting_lines
@@ -37,67 +35,63 @@ from prospect.render.text.syscalls import system_call_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.ledger.books import RunBooks
+    from prospect.estimate.report import EventReport, Report
     from prospect.estimate.short.in_short import InShort
-    from prospect.figures.report.view import EventView, ReportView
-    from prospect.render.event_report import EventReport
 
 
 class TextRenderer(FiguresRenderer):
     """Prospect's report, for people."""
 
     suffix: ClassVar[str] = ".txt"
+    shows_code: ClassVar[bool] = True
+    shows_lines: ClassVar[bool] = True
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the report."""
         style = Style(self.colour, Words(self.classic))
-        books, reports = books_and_events(view, self.disassemble, lines=self.lines)
-        pages = _pages(reports, style)
-        calls = _calls(view, self.calls, style)
+        pages = [Page(event, _figures(event), style) for event in report.events]
+        calls = _calls(report, self.calls, style)
         if self.classic:
-            lines = itertools.chain(_classic(view, pages, books, style), calls)
+            lines = itertools.chain(_classic(report, pages, style), calls)
         else:
-            shorts = [
-                in_short(view, page.estimates.design, page.event, view.user_threshold_s)
-                for page in pages
-            ]
+            shorts = [in_short(event, report.user_threshold_s) for event in report.events]
             by_process = "process" in self.separate
             lines = itertools.chain(
-                in_short_lines(view, shorts[0], self.recording, style, self.repeated),
+                in_short_lines(report, shorts[0], self.recording, style, self.repeated),
                 _figures_first(
-                    view, list(zip(pages, shorts, strict=True)), style, by_process=by_process
+                    report, list(zip(pages, shorts, strict=True)), style, by_process=by_process
                 ),
                 calls,
-                _evidence(view, pages, books, style),
+                _evidence(report, pages, style),
             )
         return encoded(lines)
 
 
-def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style) -> Iterator[str]:
+def _classic(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
     """Yield all sections in the order of Prospect 0.9's."""
-    yield from header_lines(view, style)
-    yield from note_lines(view)
-    yield from warning_lines(view, style)
+    yield from header_lines(report, style)
+    yield from note_lines(report)
+    yield from warning_lines(report, style)
     yield ""
-    yield from statistics_lines(view, style)
-    yield from ledger_lines(view, books, style)
-    yield from _stack_quality(view, style)
-    yield from _seldom_lines(view, style)
+    yield from statistics_lines(report, style)
+    yield from ledger_lines(report, style)
+    yield from _stack_quality(report, style)
+    yield from _seldom_lines(report, style)
     for page in pages:
         yield from _event_title(page, pages)
         yield from summary_lines(page)
-        yield from _accounting(page, books)
+        yield from accounting_lines(page.event.accounting, page.figures, style)
         routines = _routines(page)
         yield from _details(page, routines)
         yield from _of_all_lines(page, routines)
-        yield from quality_lines(view, page.event.quality, page.figures, style)
+        yield from quality_lines(report, page.event.quality, page.figures, style)
 
 
 def _figures_first(
-    view: ReportView, pages: list[tuple[Page, InShort]], style: Style, *, by_process: bool
+    report: Report, pages: list[tuple[Page, InShort]], style: Style, *, by_process: bool
 ) -> Iterator[str]:
     """Yield where the time went: of all that was asked for, and of each process."""
-    yield from ["", *warning_lines(view, style)]
+    yield from ["", *warning_lines(report, style)]
     for page, short in pages:
         yield from _event_title(page, [one for one, _ in pages])
         yield from program_lines(page, short)
@@ -106,75 +100,68 @@ def _figures_first(
         yield from _of_all_lines(page, routines)
         yield from summary_lines(page)
         yield from _details(page, routines)
-    yield from _seldom_lines(view, style)
+    yield from _seldom_lines(report, style)
 
 
-def _evidence(view: ReportView, pages: list[Page], books: RunBooks, style: Style) -> Iterator[str]:
+def _evidence(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
     """Yield what was recorded, how, and how far that can be trusted."""
     yield from style.section("The Run")
-    yield from header_lines(view, style)
-    yield from note_lines(view)
+    yield from header_lines(report, style)
+    yield from note_lines(report)
     yield ""
-    yield from statistics_lines(view, style)
-    yield from ledger_lines(view, books, style)
+    yield from statistics_lines(report, style)
+    yield from ledger_lines(report, style)
     for page in pages:
         yield from _event_title(page, pages)
-        yield from _accounting(page, books)
-    yield from _stack_quality(view, style)
+        yield from accounting_lines(page.event.accounting, page.figures, style)
+    yield from _stack_quality(report, style)
     for page in pages:
-        yield from quality_lines(view, page.event.quality, page.figures, style)
+        yield from quality_lines(report, page.event.quality, page.figures, style)
     detailed = {process: None for page in pages for process in page.event.detailed.tolist()}
-    for process in detailed if view.detail != "k" else ():
-        yield from memory_map_lines(view, process, style)
+    for process in detailed if report.detail != "k" else ():
+        yield from memory_map_lines(report, process, style)
 
 
-def _stack_quality(view: ReportView, style: Style) -> Iterator[str]:
+def _stack_quality(report: Report, style: Style) -> Iterator[str]:
     """Yield what became of copies of stacks, where there are any."""
-    if view.has_short_stacks:
+    if report.has_short_stacks:
         from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
         from prospect.render.text.stack_quality import stack_quality_lines  # noqa: PLC0415 - seldom there
 
-        yield from stack_quality_lines(stack_quality(view.profile, view.detail), style)
+        yield from stack_quality_lines(stack_quality(report.profile, report.detail), style)
 
 
-def _seldom_lines(view: ReportView, style: Style) -> Iterator[str]:
+def _seldom_lines(report: Report, style: Style) -> Iterator[str]:
     """Yield what few recordings have: data of event sources, waits, several events."""
-    if view.data:
+    if report.data:
         from prospect.render.text.sample_data import sample_data_lines  # noqa: PLC0415 - seldom there
 
-        yield from sample_data_lines(view.data, style)
-    if view.waiting is not None:
+        yield from sample_data_lines(report.data, style)
+    if report.waiting is not None:
         from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - seldom there
 
-        yield from waiting_lines(view, style)
-    if len(view.events) > 1:
+        yield from waiting_lines(report, style)
+    if len(report.events) > 1:
         from prospect.render.text.side_by_side import side_by_side_lines  # noqa: PLC0415 - seldom there
 
-        yield from side_by_side_lines(view, style)
+        yield from side_by_side_lines(report, style)
 
 
-def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterator[str]:
+def _calls(report: Report, sections: tuple[str, ...], style: Style) -> Iterator[str]:
     """Yield who called whom."""
     if not sections:
         return
     yield from ["", RULE]
-    if view.profile.stacks is None:
+    found = report.calls(sections)
+    if found is None:
         yield "Note: no sample has a call chain: there is nothing to say about calls."
         return
-    from prospect.estimate.errors.calls import estimate_calls  # noqa: PLC0415 - seldom asked for
-    from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - seldom asked for
-    from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - seldom asked for
     from prospect.render.text.calls import calls_lines  # noqa: PLC0415 - seldom asked for
 
-    calls = calls_view(view.profile, CallsChoice(SampleChoice(view.detail), sections))
-    yield from calls_lines(calls, estimate_calls(calls), style)
+    yield from calls_lines(*found, style)
 
 
-def _pages(reports: list[EventReport], style: Style) -> list[Page]:
-    return [Page(**vars(report), figures=_figures(report.event), style=style) for report in reports]
-
-
-def _figures(event: EventView) -> Figures:
+def _figures(event: EventReport) -> Figures:
     return Figures(int(event.hits.sum()), float(event.seconds.sum()), has_time=event.has_time)
 
 
@@ -186,22 +173,17 @@ def _event_title(page: Page, pages: list[Page]) -> Iterator[str]:
         yield page.style.title(f"Event {pages.index(page) + 1} of {len(pages)} with hits: {name}")
 
 
-def _accounting(page: Page, books: RunBooks) -> Iterator[str]:
-    accounted = agreements(page.view.profile, page.event, books.ledger)
-    yield from accounting_lines(accounted, page.figures, page.style)
-
-
 def _routines(page: Page) -> RoutineFormatter:
-    return RoutineFormatter(page.view.profile, page.figures, page.style)
+    return RoutineFormatter(page.report.profile, page.figures, page.style)
 
 
 def _details(page: Page, routines: RoutineFormatter) -> Iterator[str]:
     """Yield what is said of each process."""
-    if page.code is not None:
+    if page.event.code is not None:
         from prospect.render.text.disassembly import disassembly_note  # noqa: PLC0415 - seldom asked for
 
         yield from disassembly_note(page)
-    if page.view.detail != "k":
+    if page.report.detail != "k":
         yield from details_lines(page, routines)
 
 
@@ -211,11 +193,11 @@ def _of_all_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield from kernel_lines(page, page.event.kernel, routines)
         yield from system_cause_lines(page)
         yield from system_call_lines(page)
-    if page.lines is not None:
+    if page.event.lines is not None:
         from prospect.render.text.source_lines import all_source_lines  # noqa: PLC0415 - seldom asked for
 
         yield from all_source_lines(page)
-    if page.view.profile.call_counts is not None:
+    if page.report.profile.call_counts is not None:
         from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - seldom asked for
 
         yield from call_count_lines(page)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import counted
-from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prospect.estimate.errors.rows_by_keys import RowsByKeys
-    from prospect.figures.report.view import ReportView
+    from prospect.estimate.report import Report
 
 # Of all names but the last, which ends its line.
 _NAME_WIDTH = 24
@@ -32,25 +31,25 @@ class SortedTextRenderer(FiguresRenderer):
 
     suffix: ClassVar[str] = ".txt"
 
-    def pieces(self, view: ReportView) -> Iterator[bytes]:
+    def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines: a table for each event."""
-        return encoded(self._lines(view))
+        return encoded(self._lines(report))
 
-    def _lines(self, view: ReportView) -> Iterator[str]:
-        style, grid = Style(self.colour), tick_grid(view.profile)
-        for event in view.events:
-            rows = rows_by_keys(view, event, self.sort, grid)
+    def _lines(self, report: Report) -> Iterator[str]:
+        style = Style(self.colour)
+        for event in report.events:
+            rows = rows_by_keys(report, event, self.sort, report.grid)
             what = "Time" if rows.has_time else "Hits"
-            of_event = f", {escaped(event.event.name)}" if len(view.events) > 1 else ""
-            whose = asked_for(view.profile.run, view.detail)
+            of_event = f", {escaped(event.event.name)}" if len(report.events) > 1 else ""
+            whose = asked_for(report.profile.run, report.detail)
             yield from style.section(f"{what} by {', '.join(self.sort)} of {whose}{of_event}")
             if rows.total_hits:
                 yield from _table(rows, self.sort, style)
-                yield from _closing(rows, view.user_threshold_s, style)
+                yield from _closing(rows, report.user_threshold_s, style)
             else:
-                yield escaped(nothing_chosen(view.profile, view.detail))
-        yield from note_lines(view)
-        yield from warning_lines(view, style)
+                yield escaped(nothing_chosen(report.profile, report.detail))
+        yield from note_lines(report)
+        yield from warning_lines(report, style)
 
 
 def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[str]:

@@ -29,19 +29,19 @@ _NO_LINE = "[no line] "
 
 def process_source_lines(page: Page, process: int) -> Iterator[str]:
     """Yield the lines of a process; nothing where `--lines` was not given."""
-    if page.lines is not None:
+    if page.event.lines is not None:
         yield from page.style.section("Source Lines of the Process")
-        yield from _table(page, page.lines.of_process(process))
+        yield from _table(page, page.event.lines.of_process(process))
         yield ""
 
 
 def all_source_lines(page: Page) -> Iterator[str]:
     """Yield the lines of all processes together, where these are not exactly one."""
     is_one = len(page.event.detailed) == 1 and not page.event.detail_skipped
-    if page.lines is not None and not (is_one and page.view.detail != "k"):
-        title = f"Source Lines of All Hits Specified with '-V {page.view.detail}' Option"
+    if page.event.lines is not None and not (is_one and page.report.detail != "k"):
+        title = f"Source Lines of All Hits Specified with '-V {page.report.detail}' Option"
         yield from page.style.section(title)
-        yield from _table(page, page.lines.of_all())
+        yield from _table(page, page.event.lines.of_all())
         yield ""
 
 
@@ -56,9 +56,9 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         yield ""
         yield from table_lines(_columns(page, group))
     if shown < len(table):
-        option, least_s = "-m", page.view.user_threshold_s
-        if page.view.detail == "k":
-            option, least_s = "-k", page.view.kernel_threshold_s
+        option, least_s = "-m", page.report.user_threshold_s
+        if page.report.detail == "k":
+            option, least_s = "-k", page.report.kernel_threshold_s
         rest = counted(len(table) - shown, "line")
         what = f"{rest}, {counted(table.skipped_hits, 'hit')}"
         first_s = float(table.seconds[shown])

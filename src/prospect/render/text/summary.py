@@ -39,7 +39,7 @@ _USUAL = (PORTION_USER, PORTION_KERNEL)
 
 def summary_lines(page: Page) -> Iterator[str]:
     """Yield the section: kept processes, the cut line, the total, and what to make of them."""
-    view, event, style = page.view, page.event, page.style
+    view, event, style = page.report, page.event, page.style
     processes = counted(len(view.profile.processes), "Process")
     weight = "Time" if event.has_time else "Periods" if event.event.weighs_periods else "Hits"
     yield from style.section(
@@ -53,13 +53,13 @@ def summary_lines(page: Page) -> Iterator[str]:
         yield skipped_line
     yield total_line
     yield _wall_line(view, event, page.figures)
-    yield from map(escaped, page.estimates.sentences)
+    yield from map(escaped, page.event.estimates.sentences)
     yield ""
 
 
 def _table(page: Page) -> Iterator[str]:
     """Yield the table; its last two lines are the skipped processes' sum and the total."""
-    event, processes = page.event, page.view.profile.processes
+    event, processes = page.event, page.report.profile.processes
     kept = event.processes.kept_rows
     skipped = event.processes.skipped_rows
     names = [escaped(processes.name[row]) for row in kept.tolist()]
@@ -78,10 +78,10 @@ def _table(page: Page) -> Iterator[str]:
         rows += [int(hits.take(skipped).sum()), int(hits.sum())]
         times = seconds.take(kept).tolist()
         times += [float(seconds.take(skipped).sum()), float(seconds.sum())]
-        half_widths = page.estimates.process_half_width_s(portion).take(kept).tolist()
+        half_widths = page.event.estimates.process_half_width_s(portion).take(kept).tolist()
         half_widths += [
             float(table.half_width_s[portion])
-            for table in (page.estimates.skipped, page.estimates.totals)
+            for table in (page.event.estimates.skipped, page.event.estimates.totals)
         ]
         columns.append(Column(f"{label} Hits", [str(value) for value in rows]))
         columns += page.figures.time_columns(times, half_widths, f"{label} Time")
@@ -90,7 +90,7 @@ def _table(page: Page) -> Iterator[str]:
 
 def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
     """Return the ranks by user time; a process is marked where any of its times is."""
-    estimates = page.estimates.processes
+    estimates = page.event.estimates.processes
     in_step = estimates.in_step.reshape(-1, PORTION_COUNT).any(axis=1)
     ranked = estimates.rows(kept * PORTION_COUNT + PORTION_USER)
     return rank_column(replace(ranked, in_step=in_step.take(kept)))
@@ -101,7 +101,7 @@ def _pids(pids: NDArray[np.int32]) -> list[str]:
 
 
 def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:
-    view, event, words = page.view, page.event, page.style.words
+    view, event, words = page.report, page.event, page.style.words
     processes = counted(len(skipped), "process")
     if not event.has_time:
         return f"- {words.left_out} {processes} without a hit"

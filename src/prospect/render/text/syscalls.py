@@ -37,7 +37,7 @@ def syscall_lines(page: Page, process: int) -> Iterator[str]:
 
 def chosen_call_lines(page: Page) -> Iterator[str]:
     """Yield the section of what `-V 3` chooses, whose numbers are sums over these processes."""
-    if page.event.calls.is_counted and page.view.detail == "3":
+    if page.event.calls.is_counted and page.report.detail == "3":
         title = "System Calls, the Command and Its Descendants"
         yield from _section(page, title, page.event.chosen_calls, _CHOSEN)
 
@@ -49,7 +49,7 @@ def system_call_lines(page: Page) -> Iterator[str]:
 
 
 def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterator[str]:
-    view, event, style = page.view, page.event, page.style
+    view, event, style = page.report, page.event, page.style
     is_known = event.calls.is_counted or event.causes.is_known
     if not is_known or not len(rows):
         return
@@ -92,7 +92,7 @@ def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64
         Column("Hits", [str(number) for number in rows.hits.take(chosen).tolist()]),
         *page.figures.time_columns(
             rows.sampled_s.take(chosen).tolist(),
-            page.estimates.calls_half_width_s(event, names, process),
+            page.event.estimates.calls_half_width_s(event, names, process),
         ),
         Column("Calls", [str(number) for number in calls], when=is_counted),
         Column("Secs inside", inside, when=is_counted),

@@ -1,8 +1,4 @@
-"""The estimates of a whole report: error bars, marks and sentences for each of its tables.
-
-Comes in: a `ReportView`. Goes out: a `ReportEstimates`, whose tables have the rows of the view's.
-Renderers format this and compute nothing themselves.
-"""
+"""The estimates of one event of a report: error bars, marks and sentences for its tables."""
 
 from __future__ import annotations
 
@@ -10,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.alias import alarms
-from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import ErrorBars, error_bars
 from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.errors.row_estimates import RowEstimates, joined
@@ -26,11 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.parts import Parts
     from prospect.figures.ranked_rows import RankedRows
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.report.view import EventView
 
 # A row with more of its hits on an idle CPU is not tested for rhythm.
 _LARGEST_IDLE = 0.05
@@ -46,10 +39,6 @@ class EventEstimates(Record):
     """The estimates of one event's tables.
 
     Attributes:
-        event_index: its row in `RunInfo.events`.
-        design: how its samples were taken.
-        has_bars: as of its `Design`.
-        sees_rhythm: whether a program in step with a clock would show.
         processes: [p * PORTION_COUNT], by process row and portion; `like_above` compares user
             time in the order of the summary.
         totals, skipped: [PORTION_COUNT] of all processes, and of those that pass no threshold.
@@ -60,10 +49,6 @@ class EventEstimates(Record):
         sentences: what a report says about its error bars, each complete in itself.
     """
 
-    event_index: int
-    design: Design
-    has_bars: bool
-    sees_rhythm: bool
     processes: RowEstimates
     totals: RowEstimates
     skipped: RowEstimates
@@ -95,26 +80,14 @@ class EventEstimates(Record):
         return np.append(self.causes.half_width_s, np.nan).take(place)
 
 
-class ReportEstimates(Record):
-    """The estimates of a report: one `EventEstimates` for each of the view's events."""
-
-    events: tuple[EventEstimates, ...]
-
-
-def estimate_report(view: ReportView, grid: Grid | None = None) -> ReportEstimates:
-    """Estimate the error of every time in a report.
+def event_estimates(event: EventView, design: Design) -> EventEstimates:
+    """Estimate the error of every time of an event.
 
     Args:
-        view: the figures of the report.
-        grid: the `tick_grid` of its samples, where that is known already.
+        event: the event.
+        design: how its samples were taken.
     """
-    grid = tick_grid(view.by_routine) if grid is None else grid
-    return ReportEstimates(tuple(_event_estimates(view, event, grid) for event in view.events))
-
-
-def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> EventEstimates:
-    profile = view.by_routine
-    design = sampling_design(profile, event.event_index, grid)
+    profile = event.report.by_routine
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
     ranked = _ranked_tables(event)
     parts = _parts_of_tables(design, ranked)
@@ -125,10 +98,6 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
     }
     tables = _marked(made)
     return EventEstimates(
-        event_index=event.event_index,
-        design=design,
-        has_bars=design.has_bars,
-        sees_rhythm=design.sees_rhythm,
         processes=tables["processes"],
         totals=tables["totals"],
         skipped=tables["skipped"],
@@ -136,7 +105,7 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
         kernel=tables.get(_KERNEL),
         kernel_parts=tuple(table for name, table in tables.items() if name.startswith(_PART)),
         causes=joined([table for name, table in tables.items() if name.startswith(_CAUSES)]),
-        sentences=estimate_sentences(view, event, design, tables),
+        sentences=estimate_sentences(event, design, tables),
     )
 
 
