@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from prospect.announcing import counted
 from prospect.columns.sorting import distinct
 from prospect.figures.processes import chosen_by_detail, chosen_hits
+from prospect.profile.model import sampled
 from prospect.profile.notes import file_notes
-from prospect.profile.run_info import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

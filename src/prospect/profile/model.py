@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.profile.call_counts import CallCounts
     from prospect.profile.classes import HitClasses
     from prospect.profile.memory_map import MemoryMap
-    from prospect.profile.run_info import PartOf, RunInfo
+    from prospect.profile.run_info import RunInfo
     from prospect.profile.sample_data import SampleData
     from prospect.profile.source import CodeTable, LineTable
     from prospect.profile.stack_copies import StackCopies
@@ -399,3 +400,26 @@ class Profile(Record):
     labels: list[str] | None = None
     classes: HitClasses | None = None
     part_of: PartOf | None = None
+
+
+class PartOf(Record):
+    """The recording that a profile is a part of: its ticks give the errors of the part's times.
+
+    Attributes:
+        profile: of the whole.
+        hit_index: i32[n] what each of its samples hit, in rows of the part's hits; -1 for samples
+            outside the part.
+    """
+
+    profile: Profile
+    hit_index: NDArray[np.int32]
+
+    def renumbered(self, number: NDArray[np.integer]) -> PartOf:
+        """Return the same for hits with new numbers, i[h]: -1 for those that are left out."""
+        numbers = np.append(number, -1).astype(self.hit_index.dtype)  # of no hit, -1, too
+        return PartOf(self.profile, numbers.take(self.hit_index))
+
+
+def sampled(profile: Profile) -> PartOf:
+    """Return the recording whose samples a profile's hits are: itself, unless it is a part."""
+    return profile.part_of or PartOf(profile, profile.samples.hit_index)

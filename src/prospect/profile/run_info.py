@@ -1,20 +1,10 @@
-"""What a recording says of itself as a whole: who recorded what, where, when, and which events.
-
-A profile of a part of a recording refers to the whole one by `PartOf`.
-"""
+"""What a recording says of itself as a whole: who recorded what, where, when, and which events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from prospect.records import NamedTuple, Record, field
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from prospect.profile.model import Profile
 
 # A process id, and a sentence about that process alone.
 ProcessNote = tuple[int, str]
@@ -189,26 +179,3 @@ class RunInfo(Record):
     jit_pids: tuple[int, ...] = ()
     throttled: tuple[Throttled, ...] = ()
     calls_before: tuple[int, dict[int, str]] = (0, {})
-
-
-class PartOf(Record):
-    """The recording that a profile is a part of: its ticks give the errors of the part's times.
-
-    Attributes:
-        profile: of the whole.
-        hit_index: i32[n] what each of its samples hit, in rows of the part's hits; -1 for samples
-            outside the part.
-    """
-
-    profile: Profile
-    hit_index: NDArray[np.int32]
-
-    def renumbered(self, number: NDArray[np.integer]) -> PartOf:
-        """Return the same for hits with new numbers, i[h]: -1 for those that are left out."""
-        numbers = np.append(number, -1).astype(self.hit_index.dtype)  # of no hit, -1, too
-        return PartOf(self.profile, numbers.take(self.hit_index))
-
-
-def sampled(profile: Profile) -> PartOf:
-    """Return the recording whose samples a profile's hits are: itself, unless it is a part."""
-    return profile.part_of or PartOf(profile, profile.samples.hit_index)

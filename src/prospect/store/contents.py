@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from prospect.records import Record
 from prospect.store.engine import Engine
 from prospect.store.lost_names import lost_names
-from prospect.store.names import LOST, LOST_NAMES, SOURCES_WITH_NAMES
+from prospect.store.names import LOST_NAMES, SOURCES_WITH_NAMES
 from prospect.store.patterns import is_one_of
 from prospect.store.reading import choose
 from prospect.store.retention import dropped
-from prospect.store.schema import LOST_SAMPLES
+from prospect.store.schema import LOST, LOST_SAMPLES
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
 from prospect.store.tables import make_tables

@@ -16,7 +16,7 @@ from prospect.profile.model import (
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.store.moved_code import first_of_each
-from prospect.store.schema import COLUMNS
+from prospect.store.schema import COLUMNS, LOST
 from prospect.store.segments import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Index = NDArray[np.int32]
 
 SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
-LOST = "[name lost: damaged segment]"
 LOST_NAMES = "the store has lost its names: prospect store check says where"
 _FRAMES = "stack", "caller", "function", "address", "mode", "depth"
 

@@ -19,8 +19,7 @@ from prospect.errors import UsageError
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.control_groups import group_name
-from prospect.profile.model import NO_CPU, HitTable, Profile
-from prospect.profile.run_info import PartOf
+from prospect.profile.model import NO_CPU, HitTable, PartOf, Profile
 from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import contents, replace
 from prospect.store.specification import (

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 VERSION = 1
 HEAD_KEY = "prospect"
 WHOLE_WINDOW = -1
+# Instead of a name whose row a damaged segment has lost.
+LOST = "[name lost: damaged segment]"
 # Of rows of coverage: the row of the whole counts other records, too, but where it is the only one.
 LOST_SAMPLES = (
     f"CASE WHEN max(cpu) > {WHOLE_WINDOW}"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from prospect.store.engine import Engine, Placed
-from prospect.store.names import LOST
 from prospect.store.reading import book_files, hit_files, name_files
-from prospect.store.schema import COLUMNS
+from prospect.store.schema import COLUMNS, LOST
 from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, STACKS, SUMS, TOTALS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from prospect.figures.by_routine import by_routine
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
 from prospect.figures.processes import busy_of_run, chosen_by_detail
 from prospect.profile.complete import complete
-from prospect.profile.run_info import sampled
+from prospect.profile.model import sampled
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from prospect.figures.report.kernel import (
     kernel_part,
 )
 from prospect.figures.report.waits import without_waits
-from prospect.profile.model import KIND_MODULE
-from prospect.profile.run_info import sampled
+from prospect.profile.model import KIND_MODULE, sampled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

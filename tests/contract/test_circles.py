@@ -1,0 +1,44 @@
+"""No module imports one that imports it, directly or through others, not even for a type."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent.parent / "src"
+
+
+def modules():
+    """Return the paths of all modules by their names."""
+    found = {}
+    for path in (SOURCE / "prospect").rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(statements):
+    """Yield module and name of what is imported as a module is loaded, or for types."""
+    for node in statements:
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            for part in ("body", "orelse", "finalbody"):
+                yield from imported(getattr(node, part, ()))
+            for handler in getattr(node, "handlers", ()):
+                yield from imported(handler.body)
+
+
+def test_no_module_imports_one_that_imports_it():
+    paths = modules()
+    imports = {name: set() for name in paths}
+    for importer, path in paths.items():
+        for module, name in imported(ast.parse(path.read_text()).body):
+            one = f"{module}.{name}" if f"{module}.{name}" in paths else module
+            if one in paths:
+                imports[importer].add(one)
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        raise AssertionError(" <- ".join(error.args[1])) from None
