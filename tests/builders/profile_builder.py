@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
     CAUSE_NONE,
@@ -24,7 +25,6 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo, RunInfo
-from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import replace
 
 STILL_RUNNING = 2**64 - 1

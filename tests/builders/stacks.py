@@ -15,14 +15,15 @@ from prospect.profile.model import (
     KIND_KERNEL,
     MODE_KERNEL,
     MODE_USER,
+    NO_COPY,
     LocationTable,
     Profile,
     SampleTable,
+    StackCopies,
     StackTable,
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.source import LineTable
-from prospect.profile.stack_copies import NO_COPY, StackCopies
 from prospect.records import replace
 
 TICK_NS = 3_906_250  # of 256 Hz

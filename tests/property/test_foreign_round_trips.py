@@ -14,9 +14,9 @@ from builders.profile import qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
-from prospect.foreign.folded import folded_profile
-from prospect.foreign.gmon import read_gmon
-from prospect.foreign.pprof import pprof_profile
+from prospect.foreign.folded_profile import folded_profile
+from prospect.foreign.gmon_profile import read_gmon
+from prospect.foreign.pprof_profile import pprof_profile
 from prospect.records import replace
 from prospect.render.registry import make_renderer
 

@@ -17,8 +17,7 @@ from prospect.columns.table_rows import taken
 from prospect.errors import UsageError
 from prospect.figures.hit_keys import SEPARATED
 from prospect.options import OF_THREADS
-from prospect.profile.classes import HitClasses
-from prospect.profile.model import NO_CPU
+from prospect.profile.model import NO_CPU, HitClasses
 from prospect.records import replace
 
 if TYPE_CHECKING:

@@ -1,15 +1,100 @@
-"""What kind of profile a file is, by its first bytes; its name says nothing."""
+"""The first bytes of a file → which reader it is for, or what to do with a file that is not read.
+
+The name of a file says nothing. Each format is known by the beginning that its own description
+gives.
+"""
 
 from __future__ import annotations
 
 import re
+import struct
 from typing import Literal
 
-from prospect.foreign.gmon import is_gmon
+from prospect.foreign.gmon_profile import is_gmon
 from prospect.foreign.gzipped import is_gzipped, unpacked_head
-from prospect.foreign.perf_script import is_perf_script
+from prospect.foreign.perf_script_profile import is_perf_script
 from prospect.foreign.protobuf import begins_as_message
-from prospect.foreign.unread import unread_format
+
+_READ = "Prospect reads perf.data, perf script's text, folded stacks, pprof and gmon.out"
+_SPEEDSCOPE = (
+    "a speedscope file, which is for https://www.speedscope.app only; give the file that it was"
+    " made from"
+)
+_FIREFOX = (
+    "a profile of the Firefox Profiler, which is for https://profiler.firefox.com only; give the"
+    " recording that it was made from"
+)
+_CHROME = (
+    "a trace of Chrome's format, which is for https://ui.perfetto.dev or chrome://tracing only"
+)
+_CPUPROFILE = "a CPU profile of V8 (Chrome, Node.js), which is for Chrome's developer tools only"
+_CALLGRIND = (
+    "a callgrind profile, which is for kcachegrind or callgrind_annotate; its costs are counted"
+    " instructions, not samples"
+)
+_GPERFTOOLS = (
+    "a CPU profile of gperftools, without names: turn it into pprof's format with"
+    " pprof -proto PROGRAM FILE > profile.pb.gz"
+)
+_GPERFTOOLS_HEAP = (
+    "a heap profile of gperftools: turn it into pprof's format with"
+    " pprof -proto PROGRAM FILE > profile.pb.gz"
+)
+_PPROF_TEXT = "the text of pprof -raw, which no tool reads; give the profile that it was made from"
+_PPROF_OLD = (
+    "a profile in one of pprof's older formats: turn it into the present one with"
+    " pprof -proto FILE > profile.pb.gz"
+)
+_LLVM_SAMPLES = (
+    "a sample profile of LLVM (AutoFDO), which is for compilers; give the recording that it was"
+    " made from"
+)
+_LLVM_COUNTS = "a profile of LLVM's counters, which is for llvm-profdata and llvm-cov"
+# The first bytes, and what such a file is.
+_MAGICS = (
+    (b"\x7fELF", "a program or library, not a recording; to profile it: prospect PROGRAM"),
+    (b"\x28\xb5\x2f\xfd", "compressed: unpack it with zstd -d first"),
+    (b"\xfd7zXZ\0", "compressed: unpack it with xz -d first"),
+    (b"\x81rforpl\xff", _LLVM_COUNTS),
+    (b"\xfflprofr\x81", _LLVM_COUNTS),
+    (b"\xfflprofi\x81", _LLVM_COUNTS),
+    (b"BZh", "compressed: unpack it with bzip2 -d first"),
+    (b"\x17\x08\x44tracing", "a recording of trace-cmd (ftrace): read it with trace-cmd report"),
+    (b"heap profile:", _GPERFTOOLS_HEAP),
+    (b"--- symbol", _GPERFTOOLS),
+    (b"--- contention", _PPROF_OLD),
+    (b"--- mutex:", _PPROF_OLD),
+    (b"--- heapz ", _PPROF_OLD),
+    (b"--- threadz ", _PPROF_OLD),
+    (b"--- Thread", _PPROF_OLD),
+    (b"# callgrind format", _CALLGRIND),
+    (b"<?xml", f"XML, and no profile that is read. {_READ}"),
+    (b"<svg", "a picture (SVG); give the stacks that it was drawn from"),
+    (b"<!DOCTYPE html", "a page (HTML); give the recording that it was made from"),
+)
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
+# In JSON: what stands near the beginning of each format's documents, the surest first.
+_JSON_MARKS = (
+    (rb"speedscope\.app/file-format-schema|\"exporter\"\s*:\s*\"speedscope", _SPEEDSCOPE),
+    (
+        rb"\"preprocessedProfileVersion\"|\"meta\"\s*:\s*\{[^}]{0,4096}\"(?:product|interval)\"",
+        _FIREFOX,
+    ),
+    (rb"\"nodes\"\s*:\s*\[\s*\{[^\]]{0,512}\"callFrame\"", _CPUPROFILE),
+    (rb"\"traceEvents\"|\"ph\"\s*:\s*\"[A-Za-z]\"", _CHROME),
+)
+_CALLGRIND_LINE = re.compile(rb"(?:creator|events|positions|fl|fn)\s*[:=]")
+_CALLGRIND_HEAD = re.compile(rb"(?:version: ?\d|creator: |positions: ?(?:instr|line)|events: \S)")
+# FUNCTION:TOTAL:HEAD, then a line within it: OFFSET: COUNT, a call or an inlined function.
+# Source: ``llvm/ProfileData/SampleProfReader.h``, LLVM 18.
+_LLVM_SAMPLES_HEAD = re.compile(
+    rb"(?:#[^\n]*\n|[ \t\r]*\n)*[^\s:;][^\n;]{0,4096}:\d+:\d+\r?\n"
+    rb"(?:[ \t]+(?:\d+(?:\.\d+)?:|!)|[^\s;]|$)"
+)
+# Source: google/pprof, ``profile/profile.go``, ``Profile.String``.
+_PPROF_TEXT_HEAD = re.compile(rb"(?:Comment: [^\n]*\n)*PeriodType: \S* \S*\nPeriod: \d+\n")
+_TEXT_HEADS = ((_PPROF_TEXT_HEAD, _PPROF_TEXT), (_LLVM_SAMPLES_HEAD, _LLVM_SAMPLES))
+_GPERFTOOLS_WORDS = 5
 
 Kind = Literal["", "folded", "gmon", "perf script", "pprof"]
 
@@ -17,6 +102,49 @@ _PERF_MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP")
 _COUNT = re.compile(rb"[0-9]+(?:\.[0-9]*)?")
 _FOLDED_LINES = 1 << 10
 _LAST_PPROF_FIELD = 15  # doc_url
+
+
+def unread_format(head: bytes) -> str:
+    """Return what a file is that no reader is for, "" where it is not known.
+
+    Args:
+        head: its first bytes.
+    """
+    for magic, words in _MAGICS:
+        if head.startswith(magic):
+            return words
+    if _JSON.match(head):
+        for mark, words in _JSON_MARKS:
+            if re.search(mark, head):
+                return words
+        if _ends_json(head):
+            return f"JSON, and no profile that is read. {_READ}"
+    if _CALLGRIND_HEAD.match(head) and _CALLGRIND_LINE.search(head, 1):
+        return _CALLGRIND
+    for pattern, words in _TEXT_HEADS:
+        if pattern.match(head):
+            return words
+    return _GPERFTOOLS if _is_gperftools(head) else ""
+
+
+def _ends_json(head: bytes) -> bool:
+    """Return whether it is JSON, not a folded stack whose first frame is in brackets."""
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[1:].lstrip()[:1] in (b'"', b"{", b"}", b"[")
+
+
+def _is_gperftools(head: bytes) -> bool:
+    """Return whether words are the header of a CPU profile: 0, 3, 0, the period, 0.
+
+    Java's have version 1. Source: ``docs/cpuprofile-fileformat.html`` of gperftools 2.10; pprof's
+    ``profile/legacy_profile.go``.
+    """
+    for layout in ("<Q", ">Q", "<I", ">I"):
+        words = struct.Struct(layout[0] + str(_GPERFTOOLS_WORDS) + layout[1])
+        if len(head) >= words.size:
+            zero, count, version, period, padding = words.unpack_from(head)
+            if (zero, count, version >> 1, padding) == (0, 3, 0, 0) and period:
+                return True
+    return False
 
 
 def is_recording(head: bytes) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RecordingError
-from prospect.foreign.stacks import DEEPEST_STACK, check_frames
+from prospect.foreign.stack_profile import DEEPEST_STACK, check_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

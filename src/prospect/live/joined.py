@@ -40,9 +40,9 @@ if TYPE_CHECKING:
         Profile,
         SampleTable,
         StackTable,
+        ThreadTimes,
     )
     from prospect.profile.run_info import EventInfo, RunInfo
-    from prospect.profile.thread_times import ThreadTimes
 
 _Key = TypeVar("_Key", bound="Hashable")
 _NS = 1e-9

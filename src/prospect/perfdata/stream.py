@@ -1,31 +1,260 @@
 """A recording that must be walked: pipes, compressed records, trace data, the other byte order.
 
-Comes in: pieces of the byte stream. Goes out: RecordBlocks of whole little-endian records, and
-the metadata that stood between them.
+The stream is cut into records (`RecordChain`), which keeps perf's own records apart from the
+kernel's; compressed ones are unpacked (`Unpacker`: one Zstandard stream runs through all records
+of a file). RecordBlocks of whole little-endian records, and the metadata between them, go to the
+reader.
+
+Source: ``reader__read_event()`` and ``perf_session__process_user_event()`` in
+``tools/perf/util/session.c``, ``zstd_decompress_stream()`` in ``tools/perf/util/zstd.c`` and
+``perf_session__process_compressed_event()`` in ``tools/perf/util/tool.c``, Linux 6.18;
+``RecordHeader::Parse()`` in ``system/extras/simpleperf/record.h`` of Android for simpleperf's
+records, which are passed over.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
+from prospect.abi import constants as abi
 from prospect.abi.recording import RecordBlock
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.byteorder import to_little_endian
-from prospect.perfdata.chain import RecordChain
-from prospect.perfdata.compression import Unpacker, compressed_payload
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.perfdata.chain import Piece
+    from zstandard import ZstdDecompressionObj
+
     from prospect.perfdata.metadata import Metadata
+
+# Bits 48 to 50 of a header's word: what a size has beyond whole words.
+_SIZE_REMAINDER = 7 << 48
+_TYPE_MASK = 0xFFFF_FFFF
+# Formats of tracepoints stand first and take some kilobytes each; then older perf has kallsyms.
+_MOST_TRACING_BYTES = 8 << 20
+# A record's header and the size of the payload.
+_TRACING_HEAD_BYTES = 12
+
+# Bytes unpacked at a time. Zstandard makes at most 128 KiB of 4 bytes, so one step of a hostile
+# stream yields 8 MiB at most.
+_STEP_BYTES = 256
+# Refuse a stream that unpacks to more than this and so many times its size. Stack copies of 64 KiB
+# at level 22 reach a ratio of 1500; a decompression bomb comes close to 32768.
+_FREE_BYTES = 64 << 20
+_MAX_RATIO = 4096
 
 _BLOCK_BYTES = 8 << 20
 _COMPRESSED = frozenset({fmt.PERF_RECORD_COMPRESSED, fmt.PERF_RECORD_COMPRESSED2})
 # What stands behind these is no part of the chain, so they cannot stay in a block.
 _WITH_PAYLOAD = frozenset({fmt.PERF_RECORD_AUXTRACE, fmt.PERF_RECORD_HEADER_TRACING_DATA})
+
+
+class Piece(NamedTuple):
+    """A run of kernel records (`type` 0) or one record of perf, header included.
+
+    `offset` is where it stands in the stream.
+    """
+
+    type: int
+    data: memoryview
+    offset: int
+
+
+class RecordChain:
+    """Follows the chain of records through a stream that arrives in pieces.
+
+    Args:
+        order: ``"<"`` or ``">"``.
+        place: names the stream in a sentence about damage.
+        offset: where the stream begins, for those sentences.
+
+    Attributes:
+        damage: what broke the chain, empty while it is whole. Nothing is read behind it.
+        unread_bytes: of records from where it broke on, as far as they were fed.
+    """
+
+    def __init__(self, order: str, place: str, offset: int = 0) -> None:
+        self.damage = ""
+        self.unread_bytes = 0
+        self._order = order
+        self._place = place
+        self._offset = offset
+        self._rest = b""
+        self._payload_bytes = 0
+        self._is_tracing_data = False
+        self._tracing_data = bytearray()
+
+    def feed(self, data: bytes | memoryview) -> Iterator[Piece]:
+        """Take in the next bytes and yield the records that are whole now.
+
+        What is yielded lies in `data` itself where possible and is to be used at once.
+        """
+        if self.damage:
+            self.unread_bytes += len(data)
+            return
+        buffer = memoryview(self._rest + data) if self._rest else memoryview(data)
+        self._rest = b""
+        at = self._pass_payload(buffer, 0)
+        while at < len(buffer):
+            end = _end_of_run(buffer, at, self._order)
+            if end > at:
+                yield Piece(0, buffer[at:end], self._offset + at)
+                at = end
+            if len(buffer) - at < fmt.RECORD_HEADER_BYTES:
+                break
+            type_, misc, size = struct.unpack_from(self._order + "IHH", buffer, at)
+            is_of_simpleperf = type_ in fmt.SIMPLEPERF_RECORD_TYPES
+            if is_of_simpleperf:
+                size |= misc << 16
+            if size < fmt.RECORD_HEADER_BYTES or (
+                size % 8 and type_ < abi.PERF_RECORD_USER_TYPE_START
+            ):
+                self.damage = (
+                    f"the record at byte {self._offset + at} of {self._place} has size {size}: "
+                    "nothing after it is read"
+                )
+                self.unread_bytes = len(buffer) - at
+                return
+            if is_of_simpleperf:
+                # These may have gigabytes, and nothing of them is needed: never collect one.
+                self._payload_bytes = size - fmt.RECORD_HEADER_BYTES
+                self._is_tracing_data = False
+                at = self._pass_payload(buffer, at + fmt.RECORD_HEADER_BYTES)
+                continue
+            if size > len(buffer) - at:
+                break
+            yield Piece(type_, buffer[at : at + size], self._offset + at)
+            self._payload_bytes = _payload_bytes(type_, buffer[at : at + size], self._order)
+            self._is_tracing_data = type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA
+            at = self._pass_payload(buffer, at + size)
+        self._rest = bytes(buffer[at:])
+        self._offset += at
+
+    @property
+    def cut_bytes(self) -> int:
+        """Of the last record, as long as it is not whole."""
+        return len(self._rest)
+
+    def finish(self) -> str:
+        """Return a sentence on what is wrong with the stream as a whole, empty if nothing is."""
+        if self.damage:
+            return self.damage
+        if self._rest:
+            return f"{self._place} ends within the record at byte {self._offset}"
+        if self._payload_bytes:
+            return f"{self._place} ends within the payload before byte {self._offset}"
+        return ""
+
+    @property
+    def tracing_data(self) -> bytes:
+        """What stood behind HEADER_TRACING_DATA records, its first megabytes at most."""
+        return bytes(self._tracing_data)
+
+    def _pass_payload(self, buffer: memoryview, at: int) -> int:
+        step = min(self._payload_bytes, len(buffer) - at)
+        self._payload_bytes -= step
+        room = _MOST_TRACING_BYTES - len(self._tracing_data)
+        if self._is_tracing_data and step and room > 0:
+            self._tracing_data += buffer[at : at + min(step, room)]
+        return at + step
+
+
+def _end_of_run(buffer: memoryview, at: int, order: str) -> int:
+    """Return where the kernel's records from `at` on end: at one of perf's, a cut or a bad one."""
+    # Read as native words, a record costs 0.1 µs; struct would take three times that.
+    words = buffer[at : at + (len(buffer) - at) // 8 * 8].cast("Q")
+    if order == ">":
+        return at + 8 * _run_words_swapped(words)
+    end = len(words)
+    word = 0
+    while word < end:
+        head = words[word]
+        step = head >> 51
+        if (
+            head & _TYPE_MASK >= abi.PERF_RECORD_USER_TYPE_START
+            or head & _SIZE_REMAINDER
+            or not step
+            or word + step > end
+        ):
+            break
+        word += step
+    return at + 8 * word
+
+
+def _run_words_swapped(words: memoryview) -> int:
+    end = len(words)
+    word = 0
+    while word < end:
+        type_, _, size = struct.unpack(">IHH", words[word : word + 1])
+        step = size // 8
+        if type_ >= abi.PERF_RECORD_USER_TYPE_START or size % 8 or not step or word + step > end:
+            break
+        word += step
+    return word
+
+
+def _payload_bytes(type_: int, record: memoryview, order: str) -> int:
+    """Return how many bytes stand behind a record without belonging to the chain."""
+    if type_ == fmt.PERF_RECORD_AUXTRACE and len(record) >= 16:
+        return int(struct.unpack_from(order + "Q", record, 8)[0])
+    if type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA and len(record) >= _TRACING_HEAD_BYTES:
+        size = int(struct.unpack_from(order + "I", record, 8)[0])
+        # perf counts only these 12 bytes in the record's size; simpleperf counts the payload too.
+        return 0 if _TRACING_HEAD_BYTES + size <= len(record) else size
+    return 0
+
+
+class Unpacker:
+    """Unpacks the payloads of a recording's COMPRESSED records, one after the other."""
+
+    def __init__(self) -> None:
+        self._stream: ZstdDecompressionObj | None = None
+        self._allowed_bytes = _FREE_BYTES
+
+    def unpack(self, payload: memoryview) -> Iterator[bytes]:
+        """Yield what the next payload adds to the stream of records, all of it, in pieces.
+
+        Raises:
+            RecordingError: the payload is damaged, or unpacks to more than any recording does;
+                nothing behind it can be unpacked.
+        """
+        # Few recordings are compressed; the library takes 10 ms to load.
+        import zstandard  # noqa: PLC0415 - 10 ms, few are compressed
+
+        if self._stream is None:
+            # Like ZSTD_decompressStream(), go on with the next frame where one ends.
+            self._stream = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        for at in range(0, len(payload), _STEP_BYTES):
+            step = payload[at : at + _STEP_BYTES]
+            try:
+                unpacked = self._stream.decompress(step)
+            except zstandard.ZstdError as error:
+                raise RecordingError(f"compressed records are damaged: {error}") from error
+            self._allowed_bytes += _MAX_RATIO * len(step) - len(unpacked)
+            if self._allowed_bytes < 0:
+                raise RecordingError("compressed records unpack to more than a recording can hold")
+            yield unpacked
+
+
+def compressed_payload(record: memoryview, type_: int, order: str) -> memoryview:
+    """Return the compressed bytes of a COMPRESSED or COMPRESSED2 record.
+
+    Raises:
+        RecordingError: the record is cut, or gives a size larger than itself.
+    """
+    if type_ == fmt.PERF_RECORD_COMPRESSED:
+        return record[fmt.RECORD_HEADER_BYTES :]
+    if len(record) < fmt.RECORD_HEADER_BYTES + 8:
+        raise RecordingError("a compressed record is cut")
+    (size,) = struct.unpack_from(order + "Q", record, fmt.RECORD_HEADER_BYTES)
+    payload = record[fmt.RECORD_HEADER_BYTES + 8 :]
+    if size > len(payload):
+        raise RecordingError(f"a compressed record claims {size} bytes and has {len(payload)}")
+    return payload[:size]
 
 
 class StreamPlace(NamedTuple):

@@ -1,7 +1,7 @@
 """Named pieces of objects → the object, function and location tables of a Profile.
 
-Comes in: for one object after another, the distinct addresses that were hit and the functions that
-they are in. Goes out: the three tables, and for every address its row among the locations.
+A profile that was made of sums instead of single samples has the tables `no_samples` and
+`no_clocks`, without rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.profile.late import joined
-from prospect.profile.model import KIND_MODULE, FunctionTable, LocationTable, ObjectTable
+from prospect.profile.model import (
+    KIND_MODULE,
+    ClockTable,
+    FunctionTable,
+    LocationTable,
+    ObjectTable,
+    SampleTable,
+)
 from prospect.profile.naming import NameSource
 from prospect.records import Record
 
@@ -22,6 +29,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def no_samples() -> SampleTable:
+    """Return the table of a profile whose hits stand for their samples."""
+    return SampleTable(
+        hit_index=np.empty(0, np.int32),
+        time_ns=np.empty(0, np.uint64),
+        cpu=np.empty(0, np.uint16),
+        clock=np.empty(0, np.uint8),
+    )
+
+
+def no_clocks() -> ClockTable:
+    """Return the table of a profile whose clocks have no grid that is known."""
+    times = np.empty(0, np.uint64)
+    return ClockTable(
+        event=np.empty(0, np.uint16),
+        clock=np.empty(0, np.uint8),
+        cpu=np.empty(0, np.int32),
+        period_ns=np.empty(0, np.float64),
+        begin_ns=times,
+        end_ns=times,
+        lost=np.empty(0, np.int64),
+    )
 
 
 class NamedAddresses(Record):

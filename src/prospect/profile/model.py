@@ -1,31 +1,27 @@
-"""The leaf model: what a recording amounts to, after decoding and naming.
+"""The leaf model: the tables of a profile, after decoding and naming.
 
 Everything that renders, estimates or stores a profile works on this and on nothing else.
 Tables are records of columns (numpy arrays or lists of str, equally long); a `_index`
-is a row of another table, -1 where there is none.
+is a row of another table, -1 where there is none. This module imports no numpy: commands that
+only name a column or a kind do not wait for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.profile.call_counts import CallCounts
-    from prospect.profile.classes import HitClasses
     from prospect.profile.memory_map import MemoryMap
     from prospect.profile.run_info import RunInfo
-    from prospect.profile.sample_data import SampleData
     from prospect.profile.source import CodeTable, LineTable
-    from prospect.profile.stack_copies import StackCopies
-    from prospect.profile.thread_times import ThreadTimes
 
 BIRTH_PREEXISTING = 0
 BIRTH_FORK = 1
@@ -63,6 +59,142 @@ STOP_FULL = 1
 NO_CPU = 0xFFFF
 
 KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown", "python")
+
+# How the unwinding of a copied stack ended, and that there was no copy.
+END_WHOLE = "complete"
+END_CUT = "cut"
+NO_COPY = -1
+# What the kernel copies of a stack at most: a record's size is a u16.
+MOST_COPY_BYTES = 65520
+
+# What a thread does that does not run.
+BLOCKED = "blocked"
+RUNNABLE = "runnable"
+
+
+class HitClasses(Record):
+    """What `HitTable.class_index` keeps apart beyond the other columns of the table.
+
+    Attributes:
+        dimension: what the classes differ in: "cpu", "thread", "hour", "session" or "host".
+        names: of each class.
+    """
+
+    dimension: str
+    names: list[str]
+
+
+class DataColumn(Record):
+    """A column of some samples.
+
+    Attributes:
+        name: what a report calls it.
+        values: f64[k] numbers, NaN for none; or, as f64 too, rows of `texts`, NaN for none.
+        texts: what the values mean; empty for numbers.
+    """
+
+    name: str
+    values: NDArray[np.float64]
+    texts: tuple[str, ...] = ()
+
+
+class SampleData(Record):
+    """The columns of an event's samples.
+
+    Attributes:
+        event_index: row of `RunInfo.events`.
+        source: the plug-in that decoded them.
+        sample: i64[k] row of the profile's samples.
+        columns: each of k values.
+    """
+
+    event_index: int
+    source: str
+    sample: NDArray[np.int64]
+    columns: tuple[DataColumn, ...]
+
+
+class StackCopies(Record):
+    """Samples with registers of user space, and how far their stacks were unwound from a copy.
+
+    Kernel threads have no such stack.
+
+    Attributes:
+        copy_bytes: how much of a stack was asked for at most.
+        ends: reasons why unwinding stopped: END_WHOLE at the outermost function, END_CUT where the
+            next frame lies behind the copy, and others.
+        paths: of the objects in which stacks ended, "" for code without an image.
+        pid: u32[n] process.
+        end: i8[n] row of `ends`; NO_COPY where the stack could not be read.
+        frames: i32[n] frames that the copy holds.
+        needed_bytes: i64[n] of a cut stack, how large a copy would have held it whole; 0 of others.
+        is_least: bool[n] whether even more may be needed, as its thread was never seen whole.
+        place: i32[n] row of `paths`, -1 for a stack that is whole or has no frame.
+        is_continued: bool[n] whether frame pointers, recorded beside, took it further.
+        only_of_waits: whether no other event's stacks were copied, as with ``--off-cpu`` alone.
+    """
+
+    copy_bytes: int
+    ends: tuple[str, ...]
+    paths: tuple[str, ...]
+    pid: NDArray[np.uint32]
+    end: NDArray[np.int8]
+    frames: NDArray[np.int32]
+    needed_bytes: NDArray[np.int64]
+    is_least: NDArray[np.bool_]
+    place: NDArray[np.int32]
+    is_continued: NDArray[np.bool_]
+    only_of_waits: bool = False
+
+    def __len__(self) -> int:
+        return len(self.pid)
+
+
+class ThreadTimes(Record):
+    """The life of every thread in the interval, by the scheduler's switches; exact.
+
+    The times of a row add up to its life, from `begin_ns` to `end_ns`. Process zero, the idle one,
+    has no row. Rows ascend by thread, then by begin: a number may be given again.
+
+    Attributes:
+        process_index: i32[t] into processes: the program that it was last; -1 where unknown.
+        name: list[str] the thread's last name.
+        tid: i32[t].
+        begin_ns, end_ns: u64[t] on the recording's clock; birth and death where these lie within
+            the interval.
+        cpu_ns: i64[t] on a CPU, interrupts included.
+        runnable_ns: i64[t] ready, without a CPU.
+        blocked_ns: i64[t] waiting for anything else.
+        unknown_ns: i64[t] between switches of which records are missing.
+        stackless_ns: i64[t] runnable or blocked, by a stack that is not known: since before the
+            interval, new threads until they get a CPU, and where the sample was lost.
+        since_before_ns: i64[t] of these, in the wait that it was in as the interval began.
+        blocks, preemptions: i64[t] how often it left a CPU to wait, and although it could go on.
+        longest_ns: i64[t] the longest time that it was blocked.
+    """
+
+    process_index: NDArray[np.int32]
+    name: list[str]
+    tid: NDArray[np.int32]
+    begin_ns: NDArray[np.uint64]
+    end_ns: NDArray[np.uint64]
+    cpu_ns: NDArray[np.int64]
+    runnable_ns: NDArray[np.int64]
+    blocked_ns: NDArray[np.int64]
+    unknown_ns: NDArray[np.int64]
+    stackless_ns: NDArray[np.int64]
+    since_before_ns: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    preemptions: NDArray[np.int64]
+    longest_ns: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+    @property
+    def life_ns(self) -> NDArray[np.int64]:
+        """How long each lived in the interval, i64[t]."""
+        return (self.end_ns - self.begin_ns).view("int64")
 
 
 class ProcessTable(Record):
@@ -416,8 +548,11 @@ class PartOf(Record):
 
     def renumbered(self, number: NDArray[np.integer]) -> PartOf:
         """Return the same for hits with new numbers, i[h]: -1 for those that are left out."""
-        numbers = np.append(number, -1).astype(self.hit_index.dtype)  # of no hit, -1, too
-        return PartOf(self.profile, numbers.take(self.hit_index))
+        if not len(number):
+            return self
+        hit_index = number.take(self.hit_index, mode="clip").astype(self.hit_index.dtype)
+        hit_index[self.hit_index < 0] = -1
+        return PartOf(self.profile, hit_index)
 
 
 def sampled(profile: Profile) -> PartOf:

@@ -10,14 +10,14 @@ import mmap
 import os
 
 from prospect.errors import RecordingError
-from prospect.perfdata.program_records import mend_program_records
+from prospect.perfdata.kernel_faults import mend_program_records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.attr import EventDescription
-    from prospect.perfdata.program_records import Records
+    from prospect.perfdata.kernel_faults import Records
 
 
 def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> None:
@@ -43,7 +43,7 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
 
 def mend_in_memory(records: bytearray, events: Sequence[EventDescription]) -> None:
     """Put right whole records before they are packed, after which they cannot be found."""
-    from prospect.perfdata.leaked_bits import clear_bits_in_memory  # noqa: PLC0415 - only with -z
+    from prospect.perfdata.kernel_faults import clear_bits_in_memory  # noqa: PLC0415 - only with -z
 
     if not records:
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.figures.separation import hour_name, thread_name
-from prospect.profile.classes import HitClasses
+from prospect.profile.model import HitClasses
 from prospect.records import replace
 from prospect.store.choosing import CLASS
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.errors import StoreError
+from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
     CAUSE_NONE,
@@ -25,7 +26,6 @@ from prospect.profile.model import (
 )
 from prospect.profile.notes import counted_notes
 from prospect.profile.run_info import RunInfo
-from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import NamedTuple, replace
 from prospect.store.choosing import CLASS, busy_by_event, chosen_rows
 from prospect.store.classes import with_classes

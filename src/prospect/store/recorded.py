@@ -18,9 +18,9 @@ from prospect.columns.grouping import exact_sums, group_sums
 from prospect.errors import UsageError
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.control_groups import group_name
 from prospect.profile.model import NO_CPU, HitTable, PartOf, Profile
-from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import contents, replace
 from prospect.store.specification import (
     ALWAYS,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.report.waiting import BlockedStack
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.thread_times import ThreadTimes
+    from prospect.profile.model import ThreadTimes
     from prospect.tui.figures import LiveFigures
     from prospect.tui.tables import View
 

@@ -11,8 +11,8 @@ import pytest
 from builders import perfdata
 from prospect.capture import compressed_sink
 from prospect.capture.compressed_sink import UNPACKED_BYTES, CompressedSink
-from prospect.perfdata.compression import Unpacker
 from prospect.perfdata.format import PERF_RECORD_COMPRESSED
+from prospect.perfdata.stream import Unpacker
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.half_widths import half_widths
+from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
-from prospect.profile.unsampled import no_clocks, no_samples
 from prospect.records import contents, replace
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications

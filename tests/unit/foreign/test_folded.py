@@ -8,7 +8,7 @@ import pytest
 
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
-from prospect.foreign.folded import folded_profile
+from prospect.foreign.folded_profile import folded_profile
 from prospect.profile.model import KIND_JIT, KIND_KERNEL, MODE_KERNEL
 from prospect.render.registry import make_renderer
 
@@ -137,7 +137,7 @@ def test_a_large_file_is_read_in_parts_and_costs_little():
 
 
 def test_more_frames_than_are_read_are_refused(monkeypatch):
-    monkeypatch.setattr("prospect.foreign.stacks.MOST_FRAMES", 5)
+    monkeypatch.setattr("prospect.foreign.stack_profile.MOST_FRAMES", 5)
     with pytest.raises(RecordingError, match="more than 5 frames together"):
         read(b"a;b;c;d 1\na;b;c;d 1\n")
 

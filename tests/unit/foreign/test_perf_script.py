@@ -10,7 +10,7 @@ import pytest
 from prospect.errors import RecordingError
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.foreign.detection import foreign_kind
-from prospect.foreign.perf_script import _split, perf_script_profile
+from prospect.foreign.perf_script_profile import _split, perf_script_profile
 from prospect.profile.model import KIND_KERNEL, KIND_VDSO
 from prospect.render.registry import make_renderer
 

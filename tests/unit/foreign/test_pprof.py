@@ -12,7 +12,7 @@ from builders.pprof_schema import pprof_profile
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
 from prospect.foreign.gzipped import unpacked
-from prospect.foreign.pprof import pprof_profile as read_profile
+from prospect.foreign.pprof_profile import pprof_profile as read_profile
 from prospect.profile.model import KIND_KERNEL
 from prospect.render.registry import make_renderer
 

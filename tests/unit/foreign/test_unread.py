@@ -11,8 +11,7 @@ from builders.perfdata import USUAL, FileBuilder
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.analysis.reading import read_profile
 from prospect.errors import RecordingError
-from prospect.foreign.detection import foreign_kind
-from prospect.foreign.unread import unread_format
+from prospect.foreign.detection import foreign_kind, unread_format
 from prospect.options import NamingOptions
 
 FILES = {

@@ -6,7 +6,7 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.perfdata.event_names import event_name
+from prospect.perfdata.metadata import event_name
 
 KERNEL_AND_HV = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
 

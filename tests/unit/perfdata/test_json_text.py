@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.perfdata.json_text import json_text
+from prospect.perfdata.feature_encoding import json_text
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 VALUES = st.recursive(

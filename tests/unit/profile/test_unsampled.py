@@ -1,9 +1,9 @@
 import pytest
 
 from builders import profile_builder
-from prospect.foreign import stacks as foreign_stacks
-from prospect.profile import unsampled
-from prospect.profile.unsampled import no_clocks, no_samples
+from prospect.foreign import stack_profile as foreign_stacks
+from prospect.profile import builder
+from prospect.profile.builder import no_clocks, no_samples
 from prospect.records import contents
 from prospect.store import part, recorded
 
@@ -22,5 +22,5 @@ def test_tables_without_rows_have_the_types_of_those_with_rows(made, known):
 
 @pytest.mark.parametrize("module", [part, recorded, foreign_stacks])
 def test_all_who_make_profiles_of_sums_make_the_same_tables(module):
-    assert module.no_samples is unsampled.no_samples
-    assert module.no_clocks is unsampled.no_clocks
+    assert module.no_samples is builder.no_samples
+    assert module.no_clocks is builder.no_clocks

@@ -16,7 +16,7 @@ from prospect.errors import UsageError
 from prospect.estimate.errors.calls import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
-from prospect.foreign.gmon import read_gmon
+from prospect.foreign.gmon_profile import read_gmon
 from prospect.profile.call_counts import CallCounts, CallWindows, CountedFunctions
 from prospect.profile.complete import complete
 from prospect.records import replace

@@ -8,7 +8,7 @@ import pytest
 
 from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
-from prospect.foreign.gmon import read_gmon
+from prospect.foreign.gmon_profile import read_gmon
 from prospect.render.registry import make_renderer
 
 MS = 1_000_000

@@ -22,7 +22,7 @@ from prospect.assembly.causes.entry_points import (
     entry_point,
 )
 from prospect.assembly.stacks.chain_frames import LOWEST_CONTEXT, frame_blocks
-from prospect.columns.word_set import WordSet, collect_words, word_set
+from prospect.columns.hashing import WordSet, collect_words, word_set
 from prospect.records import Record
 
 if TYPE_CHECKING:

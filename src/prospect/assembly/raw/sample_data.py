@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.errors import PluginError, UsageError
 from prospect.plugins import EVENTS, called, described, package_of, plugin
-from prospect.profile.sample_data import DataColumn, SampleData
+from prospect.profile.model import DataColumn, SampleData
 from prospect.records import replace
 
 if TYPE_CHECKING:

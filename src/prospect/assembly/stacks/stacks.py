@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prospect.assembly.stacks.chains import Callers
     from prospect.assembly.stacks.user_stacks import UserContexts
     from prospect.events.columns import Samples
-    from prospect.profile.stack_copies import StackCopies
+    from prospect.profile.model import StackCopies
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
     from prospect.symbols.symbolizer import Symbolizer

@@ -34,7 +34,7 @@ from prospect.assembly.stacks.user_stacks import (
 )
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import numbered
-from prospect.profile.stack_copies import NO_COPY, StackCopies
+from prospect.profile.model import NO_COPY, StackCopies
 from prospect.records import NamedTuple, replace
 from prospect.unwind import model
 from prospect.unwind.leaves import leaf_callers

@@ -20,7 +20,7 @@ from prospect.assembly.threads import thread_states as states
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples
 from prospect.events.python_records import of_chosen_samples
 from prospect.events.selection import chosen_samples, kept_samples
-from prospect.profile.thread_times import BLOCKED, RUNNABLE, ThreadTimes
+from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes
 from prospect.records import Record, replace
 from prospect.spaces.attribution import attribute
 from prospect.spaces.runs import task_pid, task_tid

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.processes import Detail
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.sample_data import DataColumn, SampleData
+    from prospect.profile.model import DataColumn, SampleData
 
 _MOST_ROUTINES = 5
 _HIGH = 95

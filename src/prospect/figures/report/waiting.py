@@ -19,8 +19,7 @@ from prospect.figures.report.idle_waits import LOCKS, is_idle, waits_for_conditi
 from prospect.figures.report.waits import without_waits
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
 from prospect.figures.stacks.stack_weights import paths, stack_samples
-from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
-from prospect.profile.thread_times import BLOCKED
+from prospect.profile.model import BLOCKED, CAUSE_SYSCALL, MODE_KERNEL
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.figures.processes import Detail
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.thread_times import ThreadTimes
+    from prospect.profile.model import ThreadTimes
 
 _NS = 1e-9
 _MOST_STACKS = 10

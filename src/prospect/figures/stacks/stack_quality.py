@@ -11,16 +11,14 @@ import numpy as np
 
 from prospect.columns.forests import Forest
 from prospect.figures.processes import shown_processes
-from prospect.profile.model import CUT_OBJECT
-from prospect.profile.stack_copies import END_CUT, END_WHOLE, MOST_COPY_BYTES, NO_COPY
+from prospect.profile.model import CUT_OBJECT, END_CUT, END_WHOLE, MOST_COPY_BYTES, NO_COPY
 from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import Detail
-    from prospect.profile.model import Profile
-    from prospect.profile.stack_copies import StackCopies
+    from prospect.profile.model import Profile, StackCopies
 
 _PLACES_SHOWN = 10
 _HELD_SHARE = 0.99

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.profile.model import MOST_COPY_BYTES
 from prospect.profile.run_info import MAX_STACK
-from prospect.profile.stack_copies import MOST_COPY_BYTES
 from prospect.render.escape import escaped
 from prospect.render.text.numbers import percent, percent_digits
 

@@ -1,51 +1,147 @@
-"""Stacks of named frames → a Profile: what folded stacks and pprof's profiles have in common.
+"""Stacks of named frames → a Profile, and the tables that every other tool's profile has.
 
-Comes in: distinct frames, stacks of them, and what each stack weighs. Goes out: the tables of a
-profile whose hits have stacks and no samples: such files are sums, without times.
+Folded stacks, perf script's text and pprof's profiles are sums without times: their hits have
+stacks and no samples.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.errors import RecordingError
-from prospect.foreign.tables import (
-    no_causes,
-    no_losses,
-    no_mappings,
-    process_table,
-)
+from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
+    BIRTH_PREEXISTING,
+    CAUSE_NONE,
     CUT_OBJECT,
+    KIND_ANON,
     KIND_BPF,
+    KIND_ELF,
+    KIND_JIT,
     KIND_KERNEL,
     KIND_MODULE,
+    KIND_UNKNOWN,
+    KIND_VDSO,
     MODE_KERNEL,
     MODE_USER,
+    CauseTable,
     FunctionTable,
     HitTable,
     LocationTable,
+    LossTable,
+    MappingTable,
     ObjectTable,
+    ProcessTable,
     Profile,
     StackTable,
 )
 from prospect.profile.naming import NameSource
-from prospect.profile.unsampled import no_clocks, no_samples
+from prospect.profile.run_info import RunInfo
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import CauseTable
-    from prospect.profile.run_info import RunInfo
+    from prospect.profile.run_info import EventInfo
     from prospect.profile.source import LineTable
+
+NO_OBJECT = ("[unknown]", KIND_UNKNOWN, "")
+# How perf and Prospect call what is no program or library.
+_KINDS = (
+    (re.compile(r"\[(guest\.)?kernel(\.kallsyms)?\]|(.*/)?vmlinux[^/]*"), KIND_KERNEL),
+    (re.compile(r"\[vdso\]|\[vsyscall\]"), KIND_VDSO),
+    (re.compile(r"\[?bpf(_prog_.*)?\]?"), KIND_BPF),
+    (re.compile(r"\[jit\]|(.*/)?perf-\d+\.map|(.*/)?jitted-.*\.so"), KIND_JIT),
+    (re.compile(r"//anon|\[anon.*\]|\[heap\]|\[stack.*\]"), KIND_ANON),
+    (re.compile(r"\[(unknown|no object|guest|hypervisor|cut)\]"), KIND_UNKNOWN),
+    (re.compile(r"\[[\w-]+\]|.*\.ko(\.\w+)?"), KIND_MODULE),
+)
+
+_STILL_RUNNING = 2**64 - 1
 
 DEEPEST_STACK = 1 << 13
 # Of all stacks together; reading them takes about 50 bytes each.
 MOST_FRAMES = 1 << 24
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
+
+
+def object_kind(path: str) -> int:
+    """Return KIND_* of an object, by what perf and Prospect call such objects."""
+    return next((kind for form, kind in _KINDS if form.fullmatch(path)), KIND_ELF)
+
+
+def run_info(  # noqa: PLR0913 - what such files say, all but three by keyword
+    origin: str,
+    events: tuple[EventInfo, ...],
+    wall_seconds: float,
+    *,
+    command: tuple[str, ...] = (),
+    started_at: float = 0.0,
+    cpus: int = 1,
+    limits: tuple[str, ...] = (),
+) -> RunInfo:
+    """Return the head of a profile that another tool wrote."""
+    return RunInfo(
+        origin=origin,
+        command=command,
+        recorder="",
+        recorder_command_line=(),
+        hostname="",
+        os_release="",
+        uname="",
+        arch="",
+        cpu_description="",
+        cpu_mhz=0.0,
+        cpus=cpus,
+        started_at=started_at,
+        wall_seconds=wall_seconds,
+        system_wide=False,
+        clock=events[0].name if events else "",
+        events=events,
+        limits=limits,
+    )
+
+
+def process_table(names: list[str], pids: list[int]) -> ProcessTable:
+    """Return processes that are all the command: there are no others."""
+    count = len(names)
+    unknown = np.full(count, -1, np.int32)
+    no, yes = np.zeros(count, np.bool_), np.ones(count, np.bool_)
+    return ProcessTable(
+        name=names,
+        pid=np.array(pids, np.int32),
+        parent_pid=unknown,
+        group_pid=unknown,
+        session_pid=unknown,
+        parent_index=unknown,
+        birth=np.full(count, BIRTH_PREEXISTING, np.uint8),
+        start_ns=np.zeros(count, np.uint64),
+        end_ns=np.full(count, _STILL_RUNNING, np.uint64),
+        is_kernel_thread=no,
+        is_recorder=no,
+        is_command=yes,
+        is_descendant=yes,
+    )
+
+
+def no_mappings() -> MappingTable:
+    """Return a table without rows."""
+    rows, places = np.empty(0, np.int32), np.empty(0, np.uint64)
+    counts, flags = np.empty(0, np.int64), np.empty(0, np.int8)
+    return MappingTable(rows, rows, places, places, places, counts, flags)
+
+
+def no_losses() -> LossTable:
+    """Return a table without rows."""
+    return LossTable(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def no_causes() -> CauseTable:
+    """Return the one row that every table of causes has."""
+    return CauseTable(np.array([CAUSE_NONE], np.uint8), [""])
 
 
 class NamedFrames(Record):

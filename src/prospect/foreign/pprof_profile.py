@@ -2,7 +2,9 @@
 
 The file is one message of google/pprof's ``proto/profile.proto``, gzipped or not. Samples are
 summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `cause` are
-understood, as Prospect writes them; a profile without them is of one process.
+understood, as Prospect writes them; a profile without them is of one process. A number of samples
+and the time or the count that they stand for are two values of one event; any other value is an
+event of its own, whose unit is counted one by one. Types and units are kept.
 """
 
 from __future__ import annotations
@@ -12,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RecordingError
+from prospect.figures.stacks.frames import object_label
 from prospect.foreign.gzipped import is_gzipped, unpacked
-from prospect.foreign.pprof_events import read_events
-from prospect.foreign.pprof_locations import read_frames, with_no_place
 from prospect.foreign.protobuf import (
     LENGTH,
     VARINT,
@@ -24,22 +25,244 @@ from prospect.foreign.protobuf import (
     packed,
     signed,
 )
-from prospect.foreign.stacks import WeightedStacks, check_frames, stack_profile
-from prospect.foreign.tables import run_info
+from prospect.foreign.stack_profile import (
+    NO_OBJECT,
+    NamedFrames,
+    WeightedStacks,
+    check_frames,
+    object_kind,
+    run_info,
+    stack_profile,
+)
 from prospect.profile.model import CAUSE_NONE, CAUSE_UNCLASSIFIED, CauseTable
-from prospect.records import Record, field
+from prospect.profile.run_info import TIME_UNITS, EventInfo
+from prospect.profile.source import LineTable
+from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.foreign.pprof_events import EventColumns
     from prospect.profile.model import Profile
+
+_MOST = 2.0**62
+_MOST_EVENTS = 1 << 10
+
+_Line = tuple[int, int]  # function's row, source line
 
 _MOST_MESSAGES = 1 << 23
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
 _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _DEFAULT_TYPE = 9, 10, 11, 12, 14
+
+
+class EventColumns(Record):
+    """Events, and a row for each sample and event that it has a weight of; columns i64[w]."""
+
+    events: tuple[EventInfo, ...]
+    sample: NDArray[np.int64]
+    event: NDArray[np.int64]
+    count: NDArray[np.int64]
+    period: NDArray[np.int64]
+
+
+def read_events(
+    types: Sequence[tuple[str, str]],
+    values: NDArray[np.int64],
+    period_unit: str,
+    period: int,
+    default: str = "",
+) -> EventColumns:
+    """Sort values by event.
+
+    Args:
+        types: type and unit of each value.
+        values: i64[n, v] of each sample.
+        period_unit: the unit of `period`, which a sample was taken each.
+        period: 0 where unknown.
+        default: the type that viewers show first; its event comes first.
+
+    Raises:
+        RecordingError: there are not as many types as values, or the values are too large.
+    """
+    if len(types) != values.shape[1] or len(types) > _MOST_EVENTS:
+        raise RecordingError("damaged pprof profile: values of samples without a type")
+    # A comparison of two profiles has negative ones, which are no samples.
+    values = np.maximum(values, 0)
+    if (values.sum(axis=0, dtype=np.float64) > _MOST).any():
+        raise RecordingError("damaged pprof profile: more samples than can be counted")
+    seconds = TIME_UNITS.get(period_unit, 0.0) * period
+    rate_hz = 1 / seconds if seconds > 0 else 0.0
+    events: list[EventInfo] = []
+    columns: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    place = 0
+    while place < len(types):
+        name, unit = types[place]
+        counts = ""
+        count = period_column = values[:, place]
+        if _is_pair(types[place : place + 2]):
+            place += 1
+            counts = name
+            name, unit = types[place]
+            period_column = values[:, place]
+        elif unit in TIME_UNITS:
+            count = (count > 0).astype(np.int64)
+        seconds_each = TIME_UNITS.get(unit, 0.0)
+        is_first = bool(default) and default in (name, counts)
+        at = 0 if is_first else len(events)
+        frequency_hz = rate_hz if seconds_each else 0.0
+        events.insert(
+            at, EventInfo(name, seconds_each, 0.0, frequency_hz, unit=unit, counts=counts)
+        )
+        columns.insert(at, (count, period_column))
+        place += 1
+    rows = [np.flatnonzero((count > 0) | (amount > 0)) for count, amount in columns]
+    return EventColumns(
+        events=tuple(events),
+        sample=np.concatenate(rows),
+        event=np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
+        count=np.concatenate([count[row] for (count, _), row in zip(columns, rows, strict=True)]),
+        period=np.concatenate(
+            [amount[row] for (_, amount), row in zip(columns, rows, strict=True)]
+        ),
+    )
+
+
+def _is_pair(types: Sequence[tuple[str, str]]) -> bool:
+    """Return whether two values are samples and what they stand for."""
+    if len(types) < 2 or types[0][1] != "count":
+        return False
+    (name, _), (other, unit) = types
+    return unit in TIME_UNITS or name in ("samples", f"{other} samples")
+
+
+def read_frames(
+    mappings: Sequence[bytes],
+    locations: Sequence[bytes],
+    functions: Sequence[bytes],
+    text: Callable[[int], str],
+) -> tuple[NamedFrames, LineTable | None, dict[int, int]]:
+    """Read what stacks are made of.
+
+    Args:
+        mappings: the messages of this kind.
+        locations: likewise.
+        functions: likewise.
+        text: gives a string by its number.
+
+    Returns:
+        The frames, their lines where there are any, and the row of each location by its id.
+
+    Raises:
+        RecordingError: one refers to another that is not there.
+    """
+    objects: dict[tuple[str, int, str], int] = {}
+    mapping_rows = {}
+    for part in mappings:
+        of = _numbers(part)
+        path = text(of.get(5, 0)) or NO_OBJECT[0]
+        key = (path, object_kind(path), text(of.get(6, 0)))
+        mapping_rows[of.get(1, 0)] = objects.setdefault(key, len(objects))
+    paths = [path for path, _, _ in objects]
+    known = _read_functions(functions, text)
+    table: dict[tuple[str, str, int], int] = {}
+    function_index: list[int] = []
+    address: list[int] = []
+    inlined: list[list[_Line]] = []
+    row_of_id: dict[int, int] = {}
+    for part in locations:
+        numbers, lines = _read_location(part, known)
+        row = mapping_rows.get(numbers.get(2, 0))
+        if row is None:
+            row = objects.setdefault(NO_OBJECT, len(objects))
+            paths += [NO_OBJECT[0]] * (len(objects) - len(paths))
+        name, raw_name, _ = known[lines[-1][0]] if lines else ("", "", "")
+        if name == f"[{object_label(paths[row])}]":
+            name = raw_name = ""
+        function_index.append(table.setdefault((name, raw_name, row), len(table)))
+        row_of_id[numbers.get(1, 0)] = len(address)
+        address.append(numbers.get(3, 0))
+        inlined.append(lines[::-1])
+    frames = NamedFrames(
+        list(objects), list(table), np.array(function_index, np.int64), np.array(address, np.uint64)
+    )
+    return frames, _line_table(inlined, known), row_of_id
+
+
+def with_no_place(
+    frames: NamedFrames, lines: LineTable | None
+) -> tuple[NamedFrames, LineTable | None]:
+    """Add a location, the last, for samples without a stack."""
+    objects = [*frames.objects, NO_OBJECT]
+    functions = [*frames.functions, ("", "", len(objects) - 1)]
+    whole = NamedFrames(
+        objects,
+        functions,
+        np.append(frames.function_index, len(functions) - 1),
+        np.append(frames.address, np.uint64(0)),
+    )
+    if lines is None:
+        return whole, None
+    return whole, replace(lines, frame_start=np.append(lines.frame_start, lines.frame_start[-1]))
+
+
+def _numbers(part: bytes) -> dict[int, int]:
+    return {number: value for number, kind, value, _ in fields(part) if kind == VARINT}
+
+
+def _read_functions(
+    functions: Sequence[bytes], text: Callable[[int], str]
+) -> dict[int, tuple[str, str, str]]:
+    """Return name, symbol and file of each function by its id."""
+    known = {}
+    for part in functions:
+        of = _numbers(part)
+        name, raw_name = text(of.get(2, 0)), text(of.get(3, 0))
+        known[of.get(1, 0)] = (name or raw_name, raw_name or name, text(of.get(4, 0)))
+    return known
+
+
+def _read_location(
+    part: bytes, known: dict[int, tuple[str, str, str]]
+) -> tuple[dict[int, int], list[_Line]]:
+    numbers, lines = {}, []
+    for number, kind, value, inner in fields(part):
+        if kind == VARINT:
+            numbers[number] = value
+        elif kind == LENGTH and number == 4:
+            of = _numbers(inner)
+            if of.get(1, 0) not in known:
+                raise RecordingError("damaged pprof profile: it lacks a function that it refers to")
+            lines.append((of.get(1, 0), min(max(signed(of.get(2, 0)), 0), 2**32 - 1)))
+    return numbers, lines
+
+
+def _line_table(
+    inlined: list[list[_Line]], known: dict[int, tuple[str, str, str]]
+) -> LineTable | None:
+    """Return the lines of locations, outermost first; None where none is known."""
+    if not any(len(lines) > 1 or any(line for _, line in lines) for lines in inlined):
+        return None
+    names: dict[str, int] = {}
+    files: dict[str, int] = {}
+    rows = [
+        (
+            names.setdefault(known[function][0], len(names)),
+            files.setdefault(known[function][2], len(files)) if known[function][2] else -1,
+            line,
+        )
+        for lines in inlined
+        for function, line in lines
+    ]
+    columns = np.array(rows, np.int64).reshape(-1, 3)
+    return LineTable(
+        frame_start=np.append(0, np.cumsum([len(lines) for lines in inlined])),
+        name_index=columns[:, 0].astype(np.int32),
+        file_index=columns[:, 1].astype(np.int32),
+        line=columns[:, 2].astype(np.uint32),
+        names=list(names),
+        files=list(files),
+    )
 
 
 class _Message(Record, frozen=False):

@@ -17,8 +17,7 @@ import numpy as np
 
 from prospect.errors import RecordingError
 from prospect.figures.stacks.frames import object_label
-from prospect.foreign.stacks import NamedFrames, WeightedStacks, stack_profile
-from prospect.foreign.tables import run_info
+from prospect.foreign.stack_profile import NamedFrames, WeightedStacks, run_info, stack_profile
 from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
 from prospect.profile.run_info import EventInfo
