@@ -8,12 +8,11 @@ that is slow to import.
 
 from __future__ import annotations
 
-from prospect.errors import UsageError
 from prospect.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Literal, TypedDict
 
     Syntax = Literal["att", "intel"]
@@ -61,105 +60,6 @@ if TYPE_CHECKING:
 
 SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
 DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
-# What `--sort` adds time up by, and what perf and others call the same.
-# comm is the name of a thread, tid its number, and thread shows both, as NAME (TID).
-SORT_KEYS = (
-    "program",
-    "pid",
-    "comm",
-    "thread",
-    "tid",
-    "object",
-    "routine",
-    "mode",
-    "cause",
-    "service",
-    "label",
-)
-# The keys that the table of hits does not keep apart by itself.
-OF_THREADS = ("thread", "tid")
-_SORT_ALIASES = {
-    "process": "program",
-    "dso": "object",
-    "image": "object",
-    "sym": "routine",
-    "symbol": "routine",
-    "function": "routine",
-    "cgroup": "service",
-}
-# Keys of perf's that are none here: what serves.
-_INSTEAD_OF_KEYS = {
-    "cpu": "--columns cpu shows CPUs side by side",
-    "parent": "prospect calls shows callers and callees",
-    "srcline": "prospect report --lines has source lines",
-    "time": "the row with most time is the first anyway",
-    "overhead": "the row with most time is the first anyway",
-}
-
-# What `--columns` shows side by side, and what specifications and others call the same.
-COLUMN_DIMENSIONS = (
-    "event",
-    "cpu",
-    "thread",
-    "comm",
-    "process",
-    "program",
-    "service",
-    "mode",
-    "cause",
-    "object",
-    "label",
-    "hour",
-    "session",
-    "host",
-)
-_DIMENSION_ALIASES = {
-    "tid": "thread",
-    "pid": "process",
-    "tgid": "process",
-    "image": "program",
-    "lib-image": "object",
-    "dso": "object",
-    "cgroup": "service",
-    "container": "service",
-}
-
-
-def known_dimension(text: str) -> str:
-    """Return the one of `COLUMN_DIMENSIONS` that a text means.
-
-    Raises:
-        UsageError: it is none, or there are several.
-    """
-    words = text.split(",")
-    found = list(dict.fromkeys(_DIMENSION_ALIASES.get(word, word) for word in words))
-    for word in found:
-        if word not in COLUMN_DIMENSIONS:
-            raise UsageError(f"give one of {', '.join(COLUMN_DIMENSIONS)}")
-    if len(found) > 1:
-        raise UsageError(
-            f"{' and '.join(found)} are {len(found)} dimensions, and columns differ in one: give "
-            f"{found[0]}, and choose of the others by a specification, or have both as rows by "
-            "--sort"
-        )
-    return found[0]
-
-
-def known_sort_keys(given: Iterable[str]) -> tuple[str, ...]:
-    """Return keys of `SORT_KEYS`, each once, for what others may call them.
-
-    Raises:
-        UsageError: there is no such key.
-    """
-    found = []
-    for word in given:
-        key = _SORT_ALIASES.get(word, word)
-        if key not in SORT_KEYS:
-            serves = f"; {_INSTEAD_OF_KEYS[word]}" if word in _INSTEAD_OF_KEYS else ""
-            raise UsageError(f"give some of {', '.join(SORT_KEYS)}, separated by commas{serves}")
-        if key not in found:
-            found.append(key)
-    return tuple(found)
 
 
 class NamingOptions(Record):

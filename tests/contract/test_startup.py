@@ -151,7 +151,7 @@ main()
 
 
 # The tables of options are two of these: shared ones, and the registry that names the formats; what
-# reads the values of recordings is one, of stores another.
+# reads their values is one, and the list of dimensions another.
 @pytest.mark.parametrize(
     ("words", "most"),
     [(("--version",), 28), (("--help",), 48), (("completion", "bash"), 44)],

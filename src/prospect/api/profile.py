@@ -16,6 +16,7 @@ from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import counted
 from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
+from prospect.dimensions import known_dimension, known_sort_keys
 from prospect.errors import ProspectError, UsageError
 from prospect.figures import tables
 from prospect.files import outputs
@@ -24,8 +25,6 @@ from prospect.options import (
     NamingOptions,
     RecordingOptions,
     ReportOptions,
-    known_dimension,
-    known_sort_keys,
 )
 from prospect.profile import model
 from prospect.records import contents

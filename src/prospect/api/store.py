@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.api.profile import Profile
-from prospect.figures.separation import separated
+from prospect.figures.hit_keys import kept_apart
 from prospect.fleet.opening import engine_of, opened
 from prospect.records import contents
 from prospect.store.part import Apart, read_part
@@ -32,7 +32,7 @@ def read_store(
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
         addresses: whether hits of a function are kept apart by address, where the store has these.
-        apart: what hits are kept apart by besides, of `prospect.options.COLUMN_DIMENSIONS`; "" for
+        apart: what hits are kept apart by besides, of `COLUMN_DIMENSIONS`; "" for
             nothing.
         engine: "local", or spark://HOST:PORT of a Spark cluster's master.
 
@@ -58,6 +58,6 @@ def part_of(profile: Profile, specifications: Sequence[str], apart: str = "") ->
     Raises:
         UsageError: a specification has no meaning, or nothing fits.
     """
-    whole = separated(profile, apart)
+    whole = kept_apart(profile, apart)
     part = part_of_recording(whole, parse_specifications(specifications))
     return Profile(**contents(part))

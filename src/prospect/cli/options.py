@@ -66,8 +66,6 @@ def _check_together(values: dict[str, Any]) -> None:
         raise UsageError(f"-e: {values['format']} has no disassembled profile, use json")
     if "lines" in values and values.get("format", "text") not in ("text", "json"):
         raise UsageError(f"--lines: {values['format']} has no source lines, use json")
-    if values.get("columns") == "session" and not values.get("store"):
-        raise UsageError("--columns session needs a store: add --store DIR")
     if "threshold" in values and {"user_threshold_s", "kernel_threshold_s"} & values.keys():
         raise UsageError("--threshold replaces -m and -k: drop them, or drop --threshold")
     for keyword in ("columns", "sort"):
@@ -77,8 +75,12 @@ def _check_together(values: dict[str, Any]) -> None:
 
 def _check_table(values: dict[str, Any], table: str) -> None:
     """Refuse what a single table, as this option makes one, has no room for."""
+    from prospect.dimensions import BY_NAME
     from prospect.render.registry import SORTED_FORMATS
 
+    columns = BY_NAME.get(values.get("columns", ""))
+    if columns is not None and columns.needs_store and not values.get("store"):
+        raise UsageError(f"--columns {columns.name} {columns.missing}")
     for key, option in (
         ("disassemble", "-e"),
         ("lines", "--lines"),

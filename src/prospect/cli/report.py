@@ -14,9 +14,11 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, specified
 from prospect.cli.terminal import refuse_binary, say
+from prospect.cli.values import MERGED
+from prospect.dimensions import kept_for_rows, merged_by
 from prospect.errors import PluginError, StoreError, UsageError
 from prospect.files.outputs import ReportFile
-from prospect.options import OF_THREADS, ReportOptions
+from prospect.options import ReportOptions
 from prospect.records import NamedTuple, narrowed, replace
 
 if TYPE_CHECKING:
@@ -32,15 +34,6 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.render.next_commands import Repeated
     from prospect.render.renderer import Renderer
-
-# What the classes of `--merge` are called by the options that keep them apart. A function of a
-# library is kept by program where there are columns or rows of programs.
-_KEPT_APART = {
-    "cpu": ("cpu",),
-    "tid": ("thread", "tid"),
-    "tgid": ("process", "pid"),
-    "lib": ("program",),
-}
 
 
 class Typed(NamedTuple):
@@ -125,10 +118,10 @@ def write(
             path = recording.path if isinstance(recording, RecordingPart) else recording
             profile = api.read(path, settings, wanted, receivers, settings.program)
             if isinstance(recording, RecordingPart):
-                from prospect.figures.separation import by_thread
+                from prospect.figures.hit_keys import kept_apart_for
 
                 if not settings.columns:
-                    profile = by_thread(profile, settings.sort)
+                    profile = kept_apart_for(profile, settings.sort)
                 profile = recording.of(profile, settings.columns)
         write_to = partial(_render, renderer, profile, settings, unread)
         put(target, write_to, progress, settings)
@@ -158,11 +151,12 @@ def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
     Raises:
         ProspectError: nothing fits, or the store has no numbers of threads, which are asked for.
     """
-    if not settings.columns and not set(OF_THREADS).isdisjoint(settings.sort):
+    apart, is_needed = kept_for_rows(settings.sort)
+    if apart and not settings.columns:
         try:
-            return part.read(stacks=stacks, apart="thread")
+            return part.read(stacks=stacks, apart=apart)
         except StoreError:
-            if "tid" in settings.sort:
+            if is_needed:
                 raise
     return part.read(stacks=stacks, apart=settings.columns)
 
@@ -229,9 +223,10 @@ def _refuse_apart(settings: Settings) -> None:
     Raises:
         UsageError: there is one.
     """
-    for word, classes in _KEPT_APART.items():
+    for word in MERGED:
         if word not in settings.merge and "all" not in settings.merge:
             continue
+        classes = merged_by(word)
         given = (
             ("--separate", settings.separate),
             ("--sort", settings.sort),

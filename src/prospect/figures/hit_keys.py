@@ -1,173 +1,168 @@
-"""What hits are added up by: of each key what every hit has, as a number, and what that is called.
+"""The keys by which hits are added up, and profiles whose hits are kept apart for them.
 
-Comes in: a completed Profile and a key of `prospect.options.SORT_KEYS` or `COLUMN_DIMENSIONS`. Goes
-out: the numbers and their names. Of what the table of hits does not say, as CPUs, the profile has
-`classes`, which `figures.separation` makes of samples and a store of its rows.
+Some dimensions, as CPUs, differ from sample to sample and are no column of the table of hits. Its
+rows are split for them, so that sums and error bars by class are made as all others are.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.columns.counting import counted
+from prospect.columns.grouping import exact_sums
+from prospect.columns.table_rows import taken
+from prospect.dimensions import BY_NAME
 from prospect.errors import UsageError
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_NAMES, hit_portions
-from prospect.figures.routine_names import shown_name
-from prospect.profile.control_groups import group_name
-from prospect.profile.model import CAUSE_NONE
+from prospect.figures.hit_columns import HitColumns, Keys, SampleColumns
+from prospect.profile.model import HitClasses
+from prospect.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from prospect.profile.complete import CompleteProfile
+    from prospect.dimensions import Dimension
+    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.model import Profile
 
-    Names = tuple[NDArray[np.int64], Callable[[int], str]]
-
-# Dimensions that the table of hits does not keep apart by itself.
-SEPARATED = ("cpu", "thread", "hour", "session", "host")
+_AnyProfile = TypeVar("_AnyProfile", bound="Profile")
 
 
-def sort_keys(profile: CompleteProfile, key: str) -> Names:
-    """Return what each hit has of a key, i64[h] of 0 or more, and the names of these numbers.
+def hit_keys(profile: ProfileByRoutine, dimension: str) -> Keys:
+    """Return what each hit has of a dimension.
 
     Args:
-        profile: completed.
-        key: of `prospect.options.SORT_KEYS`.
+        profile: completed, and kept apart by the dimension if its table of hits does not say.
+        dimension: its name.
 
     Raises:
         UsageError: the profile does not say.
     """
-    return _COLUMNS[key](profile)
-
-
-def class_keys(profile: CompleteProfile, dimension: str) -> Names:
-    """Return which class each hit is of, i64[h] of 0 or more, and the names of these numbers.
-
-    Args:
-        profile: completed.
-        dimension: that the classes differ in, of `prospect.options.COLUMN_DIMENSIONS` but "event".
-
-    Raises:
-        UsageError: the profile does not say.
-    """
-    if dimension == "process":
-        return _processes(profile)
-    if dimension not in SEPARATED:
-        return sort_keys(profile, dimension)
+    one = BY_NAME[dimension]
     classes, index = profile.classes, profile.hits.class_index
-    if classes is None or index is None or classes.dimension != dimension:
+    if one.kept_as and classes is not None and classes.dimension == one.kept_as:
+        if index is None:
+            raise UsageError(f"--columns {dimension}: the profile does not keep this apart")
+        names = classes.names
+        if one.is_number:
+            names = [name.rpartition(" (")[2].removesuffix(")") for name in names]
+        return Keys(index.astype(np.int64), names, names.__getitem__)
+    if one.keys is None:
         raise UsageError(f"--columns {dimension}: the profile does not keep this apart")
-    return index.astype(np.int64), classes.names.__getitem__
+    keys: Keys = one.keys(HitColumns(profile))
+    return keys
 
 
-def _programs(profile: CompleteProfile) -> Names:
-    names: dict[str, int] = {}
-    row = [names.setdefault(name, len(names)) for name in profile.processes.name]
-    return _of_processes(profile, row), list(names).__getitem__
+def kept_apart(profile: _AnyProfile, dimension: str) -> _AnyProfile:
+    """Return the profile with its hits kept apart by a dimension, if they are not yet.
+
+    Args:
+        profile: what was recorded, with samples; or kept apart already.
+        dimension: of `COLUMN_DIMENSIONS`, or "".
+
+    Raises:
+        UsageError: the profile does not say what its samples have of that.
+    """
+    one = BY_NAME.get(dimension)
+    if one is None or not one.kept_as or _is_apart(profile, one):
+        return profile
+    if one.needs_store:
+        raise UsageError(f"--columns {dimension} {one.missing}")
+    if one.samples is None:
+        return profile
+    if not len(profile.samples) and len(profile.hits):
+        raise UsageError(f"--columns {dimension}: {profile.run.origin} has no single samples")
+    values = one.samples(SampleColumns(profile))
+    if values is None:
+        raise UsageError(f"--columns {dimension}: {profile.run.origin} {one.missing}")
+    return _split(profile, values, one)
 
 
-def _pids(profile: CompleteProfile) -> Names:
-    def text(number: int) -> str:
-        return str(number - 1) if number else "?"
+def kept_apart_for(profile: _AnyProfile, keys: Iterable[str]) -> _AnyProfile:
+    """Return the profile with its hits kept apart for keys of `--sort` that ask for that.
 
-    return _of_processes(profile, profile.processes.pid + 1), text
+    Args:
+        profile: as of `kept_apart`. If it has no numbers of threads, or keeps apart something else,
+            "thread" means their names.
+        keys: of `SORT_KEYS`.
 
-
-def _processes(profile: CompleteProfile) -> Names:
-    """Return processes; one that went on as another program by exec is called as it ended."""
-    pids = profile.processes.pid.tolist()
-    last = dict(zip(pids, profile.processes.name, strict=True))
-    number = {pid: at for at, pid in enumerate(last)}
-    names = [name if pid < 0 else f"{name} ({pid})" for pid, name in last.items()]
-    return _of_processes(profile, [number[pid] for pid in pids]), names.__getitem__
-
-
-def _services(profile: CompleteProfile) -> Names:
-    groups = profile.processes.control_group or [""] * len(profile.processes)
-    names: dict[str, int] = {}
-    row = [names.setdefault(group_name(group), len(names)) for group in groups]
-    return _of_processes(profile, row), list(names).__getitem__
-
-
-def _labels(profile: CompleteProfile) -> Names:
-    if profile.labels is None or profile.hits.label_index is None:
-        raise UsageError("samples have no labels; --label says where they come from")
-    names = profile.labels
-    return profile.hits.label_index.astype(np.int64), lambda row: names[row] or "(none)"
-
-
-def _of_processes(
-    profile: CompleteProfile, value: list[int] | NDArray[np.int32]
-) -> NDArray[np.int64]:
-    return np.asarray(value, np.int64).take(profile.hits.process_index)
+    Raises:
+        UsageError: "tid" is asked for, and it has no numbers or keeps apart something else.
+    """
+    asked = [one for one in map(BY_NAME.__getitem__, keys) if one.kept_as]
+    if not asked:
+        return profile
+    # What means something else if hits cannot be kept apart comes last.
+    asked.sort(key=lambda one: one.keys is not None)
+    one, classes = asked[0], profile.classes
+    has_others = classes is not None and not _is_apart(profile, one)
+    is_known = classes is not None or _says(profile, one)
+    if one.keys is not None and (has_others or not is_known):
+        return profile
+    if has_others:
+        raise UsageError(
+            f"--sort {one.name} keeps apart {one.kept_as}s, and --columns something else: leave one"
+        )
+    if len(profile.hits) and not is_known:
+        raise UsageError(f"--sort {one.name}: {profile.run.origin} {one.missing}")
+    return kept_apart(profile, one.kept_as)
 
 
-def _threads(profile: CompleteProfile) -> Names:
-    """Return threads; only their names if the profile does not keep threads apart."""
-    if profile.classes is None or profile.classes.dimension != "thread":
-        return _comms(profile)
-    return class_keys(profile, "thread")
+def _is_apart(profile: Profile, one: Dimension) -> bool:
+    return profile.classes is not None and profile.classes.dimension == one.kept_as
 
 
-def _tids(profile: CompleteProfile) -> Names:
-    numbers, name = class_keys(profile, "thread")
-    return numbers, lambda row: name(row).rpartition(" (")[2].removesuffix(")")
+def _says(profile: Profile, one: Dimension) -> bool:
+    """Return whether single samples have a dimension."""
+    if not len(profile.samples) or one.samples is None:
+        return False
+    return one.samples(SampleColumns(profile)) is not None
 
 
-def _comms(profile: CompleteProfile) -> Names:
-    names: dict[str, int] = {}
-    row = np.array([names.setdefault(name, len(names)) for name in profile.comms], np.int64)
-    return row.take(profile.hits.comm_index), list(names).__getitem__
+def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _AnyProfile:
+    """Return a profile with a row of hits for each row and value that there are samples of.
+
+    Args:
+        profile: with samples.
+        values: i64[n] what each of them has of the dimension.
+        one: the dimension.
+    """
+    hits, samples = profile.hits, profile.samples
+    known, class_of_sample = np.unique(values, return_inverse=True)
+    size = max(len(known), 1)
+    found = counted(
+        samples.hit_index.astype(np.uint64) * np.uint64(size) + class_of_sample.astype(np.uint64)
+    )
+    old, of_class = np.divmod(found.value.astype(np.int64), size)
+    count = np.bincount(found.place, minlength=len(old)).astype(np.int64)
+    if samples.period is None:
+        # Only their sum is known; nothing of that is to be lost.
+        whole, samples_of_old = hits.period.take(old), hits.count.take(old)
+        period = whole // np.maximum(samples_of_old, 1) * count
+        first = np.append(True, old[1:] != old[:-1]) if len(old) else np.zeros(0, np.bool_)
+        rest = hits.period - exact_sums(old, period, len(hits))
+        period[first] += rest.take(old[first])
+    else:
+        period = exact_sums(found.place, np.asarray(samples.period).astype(np.int64), len(old))
+    comms = _commonest_comms(profile, class_of_sample)
+    names = [one.class_name(value, comm) for value, comm in zip(known.tolist(), comms, strict=True)]
+    return replace(
+        profile,
+        hits=replace(
+            taken(hits, old), count=count, period=period, class_index=of_class.astype(np.int32)
+        ),
+        samples=replace(samples, hit_index=found.place.astype(np.int32)),
+        classes=HitClasses(one.kept_as, names),
+    )
 
 
-def _functions(profile: CompleteProfile) -> NDArray[np.int64]:
-    index = profile.locations.function_index.take(profile.hits.location_index)
-    return index.astype(np.int64)
-
-
-def _routines(profile: CompleteProfile) -> Names:
-    return _functions(profile), lambda row: shown_name(profile.functions, row)
-
-
-def _objects(profile: CompleteProfile) -> Names:
-    names: dict[str, int] = {}
-    row = [names.setdefault(path, len(names)) for path in profile.objects.path]
-    of_function = np.asarray(row, np.int64).take(profile.functions.object_index)
-    return of_function.take(_functions(profile)), list(names).__getitem__
-
-
-def _modes(profile: CompleteProfile) -> Names:
-    return hit_portions(profile), PORTION_NAMES.__getitem__
-
-
-def _causes(profile: CompleteProfile) -> Names:
-    kinds = [CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist()]
-    names = [name or kind for name, kind in zip(profile.causes.name, kinds, strict=True)]
-    causes = Counter(names)
-
-    def text(row: int) -> str:
-        if profile.causes.kind[row] == CAUSE_NONE:
-            return "(user code)"
-        return names[row] if causes[names[row]] == 1 else f"{kinds[row]} {names[row]}"
-
-    return profile.hits.cause_index.astype(np.int64), text
-
-
-_COLUMNS: dict[str, Callable[[CompleteProfile], Names]] = {
-    "program": _programs,
-    "pid": _pids,
-    "comm": _comms,
-    "thread": _threads,
-    "tid": _tids,
-    "object": _objects,
-    "routine": _routines,
-    "mode": _modes,
-    "cause": _causes,
-    "service": _services,
-    "label": _labels,
-}
+def _commonest_comms(profile: Profile, class_of_sample: NDArray[np.intp]) -> list[str]:
+    """Return for each class the name of a thread that most of its samples have."""
+    comm = profile.hits.comm_index.take(profile.samples.hit_index)
+    pairs, hits = np.unique(class_of_sample.astype(np.int64) << 32 | comm + 1, return_counts=True)
+    commonest = {pair >> 32: pair & 0xFFFF_FFFF for pair in pairs.take(np.argsort(hits)).tolist()}
+    comms = ["", *profile.comms]
+    return [comms[commonest[number]] for number in sorted(commonest)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.grouping import exact_sums
+from prospect.dimensions import BY_NAME, OF_WORD, WORDS
 from prospect.errors import StoreError
 from prospect.figures.processes import IDLE_CAUSES, are_idle
 from prospect.profile.model import CAUSE_IDLE
@@ -29,7 +30,6 @@ from prospect.store.specification import (
     TEXT_WORDS,
     event_number,
 )
-from prospect.store.windows import CPU, PROCESS, THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,16 +43,6 @@ if TYPE_CHECKING:
 
 # What a report shows separately; the rest is added up.
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
-_APART = {"tgid": (PROCESS, THREAD), "tid": (THREAD,), "cpu": (CPU,)}
-# What the classes of `--columns` are, and the word that chooses by the same.
-_CLASS = {
-    "cpu": "cpu",
-    "thread": "tid",
-    "hour": f"t // {HOUR_US}",
-    "session": "segment",
-    "host": "host",
-}
-_WORD_OF = {"cpu": "cpu", "thread": "tid", "process": "tgid"}
 CLASS = "class"
 HOST_HOUR = ("host", "hour")
 _MOST_SHOWN = 5
@@ -83,13 +73,15 @@ def chosen_rows(
         EngineError: a segment cannot be read.
     """
     chosen = part.chosen
-    asked = [*chosen.numbers, *filter(None, [_WORD_OF.get(apart)])]
+    asked = [*chosen.numbers]
+    if stored := apart and BY_NAME[apart].stored:
+        asked += [word.name for word in WORDS.values() if word.column == stored]
     _refuse_what_was_not_kept_apart(store, part, asked)
     conditions, parameters = conditions_of(part, chosen)
     keys = (*_KEYS, "stack") if stacks else _KEYS
     columns = ", ".join(keys)
-    if apart in _CLASS:
-        keys, columns = (*keys, CLASS), f"{columns}, {_CLASS[apart]} AS {CLASS}"
+    if apart and BY_NAME[apart].kept_as:
+        keys, columns = (*keys, CLASS), f"{columns}, {stored} AS {CLASS}"
     if part.is_share_of_hosts:
         # Which were chosen is a part of the error.
         keys, columns = (*keys, *HOST_HOUR), f"{columns}, host, t // {HOUR_US} AS hour"
@@ -196,12 +188,11 @@ def _refuse_what_was_not_kept_apart(
     store: StoreDirectory, part: Part, words: Iterable[str]
 ) -> None:
     for word in words:
-        if word not in OF_EVENTS and not all(
-            set(_APART[word]) & set(head.separate) for head in part.heads
-        ):
+        one = OF_WORD[word]
+        if one.separate and not all(set(one.separate) & set(head.separate) for head in part.heads):
             raise StoreError(
                 f"{store.path}: {word}: the store does not keep this separate;"
-                f" prospect daemon --separate {_APART[word][0]} does from then on"
+                f" prospect daemon --separate {one.separate[0]} does from then on"
             )
 
 

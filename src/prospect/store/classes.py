@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.separation import hour_name, thread_name
+from prospect.dimensions import BY_NAME
 from prospect.profile.model import HitClasses
 from prospect.records import replace
 from prospect.store.choosing import CLASS
@@ -51,6 +51,4 @@ def with_classes(
 def _name(part: Part, dimension: str, value: int, comm: str) -> str:
     if dimension == "session":
         return part.segments[value].session
-    if dimension == "hour":
-        return hour_name(value)
-    return thread_name(comm, value) if dimension == "thread" else str(value)
+    return BY_NAME[dimension].class_name(value, comm)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.announcing import counted
+from prospect.dimensions import BY_NAME
 from prospect.errors import StoreError
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 _STILL_RUNNING = 2**64 - 1
 _US = 1e-6
-# What days do not tell apart.
-_FINE = ("process", "thread", "cpu")
 
 
 class Apart(NamedTuple):
@@ -96,7 +95,9 @@ def _read_part(
     kinds = KINDS if apart.stacks else (SAMPLES, FUNCTIONS, COVERAGE)
     engine = make_engine(store)
     try:
-        fine = apart.addresses or bool(chosen.numbers) or apart.classes in _FINE
+        # Days do not tell these apart.
+        is_separate = bool(apart.classes and BY_NAME[apart.classes].separate)
+        fine = apart.addresses or bool(chosen.numbers) or is_separate
         part = choose(store, engine.planner, chosen, fine=fine)
         hours = part.is_share_of_hosts or apart.classes == "hour"
         make_tables(store, engine, part, kinds, hours=hours)

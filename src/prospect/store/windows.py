@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.grouping import exact_sums
+from prospect.dimensions import CPU, PROCESS, SEPARATIONS, THREAD
 from prospect.profile.complete import complete
 from prospect.records import NamedTuple, Record
 from prospect.store.coverage import coverage_columns
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint64]
 
 KIND_ORDINARY, KIND_KERNEL_THREAD, KIND_RECORDER = 0, 1, 2
-PROCESS, THREAD, CPU = "process", "thread", "cpu"
-SEPARATIONS = (PROCESS, THREAD, CPU)
 _US = 1000  # nanoseconds
 _FIRST = (1).to_bytes(8, "little")
 

@@ -18,9 +18,9 @@ from prospect.api.profile import Profile
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.cli.commands import COMMANDS
 from prospect.cli.options import parse
+from prospect.dimensions import COLUMN_DIMENSIONS, known_dimension
 from prospect.errors import UsageError
-from prospect.figures.separation import separated
-from prospect.options import COLUMN_DIMENSIONS, known_dimension
+from prospect.figures.hit_keys import kept_apart
 from prospect.profile.model import (
     CAUSE_INTERRUPT,
     CAUSE_SOFTIRQ,
@@ -117,7 +117,7 @@ def test_error_bars_of_a_single_class_are_those_of_the_table_by_keys():
 
 def test_hits_are_kept_apart_without_losing_any():
     profile = stacks_profile()
-    found = separated(profile, "cpu")
+    found = kept_apart(profile, "cpu")
     assert found.hits.count.sum() == profile.hits.count.sum()
     assert found.hits.period.sum() == profile.hits.period.sum()
     assert len(found.hits) > len(profile.hits)
@@ -134,7 +134,7 @@ def test_periods_of_which_only_sums_are_known_add_up():
     profile = stacks_profile()
     profile = replace(profile, samples=replace(profile.samples, period=None))
     profile = replace(profile, hits=replace(profile.hits, period=profile.hits.count * 7 + 1))
-    found = separated(profile, "cpu")
+    found = kept_apart(profile, "cpu")
     assert found.hits.period.sum() == profile.hits.period.sum()
 
 

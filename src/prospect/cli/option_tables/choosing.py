@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.cli import store_values, values
+from prospect.cli import values
 from prospect.cli.commands import COMPARERS, REPORTS, SPECIFIED
 from prospect.cli.option import Option
 
@@ -287,7 +287,7 @@ CHOOSING = (
         "host|build",
         "outliers: show which hosts differ, or which builds of a program's files",
         ("fleet",),
-        store_values.host_or_build,
+        values.host_or_build,
     ),
     Option("fleet_rows", "", ("rows",), "N", "show N rows", ("fleet",), values.positive),
     Option(

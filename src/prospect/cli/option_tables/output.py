@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.cli import store_values, values
+from prospect.cli import values
 from prospect.cli.commands import (
     COMPARERS,
     NAMERS,
@@ -13,7 +13,7 @@ from prospect.cli.commands import (
 )
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
-from prospect.options import COLUMN_DIMENSIONS, SORT_KEYS, known_dimension
+from prospect.dimensions import COLUMN_DIMENSIONS, SORT_KEYS, known_dimension
 from prospect.render.registry import FORMATS
 
 _FOR_OTHER_TOOLS = [name for name, one in FORMATS.items() if one.has_stacks and name != "html"]
@@ -150,11 +150,11 @@ OUTPUT = (
         ("merge",),
         "CLASSES",
         "accepted for scripts written for opreport: a report adds up "
-        f"{', '.join(store_values.MERGED)} anyway; an error together with --separate, "
+        f"{', '.join(values.MERGED)} anyway; an error together with --separate, "
         "--sort or --columns that keep the same apart",
         ("report",),
-        store_values.merged,
-        words=store_values.MERGED,
+        values.merged,
+        words=values.MERGED,
     ),
     Option(
         "label",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.cli import store_values, values
+from prospect.cli import values
 from prospect.cli.commands import ASKING, CHOOSERS, RECORDERS, RECORDS, SAMPLERS, STORES
 from prospect.cli.option import Option
 
@@ -258,7 +258,7 @@ STORING = (
         "the engine for queries of a store: DuckDB in this process, or the Spark cluster whose "
         "master is at spark://HOST:PORT, with the store at the same path on each of its workers",
         ASKING,
-        store_values.engine,
+        values.engine,
     ),
     Option(
         "daemon_hz",
@@ -278,7 +278,7 @@ STORING = (
         "record callers: fp by frame pointers, auto also by copies of stacks, none only within the "
         "kernel",
         _DAEMON,
-        store_values.daemon_call_graph,
+        values.daemon_call_graph,
         words=("fp", "auto", "none"),
     ),
     Option(
@@ -288,7 +288,7 @@ STORING = (
         "SECONDS",
         "length of a window, the store's resolution in time, from 1 to 3600",
         _DAEMON,
-        store_values.window,
+        values.window,
     ),
     Option(
         "separate",
@@ -298,8 +298,8 @@ STORING = (
         "store processes, threads or CPUs separately (process, thread, cpu), which takes more "
         "space; library is accepted, samples in libraries are always stored by program",
         _DAEMON,
-        store_values.separations,
-        words=store_values.SEPARATIONS,
+        values.separations,
+        words=values.SEPARABLE,
     ),
     Option(
         "keep",
@@ -310,7 +310,7 @@ STORING = (
         "exceeds SIZE, such as 500M; keep summaries of days for DAYS, such as 90d (400d by "
         "default)",
         _DAEMON,
-        store_values.keep,
+        values.keep,
     ),
     Option(
         "metrics",
@@ -340,7 +340,7 @@ STORING = (
         "send hours only from a share of the hosts, such as 0.01; each hour a new choice, "
         "made by host name, represents all hosts",
         (*_DAEMON, "store"),
-        store_values.host_share,
+        values.host_share,
     ),
     Option(
         "unit",

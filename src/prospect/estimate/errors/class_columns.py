@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import exact_sums
+from prospect.dimensions import BY_NAME
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.rows_by_keys import combined, key_texts
-from prospect.figures.hit_keys import class_keys, sort_keys
+from prospect.estimate.errors.rows_by_keys import combined
+from prospect.figures.hit_keys import hit_keys, kept_apart, kept_apart_for
 from prospect.figures.portions import event_weight
 from prospect.figures.processes import chosen_hits
-from prospect.figures.separation import by_thread, separated
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 EVENT, OTHERS = "event", "others"
 # What programs read has this many columns at most; the text has fewer.
 MOST_COLUMNS = 1000
-# Classes in an order of their own; others stand by their hits.
-_ORDERED = ("cpu", "hour")
 
 
 class ClassColumns(Record):
@@ -110,15 +108,15 @@ def class_columns(
 
     Args:
         view: the report.
-        dimension: of `prospect.options.COLUMN_DIMENSIONS`.
-        keys: of `prospect.options.SORT_KEYS`.
+        dimension: of `COLUMN_DIMENSIONS`.
+        keys: of `SORT_KEYS`.
         most: how many columns there may be; classes beyond that are one. Events have one each, as
             what they count does not add up.
 
     Raises:
         UsageError: the profile does not say which class its hits are of.
     """
-    profile = by_thread(separated(view.profile, dimension), keys)
+    profile = kept_apart_for(kept_apart(view.profile, dimension), keys)
     grid = tick_grid(profile)
     chosen = chosen_hits(profile, view.detail)
     is_of = [chosen & (profile.hits.event == event.event_index) for event in view.events]
@@ -147,11 +145,11 @@ def _classes(
     profile: CompleteProfile, chosen: NDArray[np.bool_], dimension: str, most: int
 ) -> _Classes:
     """Return the classes with most hits, by hits or in an order of their own, and the others."""
-    numbers, name = class_keys(profile, dimension)
+    numbers, _, name = hit_keys(profile, dimension)
     hits = exact_sums(numbers[chosen], profile.hits.count[chosen], int(numbers.max(initial=0)) + 1)
     ranked = np.lexsort((np.arange(len(hits)), -hits))[: np.count_nonzero(hits)].tolist()
     shown = ranked if len(ranked) <= most else ranked[: most - 1]
-    if dimension in _ORDERED:
+    if BY_NAME[dimension].is_ordered:
         shown = sorted(shown, key=lambda one: _in_order(name(one)))
     others = len(ranked) - len(shown)
     column = np.full(len(hits), len(shown), np.int64)
@@ -173,8 +171,8 @@ def _table(
 ) -> ClassColumns:
     is_in = np.logical_or.reduce([source.column >= 0 for source in sources])
     at = np.flatnonzero(is_in)
-    columns = [sort_keys(profile, key) for key in keys]
-    row_of, first_at = combined([numbers.take(at) for numbers, _ in columns])
+    columns = [hit_keys(profile, key) for key in keys]
+    row_of, first_at = combined([column.number.take(at) for column in columns])
     is_shown, part = np.zeros(len(first_at), np.bool_), np.zeros(len(first_at))
     for design in (source.design for source in sources):
         hits = exact_sums(row_of, design.hits.take(at), len(first_at))
@@ -204,7 +202,7 @@ def _table(
         events=tuple(one.design.event for one in sources for _ in range(max(one.columns, 1))),
         classes=classes.names,
         others=classes.others,
-        names=tuple(key_texts(numbers.take(example), name) for numbers, name in columns),
+        names=tuple(column.texts(example) for column in columns),
         hits=hits[:shown],
         seconds=seconds[:shown],
         half_s=half_s[:shown],

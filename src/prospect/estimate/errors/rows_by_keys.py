@@ -17,13 +17,12 @@ from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import Bound, first_rows
 from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.statistics.ranks import alike
-from prospect.figures.hit_keys import sort_keys
+from prospect.figures.hit_keys import hit_keys, kept_apart_for
 from prospect.figures.processes import chosen_hits
-from prospect.figures.separation import by_thread
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -74,17 +73,17 @@ def rows_by_keys(
     Args:
         view: the report.
         event: one of its events.
-        keys: of `prospect.options.SORT_KEYS`.
+        keys: of `SORT_KEYS`.
         grid: the `tick_grid` of the profile's samples.
     """
-    profile = by_thread(view.profile, keys)
+    profile = kept_apart_for(view.profile, keys)
     if profile is not view.profile:
         grid = tick_grid(profile)
     design = sampling_design(profile, event.event_index, grid)
     chosen = chosen_hits(profile, view.detail) & (profile.hits.event == event.event_index)
     at = np.flatnonzero(chosen)
-    columns = [sort_keys(profile, key) for key in keys]
-    row_of, first_at = combined([numbers.take(at) for numbers, _ in columns])
+    columns = [hit_keys(profile, key) for key in keys]
+    row_of, first_at = combined([column.number.take(at) for column in columns])
     found = first_rows(profile, design, at, row_of, Bound(len(first_at)))
     is_shown = found.seconds >= view.user_threshold_s if design.has_time else found.hits > 0
     shown = int(np.count_nonzero(is_shown))  # the rows descend
@@ -99,7 +98,7 @@ def rows_by_keys(
     return RowsByKeys(
         event=event.event,
         has_time=design.has_time,
-        names=tuple(key_texts(numbers.take(example), name) for numbers, name in columns),
+        names=tuple(column.texts(example) for column in columns),
         hits=found.hits[:shown],
         seconds=found.seconds[:shown],
         half_s=bars.half_width_s[:shown] if design.has_bars else unknown,
@@ -127,9 +126,3 @@ def combined(columns: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArr
         number = rows_in_groups(order, starts).astype(np.int64)
         first = order.take(starts)
     return number, first
-
-
-def key_texts(numbers: NDArray[np.int64], name: Callable[[int], str]) -> list[str]:
-    """Return the name of each number; each distinct one is made once."""
-    known = {number: name(number) for number in set(numbers.tolist())}
-    return [known[number] for number in numbers.tolist()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from prospect.dimensions import BY_NAME
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.render.encoding import encoded, listed, rounded
 from prospect.render.figures_renderer import FiguresRenderer
@@ -73,6 +74,6 @@ def _row_fields(rows: RowsByKeys, keys: tuple[str, ...]) -> Iterator[dict[str, A
 
 def key_value(key: str, name: str) -> str | int | None:
     """Return what a row has of a key; None for nothing."""
-    if key in ("pid", "tid"):
+    if BY_NAME[key].is_number:
         return int(name) if name.isdigit() else None
     return name or None

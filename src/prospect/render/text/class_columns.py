@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import counted
+from prospect.dimensions import BY_NAME
 from prospect.estimate.errors.class_columns import class_columns
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
@@ -84,7 +85,7 @@ class ClassTextRenderer(FiguresRenderer):
     def _title(self, name: str, table: ClassColumns) -> str:
         if table.others and name is table.classes[-1]:
             return f"{table.others} others"
-        return f"cpu {name}" if self.columns == "cpu" else name or "(none)"
+        return f"{BY_NAME[self.columns].title}{name}" or "(none)"
 
     def _closing(self, table: ClassColumns, threshold_s: float, style: Style) -> Iterator[str]:
         """Yield what is not shown."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import counted
+from prospect.dimensions import BY_NAME
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
@@ -72,10 +73,11 @@ def key_columns(keys: tuple[str, ...], names: Sequence[Sequence[str]]) -> list[C
     """Return the columns that say what each row is of."""
     columns = []
     for key, texts in zip(keys, names, strict=True):
-        cells = [escaped(_brief(name) if key == "object" else name) or "-" for name in texts]
+        one = BY_NAME[key]
+        cells = [escaped(_brief(name) if one.is_path else name) or "-" for name in texts]
         if key != keys[-1]:
             cells = short_names(cells, _NAME_WIDTH)
-        columns.append(Column(key.capitalize(), cells, right=key in ("pid", "tid")))
+        columns.append(Column(one.heading, cells, right=one.is_number))
     return columns
 
 

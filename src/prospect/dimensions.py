@@ -1,0 +1,349 @@
+"""The dimensions in which hits differ, each declared once: names, words, columns of a store, keys.
+
+`--sort`, `--columns`, `--separate`, `--merge`, the words of profile specifications, the filters of
+`prospect calls`, the tables in every format and the queries of a store read this list. A new
+dimension is one entry here; `tests/contract/test_dimensions.py` tries each entry everywhere.
+
+Programs, processes and threads follow one rule: a *program* is a name of processes and `pid` a
+number of one, and a *process* is both, as NAME (PID). Likewise `comm` is a name of threads and
+`tid` the number of one, and a *thread* is both.
+
+The table of options loads this module before COMMAND starts, so it imports nothing that is slow,
+and no room: `figures.hit_columns` has what the functions of an entry are given.
+"""
+
+from __future__ import annotations
+
+import time
+
+from prospect.errors import UsageError
+from prospect.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+
+# What `prospect daemon --separate` takes: a store's windows keep it apart.
+PROCESS, THREAD, CPU = "process", "thread", "cpu"
+SEPARATIONS = (PROCESS, THREAD, CPU)
+_HOUR_S = 3600
+
+
+def _text(value: Any, _comm: str) -> str:
+    return "?" if value == -1 else str(value)
+
+
+def _thread(tid: int, comm: str) -> str:
+    return f"{comm} ({tid})" if tid >= 0 else "?"
+
+
+def _hour(hours: int, _comm: str) -> str:
+    """Return an hour by this machine's time, of hours since 1970."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(hours * _HOUR_S))
+
+
+class Word(Record):
+    """A word of profile specifications, as ``comm:``.
+
+    Attributes:
+        name: as it is typed, without the colon.
+        column: of the tables of a store that it compares, as SQL.
+        is_number: whether it takes numbers; others take patterns.
+        table: "functions" if it chooses functions, "segments" if all hits of a segment have the
+            same, "events" if it chooses events, else "hits".
+        excludes: whether it names what is left out.
+        read: of these words the first takes values that are numbers, and the second all others.
+    """
+
+    name: str
+    column: str = ""
+    is_number: bool = False
+    table: str = "hits"
+    excludes: bool = False
+    read: tuple[str, ...] = ()
+
+
+class Dimension(Record):
+    """One thing in which hits differ.
+
+    Attributes:
+        name: in titles, JSON and Python.
+        sort: what `--sort` calls it, with the words of perf, its name first; () if it has none.
+        instead: what to type instead, if `--sort` does not have it.
+        columns: the same of `--columns`, with the words of OProfile and of specifications.
+        words: of specifications that choose by it.
+        keys: gives the `Keys` of `figures.hit_columns.HitColumns`; None if the table of hits does
+            not have it.
+        samples: gives the column of `figures.hit_columns.SampleColumns`, if the table of hits does
+            not have it.
+        missing: what is said of a recording that does not have that column either.
+        kept_as: the dimension whose `HitClasses` say it; "" if none do.
+        class_name: of such a class, by its value and the thread's name at most of its samples.
+        stored: the column of a store's hits that has it; "" if a store does not keep it.
+        separate: of `SEPARATIONS`, one of which a store has to keep apart.
+        merge: the word of `opreport --merge` for adding it up.
+        is_number: whether tables show numbers, which JSON has as such.
+        is_path: whether text shows the last part of it.
+        is_ordered: whether classes have an order of their own; others are ordered by their hits.
+        title: in front of the name of a class.
+    """
+
+    name: str
+    sort: tuple[str, ...] = ()
+    instead: str = ""
+    columns: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
+    keys: Callable[[Any], Any] | None = None
+    samples: Callable[[Any], Any] | None = None
+    missing: str = ""
+    kept_as: str = ""
+    class_name: Callable[[Any, str], str] = _text
+    stored: str = ""
+    separate: tuple[str, ...] = ()
+    merge: str = ""
+    is_number: bool = False
+    is_path: bool = False
+    is_ordered: bool = False
+    title: str = ""
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether no recording has it."""
+        return self.keys is None and self.samples is None
+
+    @property
+    def heading(self) -> str:
+        """The title of its column in text."""
+        return self.name.capitalize()
+
+
+DIMENSIONS = (
+    Dimension(
+        "event",
+        columns=("event",),
+        words=(
+            Word("event", "event", table="events"),
+            Word("count", "event", is_number=True, table="events"),
+            Word("unit-mask", "event", is_number=True, table="events"),
+        ),
+        keys=lambda hits: hits.rows(hits.event, hits.event_names),
+        stored="event",
+    ),
+    Dimension(
+        "cpu",
+        columns=("cpu",),
+        instead="--columns cpu shows CPUs side by side",
+        words=(Word("cpu", "cpu", is_number=True),),
+        samples=lambda samples: samples.cpu,
+        missing="does not say on which CPU",
+        kept_as="cpu",
+        stored="cpu",
+        separate=(CPU,),
+        merge="cpu",
+        is_ordered=True,
+        title="cpu ",
+    ),
+    Dimension(
+        "program",
+        sort=("program", "process"),
+        columns=("program", "image"),
+        words=(Word("image", "process"),),
+        keys=lambda hits: hits.named(hits.process, hits.profile.processes.name),
+        stored="process",
+        merge="lib",
+    ),
+    Dimension(
+        "process",
+        columns=("process", "pid", "tgid"),
+        words=(Word("tgid", "pid", is_number=True),),
+        keys=lambda hits: hits.processes(),
+        stored="pid",
+        separate=(PROCESS, THREAD),
+        merge="tgid",
+    ),
+    Dimension(
+        "pid",
+        sort=("pid",),
+        keys=lambda hits: hits.numbers(hits.process, hits.profile.processes.pid),
+        stored="pid",
+        separate=(PROCESS, THREAD),
+        merge="tgid",
+        is_number=True,
+    ),
+    Dimension(
+        "comm",
+        sort=("comm",),
+        columns=("comm",),
+        words=(Word("comm", "comm"),),
+        keys=lambda hits: hits.named(hits.comm, hits.profile.comms),
+        stored="comm",
+    ),
+    Dimension(
+        "thread",
+        sort=("thread",),
+        columns=("thread", "tid"),
+        words=(Word("thread", read=("tid", "comm")),),
+        # Their names, if the profile has no numbers.
+        keys=lambda hits: hits.named(hits.comm, hits.profile.comms),
+        samples=lambda samples: samples.tid,
+        missing="does not say of which thread",
+        kept_as="thread",
+        class_name=_thread,
+        stored="tid",
+        separate=(THREAD,),
+        merge="tid",
+    ),
+    Dimension(
+        "tid",
+        sort=("tid",),
+        words=(Word("tid", "tid", is_number=True),),
+        samples=lambda samples: samples.tid,
+        missing="has no numbers of threads; --sort comm has names",
+        kept_as="thread",
+        class_name=_thread,
+        stored="tid",
+        separate=(THREAD,),
+        merge="tid",
+        is_number=True,
+    ),
+    Dimension(
+        "object",
+        sort=("object", "dso", "image"),
+        columns=("object", "lib-image", "dso"),
+        words=(
+            Word("lib-image", "path", table="functions"),
+            Word("dependent", "path", table="functions", excludes=True),
+        ),
+        keys=lambda hits: hits.named(hits.object, hits.profile.objects.path),
+        stored="path",
+        is_path=True,
+    ),
+    Dimension(
+        "routine",
+        sort=("routine", "sym", "symbol", "function"),
+        words=(
+            Word("symbol", "name", table="functions"),
+            Word("exclude-symbol", "name", table="functions", excludes=True),
+        ),
+        keys=lambda hits: hits.functions(),
+        stored="function",
+    ),
+    Dimension(
+        "mode",
+        sort=("mode",),
+        columns=("mode",),
+        keys=lambda hits: hits.rows(hits.mode, hits.mode_names),
+        stored="mode",
+    ),
+    Dimension(
+        "cause",
+        sort=("cause",),
+        columns=("cause",),
+        keys=lambda hits: hits.causes(),
+        stored="cause",
+    ),
+    Dimension(
+        "service",
+        sort=("service", "cgroup"),
+        columns=("service", "cgroup", "container"),
+        words=(Word("service", "service"), Word("container", "service")),
+        keys=lambda hits: hits.named(hits.process, hits.service_names),
+        stored="service",
+    ),
+    Dimension("label", sort=("label",), columns=("label",), keys=lambda hits: hits.labels()),
+    Dimension(
+        "hour",
+        columns=("hour",),
+        samples=lambda samples: samples.hour,
+        missing="does not say when it was recorded",
+        kept_as="hour",
+        class_name=_hour,
+        stored="t // 3600000000",
+        is_ordered=True,
+    ),
+    Dimension(
+        "session",
+        columns=("session",),
+        words=(Word("session", "session", table="segments"),),
+        missing="needs a store: add --store DIR",
+        kept_as="session",
+        stored="segment",
+    ),
+    Dimension(
+        "host",
+        columns=("host",),
+        words=(Word("host", "host", table="segments"),),
+        keys=lambda hits: hits.hosts(),
+        kept_as="host",
+        stored="host",
+    ),
+)
+"""All of them, in the order in which `--help` has them."""
+
+BY_NAME = {one.name: one for one in DIMENSIONS}
+SORT_KEYS = tuple(one.name for one in DIMENSIONS if one.sort)
+COLUMN_DIMENSIONS = tuple(one.name for one in DIMENSIONS if one.columns)
+OF_WORD = {word.name: one for one in DIMENSIONS for word in one.words}
+WORDS = {word.name: word for one in DIMENSIONS for word in one.words}
+
+_SORT_WORDS = {word: one.name for one in DIMENSIONS for word in one.sort}
+_COLUMN_WORDS = {word: one.name for one in DIMENSIONS for word in one.columns}
+# Words of perf that are no dimension, and what to type.
+_INSTEAD = {
+    "parent": "prospect calls shows callers and callees",
+    "srcline": "prospect report --lines has source lines",
+    "time": "the row with most time is the first anyway",
+    "overhead": "the row with most time is the first anyway",
+    **{one.name: one.instead for one in DIMENSIONS if one.instead},
+}
+
+
+def known_dimension(text: str) -> str:
+    """Return the one of `COLUMN_DIMENSIONS` that a text means.
+
+    Raises:
+        UsageError: it is none, or there are several.
+    """
+    found = list(dict.fromkeys(_COLUMN_WORDS.get(word, word) for word in text.split(",")))
+    for word in found:
+        if word not in COLUMN_DIMENSIONS:
+            raise UsageError(f"give one of {', '.join(COLUMN_DIMENSIONS)}")
+    if len(found) > 1:
+        raise UsageError(
+            f"{' and '.join(found)} are {len(found)} dimensions, and columns differ in one: give "
+            f"{found[0]}, and choose of the others by a specification, or have both as rows by "
+            "--sort"
+        )
+    return found[0]
+
+
+def known_sort_keys(given: Iterable[str]) -> tuple[str, ...]:
+    """Return keys of `SORT_KEYS`, each once, for what others may call them.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    found = []
+    for word in given:
+        if word not in _SORT_WORDS:
+            serves = f"; {_INSTEAD[word]}" if word in _INSTEAD else ""
+            raise UsageError(f"give some of {', '.join(SORT_KEYS)}, separated by commas{serves}")
+        found.append(_SORT_WORDS[word])
+    return tuple(dict.fromkeys(found))
+
+
+def merged_by(word: str) -> tuple[str, ...]:
+    """Return the dimensions that a word of `--merge` adds up."""
+    return tuple(one.name for one in DIMENSIONS if one.merge == word)
+
+
+def kept_for_rows(keys: Iterable[str]) -> tuple[str, bool]:
+    """Return what hits are kept apart by for keys of `--sort`, "" for nothing.
+
+    Returns:
+        The dimension, and whether a key has no other meaning if hits cannot be kept apart.
+    """
+    asked = [one for one in map(BY_NAME.__getitem__, keys) if one.kept_as]
+    return (asked[0].kept_as if asked else ""), any(one.keys is None for one in asked)

@@ -1,0 +1,215 @@
+"""Each dimension works everywhere: in tables of every format, as classes, of stores, as words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from functools import partial
+
+import pytest
+
+from builders.stacks import stacks_profile
+from builders.stored import BEGIN_S, fill, window_at
+from prospect.api.profile import Profile
+from prospect.api.store import part_of, read_store
+from prospect.cli.commands import COMMANDS
+from prospect.cli.options import parse
+from prospect.dimensions import (
+    BY_NAME,
+    COLUMN_DIMENSIONS,
+    DIMENSIONS,
+    SEPARATIONS,
+    SORT_KEYS,
+    WORDS,
+    known_dimension,
+    known_sort_keys,
+)
+from prospect.errors import ProspectError
+from prospect.figures.hit_columns import SampleColumns
+from prospect.figures.hit_keys import hit_keys, kept_apart, kept_apart_for
+from prospect.profile.complete import complete
+from prospect.profile.control_groups import service_of
+from prospect.profile.model import NO_CPU
+from prospect.records import contents, replace
+from prospect.store.schema import SAMPLE_KEYS
+
+REPORT = next(command for command in COMMANDS if command.name == "report")
+DAEMON = next(command for command in COMMANDS if command.name == "daemon")
+
+
+def recording():
+    """What was recorded on two CPUs: threads with numbers, names and labels, one in a container."""
+    profile = stacks_profile()
+    groups = [
+        f"/docker/{'3f2a' * 16}" if name == "work" else "/system.slice/web.service"
+        for name in profile.processes.name
+    ]
+    labels = (profile.hits.comm_index % 2).astype("int32")
+    return Profile(
+        **contents(
+            replace(
+                profile,
+                run=replace(profile.run, started_at=float(BEGIN_S)),
+                hits=replace(profile.hits, label_index=labels),
+                processes=replace(profile.processes, control_group=groups),
+                labels=["", "a request"],
+            )
+        )
+    )
+
+
+def store(path):
+    pytest.importorskip("duckdb")
+    services = dict(enumerate(map(service_of, recording().processes.control_group)))
+    fill(path, [window_at(minute, separate=SEPARATIONS, services=services) for minute in range(2)])
+    return str(path)
+
+
+def test_a_dimension_has_a_place():
+    names = [one.name for one in DIMENSIONS]
+    assert len(names) == len(set(names))
+    for one in DIMENSIONS:
+        assert one.sort or one.columns
+        assert one.sort[:1] in ((), (one.name,))
+        assert one.columns[:1] in ((), (one.name,))
+        assert one.keys or one.samples or one.needs_store
+        assert bool(one.samples) <= bool(one.kept_as and one.missing)
+        assert set(one.separate) <= set(SEPARATIONS)
+        assert one.kept_as in ("", *COLUMN_DIMENSIONS)
+
+
+@pytest.mark.parametrize("words", ["sort", "columns"])
+def test_a_word_means_one_dimension(words):
+    known = [word for one in DIMENSIONS for word in getattr(one, words)]
+    assert len(known) == len(set(known))
+    for one in DIMENSIONS:
+        for word in getattr(one, words):
+            meant = known_sort_keys([word])[0] if words == "sort" else known_dimension(word)
+            assert meant == one.name
+
+
+@pytest.mark.parametrize("key", SORT_KEYS)
+def test_rows_by_it_are_the_same_in_text_json_csv_and_by_each_spelling(key):
+    profile, one = recording(), BY_NAME[key]
+    rows = json.loads(profile.report(format="json", sort=(key,), detail="4", threshold=None))
+    assert rows["keys"] == [key]
+    (event,) = rows["events"]
+    assert event["hits"] == 30
+    assert sum(row["hits"] for row in event["rows"]) + event["left_out"]["hits"] == 30
+    for row in event["rows"]:
+        assert isinstance(row[key], int if one.is_number else str | None)
+    text = profile.report(sort=(key,), detail="4")
+    assert one.heading in text
+    table = list(csv.DictReader(io.StringIO(profile.report(format="csv", sort=(key,), detail="4"))))
+    assert sum(int(row["hits"]) for row in table) == 30
+    for word in one.sort:
+        assert profile.report(sort=(word,), detail="4") == text
+        assert parse(REPORT, ["--sort", word])[0].sort == (key,)
+
+
+@pytest.mark.parametrize("name", COLUMN_DIMENSIONS)
+def test_classes_of_it_have_together_what_was_recorded(name, tmp_path):
+    one = BY_NAME[name]
+    profile = recording()
+    if one.needs_store:
+        with pytest.raises(ProspectError, match=one.missing):
+            profile.columns_table(name)
+        profile = read_store(store(tmp_path / "s"), apart=name)
+    hits = int(profile.hits.count.sum())
+    table = profile.columns_table(name, detail="4")
+    assert sum(int(column.sum()) for title, column in table.items() if title.endswith(" hits")) == (
+        hits
+    )
+    document = json.loads(
+        profile.report(format="json", columns=name, detail="4", user_threshold_s=0.0)
+    )
+    (found,) = document["tables"]
+    assert sum(row["hits"] for row in found["classes"]) == hits
+    assert f"by {name}" in profile.report(columns=name, detail="4")
+    head = profile.report(format="csv", columns=name, detail="4").splitlines()[0]
+    assert all(f'"{name} {one["class"]} hits"' in head for one in found["classes"])
+    for word in one.columns:
+        assert known_dimension(word) == name
+
+
+@pytest.mark.parametrize("name", [one.name for one in DIMENSIONS if one.stored and one.columns])
+def test_a_store_has_it(name, tmp_path):
+    found = read_store(store(tmp_path / "s"), apart=name)
+    table = found.columns_table(name, detail="4")
+    assert sum(int(column.sum()) for title, column in table.items() if title.endswith(" hits")) == (
+        60
+    )
+    if not BY_NAME[name].needs_store and name not in ("hour", "host"):
+        of_recording = recording().columns_table(name, detail="4")
+        assert {title for title in table if title.endswith(" hits")} == {
+            title for title in of_recording if title.endswith(" hits")
+        }
+
+
+@pytest.mark.parametrize("name", [one.name for one in DIMENSIONS if one.samples])
+def test_what_samples_do_not_say_is_refused(name):
+    one, profile = BY_NAME[name], stacks_profile()
+    samples = profile.samples
+    unknown = replace(samples, cpu=samples.cpu | NO_CPU, tid=None)
+    profile = replace(profile, samples=unknown, run=replace(profile.run, started_at=0.0))
+    assert one.samples(SampleColumns(profile)) is None
+    option = "--columns" if one.columns else "--sort"
+    ask = (
+        partial(kept_apart, profile, name)
+        if one.columns
+        else partial(kept_apart_for, profile, [name])
+    )
+    with pytest.raises(ProspectError, match=f"{option} {one.name}: .*{one.missing}"):
+        ask()
+
+
+CHOOSING = {
+    "event": ("cpu-clock", 30),
+    "count": ("3906250", 30),
+    "unit-mask": ("0", 30),
+    "cpu": ("0", 15),
+    "image": ("work", 21),
+    "tgid": ("77", 21),
+    "comm": ("com?", 21),
+    "thread": ("comm", 21),
+    "tid": ("77", 21),
+    "lib-image": ("*/libc.so*", 1),
+    "dependent": ("no", 14),
+    "symbol": ("work", 8),
+    "exclude-symbol": ("work", 22),
+    "service": ("web.*", 9),
+    "container": ("3f2a*", 21),
+    "session": ("current", None),
+    "host": ("*", 30),
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_chooses_the_same_of_a_recording_and_of_a_store(word, tmp_path):
+    value, hits = CHOOSING[word]
+    specification = [f"{word}:{value}"]
+    if hits is None:
+        with pytest.raises(ProspectError, match="needs a store"):
+            part_of(recording(), specification)
+    else:
+        assert part_of(recording(), specification).hits.count.sum() == hits
+    of_store = read_store(store(tmp_path / "s"), specification)
+    assert of_store.hits.count.sum() == 2 * (hits or 30)
+
+
+@pytest.mark.parametrize("name", [one.name for one in DIMENSIONS if one.keys])
+def test_a_hit_has_one_key_that_has_a_name(name):
+    profile = complete(recording())
+    keys = hit_keys(profile, name)
+    assert len(keys.number) == len(profile.hits)
+    assert keys.number.min() >= 0
+    assert keys.number.max() < len(keys.names)
+    assert all(isinstance(text, str) for text in keys.texts(range(len(profile.hits))))
+
+
+@pytest.mark.parametrize("name", SEPARATIONS)
+def test_the_daemon_keeps_it_apart(name):
+    assert name in BY_NAME
+    assert BY_NAME[name].stored in SAMPLE_KEYS
+    assert parse(DAEMON, ["--separate", name])[0].separate == (name,)
