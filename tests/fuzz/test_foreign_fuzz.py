@@ -16,10 +16,9 @@ from prospect.errors import ProspectError
 from prospect.figures.calls.call_shares import call_shares
 from prospect.foreign.detection import foreign_kind
 from prospect.foreign.folded_profile import folded_profile
-from prospect.foreign.gmon_profile import gmon_profile, read_gmon
+from prospect.foreign.gmon_profile import ProgramFunctions, gmon_profile, read_gmon
 from prospect.foreign.perf_script_profile import perf_script_profile
 from prospect.foreign.pprof_profile import pprof_profile
-from prospect.foreign.program_functions import ProgramFunctions
 from prospect.render.registry import make_renderer
 
 FOLDED = b"a;b;c_[k] 3\na;b;[x] 4\n"

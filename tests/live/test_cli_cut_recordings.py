@@ -15,7 +15,7 @@ import pytest
 import prospect as library
 from builders.command_line import BURN, PROSPECT, names, run
 from builders.waiting import wait_for
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.figures.portions import event_seconds
 from prospect.figures.report.view import ReportView
 from prospect.profile.model import KIND_KERNEL

@@ -14,7 +14,7 @@ import pytest
 import prospect
 from builders.recordings import PROSPECT, build_program, run_as_another_user
 from builders.waiting import wait_for
-from prospect.estimate.counts.call_counts import call_figures
+from prospect.estimate.call_figures import call_figures
 from prospect.profile.complete import complete
 
 pytestmark = pytest.mark.live

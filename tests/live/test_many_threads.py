@@ -14,7 +14,7 @@ import pytest
 import prospect
 from builders.command_line import run, running
 from builders.recordings import build_program
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 
 pytestmark = [
     pytest.mark.live,

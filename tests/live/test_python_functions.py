@@ -27,7 +27,7 @@ from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.daemon.options import DaemonOptions
 from prospect.daemon.sampling import Sampling
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.events.decode import decode
 from prospect.live.gates import Bounds
 from prospect.live.session import LiveSession

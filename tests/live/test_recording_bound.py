@@ -10,7 +10,7 @@ import pytest
 import prospect as library
 from builders.command_line import running
 from builders.recordings import build_program
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.figures.report.view import ReportView
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]

@@ -21,7 +21,7 @@ from builders.another_user import WHO, prospect_of_another_user
 from builders.command_line import running
 from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.estimate.report import Report
 
 pytestmark = pytest.mark.live

@@ -11,7 +11,7 @@ from builders.examples import examples
 from builders.sideband import EventLog, samples_of
 from prospect.abi.constants import PERF_RECORD_MISC_USER
 from prospect.records import replace
-from prospect.spaces import attribution, groups, runs
+from prospect.spaces import attribution, runs, sample_groups
 from prospect.spaces.attribution import attribute
 from prospect.spaces.runs import task_pid, task_tid
 from prospect.spaces.world import build_spaces
@@ -66,12 +66,12 @@ def test_attribution_is_counting_one_by_one(rows, labelled, block, packing, most
     )
     events = replace(sideband(), samples=columns)
     with (
-        patch.object(groups, "_ADDRESS_BITS", packing[0]),
+        patch.object(sample_groups, "_ADDRESS_BITS", packing[0]),
         patch.object(attribution, "_CHUNKS", packing[1]),
-        patch.object(groups, "_MOST_KINDS", most[0]),
-        patch.object(groups, "_MOST_GROUPS", most[1]),
+        patch.object(sample_groups, "_MOST_KINDS", most[0]),
+        patch.object(sample_groups, "_MOST_GROUPS", most[1]),
         patch.object(attribution, "BLOCK_SAMPLES", block),
-        patch.object(groups, "BLOCK_SAMPLES", block),
+        patch.object(sample_groups, "BLOCK_SAMPLES", block),
         patch.object(runs, "BLOCK_SAMPLES", block),
     ):
         world = build_spaces(events)

@@ -22,7 +22,7 @@ from builders.ticks import (
     Ticking,
     clock_table,
 )
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.estimate.report import Report
 from prospect.profile.model import ClockStopTable, SampleTable
 from prospect.records import replace

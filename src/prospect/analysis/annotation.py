@@ -13,7 +13,7 @@ from prospect.analysis.wanted import Wanted
 from prospect.assembly.code.code import CodeChoice
 from prospect.assembly.code.later_code import code_by_identity
 from prospect.errors import UsageError
-from prospect.estimate.annotate.annotation import annotation_view
+from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.processes import DETAILS
 from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
@@ -24,7 +24,7 @@ from prospect.render.text.annotation import TextAnnotation
 
 if TYPE_CHECKING:
     from prospect.analysis.wanted import Sinks
-    from prospect.estimate.annotate.annotation import AnnotationView
+    from prospect.estimate.annotate.annotation_view import AnnotationView
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 

@@ -15,11 +15,10 @@ from prospect.files.door import OpenFile
 from prospect.files.opening import open_file
 from prospect.foreign.detection import foreign_kind, is_recording, unread_format
 from prospect.foreign.folded_profile import folded_profile
-from prospect.foreign.gmon_profile import gmon_profile, read_gmon
+from prospect.foreign.gmon_profile import gmon_profile, program_functions, read_gmon
 from prospect.foreign.gzipped import is_gzipped, unpacked, unpacked_head
 from prospect.foreign.perf_script_profile import perf_script_profile
 from prospect.foreign.pprof_profile import pprof_profile
-from prospect.foreign.program_functions import program_functions
 from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from prospect.analysis.wanted import Wanted
 from prospect.announcing import counted
 from prospect.archived.decoding import decode as decode_archive
 from prospect.errors import UsageError
-from prospect.estimate.annotate.annotated_source import source_view
+from prospect.estimate.annotate.source_view import source_view
 from prospect.figures.processes import DETAILS, chosen_locations
 from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.files.output_tree import OutputTree
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.analysis.wanted import Sinks
-    from prospect.estimate.annotate.annotated_source import SourceView
+    from prospect.estimate.annotate.source_view import SourceView
     from prospect.figures.processes import Detail
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile

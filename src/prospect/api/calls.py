@@ -14,7 +14,7 @@ from prospect.analysis.wanted import Sinks, Wanted
 from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
-from prospect.estimate.errors.calls import estimate_calls
+from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.call_shares import call_shares, has_call_shares
 from prospect.figures.calls.calls_view import SECTIONS, TOTALS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
-    from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.estimate.compare.changes import ChangeTable
     from prospect.options import NamingKeywords
 
     Recordings = str | os.PathLike[str] | Profile | Sequence[str | os.PathLike[str] | Profile]

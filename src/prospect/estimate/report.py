@@ -13,24 +13,22 @@ from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.event_estimates import event_estimates
 from prospect.estimate.ledger.agreement import agreements
-from prospect.estimate.ledger.late_routines import late_routines
-from prospect.estimate.ledger.lateness import sample_lateness
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.lateness import late_routines, sample_lateness
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.figures.report.own_cost import own_cost
 from prospect.figures.report.view import EventView, ReportView
 
 if TYPE_CHECKING:
-    from prospect.estimate.annotate.disassembly import EventCode
-    from prospect.estimate.annotate.source_lines import EventLines
+    from prospect.estimate.annotate.event_code import EventCode
+    from prospect.estimate.annotate.event_lines import EventLines
+    from prospect.estimate.call_figures import CallFigures
     from prospect.estimate.clocks.grid import Grid
-    from prospect.estimate.counts.call_counts import CallFigures
-    from prospect.estimate.errors.calls import CallEstimates
+    from prospect.estimate.errors.call_estimates import CallEstimates
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.event_estimates import EventEstimates
     from prospect.estimate.ledger.agreement import Agreement
-    from prospect.estimate.ledger.late_routines import LateRoutines
-    from prospect.estimate.ledger.lateness import Lateness
-    from prospect.estimate.ledger.ledger import TickLedger
+    from prospect.estimate.ledger.lateness import Lateness, LateRoutines
+    from prospect.estimate.ledger.tick_ledger import TickLedger
     from prospect.figures.calls.calls_view import CallsView
     from prospect.figures.processes import Detail
     from prospect.figures.report.own_cost import OwnCost
@@ -68,7 +66,7 @@ class EventReport(EventView):
         profile = self.report.profile
         if profile.call_counts is None:
             return None
-        from prospect.estimate.counts.call_counts import call_figures  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.call_figures import call_figures  # noqa: PLC0415 - seldom asked for
 
         return call_figures(profile.call_counts, profile, self.event_index, self.report.detail)
 
@@ -77,7 +75,7 @@ class EventReport(EventView):
         """Its hits by instruction; None unless asked for."""
         if not self.report.disassemble:
             return None
-        from prospect.estimate.annotate.disassembly import event_code  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.annotate.event_code import event_code  # noqa: PLC0415 - seldom asked for
 
         return event_code(self.report, self, self.report.disassemble)
 
@@ -86,7 +84,7 @@ class EventReport(EventView):
         """Its hits by source line; None unless asked for."""
         if not self.report.lines:
             return None
-        from prospect.estimate.annotate.source_lines import event_lines  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.annotate.event_lines import event_lines  # noqa: PLC0415 - seldom asked for
 
         return event_lines(self.report, self)
 
@@ -168,7 +166,7 @@ class Report(ReportView):
         """
         if self.profile.stacks is None:
             return None
-        from prospect.estimate.errors.calls import estimate_calls  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.errors.call_estimates import estimate_calls  # noqa: PLC0415 - seldom asked for
         from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - seldom asked for
         from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - seldom asked for
 

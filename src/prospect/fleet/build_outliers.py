@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.estimate.statistics.false_discovery import adjusted
-from prospect.estimate.statistics.two_groups import LEAST_HOSTS_OF_A_GROUP, difference_of_groups
+from prospect.estimate.statistics.unusual_hosts import LEAST_HOSTS_OF_A_GROUP, difference_of_groups
 from prospect.fleet.asking import question
 from prospect.fleet.hits import PERIODS
 from prospect.profile.model import KIND_ELF

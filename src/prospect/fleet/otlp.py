@@ -26,7 +26,7 @@ from urllib.parse import unquote
 from prospect.errors import PushError, RecordingError
 from prospect.fleet.endpoint import PATH, VARIABLES, endpoint_of
 from prospect.fleet.places import is_loopback
-from prospect.foreign.protobuf import fields
+from prospect.foreign.protobuf_fields import fields
 from prospect.render.otlp import OtlpRenderer
 from prospect.version import __version__
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.estimate.statistics.false_discovery import adjusted
-from prospect.estimate.statistics.outlying import LEAST_HOSTS, outlying
+from prospect.estimate.statistics.unusual_hosts import LEAST_HOSTS, outlying
 from prospect.fleet.asking import question
 from prospect.fleet.hits import NAMES, NUMBERS, keep_names
 from prospect.records import NamedTuple, Record

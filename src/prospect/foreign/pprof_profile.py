@@ -16,7 +16,7 @@ import numpy as np
 from prospect.errors import RecordingError
 from prospect.figures.stacks.frames import object_label
 from prospect.foreign.gzipped import is_gzipped, unpacked
-from prospect.foreign.protobuf import (
+from prospect.foreign.protobuf_fields import (
     LENGTH,
     VARINT,
     count_packed,

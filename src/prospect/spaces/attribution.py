@@ -1,8 +1,8 @@
 """Samples and timeline → distinct hits: process, thread, address and mode, with their samples.
 
-Every sample is in exactly one row. Times and tasks are looked up once a run of samples (`groups`).
-Group and address make one u64 key a sample, which is counted. Nothing about an address or the
-number of groups is assumed: what does not fit 64 bits is ranked first.
+Every sample is in exactly one row. Times and tasks are looked up once a run of samples
+(`sample_groups`). Group and address make one u64 key a sample, which is counted. Nothing about an
+address or the number of groups is assumed: what does not fit 64 bits is ranked first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from prospect.columns.counting import counted
 from prospect.columns.grouping import exact_sums
 from prospect.columns.sorting import run_lengths, run_starts
 from prospect.records import Record
-from prospect.spaces.groups import KEY_BITS, folded, group_bits, group_samples
 from prospect.spaces.runs import BLOCK_SAMPLES
+from prospect.spaces.sample_groups import KEY_BITS, folded, group_bits, group_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.columns import Samples
-    from prospect.spaces.groups import SampleGroups
     from prospect.spaces.runs import TaskRuns
+    from prospect.spaces.sample_groups import SampleGroups
     from prospect.spaces.timeline import Timeline
 
 # Each chunk of groups costs a pass over the samples; from here on ranking costs less.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.estimate.clocks.grid import as_window, tick_grid
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.store.schema import WHOLE_WINDOW
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.errors.calls import tree_half_widths
+from prospect.estimate.errors.call_estimates import tree_half_widths
 from prospect.figures.calls.call_graph import call_graph
 from prospect.figures.calls.call_tree import callees_of_tree, self_callers_tree
 from prospect.figures.stacks.frames import is_kernel_frame

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from prospect.estimate.statistics.digits import decimals
+from prospect.estimate.statistics.ranks import decimals
 from prospect.records import NamedTuple
 from prospect.tui.lines import Span, fitted, name_fitted
 from prospect.tui.places import (

@@ -15,7 +15,7 @@ import numpy as np
 from prospect.assembly.code.code import CodeChoice, describe_code
 from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.columns.sorting import distinct
-from prospect.estimate.annotate.annotation import annotation_view
+from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF, KIND_VDSO

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import ProspectError
-from prospect.estimate.annotate.annotation import annotation_view
+from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.portions import event_has_time
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.records import Record, replace

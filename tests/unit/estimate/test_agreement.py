@@ -8,7 +8,7 @@ import pytest
 from builders.profile import qsort_profile
 from builders.ticks import ASLEEP, FULL, IDLE, KERNEL, USER, Ticking
 from prospect.estimate.ledger.agreement import agreements
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.estimate.report import Report
 from prospect.records import replace
 from prospect.render.text.accounting import accounting_lines

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from builders.annotated import code_table
-from prospect.estimate.annotate.annotated_routine import (
+from prospect.estimate.annotate.annotation_view import (
     InstructionSums,
     RoutineSums,
     annotated_routine,

@@ -3,9 +3,9 @@ import pytest
 
 from builders.annotated import annotated_loop
 from builders.profile_builder import clock_event
-from prospect.estimate.annotate.annotation import annotation_view
+from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.half_widths import half_widths
+from prospect.estimate.errors.error_bars import half_widths
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.profile.complete import complete
 from prospect.profile.run_info import EventInfo

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from builders.annotated import LOOP, code_table
-from prospect.estimate.annotate.blocks import find_blocks
+from prospect.estimate.annotate.annotation_view import find_blocks
 from prospect.profile.source import FLOW_JUMP, FLOW_NEXT, FLOW_RETURN, NO_TARGET
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prospect.estimate.counts.call_counts import missed_calls
+from prospect.estimate.call_figures import missed_calls
 from prospect.profile.call_counts import CallWindows
 
 ALL = np.ones(1, np.bool_)

@@ -13,7 +13,7 @@ from builders.programs import switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.half_widths import half_widths
+from prospect.estimate.errors.error_bars import half_widths
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable

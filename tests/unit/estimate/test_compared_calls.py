@@ -9,12 +9,11 @@ from builders.profile import empty_profile, qsort_profile
 from builders.runs import stacked_run
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.estimate.compare import compared_stacks as stacks_module
-from prospect.estimate.compare.change import changes
+from prospect.estimate.compare.changes import changes
 from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_run import row_times
 from prospect.estimate.compare.comparison import CompareOptions
-from prospect.estimate.compare.row_times import row_times
-from prospect.estimate.compare.spread import spread_of
-from prospect.estimate.compare.variation import Rows, side_means
+from prospect.estimate.compare.variation import Rows, side_means, spread_of
 
 
 def compared(before, after):

@@ -9,7 +9,7 @@ import pytest
 
 from prospect.errors import UsageError
 from prospect.estimate.compare.condition import parse_condition
-from prospect.estimate.compare.spread import Spread
+from prospect.estimate.compare.variation import Spread
 from prospect.estimate.compare.verdict import judge
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from prospect.estimate.counts.count_means import count_means
+from prospect.estimate.count_means import count_means
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
 
 

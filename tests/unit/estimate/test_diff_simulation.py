@@ -15,12 +15,17 @@ import pytest
 
 from builders.examples import simulated
 from builders.runs import RATE_HZ, simulated_run
-from prospect.estimate.compare.change import changes
+from prospect.estimate.compare.changes import changes
 from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.estimate.compare.condition import parse_condition
-from prospect.estimate.compare.spread import own_spread_of, spread_of
-from prospect.estimate.compare.variation import Rows, side_means, variation_of
+from prospect.estimate.compare.variation import (
+    Rows,
+    own_spread_of,
+    side_means,
+    spread_of,
+    variation_of,
+)
 from prospect.estimate.compare.verdict import judge
 from prospect.estimate.statistics.false_discovery import adjusted
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from prospect.estimate.statistics.chi_square import chi_square_tail
-from prospect.estimate.statistics.digits import MOST_DECIMALS, decimals
+from prospect.estimate.errors.alias import chi_square_tail
 from prospect.estimate.statistics.limits import count_limits, effective_limits, student_quantile
+from prospect.estimate.statistics.ranks import MOST_DECIMALS, decimals
 
 NORMAL = 1.959964
 

@@ -1,9 +1,14 @@
 import numpy as np
 import pytest
 
-from prospect.estimate.errors.local_error import compared_lags, lag_weights, local_error
-from prospect.estimate.errors.sequence import MISSING, OUTSIDE
-from prospect.estimate.errors.successions import successions
+from prospect.estimate.errors.local_error import (
+    MISSING,
+    OUTSIDE,
+    compared_lags,
+    lag_weights,
+    local_error,
+    successions,
+)
 
 ROWS = np.arange(3, dtype=np.int32)
 ALONE = np.full(3, -1, np.int64)

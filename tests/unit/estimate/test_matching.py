@@ -10,15 +10,17 @@ import pytest
 
 from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from builders.runs import run_of
-from prospect.estimate.compare.compared import compared_run
-from prospect.estimate.compare.identity import (
+from prospect.estimate.compare.compared_run import compared_run
+from prospect.estimate.compare.matching import (
     ObjectName,
+    label_runs,
     match_objects,
+    matched_rows,
+    named_row,
     object_name,
     process_name,
     routine_name,
 )
-from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.profile.model import (
     BIRTH_EXEC,
     KIND_ANON,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prospect.estimate.statistics.false_discovery import adjusted
-from prospect.estimate.statistics.outlying import outlying
+from prospect.estimate.statistics.unusual_hosts import outlying
 
 
 def fleet(seed, hosts=60, functions=40, differing=0.2):

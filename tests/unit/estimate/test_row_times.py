@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from builders.runs import run_of
-from prospect.estimate.compare.compared import compared_run
+from prospect.estimate.compare.compared_run import compared_run, row_times, seconds_per_hit
 from prospect.estimate.compare.matching import label_runs, matched_rows
-from prospect.estimate.compare.row_times import row_times, seconds_per_hit
 from prospect.profile.model import SampleTable
 from prospect.records import replace
 

@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from prospect.estimate.errors.sequence import MISSING, OUTSIDE, plain_sequence
-from prospect.estimate.errors.successions import successions
+from prospect.estimate.errors.local_error import MISSING, OUTSIDE, plain_sequence, successions
 
 # Ticks, hits, and how many hits are one part: few and many changes, few and many kinds of them.
 WAYS = [(20, 3, 1), (5_000, 40, 4), (5_000, 40, 1), (5_000, 400, 1), (150_000, 90_000, 1)]

@@ -13,7 +13,7 @@ from builders.ticks import (
     USER,
     Ticking,
 )
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.records import replace
 
 PERIODS_NS = (4_742_358, 4_225_681, 3_706_485, 3_537_459)

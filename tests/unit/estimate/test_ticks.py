@@ -9,7 +9,7 @@ from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.sequence import MISSING, OUTSIDE, tick_sequence
+from prospect.estimate.errors.local_error import MISSING, OUTSIDE, tick_sequence
 from prospect.estimate.errors.ticks import DueTicks, event_ticks
 from prospect.profile.model import STOP_THROTTLED, ClockStopTable
 from prospect.records import replace

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prospect.estimate.statistics.false_discovery import adjusted
-from prospect.estimate.statistics.two_groups import difference_of_groups
+from prospect.estimate.statistics.unusual_hosts import difference_of_groups
 
 
 def fleet(seed, hosts, differing, functions=60):

@@ -7,9 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from prospect.estimate.compare.moderation import inverse_trigamma, lent_freedom, trigamma
-from prospect.estimate.compare.spread import own_spread_of, spread_of
-from prospect.estimate.compare.variation import ASSUMED_DF, Rows, side_means, variation_of
+from prospect.estimate.compare.variation import (
+    ASSUMED_DF,
+    Rows,
+    inverse_trigamma,
+    lent_freedom,
+    own_spread_of,
+    side_means,
+    spread_of,
+    trigamma,
+    variation_of,
+)
 
 ASSUMED = (0.05, 0.1)
 

@@ -11,8 +11,7 @@ from builders.examples import examples
 from builders.gmon import arc, gmon_out, histogram
 from prospect.errors import UsageError
 from prospect.figures.calls.call_shares import call_shares
-from prospect.foreign.gmon_profile import gmon_profile, read_gmon
-from prospect.foreign.program_functions import ProgramFunctions
+from prospect.foreign.gmon_profile import ProgramFunctions, gmon_profile, read_gmon
 
 BYTES = 16
 

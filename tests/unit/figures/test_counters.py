@@ -4,7 +4,7 @@ import pytest
 from builders.profile import empty_profile, qsort_profile, rowless_profile
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.ticks import FULL, USER, Ticking
-from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete

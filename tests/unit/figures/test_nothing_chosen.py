@@ -10,7 +10,7 @@ from builders.annotated import annotated_loop, code_table
 from builders.profile import empty_profile
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stacks_profile
-from prospect.estimate.annotate.annotation import annotation_view
+from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.nothing_chosen import has_chosen, nothing_chosen

@@ -15,8 +15,7 @@ from prospect.api.store import read_store
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.estimate.errors.design import Design
-from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.host_error import host_error
+from prospect.estimate.errors.error_bars import error_bars, host_error
 from prospect.fleet.sending import Shipment, waiting
 from prospect.fleet.share import is_chosen
 from prospect.fleet.shipping import ship

@@ -6,8 +6,7 @@ import pytest
 from builders.gmon import arc, blocks, bsd_gmon_out, gmon_out, histogram
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
-from prospect.foreign.gmon_profile import gmon_profile, read_gmon
-from prospect.foreign.program_functions import ProgramFunctions
+from prospect.foreign.gmon_profile import ProgramFunctions, gmon_profile, read_gmon
 
 FORMS = [(order, width) for order in "<>" for width in "QI"]
 

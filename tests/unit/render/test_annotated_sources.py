@@ -8,7 +8,7 @@ import pytest
 
 from builders.annotated import line_table
 from builders.profile_builder import ProfileBuilder
-from prospect.estimate.annotate.annotated_source import source_view
+from prospect.estimate.annotate.source_view import source_view
 from prospect.profile.source import SourceFile
 from prospect.records import replace
 from prospect.render.json.annotated_source import JsonSource

@@ -7,7 +7,7 @@ import pytest
 
 from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.profile_builder import ProfileBuilder
-from prospect.estimate.annotate.annotation import annotation_view
+from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT, NO_TARGET
 from prospect.records import replace

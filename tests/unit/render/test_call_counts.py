@@ -13,7 +13,7 @@ from builders.json_schema import schema_errors
 from builders.profile_builder import ProfileBuilder, clock_event
 from builders.stacks import stacks_profile
 from prospect.errors import UsageError
-from prospect.estimate.errors.calls import estimate_calls
+from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.foreign.gmon_profile import read_gmon

@@ -11,7 +11,7 @@ import pytest
 from builders.profile import qsort_profile
 from builders.stacks import stacks_profile
 from prospect.errors import UsageError
-from prospect.estimate.errors.calls import estimate_calls
+from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import SECTIONS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.json.calls import JsonCalls

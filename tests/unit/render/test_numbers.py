@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prospect.announcing import counted
-from prospect.estimate.errors.row_estimates import RowEstimates
+from prospect.estimate.errors.event_estimates import RowEstimates
 from prospect.render.text.numbers import Figures, percent_digits, rank_column, second_digits
 
 

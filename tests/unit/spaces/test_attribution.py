@@ -5,7 +5,7 @@ import pytest
 
 from builders.sideband import KERNEL, USER, EventLog, samples_of
 from prospect.records import contents, replace
-from prospect.spaces import attribution, groups, runs
+from prospect.spaces import attribution, runs, sample_groups
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
 
@@ -88,7 +88,7 @@ def test_samples_of_many_events_and_labels_are_told_apart(events_met, labels):
 
 def test_runs_that_were_cut_before_give_the_same_hits(monkeypatch):
     monkeypatch.setattr(runs, "BLOCK_SAMPLES", 4)
-    monkeypatch.setattr(groups, "BLOCK_SAMPLES", 4)
+    monkeypatch.setattr(sample_groups, "BLOCK_SAMPLES", 4)
     monkeypatch.setattr(attribution, "BLOCK_SAMPLES", 4)
     log = EventLog()
     log.comm(0, 2, b"before")

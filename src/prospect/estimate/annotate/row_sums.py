@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.half_widths import half_widths
+from prospect.estimate.errors.error_bars import half_widths
 from prospect.figures.portions import event_seconds, event_weight
 from prospect.records import Record
 

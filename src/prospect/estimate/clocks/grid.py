@@ -1,13 +1,18 @@
 """Samples of timers, laid on the grid of ticks that each timer keeps.
 
-Comes in: the samples, clocks and clock stops of a Profile. Goes out: for each *stretch* (a clock of
-a CPU, from a start of its timer to the next stop) its samples in time order, the tick that each
-was taken for and how late it came.
+For each *stretch* (a clock of a CPU, from a start of its timer to the next stop) a `Grid` has the
+samples in time order, the tick that each was taken for and how late it came.
 
-A timer that is served late is forwarded by whole periods, so its grid stands still while it runs:
+A timer that is served late is forwarded by whole periods, so its grid does not move while it runs:
 a sample's distance from the grid is how late it was. When another user of perf opens an event on
-the CPU, the kernel stops all timers there and restarts them with what was left of their period,
-some microseconds later; `phases` follows that.
+the CPU, the kernel stops all timers there and restarts them with the rest of their period,
+some microseconds later. So the phase of the grid is estimated from the samples themselves
+(`grid_phases`): a timer is never early and mostly a few microseconds late, so the phase is just
+before the place in the period where samples are densest.
+
+The columns of ticks and of lateness are the only ones as long as the samples that are made. All
+others are made part by part, in the CPU's cache, and made again where they are needed again. That
+is faster than memory that was not touched before.
 Source: ``perf_swevent_hrtimer()``, ``perf_swevent_cancel_hrtimer()`` in ``kernel/events/core.c``,
 ``hrtimer_forward()`` in ``kernel/time/hrtimer.c`` (Linux 6.18).
 """
@@ -18,30 +23,412 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from prospect.columns import sorting
 from prospect.columns.buffers import segments
 from prospect.columns.table_rows import looked_up
-from prospect.estimate.clocks.phases import grid_phases
-from prospect.estimate.clocks.sample_ticks import Members, Periods, ticks_of_samples
-from prospect.estimate.clocks.stretches import clock_stretches
-from prospect.profile.model import NO_CPU
-from prospect.records import Record, replace
+from prospect.profile.model import NO_CPU, STOP_THROTTLED
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
-    from prospect.estimate.clocks.phases import Phases
-    from prospect.estimate.clocks.sample_ticks import Jumps
-    from prospect.estimate.clocks.stretches import Stretches
-    from prospect.profile.model import Profile
+    from numpy.typing import NDArray
 
     Rows = NDArray[np.int64]
     Numbers = NDArray[np.float64]
+    from collections.abc import Iterator
+
+    from prospect.profile.model import ClockStopTable, ClockTable, Profile
+
+# Samples that share one estimate of the phase: few enough to follow restarts, many enough that the
+# earliest of them was hardly late.
+_BLOCK = 64
+# So many blocks and their temporaries stay in a processor's second-level cache.
+_BLOCKS_AT_ONCE = 512
+# How many blocks a time may last in which every sample comes late. Not more: recordings on another
+# clock than the timers' drift against these, to either side.
+_BLOCKS_AHEAD = 16
+# The phase is sought where this many of a block lie closest together: timely samples lie within
+# microseconds, late ones anywhere in the period.
+_DENSE = _BLOCK // 4
+# How far before its tick a sample may seem to be, as part of the period: the phase is an estimate,
+# and a sample that is late by all but this of a period is rarer than one that is timely. Samples
+# of one timer vary by some microseconds whatever its period, which is a large part of a short one.
+_EARLIEST = 1 / 64
+_LEAST_EARLIEST_NS = 5_000.0
+_MOST_EARLIEST = 1 / 4
+
+# 146 years of uptime: later is damage, and sums of times must fit in 64 bits.
+_LATEST_NS = np.uint64(2**62)
+_SHORTEST_PERIOD_NS = 1.0
+
+_ROWS_AT_ONCE = 1 << 15
 
 _MOST_NARROW = np.iinfo(np.int32).max
 _SAMPLES_AT_ONCE = 1 << 16
 _CPU_BITS = 16  # of a CPU's number in a sample
+
+
+def earliest_ns(period_ns: Numbers) -> Numbers:
+    """Return how long before its tick a sample of a timer may seem to come, f64[s]."""
+    longest = period_ns * _MOST_EARLIEST
+    earliest: Numbers = np.clip(
+        period_ns * _EARLIEST, np.minimum(_LEAST_EARLIEST_NS, longest), longest
+    )
+    return earliest
+
+
+class Phases(Record):
+    """The phase of the grid around each sample.
+
+    Attributes:
+        start: i64[s + 1] where each stretch's samples begin.
+        first_block: i64[s] where each stretch's blocks of samples do.
+        block_ns: f64[b] from the stretch's begin on; that of its first block is within 0 and the
+            period.
+    """
+
+    start: Rows
+    first_block: Rows
+    block_ns: Numbers
+
+    def at(self, rows: Rows, stretch: Rows) -> Numbers:
+        """Return the phase at samples, f64[r].
+
+        Args:
+            rows: i64[r] the samples.
+            stretch: i64[r] that each is in, or [1] the one that all are in.
+        """
+        number = rows - self.start.take(stretch)
+        number //= _BLOCK
+        number += self.first_block.take(stretch)
+        return self.block_ns.take(number)
+
+
+def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns: Numbers) -> Phases:
+    """Estimate the phase of each sample's grid.
+
+    The phase of a block is its earliest sample near the place where its samples lie closest
+    together. From block to block the phase moves the shorter way round.
+
+    Args:
+        residues_ns: returns f64[rows] time since the stretch's begin, modulo the period.
+        start: i64[s + 1] where stretches begin.
+        period_ns: f64[s].
+    """
+    size = np.diff(start)
+    blocks = -(-size // _BLOCK)
+    stretch = np.repeat(np.arange(len(size)), blocks)
+    number = np.arange(len(stretch)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    own_size, period = size.take(stretch), period_ns.take(stretch)
+    # A last, incomplete block borrows from the one before; a short stretch repeats itself.
+    first = start.take(stretch) + np.minimum(number * _BLOCK, np.maximum(own_size - _BLOCK, 0))
+    width = np.minimum(own_size, _BLOCK)
+    phase = np.empty(len(first))
+    for begin in range(0, len(first), _BLOCKS_AT_ONCE):
+        part = slice(begin, begin + _BLOCKS_AT_ONCE)
+        own_first, own_width = first[part], width[part]
+        residue_ns = residues_ns(slice(int(own_first[0]), int(own_first[-1] + own_width[-1])))
+        own_first = own_first - own_first[0]
+        if int(own_width.min()) == _BLOCK:
+            blocked = sliding_window_view(residue_ns, _BLOCK)[own_first]
+        else:
+            blocked = residue_ns.take(own_first[:, None] + np.arange(_BLOCK) % own_width[:, None])
+        blocked.sort(axis=1)
+        phase[part] = _block_phases(blocked, period[part])
+    moved = np.diff(phase, prepend=phase[:1])
+    moved -= np.rint(moved / period) * period
+    is_first = number == 0
+    moved[is_first] = phase[is_first]
+    # A running sum within each stretch: what came before its first block is taken off.
+    running = np.cumsum(moved)
+    before = (running - moved)[is_first]
+    running -= np.repeat(before, blocks[blocks > 0])
+    return Phases(start, np.cumsum(blocks) - blocks, _settled(running, stretch))
+
+
+def _settled(phase_ns: Numbers, stretch: Rows) -> Numbers:
+    """Take back what looked like a restart and was a time when every sample came late.
+
+    A timer is never early and a restart only delays it, so a phase never goes back: where a later
+    block has an earlier phase, that was the phase all along. One odd block among its neighbours
+    does not count.
+    """
+    settled = phase_ns
+    if len(phase_ns) > 2:
+        middle = np.sort((phase_ns[:-2], phase_ns[1:-1], phase_ns[2:]), axis=0)[1]
+        has_both = stretch[:-2] == stretch[2:]
+        settled = phase_ns.copy()
+        settled[1:-1][has_both] = middle[has_both]
+    earliest = settled.copy()
+    for ahead in range(1, min(_BLOCKS_AHEAD, len(phase_ns) - 1) + 1):
+        later = np.where(stretch[:-ahead] == stretch[ahead:], settled[ahead:], np.inf)
+        earliest[:-ahead] = np.minimum(earliest[:-ahead], later)
+    return earliest
+
+
+def _block_phases(residue_ns: Numbers, period_ns: Numbers) -> Numbers:
+    """Return the phase of each block of sorted residues, f64[blocks]."""
+    ring = np.concatenate((residue_ns, residue_ns[:, : _DENSE - 1] + period_ns[:, None]), axis=1)
+    spread = ring[:, _DENSE - 1 :] - residue_ns
+    densest = spread.argmin(axis=1)
+    rows = np.arange(len(residue_ns))
+    guard = np.minimum(spread[rows, densest], earliest_ns(period_ns))
+    earliest = residue_ns[rows, densest] - guard
+    found = np.count_nonzero(residue_ns < earliest[:, None], axis=1)
+    phases: Numbers = residue_ns[rows, found]
+    return phases
+
+
+class Stretches(Record):
+    """Times in which a timer ran, in order of clock row and time.
+
+    Attributes:
+        clock_index: i64[s] into clocks.
+        period_ns: f64[s], at least 1.
+        begin_ns, end_ns: i64[s].
+        is_first: bool[s] whether the timer was switched on at `begin_ns`, so that its first tick
+            comes a period later. After a throttle it comes at once.
+    """
+
+    clock_index: NDArray[np.int64]
+    period_ns: NDArray[np.float64]
+    begin_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    is_first: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.clock_index)
+
+
+def clock_stretches(clocks: ClockTable, stops: ClockStopTable | None) -> Stretches:
+    """Cut the time that each clock ran at its throttles; each clock has one stretch at least."""
+    rows = np.arange(len(clocks))
+    begin_ns = np.minimum(clocks.begin_ns, _LATEST_NS).astype(np.int64)
+    end_ns = np.maximum(np.minimum(clocks.end_ns, _LATEST_NS).astype(np.int64), begin_ns)
+    throttled, from_ns, until_ns = _throttles(stops, len(clocks))
+    from_ns = np.clip(from_ns, begin_ns.take(throttled), end_ns.take(throttled))
+    until_ns = np.clip(until_ns, begin_ns.take(throttled), end_ns.take(throttled))
+    row = np.concatenate((rows, throttled))
+    begins, ends = np.concatenate((begin_ns, until_ns)), np.concatenate((from_ns, end_ns))
+    by_begin = np.lexsort((begins, row))
+    # The ends have their rows in another order: throttles first, the clock's own end last.
+    by_end = np.lexsort((ends, np.concatenate((throttled, rows))))
+    row = row.take(by_begin)
+    begins = begins.take(by_begin)
+    return Stretches(
+        clock_index=row,
+        period_ns=usable_periods_ns(clocks).take(row),
+        begin_ns=begins,
+        end_ns=np.maximum(ends.take(by_end), begins),
+        is_first=np.diff(row, prepend=-1) != 0,
+    )
+
+
+def usable_periods_ns(clocks: ClockTable) -> NDArray[np.float64]:
+    """Return f64[c] periods, at least 1: what is no time in a damaged recording is no division."""
+    period_ns = np.nan_to_num(clocks.period_ns, nan=0.0, posinf=0.0, neginf=0.0)
+    usable: NDArray[np.float64] = np.maximum(period_ns, _SHORTEST_PERIOD_NS)
+    return usable
+
+
+def _throttles(
+    stops: ClockStopTable | None, clock_count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return clock row, begin and end of each throttle of a known clock."""
+    if stops is None:
+        return (np.empty(0, np.int64),) * 3
+    index = stops.clock_index.astype(np.int64)
+    chosen = (stops.kind == STOP_THROTTLED) & (index >= 0) & (index < clock_count)
+    return (
+        index[chosen],
+        np.minimum(stops.begin_ns[chosen], _LATEST_NS).astype(np.int64),
+        np.minimum(stops.end_ns[chosen], _LATEST_NS).astype(np.int64),
+    )
+
+
+class Members(Record):
+    """The samples of stretches, one stretch behind the other; `len` is how many samples.
+
+    Attributes:
+        start: i64[s + 1] where each stretch begins.
+    """
+
+    start: Rows
+
+    def __len__(self) -> int:
+        return int(self.start[-1])
+
+    def stretch_of(self, rows: Rows) -> Rows:
+        """Return the stretch of each of some samples, i64[r]."""
+        return np.searchsorted(self.start, rows, "right") - 1
+
+    def of_part(self, part: slice) -> Rows:
+        """Return the stretch of each sample of a part, i64[rows], or [1] where all have the same.
+
+        Either way it stands beside columns of the part's length.
+        """
+        first, last = self.stretch_of(np.array([part.start, part.stop - 1])).tolist()
+        stretches = np.arange(first, last + 1)
+        if first == last:
+            return stretches
+        edges = np.clip(self.start[first : last + 2], part.start, part.stop)
+        return stretches.repeat(np.diff(edges))
+
+    def filled(self) -> Rows:
+        """Return the stretches that have samples."""
+        return np.flatnonzero(np.diff(self.start))
+
+    def counted(self, chosen: NDArray[np.bool_]) -> Rows:
+        """Return how many samples of each stretch are chosen, i64[s].
+
+        Args:
+            chosen: bool[m].
+        """
+        counts, filled = np.zeros(len(self.start) - 1, np.int64), self.filled()
+        first = self.start.take(filled)
+        counts[filled] = np.add.reduceat(chosen.view(np.uint8), first, dtype=np.int64)
+        return counts
+
+    def parts(self) -> Iterator[slice]:
+        """Cut the samples into parts whose columns and temporaries stay in a processor's cache."""
+        for first in range(0, len(self), _ROWS_AT_ONCE):
+            yield slice(first, min(first + _ROWS_AT_ONCE, len(self)))
+
+
+class Jumps(Record):
+    """The ticks that samples were taken for; tick 0 is due at the phase. All are whole numbers.
+
+    Attributes:
+        row: i64[j] ascending: samples of another tick than the one after that of the sample before,
+            the first of each stretch among them.
+        tick: f64[j] theirs.
+        before: f64[j] that of the sample before; nothing where the sample is the first.
+        last: f64[s] that of each stretch's last sample; 0 where it has none.
+    """
+
+    row: Rows
+    tick: Numbers
+    before: Numbers
+    last: Numbers
+
+
+class _Since(NamedTuple):
+    """Of a part's samples: time since their stretch began, in whole periods, and what is left.
+
+    `stretch` is as of `Members.of_part`, `period_ns` stands beside it.
+    """
+
+    stretch: Rows
+    period_ns: Numbers
+    since_ns: Numbers
+    whole: Numbers
+    residue_ns: Numbers
+
+
+class Periods(Record):
+    """When samples came, counted in the periods of their timers.
+
+    Attributes:
+        stretches: when timers ran.
+        members: the samples of each.
+        time_ns: u64[m] when they came.
+    """
+
+    stretches: Stretches
+    members: Members
+    time_ns: NDArray[np.uint64]
+
+    def since_begin(self, part: slice) -> _Since:
+        """Divide the time since the stretch's begin by the period."""
+        stretch = self.members.of_part(part)
+        period_ns = self.stretches.period_ns.take(stretch)
+        begin_ns = self.stretches.begin_ns.take(stretch).astype(np.uint64)
+        since_ns = (self.time_ns[part] - begin_ns).astype(np.float64)
+        whole = np.floor(since_ns / period_ns)
+        return _Since(stretch, period_ns, since_ns, whole, since_ns - whole * period_ns)
+
+    def residues_ns(self, part: slice) -> Numbers:
+        """Return a part's time since the stretch's begin, modulo the period, f64[rows]."""
+        return self.since_begin(part).residue_ns
+
+
+def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, Numbers]:
+    """Find the tick that each sample was taken for, and how late it came.
+
+    Args:
+        periods: the samples; their times are used up.
+        phases: of the grids around them.
+
+    Returns:
+        the ticks, and f64[m] how many ns later each sample came, in the memory of the times.
+    """
+    members, period_ns = periods.members, periods.stretches.period_ns
+    earliest = earliest_ns(period_ns)
+    tick, late_ns = np.empty(len(members)), periods.time_ns.view(np.float64)
+    again = [np.empty(0, np.int64)]
+    for part in members.parts():
+        stretch, period, since_ns, whole, residue_ns = periods.since_begin(part)
+        phase_ns = phases.at(np.arange(part.start, part.stop), stretch)
+        residue_ns -= phase_ns
+        residue_ns += earliest.take(stretch)
+        residue_ns /= period
+        whole += np.floor(residue_ns, out=residue_ns)
+        tick[part] = whole
+        since_ns -= phase_ns
+        since_ns -= whole * period
+        late_ns[part] = since_ns
+        # Beside the part before, but for the first.
+        first = max(part.start - 1, 0)
+        with_before = tick[first : part.stop]
+        again.append(np.flatnonzero(with_before[1:] <= with_before[:-1]) + first + 1)
+    _give_own_ticks(tick, late_ns, np.concatenate(again), members, period_ns)
+    return _jumps(tick, members), late_ns
+
+
+def _give_own_ticks(
+    tick: Numbers, late_ns: Numbers, again: Rows, members: Members, period_ns: Numbers
+) -> None:
+    """Give two samples that fell to one tick a tick each: a timer expires once a period.
+
+    The second one was early, as phases are estimates, if it seems later than half a period. Else
+    the first one was later than it seems, if the tick before is free.
+
+    Args:
+        tick: f64[m] of all samples; changed.
+        late_ns: f64[m] how late each came after its tick; changed with it.
+        again: i64[r] samples that are not of a later tick than the sample before.
+        members: the samples of each stretch.
+        period_ns: f64[s].
+    """
+    stretch = members.stretch_of(again)
+    first = members.start.take(stretch)
+    again, stretch, first = (column[again != first] for column in (again, stretch, first))
+    period = period_ns.take(stretch)
+    is_early = late_ns.take(again) > period / 2
+    early = again[is_early]
+    tick[early] += 1
+    late_ns[early] -= period[is_early]
+    late, first, period = again[~is_early] - 1, first[~is_early], period[~is_early]
+    before = np.where(late == first, -1.0, tick.take(late - 1))
+    is_free = tick.take(late) - before > 1
+    tick[late[is_free]] -= 1
+    late_ns[late[is_free]] += period[is_free]
+
+
+def _jumps(tick: Numbers, members: Members) -> Jumps:
+    is_jump = np.zeros(len(tick), np.bool_)
+    for part in members.parts():
+        first = max(part.start - 1, 0)
+        own = tick[first : part.stop]
+        np.not_equal(own[1:] - own[:-1], 1.0, out=is_jump[first + 1 : part.stop])
+    filled = members.filled()
+    is_jump[members.start.take(filled)] = True
+    row, last = np.flatnonzero(is_jump), np.zeros(len(members.start) - 1)
+    last[filled] = tick.take(members.start.take(filled + 1) - 1)
+    return Jumps(row=row, tick=tick.take(row), before=tick.take(row - 1), last=last)
 
 
 class Grid(Record):

@@ -13,24 +13,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import UsageError
-from prospect.estimate.compare.change import changes
-from prospect.estimate.compare.change_table import ChangeTable, in_order
-from prospect.estimate.compare.compared import compared_run
-from prospect.estimate.compare.compared_inclusive import compared_inclusive
-from prospect.estimate.compare.compared_stacks import compared_stacks
+from prospect.estimate.compare.changes import ChangeTable, changes, in_order
+from prospect.estimate.compare.compared_run import (
+    compared_run,
+    row_times,
+    run_parts,
+    seconds_per_hit,
+)
+from prospect.estimate.compare.compared_stacks import StackTest, compared_inclusive, compared_stacks
 from prospect.estimate.compare.comparison import (
     ComparedRecording,
     CompareOptions,
     Comparison,
 )
+from prospect.estimate.compare.comparison_remarks import comparison_notes, comparison_warnings
 from prospect.estimate.compare.condition import parse_condition
 from prospect.estimate.compare.matched_stacks import matched_stacks
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
-from prospect.estimate.compare.remarks import comparison_notes, comparison_warnings
-from prospect.estimate.compare.row_times import row_times, run_parts, seconds_per_hit
-from prospect.estimate.compare.spread import own_spread_of, spread_of
-from prospect.estimate.compare.stack_tests import StackTest
-from prospect.estimate.compare.variation import Rows, side_means, variation_of
+from prospect.estimate.compare.variation import (
+    Rows,
+    own_spread_of,
+    side_means,
+    spread_of,
+    variation_of,
+)
 from prospect.estimate.compare.verdict import judge
 from prospect.estimate.compare.work import chosen_work, divisors, parse_work
 from prospect.estimate.statistics.false_discovery import adjusted
@@ -42,13 +48,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.compare.compared import ComparedRun
+    from prospect.estimate.compare.compared_run import ComparedRun, RunParts
     from prospect.estimate.compare.compared_stacks import ComparedStacks
     from prospect.estimate.compare.condition import Condition
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
-    from prospect.estimate.compare.row_times import RunParts
-    from prospect.estimate.compare.spread import Spread
-    from prospect.estimate.compare.variation import Variation
+    from prospect.estimate.compare.variation import Spread, Variation
     from prospect.estimate.compare.verdict import Verdict
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile

@@ -1,9 +1,14 @@
-"""Call stacks of two sides as one tree, with what changed in each of its rows.
+"""Call stacks of two sides as one tree, and what changed in its parts.
 
-Comes in: the compared parts of all recordings, with their labels. Goes out: `ComparedStacks`: below
-all samples the processes, below them who called whom, by name. Each row is a process or a routine
-in its place, with all that it calls: a set of hits like the rows of the other tables, and is
-compared as they are. Rows are tested together, but apart from those of the tables.
+There are three families of tests, each by the test of the comparison's tables: the rows of the tree
+(`compared_stacks`: below all samples the processes, below them who called whom, by name), pairs of
+caller and callee (`compared_calls`), and routines with all that they call (`compared_inclusive`:
+a sample is in the row of each routine on its stack, once, so that rows do not add up). A row or
+part is a set of hits like the rows of the other tables, and is compared as they are.
+
+Parts of one group have no hit in common, so that one pass over all hits sums a whole group. The
+rows of one depth are such a group. A sample has as many routines and calls as its stack has frames,
+so those are put into groups of which no stack has two (`groups_apart`).
 """
 
 from __future__ import annotations
@@ -12,23 +17,318 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.compare.change import CONFIDENCE
-from prospect.estimate.compare.compared_calls import compared_calls
-from prospect.estimate.compare.stack_tests import DEEPEST_TESTED, SubtreeGroup, tested_parts
-from prospect.estimate.compare.variation import side_means
+from prospect.estimate.compare.changes import CONFIDENCE, Changes, ChangeTable, changes, in_order
+from prospect.estimate.compare.compared_run import row_times
+from prospect.estimate.compare.variation import Rows, side_means, spread_of
 from prospect.estimate.statistics.false_discovery import adjusted
-from prospect.figures.stacks.call_forest import levels, subtree_ranges, subtree_sums
+from prospect.figures.stacks.call_forest import levels, outermost, subtree_ranges, subtree_sums
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.compare.compared_calls import ComparedCalls
     from prospect.estimate.compare.matched_stacks import MatchedStacks, StackRun
-    from prospect.estimate.compare.stack_tests import StackTest
+    from prospect.estimate.compare.variation import Variation
     from prospect.figures.stacks.frames import NamedForest
+
+# A pass over all hits for each depth: what lies deeper is shown, and not tested.
+DEEPEST_TESTED = 512
+
+# A pass over all hits for each group: as many as there are parts on a stack, or some more where
+# routines call each other in any order. What comes after these is not tested.
+_MOST_GROUPS = 512
+
+
+class StackTest(Record):
+    """How parts of the tree are compared: as the rows of the tables.
+
+    Attributes:
+        before: how many of the recordings are A's.
+        divisor: f64[n] what the times of each recording are divided by.
+        exposure: how many hits a side would have of a row that took one unit of time.
+        variation: how runs differ.
+        least_hits: what has fewer hits on both sides together is not tested.
+        fdr: how many of those that are called significant may be wrong.
+        total: the row of all samples, as it was compared; none without a hit.
+    """
+
+    before: int
+    divisor: NDArray[np.float64]
+    exposure: tuple[float, float]
+    variation: Variation
+    least_hits: int
+    fdr: float
+    total: ChangeTable
+
+    def sides(self, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return i64[r, 2]: the hits of each side, of those of each recording."""
+        return np.add.reduceat(hits, [0, self.before], axis=1)
+
+
+class SubtreeGroup(NamedTuple):
+    """Subtrees that have no row in common: their first rows, and what each is a part of; i64[k]."""
+
+    row: NDArray[np.int64]
+    part: NDArray[np.int64]
+
+
+class TestedParts(NamedTuple):
+    """What changed in each part; 0 hits, and NaN for the rest, where it was in no group.
+
+    `hits` i64[p, 2] and `mean` f64[p, 2] are those of the sides.
+    """
+
+    hits: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    changes: Changes
+
+
+def tested_parts(
+    groups: Iterable[SubtreeGroup],
+    parts: int,
+    end: NDArray[np.int64],
+    stacks: Sequence[StackRun],
+    test: StackTest,
+) -> TestedParts:
+    """Compare parts of the tree.
+
+    Args:
+        groups: each part is in one of them, with all its subtrees, or in none.
+        parts: how many there are.
+        end: i64[t] the first row behind each row's subtree; rows are in preorder.
+        stacks: A's recordings before B's.
+        test: how they are compared.
+    """
+    every = TestedParts(
+        hits=np.zeros((parts, 2), np.int64),
+        mean=np.full((parts, 2), np.nan),
+        changes=Changes(*(np.full(parts, np.nan) for _ in Changes._fields)),
+    )
+    found = [_times(group, end, stacks, test) for group in groups]
+    if not found:
+        return every
+    part = np.concatenate([members for members, _ in found])
+    times = Rows(*map(np.concatenate, zip(*(rows for _, rows in found), strict=True)))
+    hits, mean = test.sides(times.hits), side_means(times.values, test.before)
+    spread = spread_of(times, test.before, test.variation)
+    every.hits[part], every.mean[part] = hits, mean
+    changed = changes(mean, spread, hits, test.exposure)
+    for column, values in zip(every.changes, changed, strict=True):
+        column[part] = values
+    return every
+
+
+def _times(
+    group: SubtreeGroup, end: NDArray[np.int64], stacks: Sequence[StackRun], test: StackTest
+) -> tuple[NDArray[np.int64], Rows]:
+    """Return the parts of a group, ascending, and their times."""
+    part, rank = np.unique(group.part, return_inverse=True)
+    step = np.zeros(len(end) + 1, np.int64)
+    np.add.at(step, group.row, rank + 1)
+    np.subtract.at(step, end.take(group.row), rank + 1)
+    # The last place is that of hits in no row.
+    rank_of_row = np.append(np.cumsum(step)[:-1] - 1, -1)
+    each = [row_times(stack.run, rank_of_row.take(stack.row_of_hit), len(part)) for stack in stacks]
+    return part, Rows(
+        hits=np.stack([times.hits for times in each], axis=1),
+        values=np.stack([times.seconds for times in each], axis=1) / test.divisor,
+        sampling=np.stack([times.sampling_variance for times in each], axis=1) / test.divisor**2,
+        own=np.stack([times.own_variance for times in each], axis=1) / test.divisor**2,
+    )
+
+
+def outermost_rows(
+    part: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the rows of parts that are in no other row's subtree of the same part.
+
+    Args:
+        part: i64[t] what each row belongs to, -1 for none.
+        begin: i64[t] the rows' numbers, from `subtree_ranges`.
+        end: i64[t] the first numbers behind their subtrees.
+    """
+    return np.flatnonzero(outermost(part, begin, end) & (part >= 0))
+
+
+def groups_apart(
+    tree: NamedForest,
+    part: NDArray[np.int64],
+    outer: NDArray[np.int64],
+    is_tested: NDArray[np.bool_],
+) -> Iterator[SubtreeGroup]:
+    """Yield groups of parts that no stack has two of, until each tested one was in one of them.
+
+    Parts have an order: those near the outermost frame come first. A part is taken when none that
+    comes before it, and was not taken yet, stands on a stack with it. So the first of all is
+    taken each time, and two that are taken together never meet.
+    Source: Jones and Plassmann, SIAM J. Sci. Comput. 14 (1993), for a fixed order.
+
+    Args:
+        tree: in preorder.
+        part: i64[t] what each row belongs to, -1 for none.
+        outer: i64[k] the rows that `outermost_rows` returns.
+        is_tested: bool[p] of the parts.
+    """
+    order = np.full(len(is_tested), np.iinfo(np.int64).max)
+    has_part = np.flatnonzero(part >= 0)
+    np.minimum.at(order, part.take(has_part), tree.depth.take(has_part))
+    place = np.empty(len(order), np.int64)
+    place[np.argsort(order, kind="stable")] = np.arange(len(order))
+    none = len(order)
+    pending = np.append(is_tested, False)  # the last is no part
+    left = _Rows(part, tree.caller_index, levels(tree.depth)).of(pending)
+    for _ in range(_MOST_GROUPS):
+        if not len(left.part):
+            return
+        is_left = pending.take(left.part)
+        own = np.where(is_left, place.take(left.part), none)
+        is_free = pending.copy()
+        is_free[left.part[(own > left.least_beside(own)) & is_left]] = False
+        rows = outer[is_free.take(part.take(outer))]
+        yield SubtreeGroup(rows, part.take(rows))
+        pending &= ~is_free
+        if 2 * np.count_nonzero(pending.take(left.part)) <= len(left.part):
+            left = left.of(pending)
+
+
+class _Rows(NamedTuple):
+    """Rows of a tree, outermost first: what part each belongs to, and its caller among them.
+
+    `levels` are those of each depth, also among them: where few are left, these are few too.
+    """
+
+    part: NDArray[np.int64]
+    caller: NDArray[np.int64]
+    levels: list[NDArray[np.int64]]
+
+    def of(self, kept: NDArray[np.bool_]) -> _Rows:
+        """Return the rows of these parts, each called by the next of them above it."""
+        is_kept = kept.take(self.part)
+        number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+        depth = np.where(is_kept, 0, -1)
+        caller = np.full(len(number), -1, np.int64)
+        for rows in self.levels[1:]:
+            above = self.caller.take(rows)
+            near = np.where(is_kept.take(above), number.take(above), caller.take(above))
+            caller[rows] = near
+            depth[rows] = depth.take(above) + is_kept.take(rows)
+        return _Rows(self.part[is_kept], caller[is_kept], levels(depth[is_kept]))
+
+    def least_beside(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return i64[t]: the least value of those above and below each row, its own included."""
+        above, below = own.copy(), own.copy()
+        for rows in self.levels[1:]:
+            above[rows] = np.minimum(own.take(rows), above.take(self.caller.take(rows)))
+        for rows in reversed(self.levels[1:]):
+            np.minimum.at(below, self.caller.take(rows), below.take(rows))
+        return np.minimum(above, below)
+
+
+class ComparedCalls(Record):
+    """The calls that are tested, ascending by caller and callee.
+
+    Attributes:
+        caller, callee: i64[c] frames of the tree; above routines stand processes.
+        hits: i64[c, 2] of each side, each sample once.
+        half_width: f64[c] of the 95 % interval of the change, with what the callee calls.
+        q_value: f64[c] how likely by chance.
+        significant: bool[c] whether q_value is within the rate of false discoveries.
+    """
+
+    caller: NDArray[np.int64]
+    callee: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    half_width: NDArray[np.float64]
+    q_value: NDArray[np.float64]
+    significant: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.caller)
+
+
+def compared_calls(
+    tree: NamedForest,
+    total_hits: NDArray[np.int64],
+    stacks: Sequence[StackRun],
+    test: StackTest,
+) -> ComparedCalls:
+    """Compare each pair of caller and callee; all of them are one family of tests.
+
+    Args:
+        tree: of both sides, in preorder.
+        total_hits: i64[t, 2] of each row and side, with what it calls.
+        stacks: A's recordings before B's.
+        test: how they are compared.
+    """
+    begin, end = subtree_ranges(tree)
+    frames = int(tree.frame_index.max(initial=0)) + 1
+    caller = tree.frame_index.take(tree.caller_index[1:])
+    key, call = np.unique(caller * frames + tree.frame_index[1:], return_inverse=True)
+    call = np.append(-1, call)  # all samples are called by nobody
+    # What a routine calls that is called again within is in the outermost of these calls.
+    outer = outermost_rows(call, begin, end)
+    hits = np.zeros((len(key), 2), np.int64)
+    np.add.at(hits, call.take(outer), total_hits.take(outer, axis=0))
+    depth = np.zeros(len(key), np.int64)
+    np.maximum.at(depth, call[1:], tree.depth[1:])
+    is_tested = (hits.sum(axis=1) >= test.least_hits) & (depth < DEEPEST_TESTED)
+    groups = groups_apart(tree, call, outer, is_tested)
+    tested = tested_parts(groups, len(key), end, stacks, test).changes
+    kept = np.flatnonzero(~np.isnan(tested.p_value))
+    q_value = adjusted(tested.p_value.take(kept))
+    return ComparedCalls(
+        caller=key.take(kept) // frames,
+        callee=key.take(kept) % frames,
+        hits=hits.take(kept, axis=0),
+        half_width=tested.half_width.take(kept),
+        q_value=q_value,
+        significant=q_value <= test.fdr,
+    )
+
+
+def compared_inclusive(matched: MatchedStacks, test: StackTest) -> ChangeTable:
+    """Compare each routine with all that it calls.
+
+    Args:
+        matched: the stacks of all recordings.
+        test: how rows are compared; a routine with too few hits has no row.
+    """
+    tree, count = matched.tree, len(matched.name)
+    begin, end = subtree_ranges(tree)
+    part = np.where(tree.frame_index < count, tree.frame_index, -1)
+    outer = outermost_rows(part, begin, end)
+    hits = np.zeros(count, np.int64)
+    np.add.at(hits, part.take(outer), _hits_within(matched).take(outer))
+    is_tested = hits >= test.least_hits
+    groups = groups_apart(tree, part, outer, is_tested)
+    found = tested_parts(groups, count, end, matched.runs, test)
+    kept = np.flatnonzero(~np.isnan(found.changes.p_value))
+    columns = {name: column.take(kept) for name, column in found.changes._asdict().items()}
+    q_value = adjusted(columns["p_value"])
+    return in_order(
+        ChangeTable(
+            kind="inclusive",
+            name=[matched.name[row] for row in kept.tolist()],
+            object=[matched.object[row] for row in kept.tolist()],
+            portion=np.zeros(len(kept), np.int64),
+            hits=found.hits.take(kept, axis=0),
+            mean=found.mean.take(kept, axis=0),
+            **columns,
+            q_value=q_value,
+            significant=q_value <= test.fdr,
+        )
+    )
+
+
+def _hits_within(matched: MatchedStacks) -> NDArray[np.int64]:
+    """Return i64[t] the hits of all recordings in each row's subtree."""
+    own = np.zeros(len(matched.tree), np.int64)
+    for stack in matched.runs:
+        is_in = stack.row_of_hit >= 0
+        np.add.at(own, stack.row_of_hit[is_in], stack.run.profile.hits.count[is_in])
+    return subtree_sums(matched.tree, own)
 
 
 class ComparedStacks(Record):

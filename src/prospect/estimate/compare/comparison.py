@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.compared_stacks import ComparedStacks
     from prospect.estimate.compare.variation import Variation
     from prospect.estimate.compare.verdict import Verdict

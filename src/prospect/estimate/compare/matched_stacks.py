@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.estimate.compare.compared import sample_blocks
+from prospect.estimate.compare.compared_run import sample_blocks
 from prospect.estimate.errors.design import sampling_design
 from prospect.figures.calls.call_graph import call_graph
 from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.compare.compared import ComparedRun
+    from prospect.estimate.compare.compared_run import ComparedRun
     from prospect.estimate.compare.matching import Labels
     from prospect.figures.calls.call_graph import CallGraph
 

@@ -1,13 +1,16 @@
 """How much runs of the same program differ, beyond what sampling explains.
 
-Comes in: each row's time in each recording. Goes out: a `Variation`. Two things make runs differ:
-what is common to all rows of a run (the machine's speed, other load) and what is each row's own
-(layout of memory, caches, chance). The first is seen once a run, however many rows there are, and
-keeps its few degrees of freedom. The second is seen once a row and run, so rows lend each other
-the degrees of freedom that few recordings lack.
+Two things make runs differ: what is common to all rows of a run (the machine's speed, other load)
+and what is each row's own (layout of memory, caches, chance). The first is seen once a run, however
+many rows there are, and keeps its few degrees of freedom. The second is seen once a row and run, so
+rows lend each other the degrees of freedom that few recordings lack (`lent_freedom`). A `Spread` is
+how far the mean of each side may be from what endless runs would have: never less than the sampling
+error.
 Source: Smyth, Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3 (2004),
-for rows that lend each other; Lund et al., same journal 11 (2012), for a factor over a trend of the
-mean, which is here the sampling error and a share of the row's time.
+for rows that lend each other and for drawing a row's variance towards the expected one, section 6.2
+and its appendix for the degrees of freedom; Lund et al., same journal 11 (2012), for a factor over
+a trend of the mean, which is here the sampling error and a share of the row's time; Welch,
+Biometrika 34 (1947), for two sides of unequal variance.
 """
 
 from __future__ import annotations
@@ -17,11 +20,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.compare.moderation import lent_freedom
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+_FEWEST_ROWS = 5
+_TRIGAMMA_BISECTIONS = 50
+# A ratio of 0, as of rows that happen to be equal, has no logarithm.
+_LEAST_RATIO = 1e-6
 
 # How sure the assumed variation is: as if it had been seen in so many runs more than one.
 ASSUMED_DF = 8.0
@@ -31,10 +40,57 @@ _NO_VARIANCE = 1e-300  # of recordings without a hit
 _BISECTIONS = 30
 
 
+def lent_freedom(ratios: Sequence[NDArray[np.float64]], freedoms: Sequence[int]) -> float:
+    """Return the degrees of freedom that rows lend each other: more the more alike they vary.
+
+    Never more than the rows were seen with; 0 where there are too few rows to say.
+
+    Args:
+        ratios: of each group, f64[r] variance seen over variance expected.
+        freedoms: of each group, the degrees of freedom that each of its ratios has.
+    """
+    rows = len(ratios[0])
+    if rows < _FEWEST_ROWS:
+        return 0.0
+    # The logarithm of a variance varies by trigamma(d / 2); what is more is rows' own.
+    excess = [
+        float(np.log(ratio + _LEAST_RATIO).var(ddof=1)) - trigamma(freedom / 2.0)
+        for ratio, freedom in zip(ratios, freedoms, strict=True)
+    ]
+    return min(2.0 * inverse_trigamma(float(np.mean(excess))), float(rows * sum(freedoms)))
+
+
+def trigamma(x: float) -> float:
+    """Return the second derivative of log gamma. Source: DLMF 5.15.5 and 5.15.8."""
+    value = 0.0
+    while x < 10.0:
+        value += 1.0 / x**2
+        x += 1.0
+    inverse = 1.0 / x
+    square = inverse**2
+    return (
+        value
+        + inverse
+        + square / 2.0
+        + inverse * square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0))
+    )
+
+
+def inverse_trigamma(value: float) -> float:
+    """Return x such that trigamma(x) is `value`; infinite where that is 0 or less."""
+    if value <= 1e-9:
+        return math.inf
+    low, high = -20.0, 25.0  # of log x
+    for _ in range(_TRIGAMMA_BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if trigamma(math.exp(middle)) > value else (low, middle)
+    return math.exp((low + high) / 2.0)
+
+
 class Rows(NamedTuple):
     """A table over all recordings, A's before B's: hits i64[r, n]; f64[r, n] in the unit compared.
 
-    `sampling` and `own` are variances, see `row_times.RowTimes`.
+    `sampling` and `own` are variances, see `compared_run.RowTimes`.
     """
 
     hits: NDArray[np.int64]
@@ -179,3 +235,89 @@ def _row_variance(rows: Rows, factors: NDArray[np.float64], before: int) -> floa
         middle = (low + high) / 2.0
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return high
+
+
+class Spread(NamedTuple):
+    """Of each row and side: variances of the mean, with degrees of freedom; f64[r, 2] each.
+
+    `is_shared`: one estimate stands for both sides, and has its degrees of freedom once.
+    """
+
+    common: NDArray[np.float64]
+    common_df: NDArray[np.float64]
+    row: NDArray[np.float64]
+    row_df: NDArray[np.float64]
+    is_shared: bool
+
+
+def spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
+    """Return the variance of each row's mean on each side, never less than sampling's.
+
+    Args:
+        rows: any table of the recordings that `variation` was estimated from.
+        before: how many recordings are A's.
+        variation: how runs differ.
+    """
+    count = rows.values.shape[1]
+    mean = spread_over(side_means(rows.values, before), before, count)
+    expected = rows.own + variation.row**2 * mean**2
+    residual = rows.values - mean * (1.0 + variation.factors)
+    shape = (len(mean), 2)
+    spread = Spread(
+        common=np.empty(shape),
+        common_df=np.empty(shape),
+        row=np.empty(shape),
+        row_df=np.empty(shape),
+        is_shared=min(before, count - before) == 1,
+    )
+    sides = (slice(0, before), slice(before, count))
+    factors = [_moderated(residual[:, side], expected[:, side], variation.row_df) for side in sides]
+    for number, side in enumerate(sides):
+        columns = expected[:, side].shape[1]
+        # A single recording is taken to be as the other side's are.
+        factor, freedom = factors[number] if columns > 1 else factors[1 - number]
+        row = np.maximum(factor[:, None] * expected[:, side], rows.sampling[:, side])
+        spread.row[:, number] = row.sum(axis=1) / columns**2
+        spread.row_df[:, number] = freedom
+        spread.common[:, number] = (variation.common[number] * mean[:, side][:, 0]) ** 2 / columns
+        spread.common_df[:, number] = variation.common_df[number]
+    return spread
+
+
+def own_spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
+    """Return the same for rows that were chosen beforehand, such as the total: by their own runs.
+
+    Nothing is borrowed from other rows: the plain test of Welch, never below sampling's error.
+    """
+    if variation.assumed:
+        return spread_of(rows, before, variation)
+    means = side_means(rows.values, before)
+    count = rows.values.shape[1]
+    shape = (len(means), 2)
+    row, row_df = np.empty(shape), np.empty(shape)
+    sides = (slice(0, before), slice(before, count))
+    for number, side in enumerate(sides):
+        columns = rows.values[:, side].shape[1]
+        told_by, scale = number, np.ones(len(means))
+        if columns == 1:  # taken to vary as the other side does, as a part of its time
+            told_by = 1 - number
+            scale = np.divide(
+                means[:, number], means[:, told_by], out=scale, where=means[:, told_by] > 0
+            )
+        seen = rows.values[:, sides[told_by]]
+        sampling = rows.sampling[:, side].mean(axis=1)
+        row[:, number] = np.maximum(scale**2 * seen.var(axis=1, ddof=1), sampling) / columns
+        row_df[:, number] = seen.shape[1] - 1
+    is_shared = min(before, count - before) == 1
+    return Spread(np.zeros(shape), np.full(shape, math.inf), row, row_df, is_shared)
+
+
+def _moderated(
+    residual: NDArray[np.float64], expected: NDArray[np.float64], lent_df: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return f64[r]: how much more than expected rows vary, drawn towards 1; and its degrees."""
+    freedom = residual.shape[1] - 1
+    if math.isinf(lent_df) or not freedom:
+        return np.ones(len(residual)), math.inf
+    ratio = (residual**2 / expected).sum(axis=1) / freedom
+    return (lent_df + freedom * ratio) / (lent_df + freedom), lent_df + freedom

@@ -10,12 +10,12 @@ import math
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
-from prospect.estimate.compare.change import one_sided, ratio_bounds
+from prospect.estimate.compare.changes import one_sided, ratio_bounds
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.estimate.compare.condition import Condition
-    from prospect.estimate.compare.spread import Spread
+    from prospect.estimate.compare.variation import Spread
 
 Outcome = Literal["met", "not met", "undecided"]
 # Beyond this, the change is so near to the limit that nobody would make the recordings.

@@ -1,9 +1,7 @@
 """The alias alarm: rows whose program runs in step with a clock.
 
-Comes in: what each clock of the bank counted for each row. Goes out: how likely the counts differ
-so much by chance, and which rows are marked. Clocks of different rates see the same program; one
-that is in step with it counts far too much or too little, and the others do not. With a single
-clock such a program cannot be detected.
+Clocks of different rates see the same program; one that is in step with it counts far too much or
+too little, and the others do not. With a single clock such a program cannot be detected.
 
 Counts that are taken on a grid vary by less than the binomial distribution has it, so the test
 is, on honest programs, silent more often than promised.
@@ -13,11 +11,11 @@ discoveries controlled by Benjamini and Hochberg, J. R. Statist. Soc. B 57 (1995
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.statistics.chi_square import chi_square_tail
 from prospect.estimate.statistics.false_discovery import adjusted
 
 if TYPE_CHECKING:
@@ -25,9 +23,25 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.clock_sums import ClockSums
 
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
 FALSE_DISCOVERIES = 0.01
 # With fewer hits the distribution of Pearson's sum is too coarse for so small a rate.
 _LEAST_HITS = 20
+
+
+def chi_square_tail(
+    statistic: NDArray[np.float64], freedom: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the probability of at least `statistic` by chance, f64[n].
+
+    Args:
+        statistic: f64[n], 0 or more.
+        freedom: f64[n] degrees of freedom, over 0.
+    """
+    spread = 2.0 / (9.0 * freedom)
+    deviation = (np.cbrt(statistic / freedom) - 1.0 + spread) / np.sqrt(spread)
+    return np.asarray(0.5 * _erfc(deviation / math.sqrt(2.0)), np.float64)
 
 
 def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray[np.float64]:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.clocks.grid import tick_grid
-from prospect.estimate.errors.blocks import cut_in_blocks
-from prospect.estimate.errors.local_error import compared_lags
-from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
-from prospect.estimate.errors.successions import successions
+from prospect.estimate.errors.clock_sums import cut_in_blocks
+from prospect.estimate.errors.local_error import (
+    compared_lags,
+    plain_sequence,
+    successions,
+    tick_sequence,
+)
 from prospect.estimate.errors.ticks import DueTicks, event_ticks
 from prospect.figures.portions import event_seconds
 from prospect.figures.processes import busy_of_run
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.grid import Grid
-    from prospect.estimate.errors.blocks import Blocks
-    from prospect.estimate.errors.successions import Succession
+    from prospect.estimate.errors.clock_sums import Blocks
+    from prospect.estimate.errors.local_error import Succession
     from prospect.estimate.errors.ticks import OrderedTicks, Ticks
     from prospect.profile.model import Profile, SampleTable
     from prospect.profile.run_info import EventInfo

@@ -1,16 +1,22 @@
 """Error bars: how far each row's time may be from the truth, by sampling.
 
-Comes in: a `Design` and rows, each hit in at most one. Goes out: for each row the interval that
-holds its true time in 95 of 100 runs, as far as taking samples is what makes it uncertain. What the
-program does differently next time is no error of this report.
+For each row, with each hit in at most one, there is an interval that holds the row's true time in
+95 of 100 runs, as far as taking samples is what makes it uncertain. What the program does
+differently next time is no error of this report.
 
-Two estimates of the variance stand side by side. The one of `local_error` is precise, and right for
+Two estimates of the variance are compared. The one of `local_error` is precise, and right for
 programs without a rhythm. The clocks' disagreement over the whole run is right for any program,
 but of K sums, that is with K - 1 degrees of freedom only. The disagreement in shorter blocks has
-many, and decides: where it is what the first estimate says, within chance, that one is used; where
+many, and decides: if it is what the first estimate says, within chance, that one is used; if
 it is more or less, the program runs in some rhythm, and only the whole run's is believed. (Less,
 too: in a steady rhythm errors take each other back.) As the second is right in either case, a
 wrong choice costs width and not truth.
+
+If only a share of hosts was measured, chosen anew each hour, their choice adds an error
+(`host_error`). Each host was chosen for an hour by itself, with probability p, and counts 1/p
+times: of the sum of such weighted times y, by row, host and hour, the estimated variance is
+Σ (1 - p) y². Source: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), section
+3.2, Poisson sampling. All other estimates are of the error that samples within a host add.
 """
 
 from __future__ import annotations
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.parts import Parts
 
+_LEAST_FREEDOM = 2.0
+
 CONFIDENCE = 0.95
 _NORMAL = 1.9599639845400536  # of the normal distribution, for CONFIDENCE
 # The disagreement of blocks is within chance up to here, in standard deviations: 1 row in 80.
@@ -42,6 +50,50 @@ _LEAST_CHANGES = 6
 _BOUNDED = 1.0
 # How well the phase of a clock is known, in ticks.
 _PHASE_ERROR = 0.02
+
+
+def host_error(
+    design: Design,
+    row_of_hit: NDArray[np.int32],
+    other: NDArray[np.int64],
+    normal: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return half of the interval of each row, and of its difference to its other, f64[r] s each.
+
+    Args:
+        design: how samples were taken; none of its hosts stands for others where it has no
+            `host_hour`.
+        row_of_hit: i32[h] the row of each hit, -1 for none.
+        other: i64[r] a row to compare each one with, -1 for none.
+        normal: the quantile of the normal distribution for the confidence wanted.
+    """
+    rows = len(other)
+    if design.host_hour is None:
+        return np.zeros(rows), np.zeros(rows)
+    chosen = np.flatnonzero((design.host_hour >= 0) & (row_of_hit >= 0))
+    hours = int(design.host_hour.max(initial=0)) + 1
+    pair = row_of_hit.take(chosen).astype(np.int64) * hours + design.host_hour.take(chosen)
+    distinct, number = np.unique(pair, return_inverse=True)
+    seconds = np.bincount(number, design.seconds.take(chosen), len(distinct)).astype(np.float64)
+    row, hour = np.divmod(distinct, hours)
+    squares = np.bincount(row, seconds**2, rows)
+    freedom = np.bincount(row, minlength=rows) - 1.0
+    of_other = _values_of(distinct, seconds, other.take(row) * hours + hour)
+    between = np.bincount(row, seconds * of_other, rows)
+    apart = np.maximum(squares + squares[other] - 2.0 * between, 0.0)
+    quantile = student_quantile(normal, np.maximum(freedom, _LEAST_FREEDOM))
+    rest = 1.0 - design.host_share
+    return quantile * np.sqrt(rest * squares), quantile * np.sqrt(rest * apart)
+
+
+def _values_of(
+    keys: NDArray[np.int64], values: NDArray[np.float64], wanted: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the values of some of the ascending keys, f64[n]; zero where a key is not there."""
+    if not len(keys):
+        return np.zeros(len(wanted))
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys.take(at) == wanted, values.take(at), 0.0)
 
 
 class ErrorBars(Record):
@@ -128,8 +180,6 @@ def error_bars(
         high_s = seconds + np.hypot(high_s - seconds, scale_s)
     difference = _difference(spread, variance, local.between * square_s2, other)
     if design.host_hour is not None:
-        from prospect.estimate.errors.host_error import host_error  # noqa: PLC0415 - seldom needed
-
         of_hosts_s, between_s = host_error(design, row_of_hit, other, _NORMAL)
         low_s = np.maximum(seconds - np.hypot(seconds - low_s, of_hosts_s), 0.0)
         high_s = seconds + np.hypot(high_s - seconds, of_hosts_s)
@@ -295,3 +345,20 @@ def _difference(
     by_chance = spread.quantile * np.sqrt(np.maximum(local, 0.0))
     half = np.where(rhythm, bar + bar[other], by_chance)
     return np.where(other >= 0, half, np.nan)
+
+
+def half_widths(
+    design: Design, row_of_hit: NDArray[np.integer], rows: int, parts: Parts | None = None
+) -> NDArray[np.float64]:
+    """Return half of each row's 95 % interval, f64[rows] s; NaN if the event has none.
+
+    Args:
+        design: how the event's samples were taken.
+        row_of_hit: i[h] the row of each hit, -1 for none.
+        rows: how many there are.
+        parts: as of `error_bars`.
+    """
+    if not (design.has_bars and rows):
+        return np.full(rows, np.nan)
+    row = row_of_hit.astype(np.int32, copy=False)
+    return error_bars(design, row, rows, parts=parts).half_width_s

@@ -1,4 +1,8 @@
-"""The estimates of one event of a report: error bars, marks and sentences for its tables."""
+"""The estimates of one event of a report: error bars, marks and sentences for its tables.
+
+The sentences say what the error bars assume, what is marked and what would
+help; each is complete in itself.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,12 @@ import numpy as np
 from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.error_bars import ErrorBars, error_bars
 from prospect.estimate.errors.parts import parts_of
-from prospect.estimate.errors.row_estimates import RowEstimates, joined
-from prospect.estimate.errors.sentences import estimate_sentences
-from prospect.estimate.statistics.ranks import alike, needed_seconds
-from prospect.figures.portions import PORTION_COUNT
-from prospect.records import Record, contents, replace
+from prospect.estimate.statistics.ranks import alike, needed_seconds, separation_sentence
+from prospect.figures.portions import PORTION_COUNT, PORTION_USER
+from prospect.records import Record, contents, field_names, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.parts import Parts
     from prospect.figures.ranked_rows import RankedRows
     from prospect.figures.report.view import EventView
+
+_FIRST_ROWS = 3
+_NORMAL = 1.96
 
 # A row with more of its hits on an idle CPU is not tested for rhythm.
 _LARGEST_IDLE = 0.05
@@ -33,6 +38,112 @@ _PART = "kernel part "
 _CAUSES = "causes "
 # Rows of one table times rows of another: up to here, they are put together.
 _MOST_TOGETHER = 1 << 24
+
+
+class RowEstimates(Record):
+    """What is known about the error of each row of a table; all columns are [r].
+
+    Attributes:
+        seconds: f64 the time that the estimates are of.
+        half_width_s: f64 how far the 95 % interval reaches on its wider side: what stands behind
+            ±. NaN where not estimated: in rows that are not shown, and of events without time.
+        low_s, high_s: f64 the 95 % interval, which is not even around the time of a rare row.
+        in_step: bool the program runs in step with a clock here: the time may be off by more.
+        like_above: bool cannot be told from the row above at 95 %.
+        needed_s: f64 how long a run would have to be to tell it from the row above; NaN where
+            there is none, infinite where no run of reasonable length would do.
+    """
+
+    seconds: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
+    low_s: NDArray[np.float64]
+    high_s: NDArray[np.float64]
+    in_step: NDArray[np.bool_]
+    like_above: NDArray[np.bool_]
+    needed_s: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def rows(self, chosen: slice | NDArray[np.int64]) -> RowEstimates:
+        """Return some of the rows, as a table of their own."""
+        return RowEstimates(*(column[chosen] for column in contents(self).values()))
+
+
+def joined(tables: Sequence[RowEstimates]) -> RowEstimates:
+    """Return the rows of several tables, one behind the other."""
+    return RowEstimates(
+        *(
+            np.concatenate([getattr(table, name) for table in tables])
+            for name in field_names(RowEstimates)
+        )
+    )
+
+
+def estimate_sentences(
+    event: EventView, design: Design, tables: Mapping[str, RowEstimates]
+) -> tuple[str, ...]:
+    """Return what to say about the error bars of one event; nothing where it has none."""
+    if not design.has_time:
+        return ()
+    if not design.has_bars:
+        name = design.event.name
+        return (f"The profile does not say how {name} was sampled: its times have no ±.",)
+    sentences = [_assumption(design), _speed(design), _alarm(tables)]
+    kept = event.processes.kept_rows[:_FIRST_ROWS] * PORTION_COUNT + PORTION_USER
+    sentences.append(_separation(tables["processes"].rows(kept), "processes by user time"))
+    for process in event.detailed[:1].tolist():
+        group = process * PORTION_COUNT + PORTION_USER
+        start = int(event.routines.start[group])
+        end = min(int(event.routines.start[group + 1]), start + _FIRST_ROWS)
+        name = event.report.profile.processes.name[process]
+        what = f"routines of {name} in user mode"
+        sentences.append(_separation(tables["routines"].rows(slice(start, end)), what))
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def _assumption(design: Design) -> str:
+    if design.sees_rhythm:
+        return ""
+    if design.ticks is not None:
+        return (
+            "One clock took the samples: error bars hold for programs that are not in step with "
+            "it, and one that is cannot be noticed (--clocks 4 takes four, from -H 10 on)."
+        )
+    return (
+        "The samples are not on the grid of a known clock: "
+        "error bars assume that they fell at random times of the program."
+    )
+
+
+def _speed(design: Design) -> str:
+    event = design.event
+    if not (event.weighs_periods and event.seconds_per_period > 0):
+        return ""
+    mhz = 1e-6 / event.seconds_per_period
+    words = (
+        f"Samples of {event.name} represent different numbers of cycles: shares are of cycles, and "
+        f"times take {mhz:.0f} million a second"
+    )
+    if not event.relative_error > 0:
+        return f"{words}."
+    return f"{words} (± {100.0 * _NORMAL * event.relative_error:.1f}%), as counted between samples."
+
+
+def _alarm(tables: Mapping[str, RowEstimates]) -> str:
+    marked = sum(int(np.count_nonzero(table.in_step)) for table in tables.values())
+    if not marked:
+        return ""
+    return (
+        "Marked rows run in step with one of the clocks, which the other clocks do not confirm: "
+        "their error bars allow for it; another rate (-H) narrows them."
+    )
+
+
+def _separation(rows: RowEstimates, what: str) -> str:
+    shown = ~np.isnan(rows.half_width_s) & (rows.seconds > 0)
+    is_alike = rows.like_above & shown
+    return separation_sentence(is_alike[shown], rows.needed_s[shown], what)
 
 
 class EventEstimates(Record):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import half_widths
 from prospect.estimate.errors.first_rows import Bound, first_rows
-from prospect.estimate.errors.half_widths import half_widths
 from prospect.figures.portions import event_seconds, hit_portions
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.report.waits import without_waits

@@ -1,7 +1,10 @@
 """The sampling variance of each row, from how its hits come and go: for programs without a rhythm.
 
-Comes in: how often which hit followed which, and rows. Goes out: each row's variance, in squared
-ticks.
+The samples of an event, on their grids if there are any, become one long sequence of hits, CPU by
+CPU in time order, in which ticks without a sample have their places. For each distance between
+ticks a `Succession` has the pairs of hits that differ, and how often each occurs. A hit that
+follows itself is no change of any row, so that what is left, made once, is a small part of the
+sequence for the rows of every table. Variances are in squared ticks.
 
 A systematic sample with period T errs, for a program whose presence x(t) has the autocovariance
 c(τ), by a variance of T Σ_j c(jT) - ∫ c(τ) dτ for each unit of time (Cochran, Sampling Techniques,
@@ -21,22 +24,271 @@ one clock lags under a period are not seen: the weights then err to the safe sid
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.buffers import segments
+from prospect.columns.sorting import distinct, run_lengths, run_starts
+from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.successions import Succession
+    from prospect.estimate.errors.ticks import OrderedTicks
+
+MISSING = -1
+OUTSIDE = -2
+# A block's columns and temporaries stay in a processor's cache.
+_TICKS_AT_ONCE = 1 << 16
+# Shorter runs, on average, are put in order as columns of rows.
+_LEAST_RUN = 64
+
+# Of so many pairs at most half may be different ones, or it does not pay to count all.
+_TRIED = 1 << 16
+_BOUND_OF_HITS = 1 << 31
+_LEAST_TABLE = 1 << 16
+# Pairs to an entry of a table of counts: where it is larger, sorting them touches less memory.
+_LEAST_PAIRS = 16
+_MOST_SHORT = 1 << 32
+# Ticks to an entry of a table that takes all pairs, those that are alike too.
+_LEAST_FILLING = 4
 
 _SPEEDS = np.geomspace(0.05, 300.0, 60)  # changes a period, from hardly any to many
 _NODES = 400
 _NOBODY = -2
 _TICKS_A_ROW = 8
+
+
+def tick_sequence(
+    ticks: OrderedTicks, hit_index: NDArray[np.int32], reach: int
+) -> NDArray[np.int32]:
+    """Return what each tick hit: rows of hits, MISSING, or OUTSIDE between stretches, i32[s].
+
+    Args:
+        ticks: the samples.
+        hit_index: i32 what each of the profile's samples hit.
+        reach: how far apart ticks will be compared. Runs of missing ticks are truncated to it.
+    """
+    parts = list(stretch_parts(ticks.start))
+    behind, missing = ticks.missing.behind, np.minimum(ticks.missing.number, reach)
+    gap = np.searchsorted(behind, [part.start for part, _ in parts]).tolist()
+    at_end = np.minimum(ticks.missing.at_end, reach).tolist()
+    stretches = list(dict.fromkeys(stretch for _, stretch in parts))
+    size = len(ticks.order) + sum(at_end[stretch] + reach for stretch in stretches)
+    sequence = np.full(size + int(missing.sum()), MISSING, np.int32)
+    place = 0
+    for (part, stretch), own in zip(parts, itertools.pairwise([*gap, len(missing)]), strict=True):
+        places = np.zeros(part.stop - part.start, np.int64)
+        places[behind[slice(*own)] - part.start] = missing[slice(*own)]
+        np.cumsum(places, out=places)
+        places += np.arange(place, place + len(places))
+        sequence[places] = hit_index.take(ticks.order[part])
+        place = int(places[-1]) + 1
+        if part.stop == ticks.start[stretch + 1]:
+            place += at_end[stretch] + reach
+            sequence[place - reach : place] = OUTSIDE
+    return sequence
+
+
+def plain_sequence(
+    hit_index: NDArray[np.int32],
+    cpu: NDArray[np.uint16],
+    time_ns: NDArray[np.uint64],
+    reach: int,
+) -> NDArray[np.int32]:
+    """Return what samples without a grid hit, CPU by CPU in time order; OUTSIDE between CPUs."""
+    runs = _runs_in_order(cpu, time_ns)
+    if runs is None or _LEAST_RUN * len(runs.cpu) > len(cpu):
+        order = np.lexsort((time_ns, cpu)) if runs is None else segments(runs.begin, runs.length)
+        hit_index, cpu = hit_index.take(order), cpu.take(order)
+        begin = run_starts(cpu)
+        runs = _Runs(cpu.take(begin), begin, run_lengths(begin, len(cpu)))
+    gaps = np.count_nonzero(runs.cpu[1:] != runs.cpu[:-1])
+    sequence = np.full(len(hit_index) + reach * gaps, OUTSIDE, np.int32)
+    place, before = 0, None
+    for own, begin, length in zip(*(column.tolist() for column in runs), strict=True):
+        if before not in (None, own):
+            place += reach
+        sequence[place : place + length] = hit_index[begin : begin + length]
+        place, before = place + length, own
+    return sequence
+
+
+class _Runs(NamedTuple):
+    """Samples of one CPU behind each other: [r] the CPU, where they begin, and how many."""
+
+    cpu: NDArray[np.uint16]
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+
+def _runs_in_order(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> _Runs | None:
+    """Return runs of a CPU's samples by CPU, then time; None where that is not in such runs.
+
+    A recorder empties the CPUs' buffers one after the other, each in order of time, so that only
+    the runs are to be put in order.
+    """
+    begin = run_starts(cpu)
+    for first in range(0, len(cpu), _TICKS_AT_ONCE):
+        block = slice(first, first + _TICKS_AT_ONCE + 1)
+        falls = time_ns[block][1:] < time_ns[block][:-1]
+        if falls.any() and (falls & (cpu[block][1:] == cpu[block][:-1])).any():
+            return None
+    turn = np.argsort(cpu.take(begin), kind="stable")
+    length = run_lengths(begin, len(cpu)).take(turn)
+    runs = _Runs(cpu.take(begin.take(turn)), begin.take(turn), length)
+    last = runs.begin[:-1] + runs.length[:-1] - 1
+    falls = time_ns.take(runs.begin[1:]) < time_ns.take(last)
+    return None if (falls & (runs.cpu[1:] == runs.cpu[:-1])).any() else runs
+
+
+class Pairs(NamedTuple):
+    """Pairs of hits that differ; none of them is `OUTSIDE`.
+
+    Attributes:
+        earlier, later: i[p] rows of hits, or parts of them, or MISSING.
+        times: i64[p] how often; None where each pair stands for one occurrence.
+    """
+
+    earlier: NDArray[Any]
+    later: NDArray[Any]
+    times: NDArray[np.int64] | None
+
+
+class Succession(NamedTuple):
+    """All pairs `lag` ticks apart: `merged`, or where hardly any are alike, in the sequence still.
+
+    Attributes:
+        lag: how many ticks are from one to the other.
+        sequence: i[s] as of `successions`, of parts.
+        merged: None where they are to be found once more each time.
+    """
+
+    lag: int
+    sequence: NDArray[Any]
+    merged: Pairs | None
+
+    def pairs(self, ticks: int = 0) -> Iterator[Pairs]:
+        """Yield the pairs, block by block; blocks are of so many ticks where that is worth it."""
+        if self.merged is not None:
+            yield self.merged
+            return
+        size = max(ticks, _TICKS_AT_ONCE)
+        for first in range(0, len(self.sequence) - self.lag, size):
+            block = self.sequence[first : first + size + self.lag]
+            yield Pairs(*_inside(*_differing(block, self.lag)), None)
+
+
+def successions(
+    sequence: NDArray[np.int32], lags: Iterable[int], part_of_hit: NDArray[np.int32] | None = None
+) -> tuple[Succession, ...]:
+    """Find the changes in a sequence at each distance.
+
+    Args:
+        sequence: i32[s] of `tick_sequence`.
+        lags: the distances, ascending.
+        part_of_hit: i32[h] what stands for each hit, -1 for none; None for the hits themselves.
+    """
+    bound = _BOUND_OF_HITS
+    if part_of_hit is not None:
+        bound = int(part_of_hit.max(initial=-1)) + 1
+        sequence = _in_parts(sequence, part_of_hit, bound)
+    return tuple(_succession(sequence, lag, bound) for lag in lags)
+
+
+def _in_parts(
+    sequence: NDArray[np.int32], part_of_hit: NDArray[np.int32], bound: int
+) -> NDArray[Any]:
+    """Return the sequence with the part in place of each hit, in as few bytes as will do."""
+    # What is no hit counts from the table's end, and stays what it is.
+    table = np.concatenate((part_of_hit, np.array([OUTSIDE, MISSING], np.int32)))
+    table = table.astype(np.min_scalar_type(-bound - 1))
+    parts = np.empty(len(sequence), table.dtype)
+    for first in range(0, len(sequence), _TICKS_AT_ONCE):
+        block = slice(first, first + _TICKS_AT_ONCE)
+        parts[block] = table.take(sequence[block])
+    return parts
+
+
+def _differing(block: NDArray[Any], lag: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    differs = np.flatnonzero(block[:-lag] != block[lag:])
+    return block.take(differs), block[lag:].take(differs)
+
+
+def _inside(earlier: NDArray[Any], later: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    inside = (earlier != OUTSIDE) & (later != OUTSIDE)
+    return (earlier, later) if inside.all() else (earlier[inside], later[inside])
+
+
+def _succession(sequence: NDArray[Any], lag: int, bound: int) -> Succession:
+    """Join pairs that are alike, where that is worth it; hits and parts are below `bound`."""
+    tried = sequence[: _TICKS_AT_ONCE + lag]
+    earlier, later = _differing(tried, lag) if len(tried) > lag else (tried[:0], tried[:0])
+    size = bound - OUTSIDE
+    if 2 * len(earlier) > len(tried) and size * size <= len(sequence) // _LEAST_FILLING:
+        return Succession(lag, sequence, _in_table(sequence, lag, size))
+    pair = _packed(earlier, later, size)
+    if size * size > _LEAST_TABLE and 2 * len(distinct(pair)) > len(pair):
+        return Succession(lag, sequence, None)
+    packed = [pair]
+    for first in range(_TICKS_AT_ONCE, len(sequence) - lag, _TICKS_AT_ONCE):
+        block = sequence[first : first + _TICKS_AT_ONCE + lag]
+        packed.append(_packed(*_differing(block, lag), size))
+    return Succession(lag, sequence, _counted(np.concatenate(packed), size))
+
+
+def _in_table(sequence: NDArray[Any], lag: int, size: int) -> Pairs:
+    """Count every pair in a table of all possible ones, of `size` sides."""
+    ticks = max(len(sequence) - lag, 0)
+    pair = np.empty(ticks, np.int64)
+    for first in range(0, ticks, _TICKS_AT_ONCE):
+        block = sequence[first : first + _TICKS_AT_ONCE + lag].astype(np.int64)
+        block -= OUTSIDE
+        own = np.multiply(block[:-lag], size, out=pair[first : first + _TICKS_AT_ONCE])
+        own += block[lag:]
+    times = np.bincount(pair, minlength=size * size).reshape(size, size)
+    np.fill_diagonal(times, 0)
+    met = np.flatnonzero(times)
+    return _unpacked(met, times.take(met), size)
+
+
+def _packed(earlier: NDArray[Any], later: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return pairs as one number each, u32 where that will do: half as wide, it sorts faster."""
+    kind = np.uint32 if size * size <= _MOST_SHORT else np.int64
+    # Shifted, so that what is outside is 0; what is negative wraps round and back.
+    pair: NDArray[Any] = earlier.astype(kind)
+    pair += kind(-OUTSIDE)
+    pair *= kind(size)
+    pair += later.astype(kind)
+    pair += kind(-OUTSIDE)
+    return pair
+
+
+def _counted(pair: NDArray[Any], size: int) -> Pairs:
+    """Count pairs; those of which one is outside are left out."""
+    if size * size <= max(len(pair) // _LEAST_PAIRS, _LEAST_TABLE):
+        times = np.bincount(pair, minlength=size * size)
+        met = np.flatnonzero(times)
+        return _unpacked(met, times.take(met), size)
+    pair.sort()
+    start = run_starts(pair)
+    return _unpacked(pair.take(start), run_lengths(start, len(pair)), size)
+
+
+def _unpacked(pair: NDArray[Any], times: NDArray[np.int64], size: int) -> Pairs:
+    one, other = np.divmod(pair, pair.dtype.type(size))
+    inside = np.flatnonzero((one != 0) & (other != 0))
+    return Pairs(
+        earlier=one.take(inside).astype(np.int32) + np.int32(OUTSIDE),
+        later=other.take(inside).astype(np.int32) + np.int32(OUTSIDE),
+        times=times.take(inside),
+    )
 
 
 class LocalError(NamedTuple):

@@ -14,8 +14,7 @@ import numpy as np
 from prospect.columns.counting import counted
 from prospect.columns.grouping import distinct_keys
 from prospect.estimate.errors.clock_sums import merged_cells
-from prospect.estimate.errors.local_error import compared_lags
-from prospect.estimate.errors.successions import successions
+from prospect.estimate.errors.local_error import compared_lags, successions
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.clock_sums import Cells
     from prospect.estimate.errors.design import Design
-    from prospect.estimate.errors.successions import Succession
+    from prospect.estimate.errors.local_error import Succession
 
 _MOST_KEYS = 1 << 63
 

@@ -13,9 +13,8 @@ import numpy as np
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.error_bars import error_bars, half_widths
 from prospect.estimate.errors.first_rows import Bound, first_rows
-from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.statistics.ranks import alike
 from prospect.figures.hit_keys import hit_keys, kept_apart_for
 from prospect.figures.processes import chosen_hits

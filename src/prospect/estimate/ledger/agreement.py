@@ -23,7 +23,7 @@ import numpy as np
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from prospect.estimate.ledger.ledger import TickLedger
+    from prospect.estimate.ledger.tick_ledger import TickLedger
     from prospect.figures.report.accounting import AccountedTime
     from prospect.figures.report.view import EventView
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine

@@ -1,9 +1,6 @@
 """Late samples: how much of a kernel routine's time was sampled after interrupts had been masked.
 
-Comes in: a completed Profile. Goes out: for each row of a table the share of its samples that came
-late.
-
-A timer cannot interrupt where interrupts are masked: its sample is taken when they come back on,
+A timer cannot interrupt while interrupts are masked: its sample is taken when they come back on,
 and the time before that counts for the place where this happens. Such a sample is late on its
 clock's grid. What is usual is taken from each CPU's samples in user mode, where nothing masks
 interrupts: one in twenty of them counts as late. A row with a far larger share shows time that was
@@ -19,6 +16,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.estimate.clocks.grid import tick_grid
+from prospect.figures.portions import hit_portions, is_kernel_portion
 from prospect.profile.model import MODE_USER
 from prospect.records import Record
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.grid import Grid
+    from prospect.figures.report.view import EventView
     from prospect.profile.complete import ProfileByRoutine
 
 # The share of samples in user mode that counts as late, by definition.
@@ -146,3 +145,44 @@ def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[f
     middle, limit = len(some_ns) // 2, int(len(some_ns) * (1 - USUAL_SHARE))
     ordered = np.partition(some_ns, (middle, limit))
     return float(ordered[middle]), float(ordered[limit])
+
+
+class LateRoutines(Record):
+    """Late shares of one event's kernel routines, f64, nan where they are not known.
+
+    Attributes:
+        routines: of the rows of `EventView.routines`; nan outside the kernel.
+        kernel: of those of `EventView.kernel.whole`; none if that is None.
+        kernel_parts: of those of each of `EventView.kernel.parts`.
+    """
+
+    routines: NDArray[np.float64]
+    kernel: NDArray[np.float64]
+    kernel_parts: tuple[NDArray[np.float64], ...]
+
+
+def late_routines(
+    profile: ProfileByRoutine, event: EventView, lateness: Lateness | None
+) -> LateRoutines | None:
+    """Return the late shares of an event's routines; None if it has no timer.
+
+    Args:
+        profile: the report's `by_routine`.
+        event: one of its events.
+        lateness: of the profile's samples.
+    """
+    if lateness is None or event.event_index not in profile.clocks.event:
+        return None
+    routines, kernel = event.routines, event.kernel
+    is_kernel = is_kernel_portion(hit_portions(profile))
+    in_kernel = np.where(is_kernel, routines.row_of_hit, np.int32(-1))
+    of_routines = late_shares(lateness, in_kernel, len(routines.function))
+    if kernel is None:
+        return LateRoutines(of_routines, np.empty(0), ())
+    behind = np.cumsum([len(table) for _, table in kernel.parts])
+    of_parts = late_shares(lateness, kernel.part_row_of_hit, int(behind[-1]))
+    return LateRoutines(
+        of_routines,
+        late_shares(lateness, kernel.row_of_hit, len(kernel.whole)),
+        tuple(np.split(of_parts, behind[:-1])),
+    )

@@ -12,9 +12,8 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct, run_starts
-from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.error_bars import error_bars, half_widths
 from prospect.estimate.errors.first_rows import Bound, first_rows
-from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES

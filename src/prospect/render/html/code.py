@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.estimate.annotate.annotated_routine import ran_before
+from prospect.estimate.annotate.annotation_view import ran_before
 from prospect.profile.source import innermost
 from prospect.render.encoding import encoded
 

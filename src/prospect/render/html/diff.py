@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.compare.compared_calls import ComparedCalls
-    from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.compared_stacks import ComparedCalls, ComparedStacks
     from prospect.estimate.compare.comparison import Comparison
 
 _SCRIPTS = (

@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct
-from prospect.estimate.annotate.annotation import instruction_of_hits
+from prospect.estimate.annotate.annotation_view import instruction_of_hits
 from prospect.figures.stacks.stack_weights import nanoseconds
 from prospect.records import Record
 from prospect.render.html.cells import STRETCHES, sample_stretches

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.estimate.annotate.annotated_routine import is_timer, skid
+from prospect.estimate.annotate.annotation_view import is_timer, skid
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_NAMES, event_has_time
 from prospect.figures.stacks.frames import frame_annotations

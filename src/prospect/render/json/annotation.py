@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.estimate.annotate.annotated_routine import AnnotatedRoutine
-    from prospect.estimate.annotate.annotation import AnnotationView, EventAnnotation
+    from prospect.estimate.annotate.annotation_view import (
+        AnnotatedRoutine,
+        AnnotationView,
+        EventAnnotation,
+    )
     from prospect.profile.source import LineTable
 
 SCHEMA = "prospect-annotate/1"

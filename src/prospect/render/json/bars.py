@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.estimate.errors.event_estimates import RowEstimates
 
 
 def bar_fields(estimates: RowEstimates, row: int) -> dict[str, float]:

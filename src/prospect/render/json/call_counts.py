@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prospect.estimate.counts.call_counts import CallFigures
+    from prospect.estimate.call_figures import CallFigures
     from prospect.estimate.report import EventReport
     from prospect.profile.call_counts import CallCounts
     from prospect.profile.complete import CompleteProfile

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
+from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record, nested_contents
 from prospect.render.encoding import encoded
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.calls import CallEstimates
+    from prospect.estimate.errors.call_estimates import CallEstimates
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.calls.calls_view import CallsView, EventCalls
 

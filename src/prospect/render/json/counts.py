@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.estimate.counts.count_means import count_means
+from prospect.estimate.count_means import count_means
 from prospect.profile.event_counts import derived_figures
 from prospect.render.encoding import encoded
 
 if TYPE_CHECKING:
-    from prospect.estimate.counts.count_means import Mean
+    from prospect.estimate.count_means import Mean
     from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
 
 SCHEMA = "prospect-counts/1"

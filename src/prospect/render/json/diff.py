@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.comparison import ComparedRecording, Comparison
     from prospect.estimate.compare.verdict import Verdict
 

@@ -12,7 +12,7 @@ from prospect.render.encoding import rounded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.estimate.annotate.annotated_routine import AnnotatedRoutine
+    from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import CodeTable
 

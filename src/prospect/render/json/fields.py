@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.estimate.errors.event_estimates import RowEstimates
     from prospect.estimate.report import EventReport
     from prospect.figures.report.quality import SymbolQuality
     from prospect.figures.report.routines import RoutineTable

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.ledger.agreement import Agreement
     from prospect.estimate.ledger.lateness import Lateness
-    from prospect.estimate.ledger.ledger import TickLedger
-    from prospect.estimate.ledger.tick_counts import TickCounts
+    from prospect.estimate.ledger.tick_ledger import TickCounts, TickLedger
     from prospect.figures.report.own_cost import Cost, OwnCost
 
 

@@ -8,7 +8,7 @@ from prospect.render.encoding import rounded
 from prospect.render.json.cut_rows import cut_fields, shown_figures
 
 if TYPE_CHECKING:
-    from prospect.estimate.annotate.source_lines import LinesOfGroup, SourceLine
+    from prospect.estimate.annotate.event_lines import LinesOfGroup, SourceLine
 
 
 def source_line_fields(group: LinesOfGroup) -> dict[str, Any]:

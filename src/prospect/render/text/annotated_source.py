@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
-    from prospect.estimate.annotate.annotated_source import SourceEvent, SourceView
-    from prospect.estimate.annotate.source_sums import Amounts
+    from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
     from prospect.profile.source import SourceFile
 
     Reader = Callable[[str], SourceFile | None]

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.estimate.annotate.annotated_routine import AnnotatedRoutine
-    from prospect.estimate.annotate.annotation import AnnotationView, EventAnnotation
+    from prospect.estimate.annotate.annotation_view import (
+        AnnotatedRoutine,
+        AnnotationView,
+        EventAnnotation,
+    )
 
 
 class TextAnnotation(Record):

@@ -15,7 +15,7 @@ from prospect.render.text.numbers import microseconds, percent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.counts.call_counts import CallFigures
+    from prospect.estimate.call_figures import CallFigures
     from prospect.profile.complete import CompleteProfile
     from prospect.render.text.page import Page
 

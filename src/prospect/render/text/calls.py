@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
+from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.calls.calls_view import TOTALS
 from prospect.figures.processes import asked_for
 from prospect.figures.stacks.stack_quality import stack_quality
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.calls import CallEstimates
+    from prospect.estimate.errors.call_estimates import CallEstimates
     from prospect.figures.calls.call_graph import Arcs
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.calls.calls_view import CallsView, EventCalls

@@ -14,7 +14,7 @@ from prospect.render.text.numbers import percent_column, percent_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.estimate.errors.event_estimates import RowEstimates
     from prospect.figures.causes import CauseRows
     from prospect.render.text.page import Page
 

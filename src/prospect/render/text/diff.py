@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.comparison import ComparedRecording, Comparison
     from prospect.render.comparison_words import Unit
 

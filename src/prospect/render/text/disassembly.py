@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.estimate.annotate.annotated_routine import skid
+from prospect.estimate.annotate.annotation_view import skid
 from prospect.figures.routine_names import shown_name
 from prospect.render.escape import display_width, escaped, padded, short_name
 from prospect.render.text.columns import Column, table_lines
@@ -22,7 +22,7 @@ from prospect.render.text.numbers import percent, percent_column, percent_digits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.estimate.annotate.annotated_routine import AnnotatedRoutine
+    from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
     from prospect.render.text.page import Page
     from prospect.render.text.routines import Rows
 

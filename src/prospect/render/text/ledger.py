@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.ledger.lateness import Lateness
-    from prospect.estimate.ledger.ledger import TickLedger
-    from prospect.estimate.ledger.tick_counts import TickCounts
+    from prospect.estimate.ledger.tick_ledger import TickCounts, TickLedger
     from prospect.estimate.report import Report
     from prospect.figures.report.own_cost import Cost, OwnCost
     from prospect.figures.report.view import ReportView

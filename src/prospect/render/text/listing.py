@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.annotate.annotated_routine import AnnotatedRoutine
+    from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
     from prospect.profile.source import CodeTable, LineTable
     from prospect.render.text.arrows import Glyphs
     from prospect.render.text.numbers import Figures

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from prospect.estimate.statistics.digits import decimals
+from prospect.estimate.statistics.ranks import decimals
 from prospect.render.encoding import significant
 from prospect.render.text.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.estimate.errors.event_estimates import RowEstimates
 
 _TENTHS_FROM_HITS = 1_000
 _HUNDREDTHS_FROM_HITS = 1_000_000

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.estimate.errors.event_estimates import RowEstimates
     from prospect.figures.report.routines import RoutineTable
     from prospect.profile.complete import CompleteProfile
     from prospect.render.text.style import Style

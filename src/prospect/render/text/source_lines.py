@@ -16,7 +16,7 @@ from prospect.render.text.numbers import percent_column, percent_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.annotate.source_lines import LinesOfGroup, SourceLine
+    from prospect.estimate.annotate.event_lines import LinesOfGroup, SourceLine
     from prospect.render.text.page import Page
 
 _PATH_WIDTH = 48

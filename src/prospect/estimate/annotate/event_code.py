@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.annotate.annotated_routine import (
+from prospect.estimate.annotate.annotation_view import (
     AnnotatedRoutine,
     InstructionSums,
     RoutineSums,
     annotated_routine,
+    instruction_of_hits,
 )
-from prospect.estimate.annotate.annotation import instruction_of_hits
 from prospect.estimate.annotate.row_sums import event_sums
 from prospect.figures.portions import (
     PORTION_COUNT,

@@ -18,7 +18,7 @@ from prospect.profile.naming import NameSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from prospect.estimate.compare.compared import ComparedRun
+    from prospect.estimate.compare.compared_run import ComparedRun
     from prospect.estimate.compare.comparison import ComparedRecording, Comparison
     from prospect.estimate.compare.matching import Labels
     from prospect.figures.processes import Detail

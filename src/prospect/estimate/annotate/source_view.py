@@ -1,8 +1,7 @@
 """Source files with their hits, every figure computed once: by file, by function and by line.
 
-Comes in: a Profile with `lines`, and whose hits count. Goes out: a `SourceView` that renderers
-format, file by file. A hit counts at the line of its own instruction:
-code that was inlined counts where it is written, not where it was called.
+A hit counts at the line of its own instruction: code that was inlined counts where it is written,
+not where it was called. The Profile must have `lines`.
 """
 
 from __future__ import annotations
@@ -12,26 +11,104 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.annotate.row_sums import event_sums
-from prospect.estimate.annotate.source_sums import Amounts, Pairs, Places, places_of_hits
 from prospect.figures.portions import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
 from prospect.profile.notes import grouped
-from prospect.records import Record
+from prospect.profile.source import innermost, innermost_name
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.annotate.row_sums import EventSums
+    from prospect.estimate.annotate.row_sums import EventSums, RowSums
     from prospect.figures.processes import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source import LineTable
+
+
+class Amounts(NamedTuple):
+    """Hits, seconds, half of the 95 % interval and share of rows, all columns of rows [r].
+
+    `half_width_s` is None where nothing is known of the error; shares are of all that was chosen.
+    """
+
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    half_width_s: NDArray[np.float64] | None
+    share: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, sums: RowSums) -> Amounts:
+        """Return what is shown of sums."""
+        return cls(sums.hits, sums.seconds, sums.half_width_s, sums.share)
+
+    def rows(self, row: NDArray[np.integer]) -> Amounts:
+        """Return some of the rows."""
+        half = self.half_width_s
+        return Amounts(
+            self.hits.take(row),
+            self.seconds.take(row),
+            None if half is None else half.take(row),
+            self.share.take(row),
+        )
+
+
+class Places(NamedTuple):
+    """Of each hit: row of the file and of the function's name (-1: none), line, and object."""
+
+    file: NDArray[np.int32]
+    name: NDArray[np.int32]
+    line: NDArray[np.int64]
+    object: NDArray[np.int32]
+
+
+def places_of_hits(profile: CompleteProfile, lines: LineTable) -> Places:
+    """Find the places of all hits of a completed profile."""
+    location = profile.hits.location_index
+    file, line = innermost(lines, location)
+    function = profile.locations.function_index.take(location)
+    return Places(
+        file,
+        innermost_name(lines, location),
+        line.astype(np.int64),
+        profile.functions.object_index.take(function),
+    )
+
+
+class Pairs(NamedTuple):
+    """Distinct (file, second) with hits, in rising order, and their amounts."""
+
+    file: NDArray[np.int64]
+    second: NDArray[np.int64]
+    amounts: Amounts
+
+    @classmethod
+    def of(
+        cls,
+        sums: EventSums,
+        at: NDArray[np.int64],
+        file: NDArray[np.integer],
+        second: NDArray[np.integer],
+    ) -> Pairs:
+        """Add up by pairs; a file of -1 is none."""
+        key = (file.astype(np.int64) << 32) | np.maximum(second, 0)
+        distinct, row = np.unique(key[file >= 0], return_inverse=True)
+        rows = np.full(len(file), -1, np.int64)
+        rows[file >= 0] = row
+        amounts = Amounts.of(sums.by(at, rows, len(distinct)))
+        return cls(distinct >> 32, distinct & 0xFFFFFFFF, amounts)
+
+    def of_file(self, file: int) -> NDArray[np.int64]:
+        """Return the rows of a file."""
+        first, last = np.searchsorted(self.file, [file, file + 1]).tolist()
+        return np.arange(first, last)
 
 
 class FileHits(Record):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.half_widths import half_widths
+from prospect.estimate.errors.error_bars import half_widths
 from prospect.estimate.errors.parts import parts_of
 from prospect.figures.calls.call_graph import numbers_within, of_each_hit
 from prospect.records import Record

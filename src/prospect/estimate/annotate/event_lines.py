@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.half_widths import half_widths
+from prospect.estimate.errors.error_bars import half_widths
 from prospect.figures.portions import EventHits
 from prospect.figures.processes import chosen_hits
 from prospect.figures.report.routines import routine_tables

@@ -1,0 +1,427 @@
+"""The figures of an annotation, computed once: hits by instruction, by block and by routine.
+
+An `AnnotatedRoutine` is one routine and its hits, for annotations and for the report's disassembled
+profiles, with the instruction that the hits likely belong to. An `AnnotationView` has those of a
+Profile that was made with `code`. docs/annotate.md says what the figures mean. A basic block is
+entered at its first instruction only and left at its last; calls return and end none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from prospect.columns.sorting import distinct
+from prospect.estimate.annotate.row_sums import event_sums
+from prospect.figures.nothing_chosen import below_thresholds, nothing_chosen
+from prospect.figures.portions import event_seconds
+from prospect.figures.processes import chosen_hits, shown_detail
+from prospect.figures.remarks import limits_of, run_warnings
+from prospect.figures.report.counters import run_counters
+from prospect.profile.complete import complete
+from prospect.profile.notes import grouped
+from prospect.profile.source import (
+    FLOW_BRANCH,
+    FLOW_JUMP,
+    FLOW_NAMES,
+    FLOW_NEXT,
+    FLOW_RETURN,
+    FLOW_STOP,
+)
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.annotate.row_sums import RowSums
+    from prospect.figures.processes import Detail
+    from prospect.figures.routine_choice import RoutineChoice
+    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+    from prospect.profile.source import CodeTable
+
+_Number = TypeVar("_Number", np.int64, np.float64)
+_IS_JUMP = np.zeros(len(FLOW_NAMES), np.bool_)
+_IS_JUMP[[FLOW_JUMP, FLOW_BRANCH]] = True
+_IS_END = _IS_JUMP.copy()
+_IS_END[[FLOW_RETURN, FLOW_STOP]] = True
+
+_CLOCK_SKID = (
+    "The sampling clock is a timer: a hit is at the instruction that would have come next when "
+    "the interrupt was taken. Time that an instruction takes shows at the one after it."
+)
+_COUNTER_SKID = (
+    "The counter interrupts some instructions late: time that an instruction takes shows at one of "
+    "the next."
+)
+_GOES_ON = (FLOW_NEXT, FLOW_BRANCH)
+# What lets interrupts in: sti, popf and their kin of x86, DAIFClr of AArch64.
+_UNMASKS = re.compile(r"(sti|popf[qlwd]?|iretq?|msr\s+daifclr\b.*)\s*", re.IGNORECASE)
+# The processor takes none before the instruction behind sti is done (Intel SDM, volume 2, STI).
+_SHADOW = "sti"
+
+
+class Blocks(Record):
+    """The basic blocks of a routine; rows count from its first instruction.
+
+    Attributes:
+        start: i64[b] first row of each block.
+        jump_from: i64[j] rows of the jumps that stay in the routine.
+        jump_to: i64[j] rows where they lead.
+    """
+
+    start: NDArray[np.int64]
+    jump_from: NDArray[np.int64]
+    jump_to: NDArray[np.int64]
+
+    def sums(self, column: NDArray[_Number]) -> NDArray[_Number]:
+        """Add up a column of the routine's instructions by block."""
+        if not len(self.start):
+            return column[:0]
+        total: NDArray[_Number] = np.add.reduceat(column, self.start)
+        return total
+
+
+def find_blocks(code: CodeTable, routine: int) -> Blocks:
+    """Find the blocks of one routine of a code table."""
+    rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
+    address, target, flow = code.address[rows], code.target[rows], code.flow[rows]
+    if not len(address):
+        none = np.zeros(0, np.int64)
+        return Blocks(none, none, none)
+    jump = np.flatnonzero(_IS_JUMP.take(flow))
+    led_to = np.searchsorted(address, target.take(jump))
+    inside = address.take(np.minimum(led_to, len(address) - 1)) == target.take(jump)
+    jump, led_to = jump[inside], led_to[inside]
+    after = np.flatnonzero(_IS_END.take(flow)) + 1
+    start = distinct(np.concatenate(([0], led_to, after[after < len(address)])))
+    return Blocks(start.astype(np.int64), jump, led_to)
+
+
+class AnnotatedRoutine(Record):
+    """One routine and one event's hits in it.
+
+    Attributes:
+        function: row of the profile's functions.
+        reason: why it has no instructions; "" where it has some.
+        rows: its instructions in the code table.
+        hits, seconds: of the routine.
+        half_width_s: half of the 95 % interval of `seconds`, None where unknown.
+        share: its part of what the event counted, or of its table in a report, 0 to 1.
+        counted: i64[n] hits by instruction.
+        instruction_seconds: f64[n].
+        instruction_half_width_s: f64[n] as `half_width_s`, None where unknown.
+        instruction_share: f64[n] part of the routine's weight, 0 to 1.
+        stray_hits: hits in the routine that are at no instruction's first byte.
+        blocks: its basic blocks and jumps.
+        hottest: its instruction with the most hits, -1 without any.
+        likely: the one that is likely meant by those hits, -1 where that cannot be said.
+        unmasking: the instruction before `hottest` that lets a timer's interrupts in, so that
+            the hits stand for the time without them too; -1 for none.
+    """
+
+    function: int
+    reason: str
+    rows: slice
+    hits: int
+    seconds: float
+    half_width_s: float | None
+    share: float
+    counted: NDArray[np.int64]
+    instruction_seconds: NDArray[np.float64]
+    instruction_half_width_s: NDArray[np.float64] | None
+    instruction_share: NDArray[np.float64]
+    stray_hits: int
+    blocks: Blocks
+    hottest: int
+    likely: int
+    unmasking: int = -1
+
+
+class RoutineSums(NamedTuple):
+    """What a routine has as a whole; see `AnnotatedRoutine`. Shares are of its `weight`."""
+
+    hits: int
+    seconds: float
+    half_width_s: float | None
+    share: float
+    weight: float
+
+
+class InstructionSums(NamedTuple):
+    """What each instruction of a routine has, [n]."""
+
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    half_width_s: NDArray[np.float64] | None
+    weight: NDArray[np.float64]
+
+
+def annotated_routine(
+    code: CodeTable,
+    routine: int,
+    event: EventInfo,
+    whole: RoutineSums,
+    parts: InstructionSums,
+) -> AnnotatedRoutine:
+    """Put a routine and its instructions together.
+
+    Args:
+        code: the code table.
+        routine: its row there.
+        event: what was sampled.
+        whole: of the routine.
+        parts: of its instructions.
+    """
+    rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
+    blocks = find_blocks(code, routine)
+    hottest = int(parts.hits.argmax()) if parts.hits.any() else -1
+    unmasking = _unmasking(code, rows.start, hottest) if is_timer(event) else -1
+    likely = hottest
+    if skid(event):
+        likely = -1 if unmasking >= 0 else _instruction_before(code, rows.start, hottest, blocks)
+    return AnnotatedRoutine(
+        function=int(code.function_index[routine]),
+        reason=code.reason[routine],
+        rows=rows,
+        hits=whole.hits,
+        seconds=whole.seconds,
+        half_width_s=whole.half_width_s,
+        share=whole.share,
+        counted=parts.hits,
+        instruction_seconds=parts.seconds,
+        instruction_half_width_s=parts.half_width_s,
+        instruction_share=parts.weight / max(whole.weight, 1.0),
+        stray_hits=whole.hits - int(parts.hits.sum()) if len(parts.hits) else 0,
+        blocks=blocks,
+        hottest=hottest,
+        likely=likely,
+        unmasking=unmasking,
+    )
+
+
+def skid(event: EventInfo) -> str:
+    """Say which instruction hits mean; "" where the event is precise.
+
+    Source: perf-list(1), EVENT MODIFIERS: p asks for precision; of a timer it changes nothing.
+    """
+    if is_timer(event):
+        return _CLOCK_SKID
+    modifiers = event.name.rpartition(":")[2] if ":" in event.name else ""
+    return "" if set(modifiers) & {"p", "P"} else _COUNTER_SKID
+
+
+def is_timer(event: EventInfo) -> bool:
+    """Return whether a timer took the samples."""
+    return event.seconds_per_period > 0 and not event.weighs_periods
+
+
+def ran_before(code: CodeTable, routine: int, instructions: list[int]) -> list[tuple[int, bool]]:
+    """Say what ran before instructions that have hits: what hits that come late are meant for.
+
+    Args:
+        code: the code table.
+        routine: its row there.
+        instructions: counted from the routine's first.
+
+    Returns:
+        Of each the instruction before, -1 where another may have run; and whether one let a timer's
+        interrupts in there, whose hits then mean no instruction.
+    """
+    start, blocks = int(code.start[routine]), find_blocks(code, routine)
+    return [
+        (_instruction_before(code, start, row, blocks), _unmasking(code, start, row) >= 0)
+        for row in instructions
+    ]
+
+
+def _instruction_before(code: CodeTable, start: int, hottest: int, blocks: Blocks) -> int:
+    """Return the instruction that ran before the hottest; -1 where another one may have.
+
+    A jump may have led to the hottest; behind a call it was the callee's return; and what stands
+    behind a jump or a return is come to from elsewhere.
+    """
+    if hottest <= 0 or hottest in blocks.jump_to:
+        return -1
+    return hottest - 1 if code.flow[start + hottest - 1] in _GOES_ON else -1
+
+
+def _unmasking(code: CodeTable, start: int, hottest: int) -> int:
+    for distance in (1, 2):
+        row = hottest - distance
+        text = code.text[start + row].strip() if row >= 0 else ""
+        if _UNMASKS.fullmatch(text) and (distance == 1 or text == _SHADOW):
+            return row
+    return -1
+
+
+class EventAnnotation(Record):
+    """The routines of one event.
+
+    Attributes:
+        event: what was sampled.
+        has_time: whether its hits are worth seconds.
+        hits, seconds: all that was chosen by `-V`, annotated or not.
+        skid: a sentence about which instruction hits mean; "" where they are exact.
+        routines: heaviest first.
+    """
+
+    event: EventInfo
+    has_time: bool
+    hits: int
+    seconds: float
+    skid: str
+    routines: list[AnnotatedRoutine]
+
+
+class AnnotationView(Record):
+    """Every figure of an annotation.
+
+    Attributes:
+        profile: the profile, completed.
+        code: its instructions.
+        choice: what was asked for.
+        detail: the `-V` that is shown.
+        notes: what could not be seen or found.
+        warnings: what was lost or damaged.
+        events: one an event with hits in the routines.
+        nothing: where there are none, what there is and which option shows it; else "".
+    """
+
+    profile: CompleteProfile
+    code: CodeTable
+    choice: RoutineChoice
+    detail: Detail
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    events: list[EventAnnotation]
+    nothing: str
+
+
+def annotation_view(profile: Profile, choice: RoutineChoice) -> AnnotationView:
+    """Compute every figure of an annotation.
+
+    Args:
+        profile: made with `code` for this choice.
+        choice: what was asked for.
+    """
+    if profile.code is None:
+        raise ValueError("the profile was made without code")
+    code = profile.code
+    profile = complete(profile)
+    member = chosen_hits(profile, choice.detail)
+    function = profile.locations.function_index.take(profile.hits.location_index)
+    instruction = instruction_of_hits(profile, code)
+    events = []
+    for event in distinct(profile.hits.event[member]).tolist():
+        at = np.flatnonzero(member & (profile.hits.event == event))
+        sums = event_sums(profile, event)
+        by_function, by_instruction = (
+            sums.by(at, row_of_hit.take(at), rows)
+            for row_of_hit, rows in (
+                (function, len(profile.functions)),
+                (instruction, len(code.address)),
+            )
+        )
+        events.append(_event(profile, event, at, by_function, by_instruction))
+    shown = [event for event in events if event.routines]
+    counters = run_counters(profile)
+    detail = shown_detail(profile.processes, choice.detail)
+    return AnnotationView(
+        profile=profile,
+        code=code,
+        choice=choice,
+        detail=detail,
+        notes=_notes(profile, code, detail),
+        warnings=run_warnings(profile, counters),
+        events=shown,
+        nothing="" if shown else _why_nothing(profile, choice, events),
+    )
+
+
+def _why_nothing(
+    profile: CompleteProfile, choice: RoutineChoice, events: list[EventAnnotation]
+) -> str:
+    if not any(event.hits for event in events):
+        return nothing_chosen(profile, choice.detail)
+    most_s = max(event.seconds for event in events)
+    return below_thresholds(most_s, choice.user_threshold_s, choice.kernel_threshold_s)
+
+
+def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> NDArray[np.int64]:
+    """Return i64[h] each hit's row among the instructions, -1 for none of them."""
+    locations = profile.locations
+    row = np.full(len(locations), -1, np.int64)
+    order = np.argsort(locations.function_index, kind="stable")
+    bounds = np.searchsorted(
+        locations.function_index.take(order),
+        np.stack((code.function_index, code.function_index + 1)),
+    )
+    for routine, (begin, end) in enumerate(bounds.T.tolist()):
+        first, last = code.start[routine : routine + 2].tolist()
+        if first == last:
+            continue
+        at = order[begin:end]
+        address, own = locations.address.take(at), code.address[first:last]
+        found = np.minimum(np.searchsorted(own, address), last - first - 1)
+        row[at] = np.where(own.take(found) == address, found + first, -1)
+    return row.take(profile.hits.location_index)
+
+
+def _event(
+    profile: CompleteProfile,
+    event_index: int,
+    at: NDArray[np.int64],
+    by_function: RowSums,
+    by_instruction: RowSums,
+) -> EventAnnotation:
+    """Annotate one event; `at` are the rows of its hits that count."""
+    code = profile.code
+    assert code is not None  # noqa: S101 - the view was made of it
+    event = profile.run.events[event_index]
+    count, period = profile.hits.count.take(at), profile.hits.period.take(at)
+    routines = [
+        _routine(code, routine, event, by_function, by_instruction)
+        for routine, row in enumerate(code.function_index.tolist())
+        if by_function.hits[row]
+    ]
+    return EventAnnotation(
+        event=event,
+        has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
+        hits=int(count.sum()),
+        seconds=float(event_seconds(event, count, period).sum()),
+        skid=skid(event),
+        routines=sorted(routines, key=lambda one: (-one.share, -one.hits, one.function)),
+    )
+
+
+def _routine(
+    code: CodeTable, routine: int, event: EventInfo, functions: RowSums, instructions: RowSums
+) -> AnnotatedRoutine:
+    row = int(code.function_index[routine])
+    rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
+    weight, error = float(functions.weight[row]), functions.half_width_s
+    errors = instructions.half_width_s
+    whole = RoutineSums(
+        hits=int(functions.hits[row]),
+        seconds=float(functions.seconds[row]),
+        half_width_s=None if error is None else float(error[row]),
+        share=weight / max(float(functions.weight.sum()), 1.0),
+        weight=weight,
+    )
+    parts = InstructionSums(
+        hits=instructions.hits[rows],
+        seconds=instructions.seconds[rows],
+        half_width_s=None if errors is None else errors[rows],
+        weight=instructions.weight[rows],
+    )
+    return annotated_routine(code, routine, event, whole, parts)
+
+
+def _notes(profile: CompleteProfile, code: CodeTable, detail: Detail) -> tuple[str, ...]:
+    notes = code.lines.notes if code.lines else {}
+    of_lines = grouped((profile.objects.path[row], note) for row, note in notes.items())
+    return (*limits_of(profile, detail), *of_lines)

@@ -1,1 +1,0 @@
-"""Counted calls → how often, and how sure that is."""
