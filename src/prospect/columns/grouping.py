@@ -1,7 +1,7 @@
 """Sums over groups of rows, and the rows of one group: what every table of a report is made of.
 
-Comes in: integer key columns and integer value columns, equally long. Goes out: each distinct key
-once, in ascending order, with the sums of its values. Nothing loops over rows.
+Keys and values are integer columns, equally long. Each distinct key comes out once, in ascending
+order, with the sums of its values. Nothing loops over rows.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """How often functions were called, where only windows were counted, and what a call took.
 
-Comes in: a completed Profile with `call_counts`. Goes out: `CallFigures`. In a gap between two
-windows a function is taken to be called as often, for each second that the program itself ran, as
-in the mean of the windows around it, and before the first and after the last as often as it was
-called in any of them. Its error follows from how much neighbouring windows
-differ, how few calls were seen, and how well the cost of a probe is known, which is subtracted
-from the windows' time.
+The profile must have `call_counts`. In a gap between two windows a function is taken to be called
+as often, for each second that the program itself ran, as in the mean of the windows around it, and
+before the first and after the last as often as it was called in any of them. Its error follows from
+how much neighbouring windows differ, how few calls were seen, and how well the cost of a probe is
+known, which is subtracted from the windows' time.
 
 Source: the variance from successive differences: Wolter, "Introduction to Variance Estimation",
 2nd edition (2007), section 8.2; degrees of freedom: Satterthwaite, Biometrics Bulletin 2 (1946).

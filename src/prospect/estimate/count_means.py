@@ -1,6 +1,4 @@
-"""Counts of several runs: their mean and how far it can be trusted.
-
-Comes in: the runs of `EventCounts`. Goes out: means with 95 % intervals.
+"""Counts of several runs: their mean, with a 95 % interval.
 
 Source: Student, "The Probable Error of a Mean", Biometrika 6 (1908); runs are taken as independent.
 """

@@ -1,11 +1,10 @@
-"""What all files that others name may cost one report, together.
+"""The memory that all files that others name may cost one report, together.
 
-What is weighed before it is read, `ReadBudget` chooses; what is read or unpacked as it comes, such
-as debug files, source text and their sections, `HeldMemory` counts as long as somebody holds it.
-
-Comes in: what each file would cost, as an estimate of the memory that reading it takes. Goes out:
-which of them may be read: the smallest first, so that a big file of one user never keeps the names
-of the others' code out of the report. Time follows memory: the parsers of these files are linear.
+`ReadBudget` chooses which of several files are read, by an estimate of the memory that each takes:
+the smallest first, so that a big file of one user never keeps the names of the others' code out of
+the report. `HeldMemory` counts what is read or unpacked as it comes, such as debug files, source
+text and their sections, as long as somebody holds it. Time follows memory: the parsers of these
+files are linear.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A child process, which a file system may hold up as long as that likes.
 
-Comes in: what the child is to do. Goes out: how it ended, and what it cost. The parent never waits
-longer than it says, and the end of the parent, however that comes, is the child's end too. Nothing
-ends a process that waits for a FUSE server which took the question; init takes that one.
+The parent learns how the child ended, and what it cost. The parent never waits longer than it says,
+and the end of the parent, however that comes, is the child's end too. Nothing ends a process that
+waits for a FUSE server which took the question; init takes that one.
 Source: ``fs/fuse/dev.c`` (Linux 6.18), request_wait_answer(); fcntl(2), F_SETSIG.
 """
 

@@ -1,9 +1,8 @@
 """The door: every file that another file or a process names is opened here, and nowhere else.
 
-Comes in: a path, and who gives it. Goes out: the bytes of a regular file, or the reason why there
-are none. The rule: such a file is read with no more rights than the owner of what names it has, and
-never through a link that others can change. What may keep its reader waiting, or needs other rights
-than ours, a child opens (`opener`).
+The rule: such a file is read with no more rights than the owner of what names it has, and never
+through a link that others can change. Only regular files are read; a refusal has a reason. A child
+process opens what may keep its reader waiting, or needs other rights than ours (`opener`).
 """
 
 from __future__ import annotations

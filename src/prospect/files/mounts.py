@@ -1,8 +1,8 @@
-"""Which file systems answer at once, because this kernel alone is behind them.
+"""Which file systems answer at once, because only this kernel serves them.
 
-Comes in: /proc/self/mountinfo. Goes out: whether something can be looked up, and read, without
-waiting for a server, which need not ever answer: FUSE, NFS, 9p, autofs, an overlay over those. What
-is not known to be local is not taken for it. Source: proc_pid_mountinfo(5).
+/proc/self/mountinfo tells whether something can be looked up, and read, without waiting for a
+server, which need not ever answer: FUSE, NFS, 9p, autofs, an overlay over those. An unknown file
+system is not taken for a local one. Source: proc_pid_mountinfo(5).
 """
 
 from __future__ import annotations

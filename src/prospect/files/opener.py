@@ -1,9 +1,9 @@
 """A child process that opens files, so that what does not answer holds up nobody else.
 
-Comes in: requests over a socket. Goes out: a descriptor and facts of a regular file, or the
-reason why there is none. The child takes on the rights of the user whose names are looked up. It
-reads a file whose pages need not ever come into memory, and hands that over. A child that is late
-is killed and left to itself.
+Requests come over a socket; the answer is a descriptor and facts of a regular file, or the reason
+why there is none. The child takes on the rights of the user whose names are looked up. It copies a
+file whose pages need not ever come into memory, and hands the copy over. A child that is late is
+killed and left to itself.
 Source: unix(7), SCM_RIGHTS.
 """
 

@@ -1,8 +1,7 @@
 """Files of this machine that hold names, and why one could not be opened, in a report's words.
 
-Comes in: a path, and whose word it is. Goes out: the bytes of a regular file, or the reason why
-there are none. What another file or process names goes through `files.door`; what a person names,
-and what Prospect itself calls so, is opened here as it is.
+Files that other files or processes name go through `files.door`; those that a person or Prospect
+itself names are opened here as they are.
 """
 
 from __future__ import annotations

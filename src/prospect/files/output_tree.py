@@ -1,7 +1,7 @@
 """A directory of files written for a person, whose names come from debug information.
 
-Comes in: a directory from a command line, and paths that anyone may have written. Goes out: files
-below that directory and nowhere else: no link is followed on the way, and ``..`` is a name like any
+The directory comes from a command line; the paths anyone may have written. Files are written below
+that directory and nowhere else: no link is followed on the way, and ``..`` is a name like any
 other. A file that is not of an earlier run is left alone.
 """
 

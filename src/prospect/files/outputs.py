@@ -1,10 +1,10 @@
 """The files Prospect writes for a person: recordings and reports.
 
-Comes in: a path from a command line, possibly of root, possibly in a directory where everyone can
-write. Goes out: an open file descriptor that is nobody else's file. Reports appear under their
-name only when they are whole, so that a failed run never costs an earlier report. What root makes
-holds addresses of the kernel and files of others: it is for root alone, or for whoever called
-`sudo`.
+A path comes from a command line, possibly of root, possibly in a directory where everyone can
+write. The file opened for it is never somebody else's. Reports appear under their name only when
+they are whole, so that a failed run never costs an earlier report. Files that root makes hold
+addresses of the kernel and files of other users: they are for root alone, or for the user that
+called `sudo`.
 """
 
 from __future__ import annotations

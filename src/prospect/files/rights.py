@@ -1,8 +1,8 @@
 """With whose rights a file is read that another file or process names.
 
-Comes in: the owner of whatever gives the name. Goes out: a user id, and whether this process can
-take on that user's rights. A name from root's files, or from our own, is read with our rights;
-what strangers could have written is read with the rights that everybody has.
+A name from root's files, or from our own, is read with our rights; a name that strangers could have
+written is read with the rights that everybody has; any other with those of the owner of its source,
+if this process can take them on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which paths lie on a file system that another user's program serves.
+"""Which paths are on a file system that another user's program serves, by /proc/PID/mountinfo.
 
-Comes in: /proc/PID/mountinfo. Goes out: whether opening a path could be held up by somebody. Each
-access to a FUSE file system waits for the program behind it, which need not ever answer; the
-waiting cannot be cut short once the question was taken. Source: proc_pid_mountinfo(5);
+Each access to a FUSE file system waits for the program that serves it, which need not ever answer;
+the wait cannot be cut short once the program took the question. Source: proc_pid_mountinfo(5);
 ``fs/fuse/inode.c`` fuse_show_options() and ``fs/fuse/dir.c`` fuse_allow_current_process() (Linux
 6.18): a server in another user namespace is never asked on behalf of a process outside of it.
 """

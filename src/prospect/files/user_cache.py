@@ -1,7 +1,7 @@
-"""Where the user's cache lies, and whether what lies there is the user's own.
+"""Where the user's cache is, and whether its files are the user's own.
 
-Comes in: the environment. Goes out: a path, the content of a small file. What anybody else can
-write to is as good as absent. Cheap to import: it is asked on the way to COMMAND's start.
+Files that anybody else can write to count as missing. Cheap to import: it is asked on the way to
+COMMAND's start.
 """
 
 from __future__ import annotations

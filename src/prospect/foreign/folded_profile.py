@@ -1,10 +1,10 @@
 """Folded stacks → a Profile.
 
-Comes in: lines as ``thread;outermost;...;innermost COUNT``, which stackcollapse-*.pl of FlameGraph
-and others write; counts may have fractions, and lines that begin with ``# `` are comments. The
-first frame is taken for the thread's name, as stackcollapse-perf.pl puts it. ``_[k]`` marks the
-kernel's frames and ``_[j]`` JIT code; ``_[i]``, of inlined functions, stays with the name. A frame
-in brackets is an object without a name.
+The lines are ``thread;outermost;...;innermost COUNT``, which stackcollapse-*.pl of FlameGraph and
+others write; counts may have fractions, and lines that begin with ``# `` are comments. The first
+frame is taken for the thread's name, as stackcollapse-perf.pl puts it. ``_[k]`` marks the kernel's
+frames and ``_[j]`` JIT code; ``_[i]``, of inlined functions, stays with the name. A frame in
+brackets is an object without a name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Text files of stacks, line by line: what folded stacks and perf script's text have in common.
 
-Comes in: bytes of any size. Goes out: their lines, and the stacks that were found in them as
-columns of machine words: a file takes a small multiple of its size, whatever stands in it.
+The stacks of a file are kept as columns of machine words: a file takes a small multiple of its
+size, whatever is in it.
 """
 
 from __future__ import annotations

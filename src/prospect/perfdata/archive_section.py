@@ -1,8 +1,7 @@
 """A recording → the same recording with one more feature section.
 
-Comes in: a perf.data file and the section's content. Goes out: the bytes to write, with their
-places. Records and sections stay where they are, except those that the table of sections reaches as
-it grows by an entry: these go to the end. perf reads sections by the table, and skips those that it
+Records and sections stay where they are, except those that the table of sections reaches as it
+grows by an entry: these go to the end. perf reads sections by the table, and skips those that it
 does not know.
 Source: ``perf_header__process_sections()`` in ``tools/perf/util/header.c``, Linux 6.18.
 """

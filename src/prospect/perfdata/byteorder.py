@@ -1,13 +1,11 @@
 """Records of a big-endian machine → the same records as a little-endian one writes them.
 
-Comes in: whole records back to back, the events. Goes out: as many bytes, little-endian.
+Everything is swapped as 64-bit words at once; then the places are mended that are no such words:
+record headers, pairs of 32-bit fields, names.
 Source: ``perf_event__swap_ops`` in ``tools/perf/util/session.c`` and
 ``evsel__parse_sample()`` in ``tools/perf/util/evsel.c``, Linux 6.18. Unlike there, the bytes of
 raw data and of user stacks stay as the machine had them, and so do bit-fields inside words
 (branch flags, data_src).
-
-Everything is swapped as 64-bit words at once; then the places are mended that are no such words:
-record headers, pairs of 32-bit fields, names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Feature sections → fields of RecordingInfo; one function a feature.
+"""Feature sections → keyword arguments of RecordingInfo; one function a feature.
 
-Comes in: a section's bytes. Goes out: keyword arguments of RecordingInfo.
-Defined by ``process_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
+Source: ``process_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The head of a perf.data file: byte order, sections, events, the table of features.
 
-Comes in: the file's bytes. Goes out: where everything stands, checked against the file's size.
+All places are checked against the file's size.
 Source: ``perf_file_header__read()`` and ``perf_session__read_header()`` in
 ``tools/perf/util/header.c``, Linux 6.18.
 """

@@ -1,6 +1,6 @@
-"""Open a perf.data recording: a file, or a stream on standard input.
+"""Open a perf.data recording: a file, or a stream on standard input (``-``).
 
-Comes in: a path or ``-``. Goes out: RecordBlocks, RecordingInfo and what is damaged.
+A `Recording` has RecordBlocks, RecordingInfo and what is damaged.
 Source: ``perf_session__read_header()`` in ``tools/perf/util/header.c`` and
 ``__perf_session__process_pipe_events()`` in ``tools/perf/util/session.c``, Linux 6.18.
 """

@@ -1,9 +1,10 @@
 """The formats of tracepoints ↔ the section without which perf opens no recording of them.
 
-Comes in: files of tracefs. Goes out: the bytes of feature TRACING_DATA; of others' the names.
+Files of tracefs become the bytes of feature TRACING_DATA; of other recorders' sections the names
+and formats are read.
 
-Defined by: ``trace-event-read.c`` (trace_report()) in ``tools/perf/util``, Linux 6.18; the format
-is that of trace-cmd, trace.dat(5), version 6.
+Source: ``trace-event-read.c`` (trace_report()) in ``tools/perf/util``, Linux 6.18; the format is
+that of trace-cmd, trace.dat(5), version 6.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Write perf.data: a header before the records, the features behind them.
+"""Write perf.data: a header before the records, the features after them.
 
-Comes in: a file descriptor, the events, and after the records what is known of the run.
-Goes out: a file for Prospect, ``perf report``, ``perf script`` and other readers.
+The file is for Prospect, ``perf report``, ``perf script`` and other readers.
 Source: ``perf_session__do_write_header()`` in ``tools/perf/util/header.c``, Linux 6.18.
 
 This module is on the way to the command's start: it imports nothing but cheap modules, and what

@@ -1,8 +1,7 @@
 """A Profile whose every index is a row: hits without a process, place or object get their own.
 
-Comes in: a Profile, where -1 says "none". Goes out: a `CompleteProfile`, with at most one row
-more in the process, object, function and location tables, so that whatever groups by row counts
-every hit.
+In a Profile, -1 is "none". A `CompleteProfile` has at most one row more in the process, object,
+function and location tables, so that whatever groups by row counts every hit.
 """
 
 from __future__ import annotations

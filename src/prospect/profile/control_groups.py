@@ -1,8 +1,8 @@
 """Control groups → what people call them: services, containers, sessions.
 
-Comes in: paths below the root of the hierarchy, as PERF_RECORD_CGROUP and ``/proc/PID/cgroup`` have
-them. Goes out: names. Source: cgroups(7); systemd.unit(5) for names of units; containers have ids
-of 64 hexadecimal digits (Docker, containerd, CRI-O, Podman).
+Paths are below the root of the hierarchy, as PERF_RECORD_CGROUP and ``/proc/PID/cgroup`` have them.
+Source: cgroups(7); systemd.unit(5) for names of units; containers have ids of 64 hexadecimal digits
+(Docker, containerd, CRI-O, Podman).
 """
 
 from __future__ import annotations

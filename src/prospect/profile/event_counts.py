@@ -1,7 +1,6 @@
 """Counts of events: what `prospect stat` found, and what follows from it.
 
-Comes in: what counters said. Goes out: the model that its reports show. Nothing here needs numpy:
-a command that is only counted does not wait for it.
+Nothing here needs numpy: a command that is only counted does not wait for it.
 """
 
 from __future__ import annotations

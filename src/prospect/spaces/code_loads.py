@@ -1,10 +1,9 @@
 """Code that a process says it wrote → mappings of their own, at their times.
 
-Comes in: `Events`, and what a JIT logged of one process. Goes out: the same events with a mapping
-for each piece of code, so that time decides what stood at an address as it does for libraries.
-
-A JIT changes the protection of its memory around every write, and each time the kernel records an
-anonymous mapping of all of it. That memory holds the code still: such records are cut around it.
+What a JIT logged of one process becomes a mapping for each piece of code, so that time decides what
+was at an address as it does for libraries. A JIT changes the protection of its memory around every
+write, and each time the kernel records an anonymous mapping of all of it. That memory holds the
+code still: such records are cut around it.
 """
 
 from __future__ import annotations

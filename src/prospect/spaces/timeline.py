@@ -1,8 +1,7 @@
 """(pid, time) → process row, address space and epoch; (tid, time) → thread name.
 
-Comes in: change points, in the order of time. Goes out: `Timeline`, whose answers hold for any
-u64 time in nanoseconds. Each `Track` is one sorted table of u64 keys: the dense rank of the id
-above, the time relative to the first change below.
+Answers hold for any u64 time in nanoseconds. Each `Track` is one sorted table of u64 keys: the
+dense rank of the id above, the time relative to the first change below.
 """
 
 from __future__ import annotations

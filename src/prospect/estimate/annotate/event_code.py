@@ -1,7 +1,6 @@
 """The disassembled profile of a report: hits by table, routine and instruction.
 
-Comes in: a `ReportView` whose profile has `code`. Goes out: an `EventCode` that gives each table of
-routines its `AnnotatedRoutine`s. docs/report.md says what its figures mean.
+The report's profile must have `code`. docs/report.md says what the figures mean.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Hits by source line: a table for each process that is shown in detail, and one of all together.
 
-Comes in: a `ReportView` whose profile has `lines`. Goes out: an `EventLines` that gives each group
-of hits its `LinesOfGroup`. A hit counts at the line of its own instruction, wherever that was
-inlined. docs/report.md says what the figures mean.
+The report's profile must have `lines`. A hit counts at the line of its own instruction, wherever
+that was inlined. docs/report.md says what the figures mean.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Hits added up by row: hits, time, weight and the error of the time, for any rows.
 
-Comes in: a completed Profile, which of an event's hits count, and the row of each. Goes out:
-`RowSums`. Tables of routines, which rank their rows, are made in `figures.report.routines`.
+Tables of routines, which rank their rows, are made in `figures.report.routines`.
 """
 
 from __future__ import annotations

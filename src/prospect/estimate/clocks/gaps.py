@@ -1,8 +1,8 @@
 """Gaps: runs of ticks without a sample in the grids of timers.
 
-Comes in: a `Grid`, and when the kernel's buffers were full. Goes out: where each gap is and how
-many ticks it holds, before which samples of all timers these stand, and how many ticks passed while
-the kernel had stopped a timer.
+A gap has a place and a number of ticks, and comes before one of the samples of all timers. Gaps
+from when the kernel's buffers were full, and ticks from when the kernel had stopped a timer, are
+kept apart.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two sides of recordings → what changed, row by row, and how sure that is.
 
-Comes in: Profiles of A and of B. Goes out: a `Comparison`. The steps: choose what is compared, give
-the same things the same row, sum and estimate each recording by itself, learn how much runs differ,
-compare, and control how many of the rows that are called different are not.
+The steps: choose what is compared, give the same things the same row, sum and estimate each
+recording by itself, learn how much runs differ, compare, and control how many of the rows that are
+called different are not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What a comparison must say beside its figures: what it claims, and what it cannot know.
+"""The remarks of a comparison: what it claims, and what it cannot know.
 
-Comes in: a Comparison without remarks, and the recordings. Goes out: sentences, each complete in
-itself. Nothing degrades silently.
+Each is a sentence that is complete in itself. Nothing degrades silently.
 """
 
 from __future__ import annotations

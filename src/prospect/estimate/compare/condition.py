@@ -1,7 +1,7 @@
-"""A condition on a change, for a machine that must say yes or no: `--fail-if`.
+"""A condition on a change, `--fail-if`: ``slower by 3% at 95%`` and its like → a `Condition`.
 
-Comes in: ``slower by 3% at 95%``. Goes out: a `Condition`, for `verdict` to judge. docs/diff.md
-defines the text. The command line checks it before numpy is there, so nothing heavy is imported.
+docs/diff.md defines the text. The command line checks it before numpy is loaded, so nothing heavy
+is imported.
 """
 
 from __future__ import annotations

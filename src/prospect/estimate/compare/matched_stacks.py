@@ -1,7 +1,7 @@
 """Stacks of several recordings as one tree: processes by name, below them who called whom.
 
-Comes in: the compared parts of all recordings, with the labels that say what is the same in them.
-Goes out: the tree, and each recording with the tree's row of each of its hits.
+Labels (`matching`) say what is the same in the recordings. Each recording has the tree's row of
+each of its hits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What becomes of a condition: `--fail-if`.
+"""The verdict on a condition, `--fail-if`: met, not met or undecided.
 
-Comes in: a Condition and both sides' times. Goes out: a `Verdict`: met where we are so sure that
-the change is more than the limit, not met where we are as sure that it is less, else undecided.
+It is met if we are as sure as the condition asks that the change is more than the limit, not met if
+we are as sure that it is less.
 """
 
 from __future__ import annotations

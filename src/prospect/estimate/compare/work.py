@@ -1,7 +1,7 @@
-"""What a comparison is per: a run, a second of wall time, or a unit of the work that was done.
+"""The unit that a comparison is per: a run, a second of wall time, or a unit of work done.
 
-Comes in: the text of `--per` and the recordings. Goes out: the number that each recording's times
-are divided by. docs/diff.md defines the text.
+The times of each recording are divided by its number of units. docs/diff.md defines the text of
+`--per`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Error bars of calls: of routines with all that they call, and of the rows of trees.
 
-Comes in: an `EventCalls`. Goes out: half widths of the 95 % intervals, as `error_bars` has them. A
-routine's hits and those of what it calls are one set of hits; the rows of one depth of a tree are
-sets that have no hit in common, and are estimated at once.
+They are half widths of the 95 % intervals, as in `error_bars`. A routine's hits and those of what
+it calls are one set of hits; the rows of one depth of a tree are sets that have no hit in common,
+and are estimated at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How the samples of an event were taken: all that error bars need, made once for all rows.
 
-Comes in: a completed Profile and one of its events. Goes out: a `Design`. What a recording lacks
-(a grid, times, a second clock) is said in it, and estimates say what they assume instead.
+A `Design` says what a recording lacks (a grid, times, a second clock); estimates say what they
+assume instead.
 """
 
 from __future__ import annotations

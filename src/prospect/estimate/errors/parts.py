@@ -1,8 +1,7 @@
 """Hits that no table of a report tells apart, as one: what the error bars of many tables share.
 
-Comes in: a `Design` and the tables' rows of hits. Goes out: `Parts`, the same samples told apart no
-further than those tables need. Most tables show the kernel by routine or cause and all else by
-process, so that few of the changes between hits are changes between parts.
+Most tables show the kernel by routine or cause and all else by process, so that few of the changes
+between hits are changes between parts.
 """
 
 from __future__ import annotations

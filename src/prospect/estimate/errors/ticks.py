@@ -1,9 +1,9 @@
 """The ticks of a clock bank, CPU by CPU: what all clocks of a CPU saw, in the order it was due.
 
-Comes in: the grid of the recording's timers. Goes out: the samples of one event by *stretch*, a
-time that one CPU was on line, with the ticks of every clock that gave no sample in their places. An
-idle CPU delivers fewer samples than its clocks had ticks, so ticks are counted on the grid and
-never from samples; a clock that the kernel had stopped had none.
+The samples of an event are kept by *stretch*, a time that one CPU was on line, and the ticks of
+every clock that gave no sample have their places between them. An idle CPU delivers fewer samples
+than its clocks had ticks, so ticks are counted on the grid and never from samples; a clock that the
+kernel had stopped had none.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Sampled time held against the kernel's accounting: how far apart, and whether that is too far.
+"""Sampled time compared with the kernel's accounting: the difference, and whether it is too large.
 
-Comes in: a completed Profile, one of its event views and the tick ledger. Goes out: the view's
-accounted times with a difference, and the error that explains as much.
-
-Three things set the two apart. Sampling: at most the error of as many independent samples, which
-several clocks only improve on. The books: /proc/stat is read in whole hundredths of a second or
-so, and most kernels find out at the scheduler's tick whether user or system time passes, which is
-sampling too; where the books of all kinds of time together are less or more than the time that the
-CPUs had, they are wrong by as much. And time that no sample stands for: ticks that were lost,
+Three things make the two differ. Sampling: at most the error of as many independent samples, which
+several clocks only improve on. The kernel's figures: /proc/stat is read in whole hundredths of a
+second or so, and most kernels find out at the scheduler's tick whether user or system time passes,
+which is sampling too; if the sum over all kinds of time is less or more than the time that the
+CPUs had, the figures are wrong by as much. And time without samples: ticks that were lost,
 throttled or missing, and CPUs that were back on line before they were watched again.
 Source: account_process_tick() and cputime_adjust() in ``kernel/sched/cputime.c``,
 get_idle_time() in ``fs/proc/stat.c`` (Linux 6.18).

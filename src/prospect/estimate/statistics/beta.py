@@ -1,7 +1,6 @@
 """Probabilities that the incomplete beta function gives: Student's t and the binomial.
 
-Comes in: columns of numbers. Goes out: probabilities and quantiles, f64, equally long. numpy has no
-such functions, and scipy would be a dependency for two of them.
+numpy has no such functions, and scipy would be a dependency for two of them.
 Source: DLMF 8.17.22 (continued fraction), 8.17.4 (symmetry), 8.17.5 (binomial); Abramowitz and
 Stegun 26.5.27 (Student's t).
 """
