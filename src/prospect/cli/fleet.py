@@ -13,24 +13,15 @@ from prospect.files.outputs import ReportFile
 from prospect.records import Record, contents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from prospect.announcing import Announce
     from prospect.cli.settings import Settings
-    from prospect.fleet.build_outliers import BuildOutliers
-    from prospect.fleet.coverage import Coverage
-    from prospect.fleet.deploys import Deploys
-    from prospect.fleet.outliers import Outliers
-    from prospect.fleet.top import Top
-    from prospect.store.directory import StoreDirectory
-    from prospect.store.specification import Specification
-
-    Answer = Top | Outliers | BuildOutliers | Deploys | Coverage
+    from prospect.fleet.answers import Answer, AnswerTable
 
 _WORDS = ("top", "outliers", "deploys", "coverage")
-# The rows of an answer, as CSV has them.
-_ROWS = {"top": "rows", "outliers": "rows", "deploys": "changes", "coverage": "hosts"}
+_MOST_REMARKS = 3
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -46,18 +37,17 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError(f"fleet: give a question: {', '.join(_WORDS)}{suggestion(asked, _WORDS)}")
     if settings.by == "build" and asked != "outliers":
         raise UsageError(f"--by build works with prospect fleet outliers, not with {asked}")
+    name = "builds" if settings.by == "build" else asked
     target = ReportFile(settings.output)
     try:
         with Progress("reading the hosts' stores") as progress:
-            answer, origin = _answered(settings, asked, words[1:], progress.announce)
+            answer, origin = _answered(settings, name, words[1:], progress.announce)
         if settings.format == "json":
             text = json.dumps(_plain(answer), indent=1) + "\n"
         elif settings.format == "csv":
-            text = "".join(_csv(answer, asked))
+            text = _csv(answer, name)
         else:
-            from prospect.cli.fleet_text import lines_of
-
-            text = "".join(f"{line}\n" for line in lines_of(answer, origin))
+            text = "".join(f"{line}\n" for line in _lines(answer, name, origin))
         target.put(lambda out: out.write(text.encode("utf-8", "backslashreplace")))
     finally:
         target.close()
@@ -65,52 +55,58 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _answered(
-    settings: Settings, asked: str, words: list[str], announce: Announce
+    settings: Settings, name: str, words: list[str], announce: Announce
 ) -> tuple[Answer, str]:
-    """Return an answer, and what it is of."""
+    """Return an answer, and the store and the part of it that it is about."""
     import shlex
 
     from prospect.cli.commands import FLEET
-    from prospect.fleet.opening import opened
+    from prospect.fleet.answers import QUESTIONS
+    from prospect.fleet.asking import Wanted
+    from prospect.fleet.opening import engine_of, opened
     from prospect.store.hosts import asked as asked_again
     from prospect.store.specification import parse_specifications
 
-    build = words.pop(0) if asked == "deploys" and words and ":" not in words[0] else ""
+    build = words.pop(0) if name == "deploys" and words and ":" not in words[0] else ""
     if wrong := [word for word in words if ":" not in word]:
         raise UsageError(unexpected(FLEET, wrong[0]))
     chosen = parse_specifications(words)
     path = settings.store or usual_store()
+    wanted = Wanted(settings.fleet_rows, settings.fdr, build, announce)
     with opened(path, chosen.texts.get("host", ())) as store:
-        # Where a file turns out to be damaged, the question is asked again without it.
-        answer = asked_again(store, _question(asked, settings, chosen, build, announce))
+        make_engine = engine_of(settings.engine)
+        # If a file turns out to be damaged, the question is asked again without it.
+        answer = asked_again(
+            store, lambda store: QUESTIONS[name].ask(store, chosen, make_engine, wanted)
+        )
     return answer, shlex.join((path, *words))
 
 
-def _question(
-    asked: str, settings: Settings, chosen: Specification, build: str, announce: Announce
-) -> Callable[[StoreDirectory], Answer]:
-    from prospect.fleet.opening import engine_of
+def _lines(answer: Answer, name: str, origin: str) -> Iterator[str]:
+    """Yield an answer for a terminal of 80 columns and 24 lines."""
+    from prospect.fleet.answers import QUESTIONS, TERMINAL
+    from prospect.render.escape import escaped
 
-    rows, fdr, make_engine = settings.fleet_rows, settings.fdr, engine_of(settings.engine)
-    if asked == "top":
-        from prospect.fleet.top import top
+    yield escaped(origin)
+    for part in QUESTIONS[name].parts(answer, TERMINAL):
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _table(part)
+    for remark in answer.remarks[:_MOST_REMARKS]:
+        yield f"Note: {escaped(remark)}"
 
-        return lambda store: top(store, chosen, make_engine, rows, announce)
-    if asked == "outliers" and settings.by == "build":
-        from prospect.fleet.build_outliers import build_outliers
 
-        return lambda store: build_outliers(store, chosen, make_engine, rows=rows, fdr=fdr)
-    if asked == "outliers":
-        from prospect.fleet.outliers import outliers
+def _table(table: AnswerTable) -> Iterator[str]:
+    from prospect.fleet.answers import TERMINAL
+    from prospect.render.escape import escaped
+    from prospect.render.text.columns import Column, table_lines
 
-        return lambda store: outliers(store, chosen, make_engine, rows=rows, fdr=fdr)
-    if asked == "deploys":
-        from prospect.fleet.deploys import deploys
-
-        return lambda store: deploys(store, chosen, make_engine, rows=rows, fdr=fdr, build=build)
-    from prospect.fleet.coverage import coverage
-
-    return lambda store: coverage(store, chosen, make_engine, rows)
+    rows = table.rows[: table.most]
+    return table_lines(
+        Column(one.title, [one.brief(escaped(str(one.cell(row)))) for row in rows], right=one.right)
+        for one in table.columns_on(TERMINAL)
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -124,16 +120,18 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _csv(answer: Answer, asked: str) -> Iterator[str]:
+def _csv(answer: Answer, name: str) -> str:
+    """Return the first table that has rows, with every field of them."""
     import csv
     import io
 
-    rows = getattr(answer, _ROWS[asked])
-    if asked == "deploys" and not rows:
-        rows = getattr(answer, "builds", [])
+    from prospect.fleet.answers import PAGE, QUESTIONS
+
+    tables = (one for one in QUESTIONS[name].parts(answer, PAGE) if not isinstance(one, str))
+    rows = next((one.rows for one in tables if one.rows), [])
     out = io.StringIO()
     writer = csv.writer(out)
     if rows:
         writer.writerow(rows[0]._fields)
     writer.writerows(rows)
-    yield out.getvalue()
+    return out.getvalue()

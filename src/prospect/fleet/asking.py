@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from prospect.announcing import silent
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.choosing import conditions_of
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from prospect.announcing import Announce
     from prospect.store.directory import StoreDirectory
     from prospect.store.reading import Part
     from prospect.store.tables import EngineMaker, Queries
@@ -64,6 +66,23 @@ class Question(NamedTuple):
         chosen = Specification(texts=texts)
         conditions, parameters = conditions_of(self.part, chosen)
         return " AND ".join(conditions), parameters
+
+
+class Wanted(NamedTuple):
+    """What is wanted of an answer.
+
+    Attributes:
+        rows: how many, at most.
+        fdr: the share of those found that may be wrong.
+        build: what the id of a build begins with that is compared with what was before, "" for a
+            list of builds; of `deploys`.
+        announce: called with what is being done, and how far it is.
+    """
+
+    rows: int
+    fdr: float = 0.05
+    build: str = ""
+    announce: Announce = silent
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from prospect.store.specification import ALWAYS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.fleet.asking import Question
+    from prospect.fleet.asking import Question, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -105,18 +105,11 @@ def build_outliers(
     store: StoreDirectory,
     chosen: Specification,
     make_engine: EngineMaker,
-    *,
-    rows: int,
-    fdr: float,
+    wanted: Wanted,
 ) -> BuildOutliers:
     """Find the builds that differ from the usual one of the same file and program.
 
-    Args:
-        store: to read.
-        chosen: which part of it; `symbol:` and `lib-image:` choose the functions that are compared.
-        make_engine: what answers queries.
-        rows: how many are wanted.
-        fdr: the share of those found that may be wrong.
+    `symbol:` and `lib-image:` choose the functions that are compared.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
@@ -136,16 +129,16 @@ def build_outliers(
         )
     q = adjusted(np.array([one.q for one in found], np.float64))
     marked = [one._replace(q=float(each)) for one, each in zip(found, q, strict=True)]
-    marked = [one for one in marked if one.q <= fdr]
+    marked = [one for one in marked if one.q <= wanted.fdr]
     marked.sort(key=lambda one: (one.q, -abs(one.share - one.usual), one))
     return BuildOutliers(
-        rows=marked[:rows],
+        rows=marked[: wanted.rows],
         found=len(marked),
         differing_builds=len({one[:3] for one in marked}),
         builds=len({one[:3] for one in found}),
         programs=len({one.process for one in found}),
         tests=len(found),
-        fdr=fdr,
+        fdr=wanted.fdr,
         remarks=remarks,
     )
 

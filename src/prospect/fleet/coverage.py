@@ -11,7 +11,7 @@ from prospect.store.patterns import is_one_of
 from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
-    from prospect.fleet.asking import HostBooks, Question
+    from prospect.fleet.asking import HostBooks, Question, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -70,15 +70,11 @@ class Coverage(Record):
 
 
 def coverage(
-    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, rows: int
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, wanted: Wanted
 ) -> Coverage:
-    """Find out what was measured.
+    """Find out what was measured, and which objects have no names.
 
-    Args:
-        store: to read.
-        chosen: which part of it; words about hits choose those that names may lack for.
-        make_engine: what answers queries.
-        rows: how many objects without names are wanted.
+    Words about hits choose those that names may lack for; `wanted.rows` is of objects.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
@@ -99,7 +95,7 @@ def coverage(
             " SELECT path, build_id, sum(n)::BIGINT AS n, count(DISTINCT host_number),"
             " min(note), sum(sum(n)) OVER ()::BIGINT, count(*) OVER () FROM hit"
             " JOIN nameless USING (function) JOIN segments USING (segment)"
-            f" GROUP BY path, build_id ORDER BY n DESC, path, build_id LIMIT {int(rows)}",
+            f" GROUP BY path, build_id ORDER BY n DESC, path, build_id LIMIT {int(wanted.rows)}",
             [*numbers, *more, *parameters],
         )
         ((samples,),) = asked.engine.rows(

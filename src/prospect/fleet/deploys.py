@@ -16,7 +16,7 @@ from prospect.fleet.hits import PERIODS
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from prospect.fleet.asking import Question
+    from prospect.fleet.asking import Question, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -91,24 +91,10 @@ class Deploys(Record):
     remarks: list[str]
 
 
-def deploys(  # noqa: PLR0913 - what a command line says
-    store: StoreDirectory,
-    chosen: Specification,
-    make_engine: EngineMaker,
-    *,
-    rows: int,
-    fdr: float,
-    build: str = "",
+def deploys(
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, wanted: Wanted
 ) -> Deploys:
     """List the builds of files that have several, or compare hosts before and after one.
-
-    Args:
-        store: to read.
-        chosen: which part of it.
-        make_engine: what answers queries.
-        rows: how many rows are wanted.
-        fdr: the share of changes found that may be wrong.
-        build: what the build id begins with; "" for a list.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
@@ -116,12 +102,12 @@ def deploys(  # noqa: PLR0913 - what a command line says
     with question(store, chosen, make_engine, hours=True) as asked:
         found = _builds(asked)
         remarks = list(asked.part.remarks)
-        if not build:
-            return _result(None, found[:rows], fdr, remarks)
-        one = _the_build(store, found, build)
+        if not wanted.build:
+            return _result(None, found[: wanted.rows], wanted.fdr, remarks)
+        one = _the_build(store, found, wanted.build)
         same = [each for each in found if each.object == one.object]
         sides = _sides(asked, one)
-    return _compared(one, same, sides, remarks, rows=rows, fdr=fdr)
+    return _compared(one, same, sides, remarks, wanted)
 
 
 def _result(build: Build | None, builds: list[Build], fdr: float, remarks: list[str]) -> Deploys:
@@ -238,15 +224,10 @@ def _sides(asked: Question, build: Build) -> _Sides:
     return _Sides(list(number), processes, len(place), before, after)
 
 
-def _compared(  # noqa: PLR0913 - what was found, and how much of it is wanted
-    build: Build,
-    builds: list[Build],
-    sides: _Sides,
-    remarks: list[str],
-    *,
-    rows: int,
-    fdr: float,
+def _compared(
+    build: Build, builds: list[Build], sides: _Sides, remarks: list[str], wanted: Wanted
 ) -> Deploys:
+    fdr = wanted.fdr
     if not sides.hosts:
         remarks.append("No host was measured both before and after it ran this build.")
         return _result(build, builds, fdr, remarks)
@@ -273,7 +254,7 @@ def _compared(  # noqa: PLR0913 - what was found, and how much of it is wanted
                 float(found.half[row]),
                 float(q[row]),
             )
-            for row in order[:rows]
+            for row in order[: wanted.rows]
         ],
         functions=len(q),
         significant=int((q <= fdr).sum()),

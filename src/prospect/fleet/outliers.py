@@ -16,7 +16,7 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.fleet.asking import Question
+    from prospect.fleet.asking import Question, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -77,18 +77,9 @@ def outliers(
     store: StoreDirectory,
     chosen: Specification,
     make_engine: EngineMaker,
-    *,
-    rows: int,
-    fdr: float,
+    wanted: Wanted,
 ) -> Outliers:
     """Find the hosts that differ from the others.
-
-    Args:
-        store: to read.
-        chosen: which part of it.
-        make_engine: what answers queries.
-        rows: how many are wanted.
-        fdr: the share of those found that may be wrong.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
@@ -110,9 +101,9 @@ def outliers(
         remarks.append(
             f"{counted(hosts, 'host')} are too few to compare: at least {LEAST_HOSTS} are needed."
         )
-    compared = outlying(counts, totals["n"].astype(np.int64), fdr)
+    compared = outlying(counts, totals["n"].astype(np.int64), wanted.fdr)
     q = adjusted(compared.p.ravel()).reshape(compared.p.shape)
-    rows_found, hosts_found = np.nonzero(q <= fdr)
+    rows_found, hosts_found = np.nonzero(q <= wanted.fdr)
     # The surest first; of equally sure ones what differs by more time.
     by_size = np.abs(counts / np.maximum(totals["n"], 1) - compared.usual[:, None])
     place_of_name = np.argsort(sorted(range(len(names)), key=names.__getitem__))
@@ -124,7 +115,7 @@ def outliers(
             q[rows_found, hosts_found],
         )
     )
-    first = order[:rows]
+    first = order[: wanted.rows]
     return Outliers(
         rows=[
             Outlier(
@@ -146,7 +137,7 @@ def outliers(
         hosts=hosts,
         functions=len(names),
         tests=int(np.isfinite(compared.p).sum()),
-        fdr=fdr,
+        fdr=wanted.fdr,
         remarks=remarks,
     )
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import silent
 from prospect.errors import StoreError
 from prospect.estimate.statistics.clusters import ClusterSums, shares_of
 from prospect.fleet.asking import books_of, question
@@ -17,8 +16,7 @@ from prospect.store.engine import EngineError
 from prospect.store.measured import share_remarks
 
 if TYPE_CHECKING:
-    from prospect.announcing import Announce
-    from prospect.fleet.asking import HostBooks
+    from prospect.fleet.asking import HostBooks, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -92,27 +90,21 @@ def top(
     store: StoreDirectory,
     chosen: Specification,
     make_engine: EngineMaker,
-    rows: int,
-    announce: Announce = silent,
+    wanted: Wanted,
 ) -> Top:
     """Find the functions that take most time.
 
-    Args:
-        store: to read.
-        chosen: which part of it; `symbol:` and `lib-image:` choose rows, whose shares are of all.
-        make_engine: what answers queries.
-        rows: how many are wanted.
-        announce: called with what is being done, and how far it is.
+    `symbol:` and `lib-image:` choose rows, whose shares are of all.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
     with kept_in(store, chosen) as kept:
         if not kept.days:
-            found = _summed(store, chosen, make_engine, rows, announce)
+            found = _summed(store, chosen, make_engine, wanted)
             return _top(found._replace(remarks=[*kept.remarks, *found.remarks]))
         try:
-            found = summed_with_days(store, chosen, make_engine, kept, rows)
+            found = summed_with_days(store, chosen, make_engine, kept, wanted.rows)
         except EngineError as error:
             raise StoreError(f"{store.path}: cannot be read: {error}") from None
     return _top(found)
@@ -122,19 +114,19 @@ def _summed(
     store: StoreDirectory,
     chosen: Specification,
     make_engine: EngineMaker,
-    rows: int,
-    announce: Announce,
+    wanted: Wanted,
 ) -> Summed:
     """Add up what hosts' stores have."""
     with question(store, chosen, make_engine) as asked:
-        busy = keep_hits(asked, announce)
+        busy = keep_hits(asked, wanted.announce)
         books = books_of(asked)
         found = asked.engine.rows(
             "WITH sums AS (SELECT number, sum(n)::BIGINT AS n, sum(w) AS w,"
             " sum(hosts)::BIGINT AS hosts, sum(squares) AS squares, sum(products) AS products"
             f" FROM {SUMS} GROUP BY number)"
             " SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"
-            f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name LIMIT {int(rows)}"
+            f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name"
+            f" LIMIT {int(wanted.rows)}"
         )
         heads, remarks = asked.part.heads, asked.part.remarks
     sums = ClusterSums(

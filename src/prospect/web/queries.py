@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl
 
+from prospect.fleet.answers import QUESTIONS
 from prospect.records import NamedTuple, replace
 from prospect.render.html.parts import SCOPES, Selection
 from prospect.render.html.timeline import Choice
-from prospect.web.fleet_pages import QUESTIONS, FleetQuestion
+from prospect.web.fleet_pages import FleetQuestion
 
 _MOST_FIELDS = 16
 _MOST_FRAMES = 4096

@@ -10,6 +10,7 @@ import pytest
 
 from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, usual
 from prospect.cli.main import main
+from prospect.fleet.asking import Wanted
 from prospect.fleet.opening import engine_of
 from prospect.fleet.top import top
 from prospect.store.engine import Engine, OutOfMemoryError
@@ -73,7 +74,7 @@ def test_turns_say_how_far_they_are(fleet, monkeypatch):
     said = []
     monkeypatch.setattr(Engine, "most_rows", 300)
     with HostsDirectory(fleet) as store:
-        top(store, Specification(), engine_of("local"), 5, said.append)
+        top(store, Specification(), engine_of("local"), Wanted(5, announce=said.append))
     assert said == [f"adding up, {done} of 8 hosts done" for done in (0, 2, 4, 6)]
 
 

@@ -13,9 +13,9 @@ from builders.fleet import NEW, Hit, canaries, fill_host, fleet_store
 from builders.stored import BEGIN_S, fill, window_at
 from prospect.assembly.code.code import code_of_report
 from prospect.cli.main import main
+from prospect.fleet.answers import QUESTIONS
 from prospect.options import DisassemblerOptions, NamingOptions
 from prospect.render.html import HtmlRenderer
-from prospect.web.fleet_pages import QUESTIONS
 from prospect.web.store_site import ShownStore, StoreSite
 
 pytest.importorskip("duckdb")

@@ -1,7 +1,6 @@
-"""Tables that answer questions about a store as a page: no script, one question an address.
+"""A page of sentences and tables that answers a question about a store; it has no script.
 
-Comes in: sentences, and tables whose cells are text, links, or shares with their intervals. Goes
-out: an HTML document that looks like the time axis.
+Cells are text, links, or shares with their intervals. The page looks like that of the time axis.
 """
 
 from __future__ import annotations
@@ -36,16 +35,15 @@ class Link(NamedTuple):
     text: str
 
 
-class AnswerTable(Record):
-    """A table.
+Cell = str | Interval | Link
 
-    Attributes:
-        heads: of its columns; those of figures end in a tab.
-        rows: cells of each row.
-    """
 
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str | Interval | Link]]
+class HtmlColumn(NamedTuple):
+    """A column of a table: its title, its cells, and whether they end at the right edge."""
+
+    title: str
+    cells: Sequence[Cell]
+    right: bool = True
 
 
 class AnswerPage(Record):
@@ -54,13 +52,13 @@ class AnswerPage(Record):
     Attributes:
         title: what is asked.
         ways: to other questions; the one that is answered has no address.
-        parts: sentences and tables, in order.
+        parts: sentences and the columns of tables, in order.
         remarks: sentences.
     """
 
     title: str
     ways: Sequence[Link]
-    parts: Sequence[str | AnswerTable]
+    parts: Sequence[str | Sequence[HtmlColumn]]
     remarks: Sequence[str]
 
     def document(self) -> bytes:
@@ -76,19 +74,19 @@ class AnswerPage(Record):
         return page_of(f'<h1>{shown(self.title)}</h1><p class="do">{ways}</p>{parts}{remarks}')
 
 
-def _table(table: AnswerTable) -> Iterator[str]:
-    classes = [' class="n"' if head.endswith("\t") else "" for head in table.heads]
+def _table(columns: Sequence[HtmlColumn]) -> Iterator[str]:
+    classes = [' class="n"' if column.right else "" for column in columns]
     yield '<div class="wide"><table><thead><tr>'
-    for head, one in zip(table.heads, classes, strict=True):
-        yield f'<th scope="col"{one}>{escape(head.rstrip())}</th>'
+    for column, one in zip(columns, classes, strict=True):
+        yield f'<th scope="col"{one}>{escape(column.title)}</th>'
     yield "</tr></thead><tbody>"
-    for row in table.rows:
+    for row in zip(*(column.cells for column in columns), strict=True):
         cells = zip(row, classes, strict=True)
         yield f"<tr>{''.join(f'<td{one}>{_cell(cell)}</td>' for cell, one in cells)}</tr>"
     yield "</tbody></table></div>"
 
 
-def _cell(cell: str | Interval | Link) -> str:
+def _cell(cell: Cell) -> str:
     if isinstance(cell, Interval):
         return _bar(cell)
     if isinstance(cell, Link):
