@@ -35,7 +35,7 @@ from fuzz.test_foreign_fuzz import READERS
 from fuzz.test_perfdata_any_bytes import VALID
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.archived.container import pack, unpack
+from prospect.archived.archive_format import pack, unpack
 from prospect.perfdata.format import HEADER_HOSTNAME, HEADER_PROSPECT, HEADER_PROSPECT_ARCHIVE
 from prospect.perfdata.reader import open_recording
 from prospect.render.registry import FORMATS

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.archived.answers import Answers, Code, Image, Owner
+from prospect.archived.archive_format import decode, encode, pack, unpack
 from prospect.archived.collector import Collector
-from prospect.archived.container import pack, unpack
-from prospect.archived.decoding import decode
-from prospect.archived.encoding import encode
 from prospect.archived.images import restored
 from prospect.errors import RecordingError
 from prospect.lines.symcache import no_frames

@@ -12,8 +12,8 @@ import pytest
 from tests.builders.recordings import PROSPECT, build_program, record
 
 import prospect
-from prospect.figures.by_routine import by_routine
 from prospect.figures.runtime_hints import runtime_hints
+from prospect.figures.smaller_profiles import by_routine
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_JIT
 from prospect.profile.naming import NameSource

@@ -16,7 +16,7 @@ from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.columns.table_rows import taken
-from prospect.figures.report.waits import without_waits
+from prospect.figures.smaller_profiles import without_waits
 from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
 from prospect.options import NamingOptions

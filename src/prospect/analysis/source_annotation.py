@@ -16,7 +16,7 @@ import numpy as np
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.announcing import counted
-from prospect.archived.decoding import decode as decode_archive
+from prospect.archived.archive_format import decode as decode_archive
 from prospect.errors import UsageError
 from prospect.estimate.annotate.source_view import source_view
 from prospect.figures.processes import DETAILS, chosen_locations

@@ -242,7 +242,7 @@ def _refuse_apart(settings: Settings) -> None:
 
 def _say_if_empty(profile: Profile, detail: Detail) -> None:
     """Say on stderr what `-V` left out of a report in which it left nothing."""
-    from prospect.figures.nothing_chosen import has_chosen, nothing_chosen
+    from prospect.figures.remarks import has_chosen, nothing_chosen
     from prospect.profile.complete import complete
 
     whole = complete(profile)

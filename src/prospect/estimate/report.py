@@ -15,7 +15,7 @@ from prospect.estimate.errors.event_estimates import event_estimates
 from prospect.estimate.ledger.agreement import agreements
 from prospect.estimate.ledger.lateness import late_routines, sample_lateness
 from prospect.estimate.ledger.tick_ledger import tick_ledger
-from prospect.figures.report.own_cost import own_cost
+from prospect.figures.report.accounting import own_cost
 from prospect.figures.report.view import EventView, ReportView
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.tick_ledger import TickLedger
     from prospect.figures.calls.calls_view import CallsView
     from prospect.figures.processes import Detail
-    from prospect.figures.report.own_cost import OwnCost
+    from prospect.figures.report.accounting import OwnCost
     from prospect.profile.model import Profile
 
 

@@ -42,7 +42,7 @@ class ProfileByRoutine(Profile):
     Its last process, object, function or location stands for what is missing. Rates of events are
     finite and at least 0. What is computed from one needs of a hit its process, routine, mode,
     cause and event; its place, thread and stack may be those of one hit among many
-    (`figures.by_routine`).
+    (`figures.smaller_profiles`).
     """
 
 

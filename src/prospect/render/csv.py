@@ -1,7 +1,6 @@
-"""CSV: one flat table, a row for each process, portion and routine.
+"""CSV: flat tables, RFC 4180 in UTF-8 with one header row; docs/schema.md lists the columns.
 
-Comes in: a Profile. Goes out: RFC 4180 in UTF-8, one header row, columns as docs/schema.md lists
-them. Text is always quoted and numbers never are; names stand exactly as they were recorded, also
+Text is always quoted and numbers never are. Names are written exactly as they were recorded, also
 those that a spreadsheet would take for a formula.
 """
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
+from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.figures.processes import BIRTH_NAMES
@@ -25,10 +25,11 @@ from prospect.profile.naming import NameSource
 from prospect.render.figures_renderer import FiguresRenderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from prospect.estimate.errors.class_columns import ClassColumns
     from prospect.estimate.report import EventReport, Report
     from prospect.figures.report.view import EventView
 
@@ -236,3 +237,47 @@ def bytes_of(text: str) -> bytes:
     except UnicodeEncodeError:
         replaced = _NO_BYTE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         return replaced.encode("utf-8", "surrogateescape")
+
+
+_FIGURES = ("hits", "seconds", "error_seconds", "percent")
+
+
+class ClassCsvRenderer(FiguresRenderer):
+    """Hits by some keys, for each class of hits side by side; REMAINDER has rows under `-m`."""
+
+    suffix: ClassVar[str] = ".csv"
+
+    def pieces(self, report: Report) -> Iterator[bytes]:
+        """Yield the lines of the table."""
+        tables = class_columns(report, self.columns, self.sort, MOST_COLUMNS)
+        classes = [f"{self.columns} {name}" for name in tables[0].classes]
+        titles = [f"{one} {figure}" for one in classes for figure in _FIGURES]
+        yield bytes_of(",".join(map(quoted, ("event", *self.sort, *titles))) + END)
+        for table in tables:
+            event = "" if self.columns == EVENT else table.events[0].name
+            for row, names in enumerate(zip(*table.names, strict=True)):
+                yield _line(event, names, _row_figures(table, row))
+            if table.left_out:
+                yield _line(event, (REMAINDER,) * len(self.sort), _left_figures(table))
+
+
+def _line(event: str, names: Sequence[str], figures: Iterator[str]) -> bytes:
+    return bytes_of(",".join((*map(quoted, (event, *names)), *figures)) + END)
+
+
+def _row_figures(table: ClassColumns, row: int) -> Iterator[str]:
+    for at in range(len(table.classes)):
+        has_time = table.has_time(at)
+        yield str(table.hits[row, at])
+        yield seconds_text(float(table.seconds[row, at]), has_time=has_time)
+        yield seconds_text(float(table.half_s[row, at]), has_time=has_time)
+        yield percent_text(float(table.share[row, at]))
+
+
+def _left_figures(table: ClassColumns) -> Iterator[str]:
+    for at in range(len(table.classes)):
+        yield str(table.left_out_hits[at])
+        yield seconds_text(float(table.left_out_s[at]), has_time=table.has_time(at))
+        yield NONE
+        whole = table.total_hits[at]
+        yield percent_text(1.0 - float(table.share[:, at].sum()) if whole else 0.0)

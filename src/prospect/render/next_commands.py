@@ -17,7 +17,7 @@ from prospect.shell import operand, shell_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from prospect.estimate.short.in_short import FunctionRow, InShort
+    from prospect.estimate.in_short import FunctionRow, InShort
     from prospect.figures.report.view import ReportView
 
 DEFAULT_RECORDING = "perf.data"

@@ -63,7 +63,7 @@ SORTED_FORMATS = {
 CLASS_FORMATS = {
     "text": Format("text.class_columns", "ClassTextRenderer"),
     "json": Format("json.class_columns", "ClassJsonRenderer", is_json=True),
-    "csv": Format("class_columns_csv", "ClassCsvRenderer"),
+    "csv": Format("csv", "ClassCsvRenderer"),
 }
 
 

@@ -20,7 +20,7 @@ from prospect.figures.portions import (
     event_has_time,
     hit_portions,
 )
-from prospect.figures.report.waits import without_waits
+from prospect.figures.smaller_profiles import without_waits
 from prospect.profile.complete import complete
 from prospect.profile.model import CAUSE_IDLE
 from prospect.records import Record

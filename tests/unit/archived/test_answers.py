@@ -14,10 +14,8 @@ from prospect.archived.answering import (
     archived_source,
 )
 from prospect.archived.answers import Answers, Asked, Code, Image, Owner, owner_of
+from prospect.archived.archive_format import decode, encode, pack, unpack
 from prospect.archived.collector import Collector
-from prospect.archived.container import pack, unpack
-from prospect.archived.decoding import decode
-from prospect.archived.encoding import encode
 from prospect.archived.images import restored
 from prospect.elf.image import ElfImage
 from prospect.errors import RecordingError

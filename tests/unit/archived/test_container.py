@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from prospect.archived.container import MAGIC, counted, pack, text_columns, texts_of, unpack
+from prospect.archived.archive_format import MAGIC, counted, pack, text_columns, texts_of, unpack
 from prospect.errors import RecordingError
 
 FACTS = {"origin": "perf.data", "owners": [["/bin/\udcff", 3]]}

@@ -23,7 +23,7 @@ from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.view import ReportView
 from prospect.figures.report.waiting import waiting
-from prospect.figures.report.waits import without_waits
+from prospect.figures.smaller_profiles import without_waits
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 

@@ -10,8 +10,7 @@ from builders.runs import run_of, stacked_run
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.comparison import CompareOptions
-from prospect.figures.stacks.call_forest import subtree_sums
-from prospect.figures.stacks.thread_forest import ALL, THREADS
+from prospect.figures.stacks.call_forest import ALL, THREADS, subtree_sums
 from prospect.records import replace
 
 

@@ -10,8 +10,8 @@ import pytest
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import stacks_profile
+from prospect.estimate.in_short import in_short
 from prospect.estimate.report import Report
-from prospect.estimate.short.in_short import in_short
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_SYSCALL,

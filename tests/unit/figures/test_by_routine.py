@@ -14,7 +14,7 @@ from builders.profile import (
 )
 from builders.stacks import random_stacks_profile
 from prospect.estimate.report import Report
-from prospect.figures.by_routine import by_routine
+from prospect.figures.smaller_profiles import by_routine
 from prospect.profile.complete import complete
 from prospect.records import replace
 
@@ -90,5 +90,5 @@ def test_report_says_the_same_of_fewer_hits(make, monkeypatch):
 
 def test_keys_that_do_not_fit_into_a_number_leave_the_hits_as_they_are(monkeypatch):
     whole = complete(qsort_profile())
-    monkeypatch.setattr("prospect.figures.by_routine._MOST_KEYS", 1)
+    monkeypatch.setattr("prospect.figures.smaller_profiles._MOST_KEYS", 1)
     assert by_routine(whole) is whole

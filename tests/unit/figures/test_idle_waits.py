@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prospect.figures.report.idle_waits import is_idle, waits_for_condition
+from prospect.figures.report.waiting import is_idle, waits_for_condition
 
 CALLS = ["wait4", "read", "epoll_wait", "poll", "futex", "clock_nanosleep", ""]
 

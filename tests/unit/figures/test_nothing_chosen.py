@@ -13,7 +13,7 @@ from builders.stacks import stacks_profile
 from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
-from prospect.figures.nothing_chosen import has_chosen, nothing_chosen
+from prospect.figures.remarks import has_chosen, nothing_chosen
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.profile.complete import complete
 from prospect.records import replace

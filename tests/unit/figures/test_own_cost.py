@@ -9,7 +9,7 @@ import pytest
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder, run_info
 from prospect.estimate.report import Report
-from prospect.figures.report.own_cost import own_cost
+from prospect.figures.report.accounting import own_cost
 from prospect.profile.model import MODE_KERNEL
 from prospect.render.text.ledger import ledger_lines
 from prospect.render.text.style import Style

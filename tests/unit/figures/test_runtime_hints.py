@@ -5,8 +5,8 @@ import pytest
 from tests.builders.profile import ProfileBuilder
 
 from prospect.abi.cpython import FRAMES
-from prospect.figures.by_routine import by_routine
 from prospect.figures.runtime_hints import ANY_BUILD_SINCE, OLDEST_PYTHON, runtime_hints
+from prospect.figures.smaller_profiles import by_routine
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource

@@ -8,9 +8,8 @@ import pytest
 from builders.profile import hostile_profile, perf_profile
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.figures.calls.call_graph import call_graph, frame_totals
-from prospect.figures.stacks.call_forest import subtree_sums
+from prospect.figures.stacks.call_forest import LEFT_OUT, THREADS, subtree_sums
 from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.thread_forest import LEFT_OUT, THREADS
 from prospect.records import replace
 from prospect.render.html import cells as cells_module
 from prospect.render.html.cells import sample_cells, stack_names

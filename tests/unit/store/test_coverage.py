@@ -20,8 +20,8 @@ from builders.ticks import (
     Ticking,
 )
 from prospect.columns.table_rows import taken
+from prospect.estimate.in_short import in_short
 from prospect.estimate.report import Report
-from prospect.estimate.short.in_short import in_short
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
 from prospect.records import replace

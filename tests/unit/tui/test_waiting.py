@@ -10,7 +10,7 @@ from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
 from prospect.figures.report.waiting import waiting
-from prospect.figures.report.waits import without_waits
+from prospect.figures.smaller_profiles import without_waits
 from prospect.profile.complete import complete
 from prospect.tui import waiting as waiting_rows
 from prospect.tui.figures import live_figures

@@ -50,7 +50,7 @@ def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
     if not info.archive:
         return info, None
     from prospect.archived.answering import restored_info  # noqa: PLC0415 - rarely needed
-    from prospect.archived.decoding import decode as decode_archive  # noqa: PLC0415 - rarely needed
+    from prospect.archived.archive_format import decode as decode_archive  # noqa: PLC0415 - rarely needed
 
     answers = decode_archive(info.archive)
     return restored_info(info, answers), answers

@@ -15,10 +15,9 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.estimate.annotate.row_sums import event_sums
-from prospect.figures.nothing_chosen import below_thresholds, nothing_chosen
 from prospect.figures.portions import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
-from prospect.figures.remarks import limits_of, run_warnings
+from prospect.figures.remarks import below_thresholds, limits_of, nothing_chosen, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
 from prospect.profile.notes import grouped

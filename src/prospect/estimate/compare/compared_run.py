@@ -21,9 +21,9 @@ from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars
 from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.statistics.beta import student_quantile
-from prospect.figures.by_routine import by_routine
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
 from prospect.figures.processes import busy_of_run, chosen_by_detail
+from prospect.figures.smaller_profiles import by_routine
 from prospect.profile.complete import complete
 from prospect.profile.model import sampled
 from prospect.records import NamedTuple, Record

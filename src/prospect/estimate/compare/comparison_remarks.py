@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.figures.nothing_chosen import nothing_chosen
+from prospect.figures.remarks import nothing_chosen
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:

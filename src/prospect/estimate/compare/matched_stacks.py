@@ -13,11 +13,15 @@ import numpy as np
 from prospect.estimate.compare.compared_run import sample_blocks
 from prospect.estimate.errors.design import sampling_design
 from prospect.figures.calls.call_graph import call_graph
-from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
+from prospect.figures.stacks.call_forest import (
+    fold_recursion,
+    in_preorder,
+    pruned,
+    subtree_ranges,
+    thread_forest,
+)
 from prospect.figures.stacks.frames import FrameTable, NamedForest, named_forest
-from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
 from prospect.profile.model import StackTable
 from prospect.records import NamedTuple, Record, replace
 

@@ -16,7 +16,7 @@ from prospect.estimate.errors.error_bars import half_widths
 from prospect.estimate.errors.first_rows import Bound, first_rows
 from prospect.figures.portions import event_seconds, hit_portions
 from prospect.figures.processes import chosen_hits, shown_detail
-from prospect.figures.report.waits import without_waits
+from prospect.figures.smaller_profiles import without_waits
 from prospect.profile.complete import complete
 from prospect.profile.model import CAUSE_IDLE
 from prospect.records import Record

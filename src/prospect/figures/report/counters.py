@@ -17,13 +17,13 @@ from prospect.figures.portions import (
     hit_portions,
     is_kernel_portion,
 )
-from prospect.figures.report.kernel import (
+from prospect.figures.report.routines import (
     PART_KERNEL_THREADS,
     PART_PROCESS_ZERO,
     PART_USER_PROCESSES,
     kernel_part,
 )
-from prospect.figures.report.waits import without_waits
+from prospect.figures.smaller_profiles import without_waits
 from prospect.profile.model import KIND_MODULE, sampled
 
 if TYPE_CHECKING:

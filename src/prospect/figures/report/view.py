@@ -15,7 +15,6 @@ from prospect.columns.buffers import segments
 from prospect.columns.grouping import RowsByGroup, rows_by_group
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
-from prospect.figures.by_routine import by_routine
 from prospect.figures.causes import CauseFigures, cause_figures
 from prospect.figures.portions import (
     PORTION_COUNT,
@@ -39,12 +38,17 @@ from prospect.figures.ranked_rows import ranked
 from prospect.figures.remarks import is_widened, run_notes, run_warnings
 from prospect.figures.report.accounting import AccountedTime, accounted_times
 from prospect.figures.report.counters import run_counters
-from prospect.figures.report.kernel import KernelProfiles, kernel_profiles
 from prospect.figures.report.quality import SymbolQuality, symbol_quality
-from prospect.figures.report.routines import RoutineTable, RoutineTables, routine_tables
+from prospect.figures.report.routines import (
+    KernelProfiles,
+    RoutineTable,
+    RoutineTables,
+    kernel_profiles,
+    routine_tables,
+)
 from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
-from prospect.figures.report.waits import without_waits
 from prospect.figures.runtime_hints import RuntimeHint, runtime_hints
+from prospect.figures.smaller_profiles import by_routine, without_waits
 from prospect.profile.complete import complete
 from prospect.profile.memory_map import MemoryMap
 from prospect.profile.model import CUT_OBJECT

@@ -1,7 +1,9 @@
 """What a report says of waiting: each thread's life by what it did, and what blocked it.
 
-Comes in: a completed Profile with `threads`. Goes out: `Waiting`. Times on and off the CPU are
-exact; user and system divide the former as the samples that hit the thread do.
+Times on and off the CPU are exact; user and system divide the former as the samples that hit the
+thread do. A wait is idle if it is for work that has not come yet, and not within work. Nothing
+separates the two for sure; the rule of thumb is what a thread's own loop waits with
+(docs/waiting.md).
 """
 
 from __future__ import annotations
@@ -15,15 +17,14 @@ from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
 from prospect.figures.processes import chosen_by_detail
-from prospect.figures.report.idle_waits import LOCKS, is_idle, waits_for_condition
-from prospect.figures.report.waits import without_waits
+from prospect.figures.smaller_profiles import without_waits
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
 from prospect.figures.stacks.stack_weights import paths, stack_samples
 from prospect.profile.model import BLOCKED, CAUSE_SYSCALL, MODE_KERNEL
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,7 +46,7 @@ class Blocker(NamedTuple):
 
     Attributes:
         name: a system call, or what else made them enter the kernel.
-        idle: whether it was for work that had not come yet, see `idle_waits`.
+        idle: whether it was for work that had not come yet, see `is_idle`.
         waits, seconds, longest_s: how many, how long, and the longest.
     """
 
@@ -413,3 +414,56 @@ def _added_up(
         (int(keys[starts[row]]), int(count[row]), total[row] * _NS, longest[row] * _NS)
         for row in first.tolist()
     ]
+
+
+LOOPS = frozenset(
+    (
+        *("accept", "accept4", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
+        *("io_getevents", "io_pgetevents", "io_uring_enter"),
+    )
+)
+# Of a thread with a loop of its own, these are for an answer; else they are the loop.
+POLLS = frozenset(["poll", "ppoll", "select", "pselect6", "_newselect"])
+SLEEPS = frozenset(["nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"])
+# A child's end: what it did meanwhile is the child's own time.
+CHILDREN = frozenset(["wait4", "waitid"])
+LOCKS = "futex"
+# glibc waits for condition variables and semaphores, and for the end of threads, in the first; for
+# a mutex elsewhere. CPython's global lock is made of a condition variable.
+_CONDITIONS = ("__futex_abstimed_wait", "cond_wait", "cond_timedwait", "cond_clockwait", "sem_wait")
+_MUTEXES = (
+    *("mutex_lock", "mutex_cond_lock", "lll_lock_wait", "rwlock"),
+    *("take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread"),
+)
+
+
+def is_idle(
+    calls: Sequence[str],
+    call: NDArray[np.int64],
+    tid: NDArray[np.int32],
+    on_condition: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return which waits are idle, bool[n].
+
+    Args:
+        calls: names of system calls, "" for what is none.
+        call: i64[n] row of `calls`.
+        tid: i32[n] the thread.
+        on_condition: bool[n] whether it waits for a condition, see `waits_for_condition`.
+    """
+
+    def among(names: Iterable[str]) -> NDArray[np.bool_]:
+        return np.array([one in names for one in calls], np.bool_).take(call)
+
+    has_loop = np.isin(tid, tid[among(LOOPS)])
+    idle = among(LOOPS | SLEEPS | CHILDREN) | (among(POLLS) & ~has_loop)
+    found: NDArray[np.bool_] = idle | (among((LOCKS,)) & on_condition)
+    return found
+
+
+def waits_for_condition(frames: Iterable[str]) -> bool:
+    """Guess from a program's functions whether a futex is a condition variable or a semaphore."""
+    frames = list(frames)
+    return any(name in frame for frame in frames for name in _CONDITIONS) and not any(
+        name in frame for frame in frames for name in _MUTEXES
+    )

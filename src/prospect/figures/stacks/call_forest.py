@@ -1,6 +1,9 @@
-"""Forests of calls on whole columns: levels, sums over subtrees, order, direct recursion folded.
+"""Forests of calls on whole columns: levels, sums over subtrees, threads, rows left out.
 
-Comes in: a `NamedForest`. Goes out: columns of its rows, or a forest without direct recursion.
+A forest of threads is one tree in preorder, as a flame graph draws it: row 0 is all samples; below
+it threads by name, below them their stacks. The frames of these rows come after those of routines:
+ALL, LEFT_OUT and, from THREADS on, names. Each subtree is a range of rows, so that nothing loops
+over levels.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.stacks.frames import NamedForest
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,3 +117,154 @@ def fold_recursion(forest: NamedForest) -> NamedForest:
 def joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return columns one behind the other, of levels maybe; none of them is an empty one."""
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+ALL = 0
+LEFT_OUT = 1
+THREADS = 2
+
+
+def thread_forest(
+    forest: NamedForest, frames: int, comm: NDArray[np.int64], row: NDArray[np.int64]
+) -> NamedForest:
+    """Put sampled stacks below their threads' names.
+
+    Args:
+        forest: calls by routine.
+        frames: how many frames there are.
+        comm: i64[l] thread name of each stack.
+        row: i64[l] of the forest.
+
+    Returns:
+        The tree; its `row_of_stack` is [l].
+    """
+    size = len(forest) + 1  # of a thread: itself and the rows of the forest
+    leaves = comm * size + row + 1
+    caller_index = np.append(0, forest.caller_index + 1)
+    found = [distinct(leaves)]
+    while len(found[-1]):
+        own = found[-1] % size
+        callers = found[-1] - own + caller_index.take(own)
+        found.append(distinct(callers[own > 0]))
+    key = distinct(np.concatenate(found))
+    own = key % size
+    frame = np.append(0, forest.frame_index).take(own)
+    caller = np.searchsorted(key, key - own + caller_index.take(own)) + 1
+    depth = np.append(-1, forest.depth).take(own) + 2
+    return NamedForest(
+        caller_index=np.append(-1, np.where(own > 0, caller, 0)),
+        frame_index=np.append(
+            frames + ALL, np.where(own > 0, frame, frames + THREADS + key // size)
+        ),
+        depth=np.append(0, depth),
+        row_of_stack=np.searchsorted(key, leaves) + 1,
+    )
+
+
+def in_preorder(tree: NamedForest, rank: NDArray[np.int64]) -> NamedForest:
+    """Sort a tree so that each row stands before its subtree, and siblings by their frames' rank.
+
+    Args:
+        tree: what to sort.
+        rank: i64[f] of each frame.
+    """
+    order = np.lexsort((rank.take(tree.frame_index), tree.depth))
+    by_depth = _reordered(tree, order)
+    begin, _ = subtree_ranges(by_depth)
+    return _reordered(by_depth, np.argsort(begin))
+
+
+def _reordered(tree: NamedForest, order: NDArray[np.intp]) -> NamedForest:
+    new_row = np.empty(len(tree), np.int64)
+    new_row[order] = np.arange(len(tree))
+    caller = tree.caller_index.take(order)
+    return NamedForest(
+        caller_index=np.where(caller < 0, -1, new_row.take(caller)),
+        frame_index=tree.frame_index.take(order),
+        depth=tree.depth.take(order),
+        row_of_stack=new_row.take(tree.row_of_stack),
+    )
+
+
+# A stack that is looked at is left out as late as another one with so many times its samples.
+_FAVOUR = 1 << 10
+
+
+class _Rest(NamedTuple):
+    """What is left out: bool[l] of stacks, i64[l] where each ends, i64[r] below which rows."""
+
+    stacks: NDArray[np.bool_]
+    ends_in: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+def pruned(
+    tree: NamedForest,
+    end: NDArray[np.int64],
+    hits: NDArray[np.int64],
+    most: int,
+    favoured: NDArray[np.bool_] | None = None,
+) -> NamedForest:
+    """Return the largest rows of a tree; others are put together below their callers.
+
+    Args:
+        tree: as from `in_preorder`; its `row_of_stack` is [l].
+        end: i64[t] the first row behind the subtree of each row.
+        hits: i64[l] of each stack; rows without any are none of the result's.
+        most: about how many rows are kept.
+        favoured: bool[l] stacks that count for more than they have; None for none.
+    """
+    weight = hits if favoured is None else hits * np.where(favoured, _FAVOUR, 1)
+    own = np.bincount(tree.row_of_stack, weight, len(tree)).astype(np.int64)
+    until = np.append(0, np.cumsum(own))
+    sums = until.take(end) - until[:-1]
+    least = 0
+    if np.count_nonzero(sums) > most:
+        least = int(np.partition(sums, len(sums) - most)[len(sums) - most])
+    # No row has more than its caller: what is kept is kept with all its callers.
+    is_kept = sums > least
+    is_kept[0] = True
+    return _with_rest(tree, end, np.flatnonzero(is_kept), _left_out(tree, hits, is_kept))
+
+
+def _left_out(tree: NamedForest, hits: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> _Rest:
+    # What is left out is whole subtrees; the one that a row is in is the last to begin before it.
+    every = np.arange(len(tree))
+    is_first = ~is_kept & is_kept.take(np.maximum(tree.caller_index, 0))
+    first = np.maximum.accumulate(np.where(is_first, every, 0))
+    home = np.where(is_kept, every, tree.caller_index.take(first))
+    ends_in = home.take(tree.row_of_stack)
+    stacks = (hits > 0) & ~is_kept.take(tree.row_of_stack)
+    rows = np.flatnonzero(np.bincount(ends_in[stacks], minlength=len(tree)))
+    return _Rest(stacks, ends_in, rows)
+
+
+def _with_rest(
+    tree: NamedForest, end: NDArray[np.int64], kept: NDArray[np.intp], rest: _Rest
+) -> NamedForest:
+    """Return the kept rows, with rows of LEFT_OUT last below those that have a rest."""
+    levels = int(tree.depth.max(initial=0)) + 2
+    # At the end of several subtrees the rest of the innermost comes first.
+    place = np.append(
+        kept * levels + levels - 1,
+        end.take(rest.rows) * levels + levels - 2 - tree.depth.take(rest.rows),
+    )
+    order = np.argsort(place)
+    new_row = np.empty(len(order), np.int64)
+    new_row[order] = np.arange(len(order))
+    row_of_kept, row_of_rest = np.zeros((2, len(tree)), np.int64)
+    row_of_kept[kept], row_of_rest[rest.rows] = np.split(new_row, [len(kept)])
+    above = np.append(np.maximum(tree.caller_index.take(kept), 0), rest.rows)
+    caller = row_of_kept.take(above)
+    caller[0] = -1
+    left_out = np.full(len(rest.rows), tree.frame_index[0] - ALL + LEFT_OUT)
+    frame = np.append(tree.frame_index.take(kept), left_out)
+    depth = np.append(tree.depth.take(kept), tree.depth.take(rest.rows) + 1)
+    return NamedForest(
+        caller_index=caller.take(order),
+        frame_index=frame.take(order),
+        depth=depth.take(order),
+        row_of_stack=np.where(
+            rest.stacks, row_of_rest.take(rest.ends_in), row_of_kept.take(rest.ends_in)
+        ),
+    )

@@ -14,11 +14,15 @@ import numpy as np
 from prospect.columns.grouping import alike, distinct_keys, group_sums, without_gaps
 from prospect.columns.sorting import run_lengths, run_starts
 from prospect.figures.portions import hit_portions
-from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
+from prospect.figures.stacks.call_forest import (
+    fold_recursion,
+    in_preorder,
+    pruned,
+    subtree_ranges,
+    thread_forest,
+)
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
-from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
-from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:

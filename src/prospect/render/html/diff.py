@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from prospect.figures.stacks.call_forest import THREADS
 from prospect.figures.stacks.frames import object_label
-from prospect.figures.stacks.thread_forest import THREADS
 from prospect.records import Record
 from prospect.render.comparison_words import compared_line, per, unit_of
 from prospect.render.encoding import encoded

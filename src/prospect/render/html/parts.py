@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import alike, distinct_keys, group_sums, sums_with_rows
-from prospect.figures.stacks.call_forest import subtree_ranges
-from prospect.figures.stacks.pruning import pruned
+from prospect.figures.stacks.call_forest import LEFT_OUT, pruned, subtree_ranges
 from prospect.figures.stacks.stack_weights import nanoseconds
-from prospect.figures.stacks.thread_forest import LEFT_OUT
 from prospect.records import NamedTuple, Record
 from prospect.render.html.cells import (
     STRETCHES,

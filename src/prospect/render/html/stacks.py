@@ -14,8 +14,8 @@ from prospect.columns.sorting import distinct
 from prospect.estimate.annotate.annotation_view import is_timer, skid
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_NAMES, event_has_time
+from prospect.figures.stacks.call_forest import THREADS
 from prospect.figures.stacks.frames import frame_annotations
-from prospect.figures.stacks.thread_forest import THREADS
 from prospect.render.html.cells import sample_cells
 from prospect.render.html.columns import ColumnBlock
 from prospect.render.html.instructions import code_cells

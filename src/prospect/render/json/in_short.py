@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.render.encoding import rounded
 
 if TYPE_CHECKING:
-    from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
+    from prospect.estimate.in_short import FunctionRow, InShort, ProgramRow
 
 
 def in_short_fields(short: InShort) -> dict[str, Any]:

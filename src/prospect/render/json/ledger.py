@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.agreement import Agreement
     from prospect.estimate.ledger.lateness import Lateness
     from prospect.estimate.ledger.tick_ledger import TickCounts, TickLedger
-    from prospect.figures.report.own_cost import Cost, OwnCost
+    from prospect.figures.report.accounting import Cost, OwnCost
 
 
 def ledger_fields(ledger: TickLedger | None) -> dict[str, Any] | None:

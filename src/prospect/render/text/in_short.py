@@ -11,9 +11,9 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.estimate.short.in_short import in_short
-from prospect.figures.nothing_chosen import nothing_chosen
+from prospect.estimate.in_short import in_short
 from prospect.figures.processes import asked_for
+from prospect.figures.remarks import nothing_chosen
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.profile.run_info import MAX_STACK
 from prospect.render.escape import display_width, escaped, short_names, shortened
@@ -25,8 +25,8 @@ from prospect.render.text.style import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.estimate.in_short import FunctionRow, InShort, ProgramRow
     from prospect.estimate.report import Report
-    from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
     from prospect.profile.run_info import Throttled
 

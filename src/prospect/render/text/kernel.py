@@ -9,7 +9,7 @@ from prospect.render.text.routines import Rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.figures.report.kernel import KernelProfiles
+    from prospect.figures.report.routines import KernelProfiles
     from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
 

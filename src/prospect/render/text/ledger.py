@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.lateness import Lateness
     from prospect.estimate.ledger.tick_ledger import TickCounts, TickLedger
     from prospect.estimate.report import Report
-    from prospect.figures.report.own_cost import Cost, OwnCost
+    from prospect.figures.report.accounting import Cost, OwnCost
     from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 

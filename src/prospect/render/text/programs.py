@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.estimate.short.in_short import functions_by_process
+from prospect.estimate.in_short import functions_by_process
 from prospect.figures.portions import PORTION_COUNT
 from prospect.figures.processes import asked_for
 from prospect.render.escape import escaped, shortened
@@ -19,7 +19,7 @@ from prospect.render.text.numbers import NO_TIME, percent, percent_column, perce
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
+    from prospect.estimate.in_short import FunctionRow, InShort, ProgramRow
     from prospect.render.text.page import Page
 
 _PORTIONS = ("User", "System", "Interrupt", "Other")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.estimate.short.in_short import in_short
+from prospect.estimate.in_short import in_short
 from prospect.render.escape import escaped
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
@@ -35,8 +35,8 @@ from prospect.render.text.syscalls import system_call_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.estimate.in_short import InShort
     from prospect.estimate.report import EventReport, Report
-    from prospect.estimate.short.in_short import InShort
 
 
 class TextRenderer(FiguresRenderer):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from prospect.announcing import counted
 from prospect.dimensions import BY_NAME
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
-from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import asked_for
+from prospect.figures.remarks import nothing_chosen
 from prospect.render.escape import escaped, short_names
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
