@@ -17,8 +17,8 @@ from prospect.cli import help as pages
 from prospect.cli.commands import PROFILE, RECORD, STAT, SUBCOMMANDS, Command
 from prospect.cli.option_table import OPTIONS
 from prospect.cli.options import parse
-from prospect.cli.settings import Settings
 from prospect.figures.tables import TABLES
+from prospect.options import Settings
 from prospect.records import contents
 from prospect.render.registry import FORMATS
 

@@ -1,10 +1,9 @@
-"""Options that commands share stand once, and are keywords of the Python interface."""
+"""An option is declared once: all that is known of it follows from there."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +12,13 @@ import pytest
 
 import prospect
 from prospect import options
-from prospect.cli.settings import Settings
-from prospect.records import Record, field_names
+from prospect.api.keywords import chosen, takes, written_out
+from prospect.cli import completion, option_table
+from prospect.cli import help as pages
+from prospect.cli.commands import REPORT
+from prospect.cli.options import parse
+from prospect.options import Settings
+from prospect.records import Record, field_names, narrowed
 
 KINDS = (options.NamingOptions, options.DisassemblerOptions, options.RecordingOptions)
 FUNCTIONS = (
@@ -40,10 +44,62 @@ def test_a_type_checker_knows_the_keywords_of_shared_options(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_shared_options_say_what_they_mean_and_are_settings(kind):
-    assert re.findall(r"^    (\w+): ", inspect.getdoc(kind), re.MULTILINE) == list(
-        field_names(kind)
-    )
+    declared = options.declared_in(kind)
+    assert list(declared) == list(field_names(kind))
+    assert all(one.doc for one in declared.values())
     assert issubclass(Settings, kind)
+
+
+def test_every_option_is_a_setting_with_a_place_in_help():
+    declared = {name for kind in Settings.__bases__ for name in options.declared_in(kind)}
+    assert declared == set(field_names(Settings))
+    assert {*option_table._ORDER.split(), *option_table._LAST} == declared
+
+
+class Novelties(Record):
+    """What no release has."""
+
+    novelty: int = options.option(
+        options.typed("-7 --novelty N", "look for N novelties", "report"),
+        default=7,
+        reads="positive",
+        doc="how many novelties",
+    )
+
+
+def test_a_declaration_is_all_that_a_new_option_takes(monkeypatch):
+    class Wider(Settings, Novelties):
+        """Settings of the next release."""
+
+    monkeypatch.setattr("prospect.cli.options.Settings", Wider)
+    monkeypatch.setattr(
+        option_table, "OPTIONS", option_table.table_of((*Settings.__bases__, Novelties))
+    )
+    page = pages.help_page("report")
+    assert "  -7 N, --novelty N" in page
+    assert "look for N novelties (default: 7)" in page
+    assert "--novelty" not in pages.help_page("calls")
+    assert " -7 --novelty -h --help" in completion.bash()
+    assert "-s 7 -l novelty -r -d 'look for N novelties'" in completion.fish()
+    settings, words = parse(REPORT, ["--novelty", "9", "run.data"])
+    assert narrowed(settings, Novelties) == Novelties(9)
+    assert words == ["run.data"]
+    assert Novelties() == Novelties(novelty=7)
+
+    @takes(Novelties)
+    def look(path: str, **keywords):
+        """Look.
+
+        Args:
+            path: a file.
+            **keywords: the novelties.
+        """
+        return path, chosen(Novelties, keywords)
+
+    look = written_out(look)
+    assert str(inspect.signature(look)) == "(path: 'str', *, novelty: 'int' = 7)"
+    assert "\n    novelty: how many novelties." in inspect.getdoc(look)
+    assert look("a", novelty=3) == ("a", Novelties(3))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

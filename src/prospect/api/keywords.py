@@ -11,6 +11,8 @@ import functools
 import textwrap
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from prospect.options import declared_in
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -20,6 +22,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Kind = TypeVar("_Kind", bound="Record")
 _INDENT = " " * 4
+_WIDTH = 96  # a docstring's, without the indentation of its function
 
 
 def takes(*kinds: type[Record]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -67,10 +70,9 @@ def written_out(function: Any) -> Any:
     parameters = list(signature.parameters.values())[:-1]
     described = []
     for kind in kinds:
-        meanings = textwrap.dedent(_docstring(kind).partition("Attributes:\n")[2]).strip()
-        described.append(textwrap.indent(meanings, _INDENT))
-        for name, default in kind.__record_fields__.items():
-            annotation = kind.__annotations__[name]
+        for name, declared in declared_in(kind).items():
+            described += _described(name, declared.doc)
+            default, annotation = declared.default, kind.__annotations__[name]
             parameters.append(
                 inspect.Parameter(
                     name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
@@ -82,6 +84,17 @@ def written_out(function: Any) -> Any:
         at = next(at for at, line in enumerate(lines) if line.startswith(f"{_INDENT}**"))
         function.__doc__ = "\n".join([*lines[:at], *described, *lines[at + 1 :]])
     return function
+
+
+def _described(name: str, meaning: str) -> list[str]:
+    return textwrap.wrap(
+        f"{name}: {meaning}.",
+        _WIDTH,
+        initial_indent=_INDENT,
+        subsequent_indent=2 * _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _docstring(described: Any) -> str:

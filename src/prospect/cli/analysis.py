@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from prospect.analysis.wanted import Sinks
     from prospect.cli.progress import Progress
-    from prospect.cli.settings import Settings
     from prospect.files.outputs import ReportFile
+    from prospect.options import Settings
 
 
 def get_ready() -> None:

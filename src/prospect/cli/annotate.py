@@ -18,7 +18,7 @@ from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 # How perf.data begins, in either byte order.
 _MAGICS = (b"PERFILE2", b"2ELIFREP")

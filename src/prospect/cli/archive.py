@@ -14,7 +14,7 @@ from prospect.cli.terminal import say
 from prospect.shell import shell_operand
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:

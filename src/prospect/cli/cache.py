@@ -20,7 +20,7 @@ from prospect.symbols.images import debug_files
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
     from prospect.symbols.cache_directory import KeptFile
 
 _OTHER = "other files"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
-from prospect.cli.settings import Settings
 from prospect.cli.store_part import StorePart, refuse
 from prospect.files.outputs import ReportFile
+from prospect.options import Settings
 
 if TYPE_CHECKING:
     from prospect.api.calls import CallsOptions

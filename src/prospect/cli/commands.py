@@ -1,4 +1,4 @@
-"""Every command, once: what it is called, takes and does; and which commands take like options."""
+"""Every command, once: what it is called, takes and does."""
 
 from __future__ import annotations
 
@@ -187,23 +187,3 @@ PERF_WORDS = (
     "timechart",
     "trace",
 )
-
-# The names of commands that take the same options, because they do the same things.
-RECORDS = ("", "record")
-RECORDERS = (*RECORDS, "compare")
-SAMPLERS = (*RECORDERS, "top")
-REPORTS = ("", "report")
-NAMERS = (*REPORTS, "view", "annotate")
-CHOOSERS = (*NAMERS, "calls")
-COMPARERS = ("diff", "compare")
-READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
-STORES = (
-    *("daemon", "control", "store", "sql", "fleet"),
-    *("report", "view", "annotate", "calls", "diff"),
-)
-# Those that options choose a part for, beside specifications.
-SPECIFIED = ("report",)
-# Those whose queries another engine may answer.
-ASKING = ("sql", "store", "fleet", "report", "view", "annotate", "calls", "diff")
-RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
-FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

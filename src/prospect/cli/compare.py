@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prospect.api.profile import Profile
     from prospect.cli.analysis import Unread
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 _SIDES = ("a", "b")
 _SIGNALLED = 128

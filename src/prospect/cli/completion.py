@@ -14,8 +14,8 @@ from prospect.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.cli.commands import Command
-    from prospect.cli.option import Option
-    from prospect.cli.settings import Settings
+    from prospect.cli.option_table import Option
+    from prospect.options import Settings
 
 _INDENT = " " * 20
 SHELLS = ("bash", "zsh", "fish")
@@ -134,8 +134,9 @@ def fish() -> str:
         where = f"__fish_seen_subcommand_from {command.name}" if command.name else none
         for option in options_of(command):
             parts = [f"complete -c prospect -n '{where}'"]
-            parts += [f"-s {option.short}"] * bool(option.short)
-            parts += [f"-l {name}" for name in option.longs]
+            for spelling in option.spellings:
+                name = spelling.lstrip("-")
+                parts.append(f"-l {name}" if spelling.startswith("--") else f"-s {name}")
             parts += ["-r"] * bool(option.check)
             if values := _values(option):
                 parts.append(f"-x -a '{' '.join(values)}'")

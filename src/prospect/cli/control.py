@@ -13,7 +13,7 @@ from prospect.daemon.control import COMMANDS, ask
 from prospect.errors import UsageError
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:

@@ -11,8 +11,8 @@ from prospect.cli.terminal import say, show
 from prospect.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
     from prospect.daemon.options import DaemonOptions
+    from prospect.options import Settings
     from prospect.store.directory import StoreDirectory
 
 _FILE = "options"

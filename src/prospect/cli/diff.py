@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.api.profile import Profile
-    from prospect.cli.settings import Settings
     from prospect.estimate.compare.comparison import CompareOptions
+    from prospect.options import Settings
 
 CONDITION_MET = 3
 _AGAINST = DIFF.separator

@@ -12,7 +12,7 @@ from prospect.records import contents, replace
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
     from prospect.recording.doctor import Diagnosis
 
 

@@ -8,7 +8,7 @@ from prospect.cli.help import examples
 from prospect.cli.terminal import show
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 
 def run(_settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:

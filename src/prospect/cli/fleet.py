@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.announcing import Announce
-    from prospect.cli.settings import Settings
     from prospect.fleet.answers import Answer, AnswerTable
+    from prospect.options import Settings
 
 _WORDS = ("top", "outliers", "deploys", "coverage")
 _MOST_REMARKS = 3

@@ -10,13 +10,12 @@ import textwrap
 
 from prospect.cli.commands import COMMANDS, PROFILE, SUBCOMMANDS, Command
 from prospect.cli.option_table import options_of
-from prospect.cli.settings import Settings
 from prospect.errors import UsageError
 from prospect.spelling import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.cli.option import Option
+    from prospect.cli.option_table import Option
 
 WIDTH = 79
 
@@ -138,7 +137,7 @@ def option_label(option: Option) -> str:
 
 def option_help(option: Option) -> str:
     """Return an option's help, its default included."""
-    default = getattr(Settings, option.keyword)
+    default = option.default
     if option.check and default not in ("", None, ()):
         said = ",".join(default) if isinstance(default, tuple) else default
         return f"{option.help} (default: {said})"

@@ -14,7 +14,7 @@ from prospect.render.text.columns import Column, table_lines
 
 if TYPE_CHECKING:
     from prospect.capture.events.event_listing import CheckedEvent, ListedEvent
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 SCHEMA = "prospect-events/1"
 

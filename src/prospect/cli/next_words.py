@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.commands import ANNOTATE, CALLS, DIFF, RECORD, REPORT, VIEW, Command
 from prospect.cli.options import given_options
+from prospect.options import NamingOptions
+from prospect.records import field_names
 from prospect.render.next_commands import Repeated
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 # Where and under which name the recording is written: the next one has the usual name.
 _NOT_RECORDED = ("save", "help", "version")
 # Which samples are shown, and how they are named and read.
-_READING = ("detail", "scope", "inline", "engine")
+_READING = ("detail", "scope", "inline", "engine", "program")
 _READERS = (REPORT, CALLS, ANNOTATE, VIEW, DIFF)
 
 
@@ -30,9 +32,8 @@ def repeated(command: Command, arguments: Sequence[str]) -> Repeated:
     if not any(word.startswith("-") for word in options):
         return Repeated(tuple(rest) if command.runs_another else ())
     from prospect.cli.option_table import options_of  # slow to import
-    from prospect.cli.option_tables.naming import NAMING
 
-    reading = {*_READING, *(option.keyword for option in NAMING)}
+    reading = {*_READING, *field_names(NamingOptions)} - {"label"}
     given = list(given_options(command, options_of(command), rest, []))
 
     def kept(other: Command, keywords: set[str]) -> tuple[str, ...]:

@@ -9,15 +9,15 @@ table of options is imported only if there are any.
 from __future__ import annotations
 
 from prospect.cli.commands import COMMANDS, Command
-from prospect.cli.settings import Settings
 from prospect.errors import UsageError
+from prospect.options import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from prospect.cli.option import Option
+    from prospect.cli.option_table import Option
 
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[str]]:

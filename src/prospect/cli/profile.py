@@ -12,7 +12,7 @@ from prospect.files.outputs import RecordingFile, ReportFile, are_same_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.cli.terminal import say
 from prospect.errors import CommandError, ProspectError
 from prospect.files.outputs import RecordingFile
-from prospect.options import RecordingOptions
+from prospect.options import DEFAULT_RECORDING, RecordingOptions
 from prospect.recording.events import RecordOptions
 from prospect.records import contents, narrowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
     from prospect.recording.interval import RecordingResult
 
 

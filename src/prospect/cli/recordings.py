@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.errors import RecordingError, UsageError
 from prospect.files.outputs import are_same_file
+from prospect.options import DEFAULT_RECORDING
 
 STDIN = "-"
 _SUFFIXES = (".data", ".archive")

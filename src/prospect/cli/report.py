@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.code.code import CodeChoice
-    from prospect.cli.settings import Settings
     from prospect.figures.processes import Detail
+    from prospect.options import Settings
     from prospect.profile.model import Profile
     from prospect.render.next_commands import Repeated
     from prospect.render.renderer import Renderer

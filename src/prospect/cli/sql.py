@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 _FORMATS = ("text", "json", "csv")
 

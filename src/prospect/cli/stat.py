@@ -13,7 +13,7 @@ from prospect.files.outputs import ReportFile
 from prospect.recording.stat import CountOptions, count_events
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
     from prospect.profile.event_counts import CountedEvent, CountInterval, EventCounts
 
 _STDOUT = 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
     from prospect.store.contents import Contents, Health
 
 _CHANGES = ("compact", "drop", "export", "ship")

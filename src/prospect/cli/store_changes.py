@@ -15,7 +15,7 @@ from prospect.store.directory import StoreDirectory
 from prospect.store.removal import clean
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
     from prospect.store.hosts import HostsDirectory
     from prospect.store.specification import Specification
 

@@ -12,7 +12,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from prospect.api.profile import Profile
     from prospect.cli.commands import Command
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
 
 
 class StorePart(NamedTuple):

@@ -18,8 +18,8 @@ from prospect.cli.terminal import takes_escapes
 from prospect.errors import ProspectError, UsageError
 
 if TYPE_CHECKING:
-    from prospect.cli.settings import Settings
     from prospect.live.session import SteadySession
+    from prospect.options import Settings
 
 _TEXTUAL = "'textual>=8.0'"
 _STANDARD_FILES = (0, 1, 2)

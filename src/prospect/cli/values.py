@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import os
 
-from prospect.dimensions import SEPARATIONS, known_sort_keys
+from prospect.dimensions import (
+    COLUMN_DIMENSIONS,
+    SEPARATIONS,
+    SORT_KEYS,
+    known_dimension,
+    known_sort_keys,
+)
 from prospect.errors import StoreError, UsageError
 from prospect.options import DISASSEMBLERS, SYNTAXES
 from prospect.render.registry import FORMATS
@@ -20,6 +26,20 @@ SEPARABLE = (*SEPARATIONS, "library")
 MERGED = ("cpu", "tid", "tgid", "lib", "all")
 
 CALL_SECTIONS = ("totals", "callees", "callers", "graph")
+STACK_FORMATS = [name for name, one in FORMATS.items() if one.has_stacks and name != "html"]
+
+# The words that a value can be or be made of, by its parser; a shell completes them.
+WORDS: dict[str, tuple[str, ...]] = {
+    "call_graph": ("auto", "dwarf", "fp", "lbr"),
+    "daemon_call_graph": ("fp", "auto", "none"),
+    "dimension": COLUMN_DIMENSIONS,
+    "merged": MERGED,
+    "report_format": tuple(FORMATS),
+    "report_separations": ("process",),
+    "sections": CALL_SECTIONS,
+    "separations": SEPARABLE,
+    "sort_keys": SORT_KEYS,
+}
 
 
 def details(text: str) -> str:
@@ -308,6 +328,11 @@ def symbols(text: str) -> tuple[str, ...]:
 def sort_keys(text: str) -> tuple[str, ...]:
     """Read the keys that time is added up by, as perf calls them too."""
     return known_sort_keys(text.split(","))
+
+
+def dimension(text: str) -> str:
+    """Read what columns differ in."""
+    return known_dimension(text)
 
 
 def cpus(text: str) -> tuple[int, ...]:

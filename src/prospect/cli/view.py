@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.assembly.code.later_code import LaterCode
-    from prospect.cli.settings import Settings
+    from prospect.options import Settings
     from prospect.render.next_commands import Repeated
     from prospect.web.recording import ServedRecording
     from prospect.web.server import LoopbackServer

@@ -15,8 +15,8 @@ from prospect.cli import diff
 from prospect.cli.commands import DIFF
 from prospect.cli.main import main
 from prospect.cli.options import parse
-from prospect.cli.settings import Settings
 from prospect.errors import RecordingError, UsageError
+from prospect.options import Settings
 
 PROFILES = {
     "before": {"f": 1000, "g": 500},

@@ -7,8 +7,8 @@ import pytest
 from prospect.cli.commands import ANNOTATE, COMMANDS, DAEMON, DIFF, PROFILE, RECORD, REPORT
 from prospect.cli.option_table import OPTIONS, options_of
 from prospect.cli.options import parse
-from prospect.cli.settings import Settings
 from prospect.errors import UsageError
+from prospect.options import Settings
 from prospect.records import field_names
 
 

@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from prospect.cli import view
-from prospect.cli.settings import Settings
 from prospect.errors import ProspectError
+from prospect.options import Settings
 from prospect.web.browser import opened_in_browser
 
 ADDRESS = "http://127.0.0.1:8000/a-token/"
