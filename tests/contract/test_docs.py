@@ -34,8 +34,9 @@ def options_in(line: str) -> list[str]:
     return words[starts[0] + 1 :] if starts else []
 
 
-def test_the_manual_is_current():
-    check = [sys.executable, "scripts/man.py", "--check"]
+@pytest.mark.parametrize("script", ["man.py", "schemas.py"])
+def test_the_pages_and_schemas_that_are_made_are_current(script):
+    check = [sys.executable, f"scripts/{script}", "--check"]
     ran = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
 

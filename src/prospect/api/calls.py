@@ -21,8 +21,7 @@ from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.processes import DETAILS
 from prospect.options import NamingOptions
 from prospect.records import Record, field
-from prospect.render.json.call_shares import JsonCallShares
-from prospect.render.json.calls import JsonCalls
+from prospect.render.json.calls import JsonCalls, JsonCallShares
 from prospect.render.text.call_shares import TextCallShares
 from prospect.render.text.calls import TextCalls
 

@@ -55,14 +55,14 @@ FORMATS = {
 # Of one table by the keys of `--sort`.
 SORTED_FORMATS = {
     "text": Format("text.sorted_rows", "SortedTextRenderer"),
-    "json": Format("json.sorted_rows", "SortedJsonRenderer", is_json=True),
+    "json": Format("json.key_tables", "SortedJsonRenderer", is_json=True),
     "csv": Format("csv", "SortedCsvRenderer"),
 }
 
 # Of one table with columns for each class of `--columns`.
 CLASS_FORMATS = {
     "text": Format("text.class_columns", "ClassTextRenderer"),
-    "json": Format("json.class_columns", "ClassJsonRenderer", is_json=True),
+    "json": Format("json.key_tables", "ClassJsonRenderer", is_json=True),
     "csv": Format("csv", "ClassCsvRenderer"),
 }
 

@@ -50,7 +50,7 @@ CASES = {
 }
 SAYING_THE_VERSION = (
     "text.header",
-    "json.report",
+    "json.document_fields",
     "speedscope",
     "callgrind",
     "firefox",

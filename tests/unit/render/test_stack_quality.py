@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prospect.figures.stacks.stack_quality import StackEnds, StackQuality
-from prospect.render.json.fields import stack_quality_fields
+from prospect.render.json.common_fields import ANY_STACK_QUALITY
 from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.style import Style
 
@@ -29,7 +29,7 @@ def text(quality):
 
 def test_nothing_is_said_where_nothing_was_copied():
     assert text(None) == ""
-    assert stack_quality_fields(None) == {}
+    assert ANY_STACK_QUALITY.convert(None) == {}
 
 
 def test_whole_stacks_are_one_line():
@@ -68,7 +68,7 @@ def test_no_size_is_named_that_the_kernel_refuses(size, words):
 
 
 def test_json_has_every_figure():
-    fields = stack_quality_fields(CUT)["stack_quality"]
+    fields = ANY_STACK_QUALITY.convert(CUT)["stack_quality"]
     assert fields["by_end"] == CUT.by_end
     assert (fields["cut_frames_median"], fields["cut_frames_most"]) == (51, 87)
     assert fields["places"] == [{"object": "/bin/a\x1b[31m", "reason": "cut", "samples": 15}]

@@ -1,7 +1,6 @@
-"""The JSON of `prospect calls`: every figure of the text, with more digits than its error leaves.
+"""The JSON of `prospect calls`: time by call stacks, or shared by counted calls.
 
-Comes in: a `CallsView` and its `CallEstimates`. Goes out: one JSON document (RFC 8259) in UTF-8;
-docs/calls.md describes its fields.
+Figures are not rounded to their errors, as the text's are.
 """
 
 from __future__ import annotations
@@ -10,27 +9,203 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.stacks.stack_quality import stack_quality
-from prospect.records import Record, nested_contents
-from prospect.render.encoding import encoded
-from prospect.render.json.fields import event_fields, stack_quality_fields
+from prospect.records import NamedTuple, Record, nested_contents
+from prospect.render.json.common_fields import ANY_STACK_QUALITY, EVENT, NOTES, TEXTS, WARNINGS
+from prospect.render.json.document_fields import (
+    COUNT,
+    FLAG,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Field,
+    Kind,
+    Object,
+    Part,
+    Rows,
+    document,
+    head,
+)
 from prospect.render.renderer import write_pieces
-from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from typing import BinaryIO
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.call_estimates import CallEstimates
+    from prospect.figures.calls.call_shares import CallShares
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.calls.calls_view import CallsView, EventCalls
 
-SCHEMA = "prospect-calls/1"
+
+class _Calls(NamedTuple):
+    """An event's calls, their errors, and how often each was counted."""
+
+    event: EventCalls
+    known: CallEstimates
+    numbers: CallNumbers
+
+    @property
+    def functions(self) -> NDArray[np.int64]:
+        """The function of each frame."""
+        functions: NDArray[np.int64] = self.event.graph.frames.function_index
+        return functions
+
+    @property
+    def hottest(self) -> list[int]:
+        """The frames in the table of totals."""
+        frames: list[int] = self.event.hottest.tolist()
+        return frames
+
+    @property
+    def arc_calls(self) -> list[float | None]:
+        """How often each call was counted, None where it was not."""
+        arcs, functions = self.event.arcs, self.functions
+        if arcs is None:
+            return []
+        callers, callees = functions.take(arcs.caller), functions.take(arcs.callee)
+        pairs = zip(callers.tolist(), callees.tolist(), strict=True)
+        return [self.numbers.of_arc.get(pair) for pair in pairs]
+
+
+class _Tree(NamedTuple):
+    tree: CallTree
+    half_widths: NDArray[np.float64]
+
+
+def _tree(tree: CallTree | None, half_widths: NDArray[np.float64]) -> _Tree | None:
+    return None if tree is None else _Tree(tree, half_widths)
+
+
+def _total(name: str) -> Callable[[_Calls], Any]:
+    return lambda calls: getattr(calls.event.totals, name).take(calls.event.hottest)
+
+
+def _label(end: str) -> Callable[[_Calls], list[str]]:
+    def column(calls: _Calls) -> list[str]:
+        labels = calls.event.graph.labels
+        return [labels[frame] for frame in getattr(calls.event.arcs, end).tolist()]
+
+    return column
+
+
+_ROUTINE = Object(
+    "",
+    Field("name", TEXT, get=lambda calls: [calls.event.graph.labels[f] for f in calls.hottest]),
+    Field(
+        "object",
+        TEXT,
+        get=lambda calls: [calls.event.graph.object_path(f) for f in calls.hottest],
+    ),
+    Field("total_hits", COUNT, get=_total("total_hits")),
+    Field("total_s", NUMBER, get=_total("total_s")),
+    Field("total_half_width_s", NUMBER.or_null, get="known.total_s"),
+    Field("self_hits", COUNT, get=_total("self_hits")),
+    Field("self_s", NUMBER, get=_total("self_s")),
+    Field("self_half_width_s", NUMBER.or_null, get="known.self_s"),
+    Field(
+        "calls",
+        NUMBER.or_null,
+        "`null` where not counted",
+        lambda calls: [
+            calls.numbers.of_routine.get(function)
+            for function in calls.functions.take(calls.event.hottest).tolist()
+        ],
+    ),
+)
+_NODE = Object(
+    "",
+    Field("parent", INTEGER, "a row or -1", "tree.parent"),
+    Field(
+        "name",
+        TEXT,
+        get=lambda node: [node.tree.labels[frame] for frame in node.tree.frame.tolist()],
+    ),
+    Field("hits", COUNT, get="tree.hits"),
+    Field("seconds", NUMBER, get="tree.total_s"),
+    Field("half_width_s", NUMBER.or_null, get="half_widths"),
+    Field("ended_s", NUMBER, "what is in no row below", "tree.ended_s"),
+)
+_ARC = Object(
+    "",
+    Field("caller", TEXT, get=_label("caller")),
+    Field("callee", TEXT, get=_label("callee")),
+    Field("hits", COUNT, get="event.arcs.hits"),
+    Field("self_s", NUMBER, "in the callee itself", "event.arcs.self_s"),
+    Field("total_s", NUMBER, "with all that it called", "event.arcs.total_s"),
+    Field("calls", NUMBER.or_null, "`null` where not counted", "arc_calls"),
+)
+_TREE = Rows(_NODE, by_column=True).or_null
+EVENT_CALLS = Object(
+    "event_calls",
+    Part(EVENT, "event.event"),
+    Field("has_time", FLAG, "whether its hits are worth time", "event.has_time"),
+    Field("hits", COUNT, "samples and their time", "event.graph.hits"),
+    Field("seconds", NUMBER, get="event.graph.seconds"),
+    Field("without_callers", COUNT, "hits of which no caller is known", "event.without_callers"),
+    Field("routines", Rows(_ROUTINE, by_column=True), "the totals", lambda calls: calls),
+    Field(
+        "callees",
+        _TREE,
+        "the trees, rows in the order of the text; `null` where not asked for",
+        lambda calls: _tree(calls.event.callees, calls.known.callees_s),
+    ),
+    Field(
+        "callers",
+        _TREE,
+        get=lambda calls: _tree(calls.event.callers, calls.known.callers_s),
+    ),
+    Field(
+        "arcs",
+        Rows(_ARC, by_column=True).or_null,
+        "who called whom; `null` where not asked for",
+        lambda calls: None if calls.event.arcs is None else calls,
+    ),
+)
+
+
+def event_calls(view: CallsView, estimates: tuple[CallEstimates, ...]) -> list[_Calls]:
+    """Return the sources of `EVENT_CALLS`."""
+    numbers = call_numbers(view) or CallNumbers({}, {})
+    return [_Calls(*one, numbers) for one in zip(view.events, estimates, strict=True)]
+
+
+class _View(NamedTuple):
+    view: CallsView
+    estimates: tuple[CallEstimates, ...]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was asked for, and the `-V` that is shown."""
+        choice = nested_contents(self.view.choice)
+        choice["samples"]["detail"] = self.view.detail
+        return choice
+
+
+CALLS = Object(
+    "calls",
+    *head("prospect-calls/1"),
+    Field("options", Kind({"type": "object"}), "what was asked for"),
+    Field(
+        "warnings",
+        TEXTS,
+        WARNINGS.about,
+        lambda calls: [*calls.view.warnings, *([calls.view.nothing] if calls.view.nothing else [])],
+    ),
+    Part(ANY_STACK_QUALITY, lambda calls: stack_quality(calls.view.profile, calls.view.detail)),
+    Field(
+        "events",
+        Rows(EVENT_CALLS),
+        "the calls of each event",
+        lambda calls: event_calls(calls.view, calls.estimates),
+    ),
+)
 
 
 class JsonCalls(Record):
-    """Who called whom, for programs."""
+    """Time by callers and callees, for programs."""
 
     def render(self, view: CallsView, estimates: tuple[CallEstimates, ...], out: BinaryIO) -> None:
         """Write the document to `out`, which stays open.
@@ -38,93 +213,80 @@ class JsonCalls(Record):
         Raises:
             RenderError: `out` cannot be written.
         """
-        write_pieces(_document(view, estimates), out)
+        write_pieces(document(CALLS, _View(view, estimates)), out)
 
 
-def _document(view: CallsView, estimates: tuple[CallEstimates, ...]) -> Iterator[bytes]:
-    choice = nested_contents(view.choice)
-    choice["samples"]["detail"] = view.detail
-    yield encoded(
-        {
-            "schema": SCHEMA,
-            "generator": f"prospect {__version__}",
-            "options": choice,
-            "warnings": [*view.warnings, *([view.nothing] if view.nothing else [])],
-            **stack_quality_fields(stack_quality(view.profile, view.detail)),
-            "events": calls_fields(view, estimates),
-        }
-    )
-    yield b"\n"
+# Of profiles with counted calls and without call stacks
 
 
-def calls_fields(view: CallsView, estimates: tuple[CallEstimates, ...]) -> list[dict[str, Any]]:
-    """Return the calls of each event."""
-    numbers = call_numbers(view) or CallNumbers({}, {})
-    return [
-        _event(event, known, numbers) for event, known in zip(view.events, estimates, strict=True)
-    ]
+def _in_order(name: str) -> Callable[[CallShares], Any]:
+    return lambda shares: getattr(shares, name).take(shares.order)
 
 
-def _event(event: EventCalls, known: CallEstimates, numbers: CallNumbers) -> dict[str, Any]:
-    function = event.graph.frames.function_index
-    graph, totals, rows = event.graph, event.totals, event.hottest
-    return {
-        **event_fields(event.event),
-        "has_time": event.has_time,
-        "hits": graph.hits,
-        "seconds": graph.seconds,
-        "without_callers": event.without_callers,
-        "routines": [
-            {
-                "name": graph.labels[frame],
-                "object": graph.object_path(frame),
-                "total_hits": int(totals.total_hits[frame]),
-                "total_s": float(totals.total_s[frame]),
-                "total_half_width_s": float(total),
-                "self_hits": int(totals.self_hits[frame]),
-                "self_s": float(totals.self_s[frame]),
-                "self_half_width_s": float(own),
-                "calls": numbers.of_routine.get(int(function[frame])),
-            }
-            for frame, total, own in zip(rows.tolist(), known.total_s, known.self_s, strict=True)
-        ],
-        "callees": _tree(event.callees, known.callees_s),
-        "callers": _tree(event.callers, known.callers_s),
-        "arcs": _arcs(event, numbers),
-    }
+def _arc_label(end: str) -> Callable[[CallShares], list[str]]:
+    return lambda shares: [shares.labels[node] for node in getattr(shares, end).tolist()]
 
 
-def _tree(tree: CallTree | None, half_widths: NDArray[Any]) -> list[dict[str, Any]] | None:
-    if tree is None:
-        return None
-    return [
-        {
-            "parent": int(tree.parent[row]),
-            "name": tree.labels[int(tree.frame[row])],
-            "hits": int(tree.hits[row]),
-            "seconds": float(tree.total_s[row]),
-            "half_width_s": float(half_widths[row]),
-            "ended_s": float(tree.ended_s[row]),
-        }
-        for row in range(len(tree))
-    ]
-
-
-def _arcs(event: EventCalls, numbers: CallNumbers) -> list[dict[str, Any]] | None:
-    arcs, labels = event.arcs, event.graph.labels
-    function = event.graph.frames.function_index
-    if arcs is None:
-        return None
-    return [
-        {
-            "caller": labels[int(arcs.caller[row])],
-            "callee": labels[int(arcs.callee[row])],
-            "hits": int(arcs.hits[row]),
-            "self_s": float(arcs.self_s[row]),
-            "total_s": float(arcs.total_s[row]),
-            "calls": numbers.of_arc.get(
-                (int(function[arcs.caller[row]]), int(function[arcs.callee[row]]))
+CALL_SHARES = Object(
+    "call_shares",
+    *head("prospect-call-shares/1"),
+    Field(NOTES.name, NOTES.kind, NOTES.about, "profile.run.limits"),
+    Part(EVENT, lambda shares: shares.profile.run.events[0]),
+    Field("hits", COUNT, "samples and their time", "ticks"),
+    Field("seconds", NUMBER, get="total_s"),
+    Field(
+        "nodes",
+        Rows(
+            Object(
+                "",
+                Field(
+                    "name",
+                    TEXT,
+                    get=lambda shares: [shares.labels[node] for node in shares.order.tolist()],
+                ),
+                Field("is_cycle", FLAG, get=lambda shares: shares.order >= shares.routines),
+                Field(
+                    "cycle",
+                    INTEGER.within(1).or_null,
+                    "the cycle that it is in",
+                    lambda shares: [cycle or None for cycle in _in_order("cycle")(shares).tolist()],
+                ),
+                Field("self_s", NUMBER, get=_in_order("self_s")),
+                Field("children_s", NUMBER, get=_in_order("child_s")),
+                Field("calls", INTEGER, "from others", _in_order("calls")),
+                Field("self_calls", INTEGER, "from itself", _in_order("self_calls")),
             ),
-        }
-        for row in range(len(arcs))
-    ]
+            by_column=True,
+        ),
+        "routines and cycles of routines that ran or were called",
+        lambda shares: shares,
+    ),
+    Field(
+        "arcs",
+        Rows(
+            Object(
+                "",
+                Field("caller", TEXT, get=_arc_label("caller")),
+                Field("callee", TEXT, get=_arc_label("callee")),
+                Field("calls", INTEGER, get="arc_calls"),
+                Field("self_s", NUMBER, "what the caller is charged with", "arc_self_s"),
+                Field("children_s", NUMBER, get="arc_child_s"),
+            ),
+            by_column=True,
+        ),
+        "who called whom",
+        lambda shares: shares,
+    ),
+)
+
+
+class JsonCallShares(Record):
+    """Counted calls and the time shared by them, for programs."""
+
+    def render(self, shares: CallShares, out: BinaryIO) -> None:
+        """Write the document to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(document(CALL_SHARES, shares), out)

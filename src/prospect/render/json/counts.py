@@ -1,78 +1,149 @@
-"""Counts of events as JSON.
-
-Comes in: `EventCounts`. Goes out: one document; docs/stat.md lists its fields.
-"""
+"""The JSON of `prospect stat`: counts of events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prospect.estimate.count_means import count_means
 from prospect.profile.event_counts import derived_figures
-from prospect.render.encoding import encoded
+from prospect.records import NamedTuple
+from prospect.render.json.common_fields import TEXTS
+from prospect.render.json.document_fields import (
+    COUNT,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Field,
+    Object,
+    Rows,
+    document,
+    head,
+)
 
 if TYPE_CHECKING:
-    from prospect.estimate.count_means import Mean
-    from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
+    from prospect.estimate.count_means import CountMeans, Mean
+    from prospect.profile.event_counts import (
+        Count,
+        CountedEvent,
+        CountedRun,
+        CountInterval,
+        DerivedFigure,
+        EventCounts,
+    )
 
-SCHEMA = "prospect-counts/1"
+
+class _Event(NamedTuple):
+    event: CountedEvent
+    mean: Mean | None
+    running_share: float
+    figure: DerivedFigure | None
+
+
+class _EventCount(NamedTuple):
+    event: CountedEvent
+    counted: Count
+
+
+class _Part(NamedTuple):
+    events: tuple[CountedEvent, ...]
+    of: CountedRun | CountInterval
+
+    @property
+    def counts(self) -> list[_EventCount]:
+        """The count of each event."""
+        return [_EventCount(*one) for one in zip(self.events, self.of.counts, strict=True)]
+
+    @property
+    def intervals(self) -> list[_Part]:
+        """The intervals of a run."""
+        return [_Part(self.events, interval) for interval in getattr(self.of, "intervals", ())]
+
+
+class _Counts(NamedTuple):
+    found: EventCounts
+    means: CountMeans
+
+    @property
+    def events(self) -> list[_Event]:
+        """The events with their means."""
+        means, events = self.means, self.found.events
+        values = tuple(mean.value if mean else None for mean in means.counts)
+        figures = derived_figures(events, values, means.elapsed_s.value)
+        rows = zip(events, means.counts, means.running, figures, strict=True)
+        return [_Event(*row) for row in rows]
+
+    @property
+    def runs(self) -> list[_Part]:
+        """The runs."""
+        return [_Part(self.found.events, run) for run in self.found.runs]
+
+
+_MEAN = Object(
+    "",
+    Field("value", NUMBER),
+    Field("half", NUMBER.or_null, "half width of its 95 % interval, `null` of a single run"),
+).or_null
+_COUNTS = Field(
+    "counts",
+    Rows(
+        Object(
+            "",
+            Field("name", TEXT, get="event.name"),
+            Field("value", INTEGER, "as the kernel gave it", "counted.value"),
+            Field("enabled_ns", INTEGER, get="counted.enabled_ns"),
+            Field("running_ns", INTEGER, get="counted.running_ns"),
+            Field("count", NUMBER.or_null, "scaled to the whole time", "counted.estimate"),
+        )
+    ),
+    "its counts",
+)
+_INTERVAL = Object(
+    "",
+    Field("begin_s", NUMBER, get="of.begin_s"),
+    Field("end_s", NUMBER, get="of.end_s"),
+    _COUNTS,
+)
+_RUN = Object(
+    "",
+    Field("elapsed_s", NUMBER, get="of.elapsed_s"),
+    Field("exit_status", INTEGER, get="of.exit_status"),
+    _COUNTS,
+    Field("intervals", Rows(_INTERVAL)),
+)
+_EVENT = Object(
+    "",
+    Field("name", TEXT, get="event.name"),
+    Field(
+        "group",
+        COUNT.or_null,
+        "events of one number were counted at the same times",
+        lambda one: one.event.group if one.event.group >= 0 else None,
+    ),
+    Field("unit", TEXT, get="event.unit"),
+    Field("scale", NUMBER, "a count times scale is in `unit`", "event.scale"),
+    Field("count", _MEAN, get="mean"),
+    Field("running_share", NUMBER, "of the time it was counted"),
+    Field(
+        "figure",
+        Object("", Field("value", NUMBER), Field("unit", TEXT)).or_null,
+        "what follows from it",
+    ),
+)
+COUNTS = Object(
+    "counts",
+    *head("prospect-counts/1")[:1],
+    Field("target", TEXT, "what was counted", "found.target"),
+    Field("exit_status", INTEGER, "of the first run that failed, else 0", "found.exit_status"),
+    Field("runs", COUNT, "how many", lambda counts: len(counts.found.runs)),
+    Field("elapsed_s", _MEAN, "time of a run", "means.elapsed_s"),
+    Field("user_s", _MEAN, "CPU time of the command", "means.user_s"),
+    Field("system_s", _MEAN, get="means.system_s"),
+    Field("events", Rows(_EVENT), "means of each event"),
+    Field("each_run", Rows(_RUN), "the runs", "runs"),
+    Field("limits", TEXTS, "sentences: what could not be counted", "found.limits"),
+)
 
 
 def counts_json(found: EventCounts) -> bytes:
     """Return the document of all runs."""
-    means = count_means(found)
-    values = tuple(mean.value if mean else None for mean in means.counts)
-    figures = derived_figures(found.events, values, means.elapsed_s.value)
-    document = {
-        "schema": SCHEMA,
-        "target": found.target,
-        "exit_status": found.exit_status,
-        "runs": len(found.runs),
-        "elapsed_s": _mean(means.elapsed_s),
-        "user_s": _mean(means.user_s),
-        "system_s": _mean(means.system_s),
-        "events": [
-            {
-                "name": event.name,
-                "group": event.group if event.group >= 0 else None,
-                "unit": event.unit,
-                "scale": event.scale,
-                "count": _mean(mean),
-                "running_share": share,
-                "figure": figure._asdict() if figure else None,
-            }
-            for event, mean, share, figure in zip(
-                found.events, means.counts, means.running, figures, strict=True
-            )
-        ],
-        "each_run": [_run(found.events, run) for run in found.runs],
-        "limits": list(found.limits),
-    }
-    return encoded(document) + b"\n"
-
-
-def _mean(mean: Mean | None) -> dict[str, float | None] | None:
-    return mean._asdict() if mean else None
-
-
-def _run(events: tuple[CountedEvent, ...], run: CountedRun) -> dict[str, Any]:
-    return {
-        "elapsed_s": run.elapsed_s,
-        "exit_status": run.exit_status,
-        "counts": _counts(events, run.counts),
-        "intervals": [
-            {
-                "begin_s": interval.begin_s,
-                "end_s": interval.end_s,
-                "counts": _counts(events, interval.counts),
-            }
-            for interval in run.intervals
-        ],
-    }
-
-
-def _counts(events: tuple[CountedEvent, ...], counts: tuple[Count, ...]) -> list[dict[str, Any]]:
-    return [
-        {"name": event.name, **count._asdict(), "count": count.estimate}
-        for event, count in zip(events, counts, strict=True)
-    ]
+    return b"".join(document(COUNTS, _Counts(found, count_means(found))))

@@ -1,6 +1,5 @@
 """The JSON of a comparison: every figure of it, under a versioned schema.
 
-Comes in: a Comparison. Goes out: one JSON document (RFC 8259) in UTF-8, a line for each row;
 docs/diff.md describes its fields and docs/diff.schema.json checks them.
 """
 
@@ -11,20 +10,238 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from prospect.figures.portions import PORTION_NAMES
-from prospect.records import Record
-from prospect.render.encoding import encoded, significant
+from prospect.records import NamedTuple, Record
+from prospect.render.encoding import significant
+from prospect.render.json.common_fields import DETAIL, TEXTS
+from prospect.render.json.document_fields import (
+    ABSENT,
+    AMOUNT,
+    COUNT,
+    FLAG,
+    INTEGER,
+    NAME,
+    NUMBER,
+    SHARE,
+    TEXT,
+    Field,
+    Object,
+    Rows,
+    document,
+    head,
+    one_of,
+)
 from prospect.render.renderer import write_pieces
-from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from typing import BinaryIO
 
-    from prospect.estimate.compare.changes import ChangeTable
-    from prospect.estimate.compare.comparison import ComparedRecording, Comparison
-    from prospect.estimate.compare.verdict import Verdict
+    from numpy.typing import NDArray
 
-SCHEMA = "prospect-diff/1"
+    from prospect.estimate.compare.changes import ChangeTable
+    from prospect.estimate.compare.comparison import Comparison
+
+
+class _Diff(NamedTuple):
+    comparison: Comparison
+    rows: int
+
+
+class _Table(NamedTuple):
+    table: ChangeTable
+    shown: int
+
+    @property
+    def changes(self) -> NDArray[np.float64]:
+        """The changes that are shown."""
+        return self._significant(self.table.change)
+
+    @property
+    def half_widths(self) -> NDArray[np.float64]:
+        """Their ±."""
+        return self._significant(self.table.half_width)
+
+    def _significant(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Of what is rounded: a difference of two that are nearly equal is all last digits.
+        return np.array([significant(one) for one in column[: self.shown].tolist()], np.float64)
+
+    @property
+    def left(self) -> NDArray[np.float64]:
+        """The sums of the rows that are not shown, by side."""
+        left: NDArray[np.float64] = self.table.mean[self.shown :].sum(axis=0)
+        return left
+
+    @property
+    def modes(self) -> list[str | None]:
+        """The mode of each row."""
+        if self.table.kind in ("total", "inclusive"):
+            return [None] * self.shown
+        return [PORTION_NAMES[portion] for portion in self.table.portion[: self.shown].tolist()]
+
+
+def _column(name: str) -> Callable[[_Table], Any]:
+    return lambda rows: getattr(rows.table, name)[: rows.shown]
+
+
+def _side(name: str, side: int) -> Callable[[_Table], Any]:
+    return lambda rows: getattr(rows.table, name)[: rows.shown, side]
+
+
+RECORDING = Object(
+    "recording",
+    Field("origin", TEXT, "as in [the report](schema.md#run)", "run.origin"),
+    Field("command", TEXTS, get="run.command"),
+    Field("recorder", TEXT, get="run.recorder"),
+    Field("hostname", TEXT, get="run.hostname"),
+    Field("os_release", TEXT, get="run.os_release"),
+    Field("started_at", NUMBER.or_null, get="run.started_at"),
+    Field("wall_seconds", NUMBER.or_null, get="run.wall_seconds"),
+    Field("hits", COUNT, "of the compared part"),
+    Field("seconds", AMOUNT, "likewise"),
+    Field("work", AMOUNT, "the divisor of its times"),
+    Field("other_load", SHARE.or_null, "the part of the CPUs that everything else took"),
+)
+ROW = Object(
+    "diff_row",
+    Field("name", NAME, "the row's name, `null` where there is none", _column("name")),
+    Field("object", NAME, "the object that it is of, or `null`", _column("object")),
+    Field("mode", one_of(PORTION_NAMES).or_null, "the portion, or `null`", "modes"),
+    Field("hits_a", COUNT, "samples of both sides", _side("hits", 0)),
+    Field("hits_b", COUNT, get=_side("hits", 1)),
+    Field("a", NUMBER, "seconds per unit of work of both sides", _side("mean", 0)),
+    Field("b", NUMBER, get=_side("mean", 1)),
+    Field("change", NUMBER, "`b` - `a`, with its interval", "changes"),
+    Field("low", NUMBER, get=lambda rows: rows.changes - rows.half_widths),
+    Field("high", NUMBER, get=lambda rows: rows.changes + rows.half_widths),
+    Field("relative", NUMBER.or_null, "the same as a part of `a`", _column("relative")),
+    Field("relative_low", NUMBER.or_null, get=_column("relative_low")),
+    Field("relative_high", NUMBER.or_null, get=_column("relative_high")),
+    Field("p_value", SHARE.or_null, "`null` for rows that are not tested", _column("p_value")),
+    Field("q_value", SHARE.or_null, get=_column("q_value")),
+    Field("significant", FLAG, "whether it changed", _column("significant")),
+)
+TABLE = Object(
+    "diff_table",
+    Field(
+        "significant",
+        COUNT,
+        "the number of significant rows",
+        lambda rows: np.count_nonzero(rows.table.significant),
+    ),
+    Field(
+        "skipped",
+        Object(
+            "",
+            Field("rows", COUNT, get=lambda rows: len(rows.table) - rows.shown),
+            Field("a", NUMBER, get=lambda rows: rows.left[0]),
+            Field("b", NUMBER, get=lambda rows: rows.left[1]),
+        ),
+        "how many rows are not listed, and the sums of their `a` and `b`",
+        lambda rows: rows,
+    ),
+    Field("rows", Rows(ROW, by_column=True, in_pieces=True), "the rows", lambda rows: rows),
+    between=b" ",
+)
+VARIATION = Object(
+    "",
+    Field("assumed", FLAG, "with one recording per side", "variation.assumed"),
+    Field("common_a", AMOUNT, "of all rows together", lambda of: of.variation.common[0]),
+    Field("common_b", AMOUNT, get=lambda of: of.variation.common[1]),
+    Field("row", AMOUNT, "of each row alone", "variation.row"),
+    Field(
+        "load_allowance_a",
+        SHARE,
+        "if `assumed`, the part of it for other load",
+        lambda of: of.load_allowance[0],
+    ),
+    Field("load_allowance_b", SHARE, get=lambda of: of.load_allowance[1]),
+)
+CONDITION = Object(
+    "condition",
+    Field("text", TEXT, "the condition", "condition.text"),
+    Field("outcome", one_of(("met", "not met", "undecided")), "`met`, `not met` or `undecided`"),
+    Field("about", TEXT, "the row that it is about"),
+    Field("a", NUMBER, "its time on both sides", "before"),
+    Field("b", NUMBER, get="after"),
+    Field(
+        "relative",
+        NUMBER.or_null,
+        "its change as a part of `a`, with bounds of `confidence`",
+    ),
+    Field("relative_low", NUMBER.or_null),
+    Field("relative_high", NUMBER.or_null),
+    Field("confidence", NUMBER.within(0.5, 1), "as the condition says", "condition.confidence"),
+    Field(
+        "recordings_needed",
+        INTEGER.within(1).or_null,
+        "how many a side would decide it, or `null`",
+        lambda verdict: verdict.recordings_needed or None,
+    ),
+).or_null
+
+
+def _table(name: str, *, whole: bool = False) -> Callable[[_Diff], Any]:
+    def found(diff: _Diff) -> Any:
+        table = getattr(diff.comparison, name)
+        if table is None:
+            return ABSENT
+        return _Table(table, len(table) if whole else table.shown(diff.rows))
+
+    return found
+
+
+DIFF = Object(
+    "diff",
+    *head("prospect-diff/1"),
+    Field(
+        "options",
+        Object(
+            "",
+            Field("scope", DETAIL, "the value of `-V`", "comparison.options.scope"),
+            Field("fdr", SHARE, get="comparison.options.fdr"),
+            Field("run_variation", SHARE, get="comparison.options.run_variation"),
+            Field("rows", COUNT),
+        ),
+        "options of the comparison",
+        lambda diff: diff,
+    ),
+    Field(
+        "per",
+        Object(
+            "",
+            Field("kind", one_of(("run", "second", "count")), "`run`, `second` or `count`"),
+            Field("unit", TEXT, "its name"),
+        ),
+        "the unit of work",
+        "comparison.work",
+    ),
+    Field("a", Rows(RECORDING), "the recordings of both sides", "comparison.before"),
+    Field("b", Rows(RECORDING), get="comparison.after"),
+    Field("notes", TEXTS, "sentences", "comparison.notes"),
+    Field("warnings", TEXTS, get="comparison.warnings"),
+    Field("tested", COUNT, "the number of rows that were tested together", "comparison.tested"),
+    Field(
+        "variation",
+        VARIATION,
+        "variation between runs, as parts of a row's time",
+        "comparison",
+    ),
+    Field("condition", CONDITION, "of `--fail-if`, `null` without", "comparison.verdict"),
+    Field("total", TABLE, "tables", _table("total", whole=True)),
+    Field("modes", TABLE, get=_table("portions", whole=True)),
+    Field("processes", TABLE, get=_table("processes")),
+    Field("objects", TABLE, get=_table("objects")),
+    Field("routines", TABLE, get=_table("routines")),
+    Field(
+        "inclusive",
+        TABLE,
+        "the same for routines with all their callees; `mode` is `null`, and the sums in `skipped` "
+        "have no meaning, because rows overlap; only if every recording has callers",
+        _table("inclusive"),
+        optional=True,
+    ),
+    between=b"\n",
+)
 
 
 class JsonDiff(Record):
@@ -44,131 +261,4 @@ class JsonDiff(Record):
         Raises:
             RenderError: `out` cannot be written.
         """
-        write_pieces(_document(comparison, self.rows), out)
-
-
-def _document(comparison: Comparison, rows: int) -> Iterator[bytes]:
-    options = comparison.options
-    head = {
-        "schema": SCHEMA,
-        "generator": f"prospect {__version__}",
-        "options": {
-            "scope": options.scope,
-            "fdr": options.fdr,
-            "run_variation": options.run_variation,
-            "rows": rows,
-        },
-        "per": {"kind": comparison.work.kind, "unit": comparison.work.unit},
-        "a": [_recording(recording) for recording in comparison.before],
-        "b": [_recording(recording) for recording in comparison.after],
-        "notes": list(comparison.notes),
-        "warnings": list(comparison.warnings),
-        "tested": comparison.tested,
-        "variation": _variation(comparison),
-        "condition": _verdict(comparison.verdict) if comparison.verdict else None,
-    }
-    yield b"{"
-    for key, value in head.items():
-        yield encoded(key) + b": " + encoded(value) + b",\n"
-    tables = (
-        ("total", comparison.total),
-        ("modes", comparison.portions),
-        ("processes", comparison.processes),
-        ("objects", comparison.objects),
-        ("routines", comparison.routines),
-        ("inclusive", comparison.inclusive),
-    )
-    for number, (name, table) in enumerate(tables):
-        if table is None:
-            continue
-        yield b",\n" if number else b""
-        yield encoded(name) + b": {"
-        yield from _table(table, None if name in ("total", "modes") else rows)
-        yield b"}"
-    yield b"}\n"
-
-
-def _recording(recording: ComparedRecording) -> dict[str, Any]:
-    run = recording.run
-    return {
-        "origin": run.origin,
-        "command": list(run.command),
-        "recorder": run.recorder,
-        "hostname": run.hostname,
-        "os_release": run.os_release,
-        "started_at": run.started_at,
-        "wall_seconds": run.wall_seconds,
-        "hits": recording.hits,
-        "seconds": recording.seconds,
-        "work": recording.work,
-        "other_load": recording.other_load,
-    }
-
-
-def _variation(comparison: Comparison) -> dict[str, Any]:
-    variation = comparison.variation
-    return {
-        "assumed": variation.assumed,
-        "common_a": variation.common[0],
-        "common_b": variation.common[1],
-        "row": variation.row,
-        "load_allowance_a": comparison.load_allowance[0],
-        "load_allowance_b": comparison.load_allowance[1],
-    }
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    condition = verdict.condition
-    return {
-        "text": condition.text,
-        "outcome": verdict.outcome,
-        "about": verdict.about,
-        "a": verdict.before,
-        "b": verdict.after,
-        "relative": verdict.relative,
-        "relative_low": verdict.relative_low,
-        "relative_high": verdict.relative_high,
-        "confidence": condition.confidence,
-        "recordings_needed": verdict.recordings_needed or None,
-    }
-
-
-def _table(table: ChangeTable, rows: int | None) -> Iterator[bytes]:
-    significant = int(np.count_nonzero(table.significant))
-    shown = len(table) if rows is None else table.shown(rows)
-    left = table.mean[shown:].sum(axis=0).tolist()
-    yield b'"significant": ' + encoded(significant)
-    yield b', "skipped": ' + encoded({"rows": len(table) - shown, "a": left[0], "b": left[1]})
-    yield b', "rows": ['
-    for row in range(shown):
-        yield b",\n" if row else b"\n"
-        yield encoded(_row(table, row))
-    yield b"]"
-
-
-def _row(table: ChangeTable, row: int) -> dict[str, Any]:
-    before, after = table.mean[row].tolist()
-    hits = table.hits[row].tolist()
-    # Of what is rounded: a difference of two that are nearly equal is all last digits.
-    change = significant(float(table.change[row]))
-    half_width = significant(float(table.half_width[row]))
-    return {
-        "name": table.name[row] or None,
-        "object": table.object[row] or None,
-        "mode": None
-        if table.kind in ("total", "inclusive")
-        else PORTION_NAMES[int(table.portion[row])],
-        "hits_a": hits[0],
-        "hits_b": hits[1],
-        "a": before,
-        "b": after,
-        "change": change,
-        "low": change - half_width,
-        "high": change + half_width,
-        "relative": float(table.relative[row]),
-        "relative_low": float(table.relative_low[row]),
-        "relative_high": float(table.relative_high[row]),
-        "p_value": float(table.p_value[row]),
-        "q_value": float(table.q_value[row]),
-        "significant": bool(table.significant[row]),
-    }
+        write_pieces(document(DIFF, _Diff(comparison, self.rows)), out)

@@ -1,0 +1,470 @@
+"""The JSON of annotations: instructions of routines, or lines of source files, with their hits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.estimate.annotate.source_view import Amounts
+from prospect.profile.naming import NameSource
+from prospect.profile.source import FLOW_NAMES, NO_TARGET
+from prospect.records import NamedTuple, Record
+from prospect.render.json.common_fields import (
+    DETAIL,
+    EVENT,
+    NOTES,
+    NOTES_AND_WARNINGS,
+    TEXTS,
+    WARNINGS,
+)
+from prospect.render.json.document_fields import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    INTEGER,
+    ROUNDED,
+    SECONDS,
+    TEXT,
+    Field,
+    Kind,
+    Object,
+    Part,
+    Rows,
+    document,
+    head,
+    one_of,
+)
+from prospect.render.renderer import write_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
+
+    from prospect.estimate.annotate.annotation_view import (
+        AnnotatedRoutine,
+        AnnotationView,
+        EventAnnotation,
+    )
+    from prospect.estimate.annotate.source_view import SourceEvent, SourceView
+    from prospect.profile.source import LineTable, SourceFile
+
+_ADDRESS = Kind({"type": "string"}, hex)
+_PERCENT = Kind({"type": "number"}, lambda share: round(float(share) * 100.0, 6)).within(0)
+
+
+# Instructions
+
+
+class _Event(NamedTuple):
+    view: AnnotationView
+    event: EventAnnotation
+
+    @property
+    def routines(self) -> Iterator[_Routine]:
+        """The annotated routines."""
+        return (_Routine(self.view, routine) for routine in self.event.routines)
+
+
+class _Routine(NamedTuple):
+    view: AnnotationView
+    routine: AnnotatedRoutine
+
+    def address(self, row: int) -> int | None:
+        """Return the address of one of its instructions, None for -1."""
+        return int(self.view.code.address[self.routine.rows.start + row]) if row >= 0 else None
+
+    @property
+    def code_rows(self) -> range:
+        """Its rows of the code table."""
+        start = self.routine.rows.start
+        return range(start, start + len(self.routine.counted))
+
+    @property
+    def blocks(self) -> list[_Block]:
+        """Its basic blocks."""
+        blocks = self.routine.blocks
+        hits = blocks.sums(self.routine.counted).tolist()
+        return [
+            _Block(self.address(start), count)
+            for start, count in zip(blocks.start.tolist(), hits, strict=True)
+        ]
+
+    @property
+    def frames(self) -> list[list[_Frame]]:
+        """The frames of each instruction, the outermost function first."""
+        lines = self.view.code.lines
+        return [_frames(lines, row) if lines else [] for row in self.code_rows]
+
+
+class _Block(NamedTuple):
+    start: int | None
+    hits: int
+
+
+class _Frame(NamedTuple):
+    function: str
+    file: str
+    line: int
+
+
+def _frames(lines: LineTable, row: int) -> list[_Frame]:
+    found = []
+    for frame in range(int(lines.frame_start[row]), int(lines.frame_start[row + 1])):
+        name, file = int(lines.name_index[frame]), int(lines.file_index[frame])
+        found.append(
+            _Frame(
+                lines.names[name] if name >= 0 else "",
+                lines.files[file] if file >= 0 else "",
+                int(lines.line[frame]),
+            )
+        )
+    return found
+
+
+def _of_function(name: str) -> Callable[[_Routine], Any]:
+    return lambda one: getattr(one.view.profile.functions, name)[one.routine.function]
+
+
+def _of_object(name: str) -> Callable[[_Routine], Any]:
+    of_function = _of_function("object_index")
+    return lambda one: getattr(one.view.profile.objects, name)[int(of_function(one))]
+
+
+def _of_code(name: str) -> Callable[[_Routine], Any]:
+    def column(one: _Routine) -> Any:
+        found, rows = getattr(one.view.code, name), one.code_rows
+        return found[rows.start : rows.stop]
+
+    return column
+
+
+_INSTRUCTION = Object(
+    "",
+    Field("address", _ADDRESS, get=_of_code("address")),
+    Field("size_bytes", COUNT, get=_of_code("size_bytes")),
+    Field("text", TEXT, get=_of_code("text")),
+    Field(
+        "flow",
+        one_of(FLOW_NAMES),
+        ", ".join(f"`{name}`" for name in FLOW_NAMES),
+        lambda one: [FLOW_NAMES[flow] for flow in _of_code("flow")(one).tolist()],
+    ),
+    Field(
+        "target",
+        _ADDRESS.or_null,
+        get=lambda one: [
+            None if target == NO_TARGET else target for target in _of_code("target")(one).tolist()
+        ],
+    ),
+    Field("target_name", TEXT, get=_of_code("target_name")),
+    Field("hits", COUNT, get="routine.counted"),
+    Field("seconds", SECONDS, get="routine.instruction_seconds"),
+    Field(
+        "plus_minus_s",
+        ROUNDED.or_null,
+        get=lambda one: _column(one.routine.instruction_half_width_s, len(one.code_rows)),
+    ),
+    Field("percent", _PERCENT, "of the routine's", "routine.instruction_share"),
+    Field(
+        "frames",
+        Rows(Object("", Field("function", TEXT), Field("file", TEXT), Field("line", COUNT))),
+        "the outermost function first; `line` is 0 and a name empty where unknown",
+    ),
+)
+
+
+def _column(column: Any, length: int) -> Any:
+    return [None] * length if column is None else column
+
+
+_ROUTINE = Object(
+    "annotated_routine",
+    Field("routine", TEXT, "its name and place", _of_function("name")),
+    Field("address", _ADDRESS, get=_of_function("address")),
+    Field("size_bytes", COUNT, get=_of_function("size_bytes")),
+    Field(
+        "source",
+        TEXT,
+        "of the name",
+        lambda one: NameSource(int(_of_function("source")(one))).name,
+    ),
+    Field("object", TEXT, "path and build id of what it is mapped from", _of_object("path")),
+    Field("build_id", TEXT, get=_of_object("build_id")),
+    Field("hits", COUNT, "samples, and their time", "routine.hits"),
+    Field("seconds", SECONDS, get="routine.seconds"),
+    Field("plus_minus_s", ROUNDED.or_null, get="routine.half_width_s"),
+    Field("percent", _PERCENT, "of the event's", "routine.share"),
+    Field("no_instructions_because", TEXT, "why it has none, or empty", "routine.reason"),
+    Field(
+        "hits_between_instructions",
+        COUNT,
+        "its hits at addresses where no instruction begins",
+        "routine.stray_hits",
+    ),
+    Field(
+        "hottest",
+        _ADDRESS.or_null,
+        "address of the instruction with the most hits, and of the one that is likely meant",
+        lambda one: one.address(one.routine.hottest),
+    ),
+    Field("likely_meant", _ADDRESS.or_null, get=lambda one: one.address(one.routine.likely)),
+    Field(
+        "blocks",
+        Rows(Object("", Field("start", _ADDRESS.or_null, "address"), Field("hits", COUNT))),
+        "its basic blocks",
+    ),
+    Field(
+        "instructions",
+        Rows(_INSTRUCTION, by_column=True, in_pieces=True),
+        "all its instructions",
+        lambda one: one,
+    ),
+    between=b"\n",
+)
+ANNOTATION = Object(
+    "annotation",
+    *head("prospect-annotate/1"),
+    Field(
+        "options",
+        Object(
+            "",
+            Field("what", TEXT, get="choice.what"),
+            Field("detail", DETAIL, "the `-V` that is shown"),
+            Field("user_threshold_s", AMOUNT, "`-m`", "choice.user_threshold_s"),
+            Field("kernel_threshold_s", AMOUNT, "`-k`", "choice.kernel_threshold_s"),
+        ),
+        "options of the annotation",
+        lambda view: view,
+    ),
+    Field(
+        "notes",
+        TEXTS,
+        NOTES.about,
+        lambda view: [*view.notes, *([view.nothing] if view.nothing else [])],
+    ),
+    WARNINGS,
+    Field(
+        "events",
+        Rows(
+            Object(
+                "annotated_event",
+                Part(EVENT, "event.event"),
+                Field("has_time", FLAG, "whether its hits are worth time", "event.has_time"),
+                Field("hits", COUNT, "samples and their time", "event.hits"),
+                Field("seconds", SECONDS, get="event.seconds"),
+                Field(
+                    "skid",
+                    TEXT,
+                    "the note on which instruction is meant, empty for precise events",
+                    "event.skid",
+                ),
+                Field("routines", Rows(_ROUTINE, in_pieces=True), "the annotated routines"),
+                between=b"\n",
+            ),
+            in_pieces=True,
+            after=b"\n",
+        ),
+        "the events",
+        lambda view: (_Event(view, event) for event in view.events),
+    ),
+    between=b"\n",
+)
+
+
+class JsonAnnotation(Record):
+    """Annotated instructions, for programs: always all of a routine's."""
+
+    def render(self, view: AnnotationView, out: BinaryIO) -> None:
+        """Write the document to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(document(ANNOTATION, view), out)
+
+
+# Lines of source
+
+
+class _File(NamedTuple):
+    view: SourceView
+    file: int
+    source: SourceFile | None
+
+    @property
+    def path(self) -> str:
+        """Where the compiler had it."""
+        return self.view.paths[self.file]
+
+    @property
+    def newer_than(self) -> str:
+        """An image that it is newer than."""
+        if self.source is None:
+            return ""
+        return self.view.newer_than(self.file, self.source.modified_ns)
+
+    @property
+    def events(self) -> list[_FileEvent]:
+        """The events with hits in it."""
+        return [_FileEvent(event, self) for event in self.view.events if self.file in event.files]
+
+
+class _FileEvent(NamedTuple):
+    event: SourceEvent
+    of: _File
+
+    @property
+    def found(self) -> Any:
+        """What the event has of the file."""
+        return self.event.files[self.of.file]
+
+    @property
+    def whole(self) -> Amounts:
+        """What the file has."""
+        first: list[Any] = [None if column is None else column[0] for column in self.found.file]
+        return Amounts(*first)
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The text of each line."""
+        source = self.of.source
+        texts = source.lines if source else ()
+        return [
+            texts[line - 1] if 0 < line <= len(texts) else None for line in self.found.line.tolist()
+        ]
+
+
+_AMOUNTS = Object(
+    "",
+    Field("hits", COUNT),
+    Field("seconds", SECONDS),
+    Field(
+        "plus_minus_s",
+        ROUNDED.or_null,
+        get=lambda amounts: (
+            _column(amounts.half_width_s, len(amounts.hits))
+            if isinstance(amounts.hits, np.ndarray)
+            else amounts.half_width_s
+        ),
+    ),
+    Field("percent", _PERCENT, get="share"),
+)
+_FILE = Object(
+    "source_file",
+    Field("file", TEXT, "as the compiler had it", "path"),
+    Field(
+        "found",
+        TEXT.or_null,
+        "where it is here, `null` if it was not found",
+        lambda file: file.source.path if file.source else None,
+    ),
+    Field("newer_than", TEXT, "an image that was built before it was changed, or empty"),
+    Field(
+        "events",
+        Rows(
+            Object(
+                "",
+                Field("name", TEXT, get="event.event.name"),
+                Part(_AMOUNTS, "whole"),
+                Field(
+                    "functions",
+                    Rows(
+                        Object(
+                            "",
+                            Field("function", TEXT),
+                            Field("first_line", INTEGER),
+                            Part(_AMOUNTS, "functions"),
+                        ),
+                        by_column=True,
+                    ),
+                    get="found",
+                ),
+                Field(
+                    "lines",
+                    Rows(
+                        Object(
+                            "",
+                            Field("line", INTEGER, "0 is unknown", "found.line"),
+                            Part(_AMOUNTS, "found.lines"),
+                            Field("text", TEXT.or_null, get="texts"),
+                        ),
+                        by_column=True,
+                        in_pieces=True,
+                    ),
+                    get=lambda event: event,
+                ),
+                between=b"\n",
+            ),
+            in_pieces=True,
+        ),
+        "its hits by event",
+    ),
+    between=b"\n",
+)
+
+
+class _Source(NamedTuple):
+    view: SourceView
+    read: Callable[[str], SourceFile | None]
+
+    @property
+    def files(self) -> Iterator[_File]:
+        """The files in their order."""
+        for file in self.view.order:
+            yield _File(self.view, file, self.read(self.view.paths[file]))
+
+
+SOURCE = Object(
+    "source",
+    *head("prospect-source/1"),
+    Field(
+        "options",
+        Object("", Field("detail", DETAIL, "the `-V` that is shown")),
+        "options of the annotation",
+        "view",
+    ),
+    Part(NOTES_AND_WARNINGS, "view"),
+    Field(
+        "events",
+        Rows(
+            Object(
+                "",
+                Part(EVENT, "event"),
+                Field("has_time", FLAG),
+                Field("hits", COUNT),
+                Field("seconds", SECONDS),
+                Field(
+                    "without_line",
+                    Rows(
+                        Object(
+                            "",
+                            Field("object", TEXT, get=lambda row: row[0]),
+                            Field("because", TEXT, get=lambda row: row[1]),
+                            Field("hits", COUNT, get=lambda row: row[2]),
+                        )
+                    ),
+                    get="without_file",
+                ),
+            )
+        ),
+        "the events",
+        "view.events",
+    ),
+    Field("files", Rows(_FILE, in_pieces=True, after=b"\n"), "the files"),
+    between=b"\n",
+)
+
+
+class JsonSource(Record):
+    """Annotated sources, for programs."""
+
+    def render(
+        self, view: SourceView, read: Callable[[str], SourceFile | None], out: BinaryIO
+    ) -> None:
+        """Write the document to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(document(SOURCE, _Source(view, read)), out)

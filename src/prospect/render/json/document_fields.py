@@ -1,0 +1,368 @@
+"""JSON documents as lists of fields: how they are written, what they may hold, what that means.
+
+An `Object` lists the fields of a JSON object. A `Field` has a name, the kind of its value, its
+meaning, and the way from the program's value to the document's. `scripts/schemas.py` makes the JSON
+Schemas and the tables of fields in docs/ from the same lists.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from prospect.records import Record, replace
+from prospect.render.encoding import encoded, listed, rounded
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Get = str | Callable[[Any], Any]
+
+ABSENT = object()  # the value of an optional field that is left out
+NO_ROWS = ()  # a table without rows
+
+
+class Kind(Record):
+    """Values that a field may have.
+
+    Attributes:
+        schema: what a validator accepts.
+        convert: makes the document's value of the program's; None if they are the same.
+        is_coercion: `convert` only makes Python's type of numpy's, as `tolist` does for a column.
+    """
+
+    schema: dict[str, Any]
+    convert: Callable[[Any], Any] | None = None
+    is_coercion: bool = False
+    in_pieces: ClassVar[bool] = False
+
+    @property
+    def or_null(self) -> Kind:
+        """The same, or null: for None, and for numbers that are not finite."""
+        schema, convert = self.schema, self.convert
+        types = (
+            {"type": [schema["type"], "null"]}
+            if "type" in schema
+            else {"enum": [*schema["enum"], None]}
+        )
+        return Kind(
+            schema | types, convert and (lambda value: None if value is None else convert(value))
+        )
+
+    def within(self, minimum: float, maximum: float | None = None) -> Kind:
+        """Return the same with bounds."""
+        bounds = {"minimum": minimum} | ({} if maximum is None else {"maximum": maximum})
+        return replace(self, schema=self.schema | bounds)
+
+
+TEXT = Kind({"type": "string"})
+NAME = Kind({"type": ["string", "null"]}, lambda text: text or None)  # "" is null
+FLAG = Kind({"type": "boolean"}, bool, is_coercion=True)
+INTEGER = Kind({"type": "integer"}, int, is_coercion=True)
+COUNT = INTEGER.within(0)
+INDEX = Kind({"type": ["integer", "null"]}, lambda row: int(row) if row >= 0 else None).within(0)
+NUMBER = Kind({"type": "number"})  # null if it is not finite
+AMOUNT = NUMBER.within(0)
+SHARE = NUMBER.within(0, 1)
+SUMMED_SHARE = NUMBER.within(0, 1.000001)  # rounding of a sum
+ROUNDED = Kind({"type": "number"}, rounded)  # to nine decimals: a time to the nanosecond
+SECONDS = ROUNDED.within(0)
+
+
+def one_of(words: Iterable[str]) -> Kind:
+    """Return the kind of a few words."""
+    return Kind({"enum": list(words)})
+
+
+class Rows(Record):
+    """A JSON array.
+
+    Attributes:
+        of: kind of its elements.
+        by_column: the source is one table, of which the getters of the elements' fields return
+            columns.
+        in_pieces: the array is long: each element is written in its turn, and in its own line.
+        before, after: line ends before the array's name, instead of what else separates it from the
+            field before it, and before its end.
+        is_nullable: the array is null for None.
+    """
+
+    of: Kind | Object | Rows
+    by_column: bool = False
+    in_pieces: bool = False
+    before: bytes = b""
+    after: bytes = b""
+    is_nullable: bool = False
+
+    @property
+    def or_null(self) -> Rows:
+        """The same, or null for None."""
+        return replace(self, is_nullable=True)
+
+    def elements(self, source: Any) -> Iterable[Any]:
+        """Return the elements as JSON has them."""
+        if source is NO_ROWS:
+            return source
+        if self.by_column:
+            return self.of.rows(source)  # type: ignore[union-attr]  # of tables
+        return source if self.of.convert is None else map(self.of.convert, source)
+
+    def convert(self, source: Any) -> list[Any] | None:
+        """Return the array."""
+        return None if source is None and self.is_nullable else list(self.elements(source))
+
+    def written(self, source: Any) -> Iterator[bytes]:
+        """Yield the array in pieces."""
+        yield b"["
+        if isinstance(self.of, Object) and self.of.in_pieces:
+            for number, one in enumerate(source):
+                yield b",\n" if number else b"\n"
+                yield from self.of.written(one)
+        else:
+            yield from listed(self.elements(source))
+        yield self.after + b"]"
+
+
+class Named(Record):
+    """A JSON object whose fields are all of one kind: the rows of a table, each with its name."""
+
+    names: tuple[str, ...]
+    of: Object
+    in_pieces: ClassVar[bool] = False
+
+    def convert(self, table: Any) -> dict[str, Any]:
+        """Return the object."""
+        return dict(zip(self.names, self.of.rows(table), strict=True))
+
+
+class Columns(Record):
+    """Fields whose names are data: a column of each, with its name.
+
+    Attributes:
+        of: kind of their values.
+        about: their meaning.
+    """
+
+    of: Kind
+    about: str
+
+    def columns(self, columns: dict[str, Iterable[Any]]) -> dict[str, Iterable[Any]]:
+        """Return the columns as they are."""
+        return columns
+
+    def convert(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values as they are."""
+        return values
+
+
+class Mapping(Record):
+    """A JSON object whose keys are data, such as names of counters.
+
+    Attributes:
+        of: kind of its values.
+        required: keys that are always there.
+    """
+
+    of: Kind
+    required: tuple[str, ...] = ()
+    convert: ClassVar[None] = None
+    in_pieces: ClassVar[bool] = False
+
+
+class Field:
+    """A field of a JSON object.
+
+    Attributes:
+        name: its key.
+        kind: of its value.
+        about: its meaning; "" if that of the field before it is said of both.
+        get: an attribute of the source (with dots: of its attribute), or a function of the source;
+            the attribute of the field's name by default.
+        optional: the field may be left out: `get` returns ABSENT.
+    """
+
+    __slots__ = ("about", "get", "kind", "name", "optional")
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind | Object | Rows | Named | Mapping,
+        about: str = "",
+        get: Get = "",
+        *,
+        optional: bool = False,
+    ) -> None:
+        self.name, self.kind, self.about = name, kind, about
+        self.get, self.optional = get or name, optional
+
+
+class Part(Record):
+    """All fields of another object in one place of an object; `get` as of a field."""
+
+    of: Object | Named | Columns
+    get: Get = ""
+
+
+class Object:
+    """A JSON object.
+
+    Attributes:
+        name: of the schema's definition and of the table in docs/; "" if the object is described
+            with the field that has it.
+        fields: what it has, in this order.
+        between: what separates fields besides a comma in an object that is written in pieces,
+            because it has long arrays; b"" for objects that are encoded whole.
+        is_nullable: the object is null for None.
+    """
+
+    before: ClassVar[bytes] = b""
+
+    def __init__(
+        self, name: str, *fields: Field | Part, between: bytes = b"", is_nullable: bool = False
+    ) -> None:
+        self.name, self.fields, self.between = name, fields, between
+        self.in_pieces, self.is_nullable = bool(between), is_nullable
+        self._getters: tuple[tuple[str | None, Callable[[Any], Any], Any, Any], ...] = tuple(
+            (one.name, _getter(one.get), one.kind.convert, one.kind)
+            if isinstance(one, Field)
+            else (None, _getter(one.get), one.of.convert, one.of)
+            for one in fields
+        )
+
+    @property
+    def or_null(self) -> Object:
+        """The same, or null for None."""
+        return Object(self.name, *self.fields, between=self.between, is_nullable=True)
+
+    def convert(self, source: Any) -> dict[str, Any] | None:
+        """Return the object."""
+        if source is None and self.is_nullable:
+            return None
+        found: dict[str, Any] = {}
+        for name, get, convert, _ in self._getters:
+            value = get(source)
+            if value is ABSENT:
+                continue
+            if convert is not None:
+                value = convert(value)
+            if name is None:
+                found |= value
+            else:
+                found[name] = value
+        return found
+
+    def rows(self, table: Any) -> Iterator[dict[str, Any]]:
+        """Yield the object of each row of a table, of which the getters return columns."""
+        columns = self.columns(table)
+        for row in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, row, strict=True))
+
+    def columns(self, table: Any) -> dict[str, Iterable[Any]]:
+        """Return the values of each field for all rows of a table."""
+        found: dict[str, Iterable[Any]] = {}
+        for name, get, convert, kind in self._getters:
+            column = get(table)
+            if name is None:
+                found |= kind.columns(column)
+                continue
+            is_array = hasattr(column, "tolist")
+            if is_array:
+                column = column.tolist()
+            if convert is not None and not (is_array and getattr(kind, "is_coercion", False)):
+                column = map(convert, column)
+            found[name] = column
+        return found
+
+    def written(self, source: Any) -> Iterator[bytes]:
+        """Yield the object in pieces: each long array, and what is before it."""
+        comma, members = b"{", dict[str, Any]()
+        for name, get, convert, kind in self._getters:
+            value = get(source)
+            if value is ABSENT:
+                continue
+            if name is not None and kind.in_pieces:
+                if members:
+                    yield comma + encoded(members)[1:-1]
+                    comma, members = b"," + self.between, {}
+                yield (b"," + kind.before if kind.before else comma) + encoded(name) + b": "
+                yield from kind.written(value)
+                comma = b"," + self.between
+                continue
+            if convert is not None:
+                value = convert(value)
+            members |= value if name is None else {name: value}
+            if self.between == b"\n":
+                for key, item in members.items():
+                    yield comma + encoded(key) + b": " + encoded(item)
+                    comma = b",\n"
+                members = {}
+        if members:
+            yield comma + encoded(members)[1:-1]
+        yield b"}"
+
+
+def _getter(get: Get) -> Callable[[Any], Any]:
+    return attrgetter(get) if isinstance(get, str) else get
+
+
+def head(schema: str) -> tuple[Field, ...]:
+    """Return the fields that every document begins with."""
+    return (
+        Field("schema", Kind({"const": schema}), f"`{schema}`", lambda _: schema),
+        Field(
+            "generator",
+            TEXT,
+            "program and version that wrote the document",
+            lambda _: f"prospect {version()}",
+        ),
+    )
+
+
+def version() -> str:
+    """Return the version of the program that writes a document."""
+    return __version__
+
+
+def shown(name: str) -> Callable[[Any], Any]:
+    """Return what gets the rows that are shown of a column of a source's `table`."""
+    return lambda source: getattr(source.table, name)[: source.table.shown]
+
+
+def cut(noun: str, row: Object) -> tuple[Field, ...]:
+    """Return the fields of a `CutRows`, in a source's `table`, whose rows are of the source."""
+    return (
+        Field("hits", COUNT, "of all its rows, listed or not", "table.total_hits"),
+        Field("seconds", SECONDS, get="table.total_seconds"),
+        Field(
+            "rows",
+            Rows(row, by_column=True),
+            "largest first",
+            lambda source: source if source.table.shown else NO_ROWS,
+        ),
+        Field(
+            "skipped",
+            Object(
+                "",
+                Field(noun, COUNT, get=lambda table: len(table) - table.shown),
+                Field("hits", COUNT, get="skipped_hits"),
+                Field("seconds", SECONDS, get="skipped_seconds"),
+            ),
+            f"how many {noun} are not listed, and what these have",
+            "table",
+        ),
+    )
+
+
+def present(value: Any) -> Any:
+    """Return a value, ABSENT for None."""
+    return ABSENT if value is None else value
+
+
+def document(of: Object, source: Any) -> Iterator[bytes]:
+    """Yield a whole document in pieces."""
+    if of.in_pieces:
+        yield from of.written(source)
+    else:
+        yield encoded(of.convert(source))
+    yield b"\n"

@@ -1,0 +1,863 @@
+"""Fields of one event of the JSON report: its processes, routines, causes, calls and names."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
+from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.figures.report.routines import PART_NAMES
+from prospect.profile.control_groups import group_name
+from prospect.profile.model import KIND_NAMES
+from prospect.profile.naming import LABELS, REMEDIES, NameSource
+from prospect.records import NamedTuple
+from prospect.render.json.common_fields import ERROR_BAR, EVENT, TEXTS
+from prospect.render.json.disassembly import DISASSEMBLED_ROUTINE, Disassembled, disassembled
+from prospect.render.json.document_fields import (
+    ABSENT,
+    AMOUNT,
+    COUNT,
+    FLAG,
+    INDEX,
+    INTEGER,
+    NAME,
+    NUMBER,
+    ROUNDED,
+    SECONDS,
+    SHARE,
+    SUMMED_SHARE,
+    TEXT,
+    Field,
+    Named,
+    Object,
+    Part,
+    Rows,
+    cut,
+    one_of,
+    present,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.call_figures import CallFigures
+    from prospect.estimate.errors.event_estimates import RowEstimates
+    from prospect.estimate.report import EventReport, Report
+    from prospect.figures.causes import CauseRows
+    from prospect.figures.report.quality import SourceHits
+    from prospect.figures.report.routines import RoutineTable
+    from prospect.figures.report.syscalls import SyscallRows
+    from prospect.profile.complete import CompleteProfile
+
+_SOURCES = {int(source): source.name for source in NameSource}
+SOURCE = one_of(_SOURCES.values())
+
+
+class Totals(NamedTuple):
+    """Hits, seconds and their errors, a row for each portion."""
+
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    estimates: RowEstimates
+
+
+PORTION = Object(
+    "portion",
+    Field("hits", COUNT, "samples"),
+    Field("seconds", SECONDS, "their time, with an error bar"),
+    Part(ERROR_BAR, "estimates"),
+)
+PORTIONS = Named(PORTION_NAMES, PORTION)
+
+
+# Tables of routines
+
+
+class Routines:
+    """A table of routines, and what the fields of those that are shown have in common."""
+
+    def __init__(
+        self,
+        report: Report,
+        table: RoutineTable,
+        estimates: RowEstimates,
+        late: NDArray[np.float64] | None,
+        code: list[Disassembled] | None = None,
+    ) -> None:
+        shown = table.shown
+        self.table, self.code = table, code
+        self.bars = estimates if shown == len(table) else estimates.rows(slice(0, shown))
+        self.late_shares = [None] * shown if late is None else late[:shown]
+        self.functions, self.objects = report.profile.functions, report.profile.objects
+        self.function = table.function[:shown]
+        self.object = self.functions.object_index.take(self.function)
+
+
+def _of_function(name: str) -> Callable[[Routines], Any]:
+    return lambda rows: _taken(getattr(rows.functions, name), rows.function)
+
+
+def _of_object(name: str) -> Callable[[Routines], Any]:
+    return lambda rows: _taken(getattr(rows.objects, name), rows.object)
+
+
+def _taken(column: Any, rows: NDArray[np.integer]) -> Any:
+    if isinstance(column, np.ndarray):
+        return column.take(rows)
+    return [column[row] for row in rows.tolist()]
+
+
+ROUTINE = Object(
+    "routine",
+    Field("share", SUMMED_SHARE, "part of the table, and the running sum of parts", shown("share")),
+    Field("accumulated", SUMMED_SHARE, get=shown("accumulated")),
+    Field("hits", COUNT, "its hits and time, with an error bar", shown("hits")),
+    Field("seconds", SECONDS, get=shown("seconds")),
+    Part(ERROR_BAR, "bars"),
+    Field("like_above", FLAG, "cannot be told from the routine above at 95 %", "bars.like_above"),
+    Field("in_step", FLAG, "runs in step with one of the clocks", "bars.in_step"),
+    Field(
+        "late_share",
+        SHARE.or_null,
+        "in the kernel: part of its samples that were taken late, 0 to 1, so that time before it "
+        "shows here; `null` where unknown",
+        "late_shares",
+    ),
+    Field("address", COUNT, "where it begins", _of_function("address")),
+    Field("size_bytes", COUNT, "its size, 0 if unknown", _of_function("size_bytes")),
+    Field("name", NAME, "readable name, `null` where there is none", _of_function("name")),
+    Field("raw_name", TEXT, "as in the symbol table", _of_function("raw_name")),
+    Field("aliases", TEXTS, "other symbols at the address", _of_function("aliases")),
+    Field("is_global", FLAG, "`false` for static ones", _of_function("is_global")),
+    Field(
+        "source",
+        SOURCE,
+        "where the name is from, or why there is none: a name of the list below",
+        lambda rows: [_SOURCES[source] for source in _of_function("source")(rows).tolist()],
+    ),
+    Field("object", TEXT, "path of what it is mapped from", _of_object("path")),
+    Field(
+        "object_kind",
+        one_of(KIND_NAMES),
+        "kind of that: " + ", ".join(f"`{name}`" for name in KIND_NAMES),
+        lambda rows: [KIND_NAMES[kind] for kind in _of_object("kind")(rows).tolist()],
+    ),
+    Field("build_id", NAME, "its build id or `null`", _of_object("build_id")),
+)
+TABLE = Object(
+    "table",
+    *cut("routines", ROUTINE),
+    Field(
+        "disassembly",
+        Rows(DISASSEMBLED_ROUTINE),
+        "with `-e`, in the tables of `details` and the one of the whole kernel: the routines that "
+        "`-e` or `-ee` asks for, in the order of the table",
+        lambda rows: present(rows.code),
+        optional=True,
+    ),
+)
+
+
+class _KernelPart(NamedTuple):
+    name: str
+    routines: Routines
+
+
+KERNEL_PROFILE = Object(
+    "kernel_profile",
+    Field("part", one_of(("all", *PART_NAMES)), "what it is of", "name"),
+    Part(TABLE, "routines"),
+)
+
+
+def _kernel_profiles(event: EventReport) -> Iterator[_KernelPart]:
+    """Yield the kernel's profile, and with `-V k` its parts."""
+    kernel, estimates, late = event.kernel, event.estimates, event.late
+    if kernel is None or estimates.kernel is None:
+        return
+    code = None
+    if event.code:
+        routines = event.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
+        code = disassembled(event.report.profile, event.code.code, routines)
+    shares = late.kernel if late else None
+    yield _KernelPart("all", Routines(event.report, kernel.whole, estimates.kernel, shares, code))
+    if event.report.detail == "k":
+        of_parts = late.kernel_parts if late else (None,) * len(kernel.parts)
+        for (name, table), bars, late_share in zip(
+            kernel.parts, estimates.kernel_parts, of_parts, strict=True
+        ):
+            yield _KernelPart(name, Routines(event.report, table, bars, late_share))
+
+
+# Kernel time by cause, and system calls
+
+
+class _Causes(NamedTuple):
+    table: CauseRows
+    estimates: RowEstimates
+
+
+CAUSE = Object(
+    "cause",
+    Field(
+        "kind",
+        one_of(CAUSE_KIND_NAMES),
+        ", ".join(f"`{name}`" for name in CAUSE_KIND_NAMES),
+        lambda rows: [CAUSE_KIND_NAMES[kind] for kind in shown("kind")(rows).tolist()],
+    ),
+    Field("name", NAME, "or `null`", shown("name")),
+    Field("hits", COUNT, "its hits and time, with an error bar", shown("hits")),
+    Field("seconds", SECONDS, get=shown("seconds")),
+    Part(ERROR_BAR, lambda rows: rows.estimates.rows(slice(0, rows.table.shown))),
+    Field("share", SUMMED_SHARE, "part of the table", shown("share")),
+)
+CAUSES = Object("causes", *cut("causes", CAUSE)).or_null
+
+
+def _causes(event: EventReport, process: int | None = None) -> _Causes | None:
+    causes = event.causes
+    if not causes.is_known:
+        return None
+    rows = causes.of_system() if process is None else causes.of_process(process)
+    return _Causes(rows, event.estimates.causes.rows(rows.place))
+
+
+class _Calls(NamedTuple):
+    rows: SyscallRows
+    half_s: NDArray[np.float64]
+    is_counted: bool
+
+
+def _counted(name: str) -> Callable[[_Calls], Any]:
+    return lambda calls: (
+        getattr(calls.rows, name).tolist() if calls.is_counted else [None] * len(calls.rows)
+    )
+
+
+SYSTEM_CALL = Object(
+    "system_call",
+    Field(
+        "name",
+        TEXT,
+        "as user space knows it; in brackets what is time of calls, but of none by name",
+        "rows.name",
+    ),
+    Field("hits", COUNT, "samples in it", "rows.hits"),
+    Field("seconds", SECONDS, "their time, and the longer side of its error bar", "rows.sampled_s"),
+    Field("error_s", SECONDS.or_null, get="half_s"),
+    Field("share", SUMMED_SHARE, "its part of the kernel time without interrupts", "rows.share"),
+    Field(
+        "calls",
+        COUNT.or_null,
+        "how often it was called; `null` where calls were not counted",
+        _counted("calls"),
+    ),
+    Field(
+        "compat_calls",
+        COUNT.or_null,
+        "how many of these through the 32-bit interface; `null` likewise",
+        _counted("compat_calls"),
+    ),
+    Field("unfinished", COUNT.or_null, "how many had not ended", _counted("unfinished")),
+    Field(
+        "inside_s",
+        SECONDS.or_null,
+        "time from beginning to end of those that ended, waiting included",
+        _counted("time_s"),
+    ),
+    Field("mean_s", AMOUNT.or_null, "its mean", "rows.mean_s"),
+)
+SYSTEM_CALLS = Rows(SYSTEM_CALL, by_column=True).or_null
+
+
+def _system_calls(event: EventReport, process: int | None = None) -> _Calls | None:
+    is_counted = event.calls.is_counted
+    if not (is_counted or event.causes.is_known):
+        return None
+    rows = event.calls.system if process is None else event.calls.of_process(process)
+    half_s = event.estimates.calls_half_width_s(
+        event, rows.name, -1 if process is None else process
+    )
+    return _Calls(rows, half_s, is_counted)
+
+
+SYSTEM_CALLS_COUNTED = Object(
+    "",
+    Field("dropped", COUNT, "calls that are in no row"),
+    Field("recorder_calls", COUNT, "how many the recorder made"),
+    Field("cost_ns", AMOUNT, "by how much counting made a call longer"),
+    Field("cost_share", AMOUNT, "that of all calls as part of the CPUs' time"),
+).or_null
+
+
+# Hits by source line
+
+SOURCE_LINE = Object(
+    "source_line",
+    Field("share", SUMMED_SHARE, "as of a routine", shown("share")),
+    Field("accumulated", SUMMED_SHARE, get=shown("accumulated")),
+    Field("hits", COUNT, get=shown("hits")),
+    Field("seconds", SECONDS, get=shown("seconds")),
+    Field("error_s", ROUNDED.or_null, get=lambda lines: [r.half_width_s for r in lines.rows]),
+    Field(
+        "file",
+        NAME,
+        "as the compiler had them, `null` where unknown",
+        lambda lines: [row.file for row in lines.rows],
+    ),
+    Field(
+        "line",
+        INTEGER.within(1).or_null,
+        get=lambda lines: [row.line or None for row in lines.rows],
+    ),
+    Field(
+        "function",
+        NAME,
+        "that the line is written in, `null` where unknown",
+        lambda lines: [row.functions[0] if row.functions else "" for row in lines.rows],
+    ),
+    Field(
+        "inlined_into",
+        Rows(NAME),
+        "what that is inlined into, innermost first, at the place with the most hits",
+        lambda lines: [row.functions[1:] for row in lines.rows],
+    ),
+    Field(
+        "other_places",
+        COUNT,
+        "how many other ways through inlined functions lead there",
+        lambda lines: [row.other_places for row in lines.rows],
+    ),
+    Field(
+        "object",
+        TEXT,
+        "path of an object with hits there",
+        lambda lines: [row.object_path for row in lines.rows],
+    ),
+    Field(
+        "no_line_because",
+        NAME,
+        "why the line is unknown, or `null`",
+        lambda lines: [row.reason for row in lines.rows],
+    ),
+)
+SOURCE_LINES = Object("source_lines", *cut("lines", SOURCE_LINE))
+
+
+def _source_lines(event: EventReport, process: int | None = None) -> Any:
+    if not event.lines:
+        return ABSENT
+    return event.lines.of_all() if process is None else event.lines.of_process(process)
+
+
+# Processes
+
+
+class _Process:
+    """A process of a report, with what its fields have in common."""
+
+    def __init__(self, event: EventReport, row: int) -> None:
+        self.event, self.row = event, row
+        self.report = event.report
+        self.table = event.report.profile.processes
+        portions = slice(row * PORTION_COUNT, (row + 1) * PORTION_COUNT)
+        self.estimates = event.estimates.processes.rows(portions)
+        groups = self.table.control_group
+        self.control_group = groups[row] if groups else ""
+
+    @property
+    def parent_name(self) -> str | None:
+        parent = int(self.report.parents[self.row])
+        return self.table.name[parent] if parent >= 0 else None
+
+    @property
+    def end(self) -> str:
+        if self.report.ended_by_exec[self.row]:
+            return "exec"
+        return "exit" if self.end_ns is not None else "running"
+
+    @property
+    def end_ns(self) -> int | None:
+        end_ns = int(self.table.end_ns[self.row])
+        return None if end_ns == STILL_RUNNING_NS else end_ns
+
+    @property
+    def totals(self) -> Totals:
+        of_all = self.event.processes
+        return Totals(of_all.hits[self.row], of_all.seconds[self.row], self.estimates)
+
+    @property
+    def routines(self) -> list[Routines]:
+        return [self._routines(portion) for portion in range(PORTION_COUNT)]
+
+    def _routines(self, portion: int) -> Routines:
+        event, row = self.event, self.row
+        table = event.routine_table(row, portion)
+        late = event.late.routines[event.routine_rows(row, portion)] if event.late else None
+        estimates = event.estimates.routine_rows(event, row, portion)
+        code = None
+        if event.code:
+            routines = event.code.of_process(row, portion, table, estimates.half_width_s)
+            code = disassembled(self.report.profile, event.code.code, routines)
+        return Routines(self.report, table, estimates, late, code)
+
+
+def _of_process(name: str) -> Callable[[_Process], Any]:
+    return lambda process: getattr(process.table, name)[process.row]
+
+
+PROCESS = Object(
+    "process",
+    Field("process_index", COUNT, "identifies the row; a process id can occur twice", "row"),
+    Field("name", TEXT, "its last name", _of_process("name")),
+    Field("pid", INDEX, "ids, `null` if unknown", _of_process("pid")),
+    Field("parent_pid", INDEX, get=_of_process("parent_pid")),
+    Field("group_pid", INDEX, get=_of_process("group_pid")),
+    Field("session_pid", INDEX, get=_of_process("session_pid")),
+    Field("parent_name", TEXT.or_null, "name of the process that forked it"),
+    Field(
+        "birth",
+        one_of((*BIRTH_NAMES.values(), "unknown")),
+        "`preexisting`, `fork` or `exec`",
+        lambda process: BIRTH_NAMES.get(int(process.table.birth[process.row]), "unknown"),
+    ),
+    Field("end", one_of(("running", "exit", "exec")), "`running`, `exit` or `exec`"),
+    Field(
+        "start_ns",
+        COUNT,
+        "on the recording's clock, 0 before the interval",
+        _of_process("start_ns"),
+    ),
+    Field("end_ns", COUNT.or_null, "likewise, `null` while running"),
+    Field(
+        "control_group",
+        NAME,
+        "path of the control group in which it was sampled last, `null` where that is not known",
+    ),
+    Field(
+        "service",
+        NAME,
+        "what that is called: the service, the container, or the last name of the path",
+        lambda process: group_name(process.control_group),
+    ),
+    Field("is_kernel_thread", FLAG, "what it is", _of_process("is_kernel_thread")),
+    Field("is_recorder", FLAG, get=_of_process("is_recorder")),
+    Field(
+        "is_command",
+        FLAG,
+        "the command itself; the command and all its descendants",
+        _of_process("is_command"),
+    ),
+    Field("is_descendant", FLAG, get=_of_process("is_descendant")),
+    Field(
+        "like_above",
+        FLAG,
+        "its user time cannot be told from that of the process before it at 95 %",
+        lambda process: process.estimates.like_above[PORTION_USER],
+    ),
+    Field(
+        "in_step",
+        FLAG,
+        "it runs in step with one of the clocks: see [accuracy](accuracy.md)",
+        lambda process: process.estimates.in_step.any(),
+    ),
+    Part(PORTIONS, "totals"),
+)
+
+MAPPING = Object(
+    "",
+    Field("hits", COUNT),
+    Field("start", COUNT),
+    Field("end", COUNT),
+    Field("size_bytes", COUNT),
+    Field("permissions", NAME, "such as `r-x`, `null` where unknown"),
+    Field("pgoff", COUNT),
+    Field("object", TEXT, get="path"),
+)
+
+
+class _Detail(_Process):
+    def __init__(self, event: EventReport, row: int) -> None:
+        super().__init__(event, row)
+        self.mapped = event.report.memory_map(row)
+
+
+DETAILS = Object(
+    "details",
+    Part(PROCESS, lambda detail: detail),
+    Field(
+        "routines",
+        Object(
+            "",
+            *(
+                Field(name, TABLE, get=itemgetter(portion))
+                for portion, name in enumerate(PORTION_NAMES)
+            ),
+        ),
+        "a table for each portion",
+    ),
+    Field(
+        "kernel_causes",
+        CAUSES,
+        "those of the process",
+        lambda detail: _causes(detail.event, detail.row),
+    ),
+    Field(
+        "system_calls",
+        SYSTEM_CALLS,
+        "those of the process",
+        lambda detail: _system_calls(detail.event, detail.row),
+    ),
+    Field(
+        "source_lines",
+        SOURCE_LINES,
+        "with `--lines`, its hits by source line",
+        lambda detail: _source_lines(detail.event, detail.row),
+        optional=True,
+    ),
+    Field(
+        "data_mappings_read_ns",
+        COUNT.or_null,
+        "when mappings that are not executable were as they are listed, on the recording's clock; "
+        "`null` where only executable ones are known",
+        "mapped.read_ns",
+    ),
+    Field(
+        "mappings",
+        Rows(MAPPING, by_column=True),
+        "its memory map, mappings without a hit included",
+        "mapped",
+    ),
+)
+
+
+# Counted calls
+
+
+class _CountedCalls(NamedTuple):
+    figures: CallFigures
+    profile: CompleteProfile
+
+    @property
+    def callers(self) -> list[list[_Caller]]:
+        """The callers of each routine."""
+        functions, objects = self.profile.functions, self.profile.objects
+        return [
+            [
+                _Caller(functions.name[row], objects.path[int(functions.object_index[row])], count)
+                for row, count in zip(callers.tolist(), calls.tolist(), strict=True)
+            ]
+            for callers, calls in self.figures.callers
+        ]
+
+
+class _Caller(NamedTuple):
+    name: str
+    object: str
+    counted: int
+
+
+class _LeftOut(NamedTuple):
+    name: str
+    object: str
+    reason: str
+
+
+def _of_counted(name: str) -> Callable[[_CountedCalls], Any]:
+    def column(calls: _CountedCalls) -> list[Any]:
+        found = getattr(calls.figures.counts.functions, name)
+        return [found[row] for row in calls.figures.counted_index.tolist()]
+
+    return column
+
+
+def _left_out(calls: _CountedCalls) -> list[_LeftOut]:
+    functions = calls.figures.counts.functions
+    rows = zip(functions.name, functions.object_path, functions.left_out, strict=True)
+    return [_LeftOut(*row) for row in rows if row[2]]
+
+
+COUNTED_ROUTINE = Object(
+    "",
+    Field("name", TEXT, get=_of_counted("name")),
+    Field("object", TEXT, get=_of_counted("object_path")),
+    Field("probe_ns", AMOUNT, "what a call took longer", _of_counted("probe_ns")),
+    Field("counted", COUNT, get="figures.counted"),
+    Field("calls", AMOUNT.or_null, "`null` if not known", "figures.calls"),
+    Field("half_width", AMOUNT.or_null, "of `calls`", "figures.half_width"),
+    Field("self_s", AMOUNT.or_null, "sampled, `null` if not known", "figures.self_s"),
+    Field("total_s", AMOUNT.or_null, "likewise", "figures.total_s"),
+    Field(
+        "callers",
+        Rows(Object("", Field("name", TEXT), Field("object", TEXT), Field("counted", COUNT))),
+    ),
+)
+CALL_COUNTS = Object(
+    "call_counts",
+    Field(
+        "is_exact",
+        FLAG,
+        "as in [call counts](call-counts.md)",
+        lambda calls: calls.figures.counts.windows is None,
+    ),
+    Field("budget", AMOUNT, get="figures.counts.budget"),
+    Field("cost_s", AMOUNT, get="figures.counts.cost_s"),
+    Field("cost_share", AMOUNT, get="figures.counts.cost_share"),
+    Field("dropped", COUNT, get="figures.counts.dropped"),
+    Field(
+        "hook",
+        Object(
+            "",
+            Field("name", TEXT, get=lambda hook: hook[0]),
+            Field("lines", TEXTS, get=lambda hook: hook[1:]),
+        ).or_null,
+        "what an entry hook found, or `null`",
+        lambda calls: calls.figures.counts.hook or None,
+    ),
+    Field(
+        "windows",
+        Object(
+            "",
+            Field("count", COUNT, get=len),
+            Field("own_s", AMOUNT, "CPU time in them", lambda windows: windows.own_s.sum()),
+            Field("gap_s", AMOUNT, "outside of them", lambda windows: windows.gap_s.sum()),
+        ).or_null,
+        "when calls were counted, `null` where every call was",
+        "figures.counts.windows",
+    ),
+    Field("uncalled", COUNT, "how many functions were never called", "figures.uncalled"),
+    Field(
+        "left_out",
+        Rows(Object("", Field("name", TEXT), Field("object", TEXT), Field("reason", TEXT))),
+        "functions that were not counted, or not to the end",
+        _left_out,
+    ),
+    Field(
+        "routines",
+        Rows(COUNTED_ROUTINE, by_column=True),
+        "functions with calls",
+        lambda calls: calls,
+    ),
+).or_null
+
+
+def _call_counts(event: EventReport) -> _CountedCalls | None:
+    figures = event.call_counts
+    return None if figures is None else _CountedCalls(figures, event.report.profile)
+
+
+# Quality of names
+
+
+class _Source(NamedTuple):
+    profile: CompleteProfile
+    found: SourceHits
+
+    @property
+    def objects(self) -> list[_SourceObject]:
+        """The objects with the most hits of it."""
+        objects = self.profile.objects
+        return [
+            _SourceObject(
+                objects.path[one.object_index],
+                one.hits,
+                objects.note[one.object_index],
+                one.process_index,
+            )
+            for one in self.found.objects
+        ]
+
+
+class _SourceObject(NamedTuple):
+    object: str
+    hits: int
+    note: str
+    process_index: int
+
+
+SYMBOL_QUALITY = Object(
+    "symbol_quality",
+    Field("hits", COUNT, "samples", "quality.hits"),
+    Field("named_hits", COUNT, "those whose function has a name", "quality.named_hits"),
+    Field(
+        "sources",
+        Rows(
+            Object(
+                "name_source",
+                Field("source", SOURCE, "name and words", "found.source.name"),
+                Field("label", TEXT, get=lambda source: LABELS[source.found.source]),
+                Field("named", FLAG, "whether hits of it have a name", "found.source.named"),
+                Field("hits", COUNT, "how many hits", "found.hits"),
+                Field("seconds", SECONDS, get="found.seconds"),
+                Field("share", SUMMED_SHARE, get="found.share"),
+                Field(
+                    "remedy",
+                    TEXT.or_null,
+                    "what would help, or `null`",
+                    lambda source: REMEDIES.get(source.found.source),
+                ),
+                Field(
+                    "objects",
+                    Rows(
+                        Object(
+                            "",
+                            Field("object", TEXT),
+                            Field("hits", COUNT),
+                            Field("note", NAME, "or `null`"),
+                            Field(
+                                "process_index",
+                                INDEX,
+                                "the owner of anonymous memory, else `null`",
+                            ),
+                        )
+                    ),
+                    "the objects with the most hits of it, empty if nothing needs improving",
+                ),
+                Field(
+                    "objects_left_out",
+                    COUNT,
+                    "how many further objects there are",
+                    "found.objects_left_out",
+                ),
+            )
+        ),
+        "where names came from",
+        lambda event: [_Source(event.report.profile, found) for found in event.quality.sources],
+    ),
+)
+
+
+# The event
+
+
+def _skipped(event: EventReport) -> Totals:
+    processes = event.processes
+    rows = processes.skipped_rows
+    return Totals(
+        processes.hits.take(rows, axis=0).sum(axis=0),
+        processes.seconds.take(rows, axis=0).sum(axis=0),
+        event.estimates.skipped,
+    )
+
+
+ACCOUNTED = Object(
+    "",
+    Field("name", TEXT),
+    Field("sampled_s", ROUNDED.or_null, "`null` where samples cannot tell"),
+    Field("accounted_s", NUMBER),
+    Field("source", one_of(("/proc/stat", "getrusage")), "`/proc/stat` or `getrusage`"),
+    Field("difference_s", ROUNDED.or_null),
+    Field("error_s", AMOUNT.or_null, "what is explained"),
+    Field("unsampled_s", AMOUNT, "by how much more `sampled_s` may be too small"),
+    Field(
+        "unbooked_s",
+        NUMBER,
+        "by how much `/proc/stat`'s books together fall short of the CPUs' time",
+    ),
+    Field("agrees", FLAG.or_null, "`null` without a verdict"),
+)
+EVENT_REPORT = Object(
+    "event_report",
+    Part(EVENT, "event"),
+    Field(
+        "has_time",
+        FLAG,
+        "whether its hits are worth time; if not, all its seconds are 0",
+        "has_time",
+    ),
+    Field(
+        "total",
+        PORTIONS,
+        "hits by portion",
+        lambda event: Totals(event.hits, event.seconds, event.estimates.totals),
+    ),
+    Field(
+        "accounting",
+        Rows(ACCOUNTED),
+        "its time next to the kernel's own accounting",
+    ),
+    Field(
+        "kernel_causes",
+        CAUSES,
+        "kernel time of all processes by cause; `null` where no call chains were recorded",
+        _causes,
+    ),
+    Field(
+        "system_calls",
+        SYSTEM_CALLS,
+        "those of all processes; `null` where neither samples nor counts have any",
+        _system_calls,
+    ),
+    Field(
+        "system_calls_counted",
+        SYSTEM_CALLS_COUNTED,
+        "how system calls were counted, `null` without `--count-syscalls`",
+        lambda event: event.calls if event.calls.is_counted else None,
+    ),
+    Field(
+        "call_counts",
+        CALL_COUNTS,
+        "with `--count-calls`, otherwise `null`",
+        _call_counts,
+    ),
+    Field("symbol_quality", SYMBOL_QUALITY, "where names came from", lambda event: event),
+    Field(
+        "processes_skipped",
+        Object(
+            "",
+            Field("processes", COUNT, get=lambda event: len(event.processes.skipped_rows)),
+            Part(PORTIONS, _skipped),
+        ),
+        "the processes that pass no threshold",
+        lambda event: event,
+    ),
+    Field(
+        "details_skipped",
+        COUNT,
+        "how many more than `details` `-V` asks for that pass no threshold",
+        "detail_skipped",
+    ),
+    Field(
+        "source_lines",
+        SOURCE_LINES,
+        "with `--lines`, all hits that `-V` asks for by source line",
+        _source_lines,
+        optional=True,
+    ),
+    Field(
+        "remarks_on_errors",
+        TEXTS,
+        "sentences: what the error bars assume, what runs in step with a clock, how much longer a "
+        "run must be to tell the first rows apart",
+        "estimates.sentences",
+    ),
+    Field(
+        "processes",
+        Rows(PROCESS, in_pieces=True),
+        "the summary's rows: those that pass a threshold, by falling user time",
+        lambda event: (_Process(event, row) for row in event.processes.kept_rows.tolist()),
+    ),
+    Field(
+        "details",
+        Rows(DETAILS, in_pieces=True),
+        "processes whose routines `-V` asks for; empty with `-V k`",
+        lambda event: (
+            _Detail(event, row)
+            for row in ([] if event.report.detail == "k" else event.detailed.tolist())
+        ),
+    ),
+    Field(
+        "kernel_profiles",
+        Rows(KERNEL_PROFILE, in_pieces=True),
+        "with `-V 4` the whole kernel's profile, with `-V k` followed by its parts",
+        _kernel_profiles,
+    ),
+    between=b"\n",
+)

@@ -1,0 +1,297 @@
+"""The JSON of `--sort` and `--columns`: one table of an event, by keys of its samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from prospect.estimate.errors.class_columns import EVENT as EVENT_DIMENSION
+from prospect.estimate.errors.class_columns import MOST_COLUMNS, class_columns
+from prospect.estimate.errors.rows_by_keys import rows_by_keys
+from prospect.records import NamedTuple
+from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.json.common_fields import DETAIL, EVENT, NOTES_AND_WARNINGS, RUN, TEXTS
+from prospect.render.json.document_fields import (
+    COUNT,
+    FLAG,
+    ROUNDED,
+    TEXT,
+    Columns,
+    Field,
+    Kind,
+    Object,
+    Part,
+    Rows,
+    document,
+    head,
+    version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prospect.estimate.errors.class_columns import ClassColumns
+    from prospect.estimate.errors.rows_by_keys import RowsByKeys
+    from prospect.estimate.report import Report
+
+_KEY = Columns(
+    Kind({"type": ["string", "integer", "null"]}),
+    "of each key: `null` where there is none, a number for `pid` and `tid`",
+)
+
+
+def _key_columns(keys: tuple[str, ...], names: tuple[list[str], ...]) -> dict[str, Iterable[Any]]:
+    return {
+        key: [_key_value(key, name) for name in of_key]
+        for key, of_key in zip(keys, names, strict=True)
+    }
+
+
+def _key_value(key: str, name: str) -> str | int | None:
+    if key in ("pid", "tid"):
+        return int(name) if name.isdigit() else None
+    return name or None
+
+
+class _Report(NamedTuple):
+    report: Report
+    keys: tuple[str, ...]
+    dimension: str = ""
+
+    @property
+    def tables(self) -> Iterator[_Classes]:
+        """The tables of `--columns`."""
+        for table in class_columns(self.report, self.dimension, self.keys, MOST_COLUMNS):
+            yield _Classes(table, self.keys, self.dimension)
+
+    @property
+    def events(self) -> Iterator[_Sorted]:
+        """The events of `--sort`."""
+        report = self.report
+        for event in report.events:
+            yield _Sorted(rows_by_keys(report, event, self.keys, report.grid), self.keys)
+
+
+def _head(schema: str, *asked: Field) -> tuple[Field | Part, ...]:
+    return (
+        head(schema)[0],
+        Field("prospect_version", TEXT, "version that wrote the document", lambda _: version()),
+        Field("run", RUN, "facts of the run, as in the report", "report.profile.run"),
+        Field("detail", DETAIL, "the `-V` that is shown", "report.detail"),
+        *asked,
+        Field("keys", TEXTS, "the keys that were asked for"),
+        Part(NOTES_AND_WARNINGS, "report"),
+    )
+
+
+# --sort
+
+
+class _Sorted(NamedTuple):
+    rows: RowsByKeys
+    keys: tuple[str, ...]
+
+    def seconds(self, name: str) -> Any:
+        """Return a time, or a column of times; None where hits are not time."""
+        found = getattr(self.rows, name)
+        if self.rows.has_time:
+            return found
+        return [None] * len(self.rows) if hasattr(found, "tolist") else None
+
+
+_SORTED_ROW = Object(
+    "sorted_row",
+    Part(_KEY, lambda table: _key_columns(table.keys, table.rows.names)),
+    Field("hits", COUNT, "samples", "rows.hits"),
+    Field(
+        "seconds",
+        ROUNDED.or_null,
+        "their time, `null` where the event has none, and its ±",
+        lambda table: table.seconds("seconds"),
+    ),
+    Field("error_s", ROUNDED.or_null, get="rows.half_s"),
+    Field("share", ROUNDED, "0 to 1", "rows.share"),
+    Field("is_like_above", FLAG, "cannot be told from the row above", "rows.is_like_above"),
+)
+SORTED_ROWS = Object(
+    "sorted_rows",
+    *_head("prospect-rows/1"),
+    Field(
+        "events",
+        Rows(
+            Object(
+                "sorted_event",
+                Field("event", EVENT, "an event", "rows.event"),
+                Field("hits", COUNT, "of all rows", "rows.total_hits"),
+                Field("seconds", ROUNDED.or_null, get=lambda table: table.seconds("total_s")),
+                Field("error_s", ROUNDED.or_null, get="rows.total_half_s"),
+                Field(
+                    "left_out",
+                    Object(
+                        "",
+                        Field("rows", COUNT, get="rows.left_out"),
+                        Field("hits", COUNT, get="rows.left_out_hits"),
+                        Field(
+                            "seconds",
+                            ROUNDED.or_null,
+                            get=lambda table: table.seconds("left_out_s"),
+                        ),
+                    ),
+                    "what is under `-m`",
+                    lambda table: table,
+                ),
+                Field(
+                    "rows",
+                    Rows(_SORTED_ROW, by_column=True, in_pieces=True),
+                    "most time first",
+                    lambda table: table,
+                ),
+                between=b" ",
+            ),
+            in_pieces=True,
+            before=b"\n",
+        ),
+        "a table of each event",
+    ),
+    between=b" ",
+)
+
+
+class SortedJsonRenderer(FiguresRenderer):
+    """Time by some keys of a sample, for programs."""
+
+    suffix: ClassVar[str] = ".json"
+
+    def pieces(self, report: Report) -> Iterator[bytes]:
+        """Yield the document."""
+        return document(SORTED_ROWS, _Report(report, self.sort))
+
+
+# --columns
+
+
+class _Classes(NamedTuple):
+    table: ClassColumns
+    keys: tuple[str, ...]
+    dimension: str
+
+    def seconds(self, seconds: Any) -> list[Any]:
+        """Return times by class, None for classes whose hits are not time."""
+        return [one if self.table.has_time(at) else None for at, one in enumerate(seconds.tolist())]
+
+    @property
+    def cells(self) -> list[_Cells]:
+        """The cells of each row."""
+        return [_Cells(self, row) for row in range(len(self.table))]
+
+
+class _Cells(NamedTuple):
+    of: _Classes
+    row: int
+
+
+def _cells(name: str) -> Any:
+    return lambda cells: getattr(cells.of.table, name)[cells.row]
+
+
+_CELL = Object(
+    "",
+    Field("hits", COUNT, get=_cells("hits")),
+    Field(
+        "seconds",
+        ROUNDED.or_null,
+        get=lambda cells: cells.of.seconds(cells.of.table.seconds[cells.row]),
+    ),
+    Field("error_s", ROUNDED.or_null, get=_cells("half_s")),
+    Field("share", ROUNDED.or_null, "0 to 1", _cells("share")),
+)
+_CLASS = Object(
+    "",
+    Field("class", TEXT, "its name", "table.classes"),
+    Field(
+        "is_others",
+        FLAG,
+        "it is of several classes",
+        lambda classes: [
+            bool(classes.table.others) and at == len(classes.table.classes) - 1
+            for at in range(len(classes.table.classes))
+        ],
+    ),
+    Field("hits", COUNT, "of all rows", "table.total_hits"),
+    Field("seconds", ROUNDED.or_null, get=lambda classes: classes.seconds(classes.table.total_s)),
+    Field("error_s", ROUNDED.or_null, get="table.total_half_s"),
+)
+CLASS_COLUMNS = Object(
+    "class_columns",
+    *_head("prospect-columns/1", Field("dimension", TEXT, "what classes differ in")),
+    Field(
+        "tables",
+        Rows(
+            Object(
+                "class_table",
+                Field(
+                    "event",
+                    EVENT.or_null,
+                    "of the table; `null` where events are the classes",
+                    lambda classes: (
+                        None if classes.dimension == EVENT_DIMENSION else classes.table.events[0]
+                    ),
+                ),
+                Field("classes", Rows(_CLASS, by_column=True), "each class", lambda table: table),
+                Field("others", COUNT, "how many classes the last one is of", "table.others"),
+                Field(
+                    "left_out",
+                    Object(
+                        "",
+                        Field("rows", COUNT, get="table.left_out"),
+                        Field("hits", Rows(COUNT), "by class", "table.left_out_hits"),
+                        Field(
+                            "seconds",
+                            Rows(ROUNDED.or_null),
+                            "by class",
+                            lambda classes: classes.seconds(classes.table.left_out_s),
+                        ),
+                    ),
+                    "what is under `-m`",
+                    lambda classes: classes,
+                ),
+                Field(
+                    "rows",
+                    Rows(
+                        Object(
+                            "class_row",
+                            Part(
+                                _KEY,
+                                lambda classes: _key_columns(classes.keys, classes.table.names),
+                            ),
+                            Field(
+                                "columns",
+                                Rows(_CELL, by_column=True),
+                                "what each class has of it",
+                                "cells",
+                            ),
+                        ),
+                        by_column=True,
+                        in_pieces=True,
+                    ),
+                    "largest share first",
+                    lambda classes: classes,
+                ),
+                between=b" ",
+            ),
+            in_pieces=True,
+            before=b"\n",
+        ),
+        "one for each event, one of all where events are the classes",
+    ),
+    between=b" ",
+)
+
+
+class ClassJsonRenderer(FiguresRenderer):
+    """Hits by some keys, for each class of hits side by side, for programs."""
+
+    suffix: ClassVar[str] = ".json"
+
+    def pieces(self, report: Report) -> Iterator[bytes]:
+        """Yield the document."""
+        return document(CLASS_COLUMNS, _Report(report, self.sort, self.columns))
