@@ -57,7 +57,7 @@ class Column(Generic[Scalar]):
 
 
 def is_scalar(column: NDArray[np.generic]) -> bool:
-    """Return whether a column is a broadcast scalar, so that its first row stands for all."""
+    """Return whether a column is a broadcast scalar, so that its first row is all of them."""
     return column.strides == (0,)
 
 

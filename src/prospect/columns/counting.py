@@ -30,10 +30,10 @@ _MULTIPLIERS = tuple(
         0xFF51AFD7ED558CCD,
     )
 )
-# 2 MB of words a table: about a processor's second-level cache.
+# 2 MB of words a table: about a CPU's second-level cache.
 _SLOT_BITS = 18
 _LEAST_TO_HASH = 1 << 14
-# Of so many rows, if more than this part are different words, most words are rare.
+# If more than this part of so many rows are different words, most words are rare.
 _TRIED = 1 << 14
 _MOSTLY_RARE = 0.6
 # Lower bits of a word that are packed as they are: of an address, those within some 256 MB.
@@ -183,7 +183,7 @@ def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted
 def first_rows(place: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return the first row of each place, i64[d]; every number below the largest is a place."""
     row = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
-    # Of several the last one stays.
+    # If there are several, the last one stays.
     row[place[::-1]] = np.arange(len(place))[::-1]
     return row
 
@@ -203,7 +203,7 @@ def _first_of_slots(
     Returns:
         The slots taken, i32[n] the slot of each row, and i64 the rows whose slot another value has.
     """
-    # What a free slot holds never falls on it: 0 does on slot 0, and 1 does not.
+    # The value of a free slot never falls on it: 0 does on slot 0, and 1 does not.
     table = np.zeros(1 << _SLOT_BITS, np.uint64)
     table[0] = 1
     slot_of_row = np.empty(len(column), np.int32)

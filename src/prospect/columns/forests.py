@@ -1,4 +1,4 @@
-"""Lists of values, one behind another → a forest in which lists share what they begin with."""
+"""Lists of values, concatenated → a forest in which lists share what they begin with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Forest(NamedTuple):
-    """Values, each behind the one that comes before it in its lists.
+    """Values, each after the one that comes before it in its lists.
 
     Attributes:
         before: i32[t] row of the value before, less than the row itself; -1 for first values.
@@ -45,7 +45,7 @@ class Forest(NamedTuple):
         return np.split(order, np.cumsum(np.bincount(self.depth))[:-1])
 
     def reached(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Return bool[t]: which values stand in the lists that end at some rows."""
+        """Return bool[t]: which values are in the lists that end at some rows."""
         is_reached = np.zeros(len(self) + 1, np.bool_)
         is_reached[rows] = True
         for level in reversed(self.levels()[1:]):
@@ -53,7 +53,7 @@ class Forest(NamedTuple):
         return is_reached[:-1]
 
     def callers(self, others: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Return bool[t]: which values have others behind them, or are among `others`, -1 none."""
+        """Return bool[t]: which values have others after them, or are among `others`, -1 none."""
         is_caller = np.zeros(len(self) + 1, np.bool_)
         is_caller[self.before] = True
         is_caller[others] = True
@@ -72,7 +72,7 @@ class Forest(NamedTuple):
         return Forest(before, self.depth.take(rows), self.value.take(rows)), new
 
     def behind(self, before: NDArray[np.int32]) -> Forest:
-        """Return the same values, each behind another one.
+        """Return the same values, each after another one.
 
         Args:
             before: i32[t] what comes before each, of less depth in this forest; -1 for none.
@@ -108,12 +108,12 @@ class Forest(NamedTuple):
 def forest_of_lists(
     value: NDArray[np.integer], length: NDArray[np.integer]
 ) -> tuple[Forest, NDArray[np.int32]]:
-    """Put lists into a forest, each behind what it has in common with the last one not empty.
+    """Put lists into a forest, each after what it has in common with the last one not empty.
 
     Lists that begin alike and are no neighbours share nothing: nothing is searched for.
 
     Args:
-        value: i[m] the lists, one behind another.
+        value: i[m] the lists, one after another.
         length: i[n] of each list.
 
     Returns:
@@ -129,7 +129,7 @@ def hashed_forest(
     """Put lists into a forest as `forest_of_lists` does, for `without_twins`.
 
     Args:
-        value: i[m] the lists, one behind another; none negative.
+        value: i[m] the lists, one after another; none negative.
         length: i64[n] of each list.
         word: u64 random words by value.
 
@@ -145,7 +145,7 @@ def hashed_forest(
     weighted *= _powers(int(length.max(initial=0))).take(place)
     total = np.zeros(len(value) + 1, np.uint64)
     np.cumsum(weighted, out=total[1:])
-    # What the lists before add up to.
+    # The sums of the lists before.
     before = total.take(begin).repeat(length)
     return grown, last, total.take(at + 1) - before.take(at)
 
@@ -161,7 +161,7 @@ def without_twins(
         asked: bool[t] rows to look at, and with each what comes before it.
 
     Returns:
-        The forest, these rows in the order in which they first occur and the others behind them,
+        The forest, these rows in the order in which they first occur and the others after them,
         and i32[t + 1] which row each one is, the last one -1, for none. Both are as before where
         rows that are not alike have one hash.
     """
@@ -200,7 +200,7 @@ def _grown(
     end = np.cumsum(length)
     begin = end - length
     others = np.append(0, length[:-1])[: len(length)]
-    # Beside each value stands the one at the same place of the list before.
+    # Each value is compared with the one at the same place of the list before.
     beside = np.arange(len(value))
     beside -= others.repeat(length)
     differs = np.flatnonzero(value.take(beside) != value)
@@ -238,7 +238,7 @@ def _last_below(column: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def joined_forests(parts: Sequence[Forest]) -> Forest:
-    """Return forests as one, in which the rows of each stand behind those of the parts before."""
+    """Return forests as one, in which the rows of each come after those of the parts before."""
     first = np.cumsum([0, *map(len, parts)]).tolist()
     before = [
         np.where(p.before < 0, -1, p.before + at) for p, at in zip(parts, first, strict=False)

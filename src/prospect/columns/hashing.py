@@ -111,7 +111,7 @@ def word_set(words: NDArray[np.uint64]) -> WordSet:
     slot = _slots(words, bits)
     slot_word[slot] = words
     slot_row[slot] = np.arange(len(words))
-    # Of words with one hash the last written has the slot, in both columns alike.
+    # If several words have one hash, the last written has the slot, in both columns alike.
     return WordSet(words, slot_word, slot_row, slot_row >= 0)
 
 

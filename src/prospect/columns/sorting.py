@@ -125,7 +125,7 @@ def _first_of_slot(column: NDArray[np.integer], multiplier: np.uint64) -> NDArra
     place = slot.view(np.int64)
     row_type = np.int32 if bits < 32 else np.int64
     table: NDArray[np.integer] = np.empty(1 << bits, row_type)
-    # Of several rows with one slot the one that is written last stays.
+    # If several rows have one slot, the one that is written last stays.
     table[place[::-1]] = np.arange(len(column) - 1, -1, -1, dtype=row_type)
     return table.take(place)
 

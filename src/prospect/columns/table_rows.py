@@ -1,4 +1,4 @@
-"""Rows of any table of columns: some of them, some behind those of another, those of an index.
+"""Rows of any table of columns: some of them, some after those of another, those of an index.
 
 A table is a record whose fields are columns, numpy arrays or lists, or None.
 """
@@ -33,7 +33,7 @@ def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
 
 
 def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
-    """Return a table with these rows of another one behind its own; all columns are new ones.
+    """Return a table with these rows of another one after its own; all columns are new ones.
 
     A column that either lacks is None.
     """

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Bytes that must stand before and after the text, so that eight bytes can be read at any place.
+# Bytes that must be before and after the text, so that eight bytes can be read at any place.
 PADDING = bytes(16)
 
 _NEWLINE = 0x0A

@@ -56,7 +56,7 @@ _DF_OF_A_DIFFERENCE = 2.0 / 3.0
 
 
 class CallFigures(Record):
-    """What is known of the counted functions; a row a function.
+    """The counted functions and their estimates; a row a function.
 
     Those called most come first. Those whose calls are not known come last, by name: how many of
     their calls were counted says how long that lasted, not which is called most.

@@ -56,7 +56,7 @@ def setting_for(size: int) -> str:
 
 
 class Cost(NamedTuple, Generic[_Name_co]):
-    """What reading one file costs.
+    """The cost of reading one file.
 
     Attributes:
         peak_bytes: memory while it is read.
@@ -70,7 +70,7 @@ class Cost(NamedTuple, Generic[_Name_co]):
 
 
 class ReadBudget:
-    """What is left of the budget of one report.
+    """The rest of the budget of one report.
 
     Attributes:
         most_bytes: the whole of it.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _KILLED_S = 0.1
-# What a terminal or a user sends to the whole process group, and the parent sees to.
+# Signals that a terminal or a user sends to the whole process group, and the parent handles.
 _OF_THE_PARENT = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -184,7 +184,7 @@ def _be_the_child(
     """Serve, and never return to the parent's program."""
     status = 1
     try:
-        # What the parent made is not taken apart here: its mappings are not all there.
+        # Objects of the parent are not taken apart here: its mappings are not all there.
         gc.freeze()
         for number in _OF_THE_PARENT:
             signal.signal(number, signal.SIG_IGN)

@@ -81,14 +81,14 @@ class OpenFile(NamedTuple):
         return sum(end - begin for begin, end in self.extents)
 
     def without_holes(self) -> bytes:
-        """Return its data, with a line's end in place of each hole."""
+        """Return its data, with a line's end for each hole."""
         if self.extents is None:
             return bytes(self.data)
         return b"\n".join(self.data[begin:end] for begin, end in self.extents)
 
 
 class _Found(NamedTuple):
-    """What was asked for, and a descriptor that is to be closed, with facts."""
+    """The request, and a descriptor that is to be closed, with facts."""
 
     request: Request
     descriptor: int

@@ -139,7 +139,7 @@ def data_extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
             begin = os.lseek(descriptor, end, os.SEEK_DATA)
             end = min(os.lseek(descriptor, begin, os.SEEK_HOLE), size)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # no data behind it
+            if error.errno != errno.ENXIO:  # no data after it
                 yield end, size
             return
         if begin >= end:

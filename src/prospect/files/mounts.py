@@ -135,10 +135,10 @@ def mounts(mountinfo: bytes) -> Iterator[Mount]:
 
 
 def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
-    """Return whether a layer of an overlay is seen to lie where one may have to wait."""
+    """Return whether a layer of an overlay is where one may have to wait."""
     if True not in points.values():
         return False
-    import re  # noqa: PLC0415 - takes longer to import than all else here, and is seldom wanted
+    import re  # noqa: PLC0415 - takes longer to import than all else here, and is rarely wanted
 
     for layers in re.findall(_LAYERS, options):
         for layer in re.split(rb"(?<!\\):", _plain(layers)):
@@ -153,7 +153,7 @@ def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
 def _plain(escaped: bytes) -> bytes:
     if b"\\" not in escaped:
         return escaped
-    import re  # noqa: PLC0415 - takes longer to import than all else here, and is seldom wanted
+    import re  # noqa: PLC0415 - takes longer to import than all else here, and is rarely wanted
 
     return re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 255]), escaped)
 

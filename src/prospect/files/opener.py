@@ -62,7 +62,7 @@ FAILURES = (UnfitError, OSError, ValueError, MemoryError)
 
 
 class FileFacts(NamedTuple):
-    """What fstat(2) says of an opened file, and with whose rights files that it names are read."""
+    """Facts of an opened file by fstat(2), and with whose rights files that it names are read."""
 
     device: int
     inode: int
@@ -73,7 +73,7 @@ class FileFacts(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is to be opened.
+    """A file that is to be opened.
 
     Attributes:
         path: absolute, as seen from the root.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PRIVATE = 0o600
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# What open(2) says where a file system has no O_TMPFILE.
+# Errors of open(2) if a file system has no O_TMPFILE.
 _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS}
 # Never replaced nor renamed: devices, and links to what a shell has already opened.
 _NEVER_REPLACED = ("/dev/", "/proc/")
@@ -237,7 +237,7 @@ class ReportFile:
 
 
 def _is_fixed(path: str) -> bool:
-    """Say whether `path` stands where the system keeps devices and links to open files."""
+    """Say whether `path` is where the system keeps devices and links to open files."""
     place = os.path.abspath(path)
     return place.startswith(_NEVER_REPLACED) and not place.startswith(_ORDINARY_FILES)
 

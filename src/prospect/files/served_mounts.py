@@ -25,7 +25,7 @@ class ServedMounts:
         self._points: dict[str, tuple[bytes, ...]] = {}
 
     def hold(self, path: bytes, pid: int | None = None) -> bool:
-        """Return whether a path lies on a FUSE file system of a user other than this one and root.
+        """Return whether a path is on a FUSE file system of a user other than this one and root.
 
         Args:
             path: absolute, as seen by the process.
@@ -41,7 +41,7 @@ class ServedMounts:
 def served_mount_points(mountinfo: bytes, user: int) -> tuple[bytes, ...]:
     """Return where FUSE file systems that neither root nor `user` serves are mounted.
 
-    What is mounted over or below them is not distinguished: it is out of reach, or has them on its
+    Mounts over or below them are not distinguished: they are out of reach, or have them on their
     way.
     """
     points = []

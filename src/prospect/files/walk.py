@@ -43,7 +43,7 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
         path: absolute, as seen from `root`.
         owners: whose links are followed, in directories that only they can change; below another
             root none is.
-        root: a directory. What is below one of our own is walked without links.
+        root: a directory. Paths below any other than "/" are walked without links.
         may_wait: returns of a descriptor whether its file system may keep the walk waiting, which
             then ends there; None where that is no matter.
         follow_last: whether the last name may be a link.

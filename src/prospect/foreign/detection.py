@@ -73,7 +73,7 @@ _MAGICS = (
     (b"<!DOCTYPE html", "a page (HTML); give the recording that it was made from"),
 )
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
-# In JSON: what stands near the beginning of each format's documents, the surest first.
+# In JSON: words near the beginning of each format's documents, the surest first.
 _JSON_MARKS = (
     (rb"speedscope\.app/file-format-schema|\"exporter\"\s*:\s*\"speedscope", _SPEEDSCOPE),
     (

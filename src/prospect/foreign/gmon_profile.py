@@ -181,7 +181,7 @@ class Histogram(Record):
     """How often the program was seen in each part of its code.
 
     Attributes:
-        low, high: u64 the addresses that it is of; `high` is the first behind.
+        low, high: u64 the addresses that it is of; `high` is the first after.
         hits: i64[b] of equal parts of these addresses.
         rate_hz: ticks a second.
         dimension: what a tick is counted in, "seconds".
@@ -195,7 +195,7 @@ class Histogram(Record):
 
 
 class GmonData(Record):
-    """What a gmon.out says, in the addresses of the program's own image.
+    """The content of a gmon.out, in the addresses of the program's own image.
 
     Attributes:
         histograms: of ranges that do not overlap.
@@ -361,7 +361,7 @@ def _is_bsd(data: memoryview, form: _Form) -> bool:
 
 
 def _read_bsd(data: memoryview, form: _Form) -> GmonData:
-    """Read a header with one histogram behind it, and arcs to the end."""
+    """Read a header with one histogram after it, and arcs to the end."""
     low = form.number(data, 0, form.width)
     high = form.number(data, form.width, form.width)
     at = 2 * form.width

@@ -8,7 +8,7 @@ from prospect.errors import RecordingError
 
 _MAGIC = b"\x1f\x8b"
 _WINDOW = 16 + zlib.MAX_WBITS
-# What a compressed file may unpack to. Real ones unpack to some ten times their size.
+# The size that a compressed file may unpack to. Real ones unpack to some ten times their size.
 _LARGEST_BYTES = 1 << 30
 _UNPACKED_BYTES = 1 << 24
 _UNPACKED_EACH = 64

@@ -78,7 +78,7 @@ _ENOUGH = 0.8
 
 # The part of a file that shows which fields there are.
 _HEAD_BYTES = 1 << 16
-# Of a line without blanks at its end.
+# For a line without blanks at its end.
 _FRAME = re.compile(rb"[ \t]*([0-9a-f]{1,16})(?:[ \t]+(\S.*))?$")
 # As perf prints them, with the address in a field of 16.
 _WIDE_ADDRESS = rb"(?= {0,15}[0-9a-f]{1,16}(?:[ \t]|$))[ 0-9a-f]{16}(?:[ \t]|$)"
@@ -314,7 +314,7 @@ def _add_samples(data: memoryview, form: HeaderForm, sums: _Sums, odd: OddLines)
         if sample is None and form.is_empty:
             sample = NOBODY
         if sample and line[:1].isspace():
-            # What is no frame is more of the sample: a source line, a branch stack.
+            # Lines that are no frame are more of the sample: a source line, a branch stack.
             if frame := _frame(line):
                 frames.append(sums.frames[frame[2] or b""])
         elif not line.startswith(b"#") and _RECORD not in line:

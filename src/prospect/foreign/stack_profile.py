@@ -63,7 +63,7 @@ _KINDS = (
 _STILL_RUNNING = 2**64 - 1
 
 DEEPEST_STACK = 1 << 13
-# Of all stacks together; reading them takes about 50 bytes each.
+# In all stacks together; reading them takes about 50 bytes each.
 MOST_FRAMES = 1 << 24
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 

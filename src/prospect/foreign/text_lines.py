@@ -36,7 +36,7 @@ class Numbers(dict[bytes, int]):
 
 
 class StackColumns:
-    """Stacks of frames by number, one behind the other."""
+    """Stacks of frames by number, concatenated."""
 
     def __init__(self) -> None:
         self._frames = array("i")

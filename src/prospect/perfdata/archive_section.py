@@ -119,7 +119,7 @@ def section_patches(
 
 
 def _places(file: memoryview, table: int, bits: list[int]) -> dict[int, fmt.Section]:
-    """Return where each section stands; `feature_sections` has checked that they do."""
+    """Return where each section is; `feature_sections` has checked that they do."""
     size = fmt.SECTION_BYTES
     return {
         bit: fmt.Section(*struct.unpack_from("<QQ", file, table + position * size))

@@ -45,7 +45,7 @@ class _Records(NamedTuple):
 
 
 class _SideLayout(NamedTuple):
-    """A record's fields before its sample_id tail; behind them come bytes, or 64-bit words."""
+    """A record's fields before its sample_id tail; after them come bytes, or 64-bit words."""
 
     big: struct.Struct
     little: struct.Struct
@@ -130,7 +130,7 @@ def _event_rows(
     rows = np.zeros(len(start), np.int64)
     if len({event.attr._replace(**_WITHOUT_EFFECT) for event in events}) < 2:
         return rows
-    # perf lets events of different layouts into one recording only if their id stands in one
+    # perf lets events of different layouts into one recording only if their id is in one
     # place: IDENTIFIER first in samples and last in the others, or ID.
     layout = layout_of(events[0].attr)
     sample_word = layout.sample.get("identifier") or layout.sample.get("id")

@@ -1,6 +1,6 @@
-"""What a recorder writes before its records, for a reader of a file that was never finished.
+"""Facts that a recorder writes before its records, for readers of a file that was never finished.
 
-perf.data has its feature sections behind the records, where a recorder that is killed writes none.
+perf.data has its feature sections after the records, where a recorder that is killed writes none.
 So ours writes those that it knows from the start between the event ids and the records as well,
 where no reader of perf.data looks. A finished file has all of them at its end, and these are not
 read.

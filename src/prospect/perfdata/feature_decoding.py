@@ -143,7 +143,7 @@ def _decimal(digits: bytes) -> int:
 
 
 def _tracing_data(fields: FieldReader) -> dict[str, Any]:
-    from prospect.perfdata.tracing_data import described_tracepoints  # noqa: PLC0415 - seldom
+    from prospect.perfdata.tracing_data import described_tracepoints  # noqa: PLC0415 - rarely
 
     described = described_tracepoints(fields.take(fields.remaining)).items()
     kind = abi.PERF_TYPE_TRACEPOINT

@@ -67,7 +67,7 @@ def _number(value: float) -> str:
 def _quoted(text: str) -> str:
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    from json.encoder import encode_basestring_ascii  # noqa: PLC0415 - seldom, see above
+    from json.encoder import encode_basestring_ascii  # noqa: PLC0415 - rarely, see above
 
     return encode_basestring_ascii(text)
 

@@ -91,7 +91,7 @@ PERF_RECORD_COMPRESSED = 81
 PERF_RECORD_FINISHED_INIT = 82
 PERF_RECORD_COMPRESSED2 = 83
 
-# Records of simpleperf have a size of 32 bits, whose upper half stands in place of `misc`
+# Records of simpleperf have a size of 32 bits, whose upper half is where `misc` is
 # (``system/extras/simpleperf/record.h``). It has defined ten types so far.
 SIMPLEPERF_RECORD_TYPES = range(32768, 32768 + 256)
 
@@ -121,7 +121,7 @@ def encode_attr(attr: EventAttr) -> bytes:
 
 
 class Section(NamedTuple):
-    """Where something stands in the file (struct perf_file_section)."""
+    """A place in the file (struct perf_file_section)."""
 
     offset: int
     size: int

@@ -137,7 +137,7 @@ def feature_sections(
 ) -> Iterator[tuple[int, memoryview]]:
     """Yield (feature bit, content) for each whole feature section.
 
-    The table of sections stands behind the data. What lies beyond the end of the file gets a
+    The table of sections is after the data. A section beyond the end of the file gets a
     sentence in `damage`.
     """
     table = header.data.offset + header.data.size

@@ -41,7 +41,7 @@ _MISC_OFFSET = 4
 _BIT = abi.PERF_RECORD_MISC_MMAP_BUILD_ID
 _MMAP2_TYPE = abi.PERF_RECORD_MMAP2.to_bytes(4, "little")
 _CHUNK_BYTES = 1 << 22
-# address, length, kind, flags; then the name. Of the other kind: type, flags, id, tag.
+# address, length, kind, flags; then the name. The other kind has: type, flags, id, tag.
 _KSYMBOL = struct.Struct("<IHHQIHH")
 _BPF_EVENT_BYTES = 24
 # Programs, and the trampolines and dispatchers that call them.
@@ -49,7 +49,7 @@ _NAME = b"bpf_"
 _ID = struct.Struct("<Q")
 # KSYM_NAME_LEN, include/linux/kallsyms.h.
 _MOST_NAME = 512
-# Where so many names stand in nothing that looks like a record, following the chain takes less.
+# If so many names are in nothing that looks like a record, following the chain takes less.
 _MOST_NAMES = 10_000
 
 
@@ -140,7 +140,7 @@ def _may_have_some(data: Records, tail_bytes: int, ids: Collection[int]) -> bool
 
 
 def _names(data: Records) -> Iterator[int]:
-    """Give where names of programs stand: by memmem(3), a third of what `data.find` takes."""
+    """Give the places of names of programs: by memmem(3), a third of what `data.find` takes."""
     libc = ctypes.CDLL(None)
     libc.memmem.restype = ctypes.c_void_p
     first = ctypes.addressof(ctypes.c_char.from_buffer(data))
@@ -181,14 +181,14 @@ class _Programs:
         self.places: list[int] = []
 
     def append(self, words: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
-        """Look at the types of the records whose headers stand at `positions`."""
+        """Look at the types of the records whose headers are at `positions`."""
         types = words.take(positions) & 0xFFFFFFFF
         is_wanted = (types == abi.PERF_RECORD_KSYMBOL) | (types == abi.PERF_RECORD_BPF_EVENT)
         self.places += positions[is_wanted].tolist()
 
 
 def _mend(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
-    """Move a record's tail to its end if it stands before that; return how many were moved."""
+    """Move a record's tail to its end if it is before that; return how many were moved."""
     there = _tail_of(data, begin, tail_bytes, ids)
     if there < 0:
         return 0
@@ -199,7 +199,7 @@ def _mend(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> i
 
 
 def _tail_of(data: Records, begin: int, tail_bytes: int, ids: Collection[int]) -> int:
-    """Return where the tail of a record stands that is larger than what is in it, -1 of others."""
+    """Return where the tail of a record is that is larger than its content, -1 for others."""
     type_, _, size = _HEADER.unpack_from(data, begin)
     there = begin + _BPF_EVENT_BYTES
     if type_ == abi.PERF_RECORD_KSYMBOL:

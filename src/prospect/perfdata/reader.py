@@ -104,7 +104,7 @@ class Recording(Closing):
 
     @property
     def info(self) -> RecordingInfo:
-        """What the recording says of itself.
+        """The facts that the recording has of itself.
 
         The events are known from the start. A stream gives build ids and other facts among its
         records: they are complete once `blocks` is exhausted.
@@ -113,7 +113,7 @@ class Recording(Closing):
 
     @property
     def unread_bytes(self) -> int:
-        """Of records that are there and are in no block; complete once `blocks` is exhausted."""
+        """Bytes of records that are there and in no block; complete once `blocks` is exhausted."""
         return self._records.unread_bytes
 
     def blocks(self) -> Iterator[RecordBlock]:

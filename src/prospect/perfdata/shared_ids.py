@@ -66,7 +66,7 @@ class _Foreign:
         self._batch = []
 
     def append(self, words: NDArray[np.uint64], positions: range | NDArray[np.int64]) -> None:
-        """Look at samples, whose headers stand at `positions`."""
+        """Look at samples, whose headers are at `positions`."""
         at = np.asarray(positions, np.int64) + self._id_word
         ids = words.take(at)
         is_foreign = (ids != 0) & ~self._ids.knows(ids)
@@ -74,5 +74,5 @@ class _Foreign:
             self._batch.append(at[is_foreign])
 
     def places(self) -> NDArray[np.int64]:
-        """Return where their ids stand."""
+        """Return the places of their ids."""
         return np.concatenate([np.empty(0, np.int64), *self._found, *self._batch])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # Bits 48 to 50 of a header's word: what a size has beyond whole words.
 _SIZE_REMAINDER = 7 << 48
 _TYPE_MASK = 0xFFFF_FFFF
-# Formats of tracepoints stand first and take some kilobytes each; then older perf has kallsyms.
+# Formats of tracepoints come first and take some kilobytes each; then older perf has kallsyms.
 _MOST_TRACING_BYTES = 8 << 20
 # A record's header and the size of the payload.
 _TRACING_HEAD_BYTES = 12
@@ -49,14 +49,14 @@ _MAX_RATIO = 4096
 
 _BLOCK_BYTES = 8 << 20
 _COMPRESSED = frozenset({fmt.PERF_RECORD_COMPRESSED, fmt.PERF_RECORD_COMPRESSED2})
-# What stands behind these is no part of the chain, so they cannot stay in a block.
+# The bytes after these are no part of the chain, so they cannot stay in a block.
 _WITH_PAYLOAD = frozenset({fmt.PERF_RECORD_AUXTRACE, fmt.PERF_RECORD_HEADER_TRACING_DATA})
 
 
 class Piece(NamedTuple):
     """A run of kernel records (`type` 0) or one record of perf, header included.
 
-    `offset` is where it stands in the stream.
+    `offset` is its place in the stream.
     """
 
     type: int
@@ -73,7 +73,7 @@ class RecordChain:
         offset: where the stream begins, for those sentences.
 
     Attributes:
-        damage: what broke the chain, empty while it is whole. Nothing is read behind it.
+        damage: what broke the chain, empty while it is whole. Nothing is read after it.
         unread_bytes: of records from where it broke on, as far as they were fed.
     """
 
@@ -91,7 +91,7 @@ class RecordChain:
     def feed(self, data: bytes | memoryview) -> Iterator[Piece]:
         """Take in the next bytes and yield the records that are whole now.
 
-        What is yielded lies in `data` itself where possible and is to be used at once.
+        Pieces are parts of `data` itself where possible and are to be used at once.
         """
         if self.damage:
             self.unread_bytes += len(data)
@@ -136,7 +136,7 @@ class RecordChain:
 
     @property
     def cut_bytes(self) -> int:
-        """Of the last record, as long as it is not whole."""
+        """The bytes of the last record, as long as it is not whole."""
         return len(self._rest)
 
     def finish(self) -> str:
@@ -151,7 +151,7 @@ class RecordChain:
 
     @property
     def tracing_data(self) -> bytes:
-        """What stood behind HEADER_TRACING_DATA records, its first megabytes at most."""
+        """The bytes after HEADER_TRACING_DATA records, the first megabytes at most."""
         return bytes(self._tracing_data)
 
     def _pass_payload(self, buffer: memoryview, at: int) -> int:
@@ -198,7 +198,7 @@ def _run_words_swapped(words: memoryview) -> int:
 
 
 def _payload_bytes(type_: int, record: memoryview, order: str) -> int:
-    """Return how many bytes stand behind a record without belonging to the chain."""
+    """Return how many bytes after a record do not belong to the chain."""
     if type_ == fmt.PERF_RECORD_AUXTRACE and len(record) >= 16:
         return int(struct.unpack_from(order + "Q", record, 8)[0])
     if type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA and len(record) >= _TRACING_HEAD_BYTES:
@@ -220,7 +220,7 @@ class Unpacker:
 
         Raises:
             RecordingError: the payload is damaged, or unpacks to more than any recording does;
-                nothing behind it can be unpacked.
+                nothing after it can be unpacked.
         """
         # Few recordings are compressed; the library takes 10 ms to load.
         import zstandard  # noqa: PLC0415 - 10 ms, few are compressed
@@ -258,7 +258,7 @@ def compressed_payload(record: memoryview, type_: int, order: str) -> memoryview
 
 
 class StreamPlace(NamedTuple):
-    """Where a stream of records stands.
+    """Where a stream of records is.
 
     Attributes:
         origin: goes into the blocks.
@@ -278,7 +278,7 @@ class RecordStream:
         pieces: the stream's bytes, in pieces of any size.
         metadata: gets the metadata records.
         damage: gets a sentence for what breaks the stream.
-        place: where the stream stands.
+        place: where the stream is.
     """
 
     def __init__(
@@ -301,13 +301,13 @@ class RecordStream:
 
     @property
     def unread_bytes(self) -> int:
-        """Of records that are there and could not be read; complete at the end of `blocks`."""
+        """Bytes of records that could not be read; complete at the end of `blocks`."""
         broken = self._chain.unread_bytes + self._unpacked.unread_bytes + self._packed_unread_bytes
         cut = self._chain.cut_bytes + self._unpacked.cut_bytes
         return broken if self._place.may_end_cut else broken + cut
 
     def read_head(self) -> None:
-        """Read on until the first of the kernel's records: the events stand before it."""
+        """Read on until the first of the kernel's records: the events are before it."""
         for _ in self._steps:
             if self._collected:
                 break

@@ -29,7 +29,7 @@ _LONG_BYTES = 8
 _FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
 # A field has a line of its own: each line is looked at once, whatever a file repeats in it.
 _FIELD = rb"^\tfield:[^;\n]{0,256}\b%s;\toffset:(\d{1,5});\tsize:([248]);"
-# Fields stand before what may be long, how they are printed; those wanted end within 2 KiB.
+# Fields come before what may be long, how they are printed; those wanted end within 2 KiB.
 _MOST_FORMAT_BYTES = 1 << 16
 # What reports read of tracepoints' records, in the order of `EventDescription.fields`. The type is
 # the first half of a word, whose second half says whether that was in an interrupt.
@@ -100,7 +100,7 @@ def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
 
 
 def _fields(name: str, content: bytes) -> tuple[tuple[int, int], ...]:
-    """Return where the wanted fields stand; none where one is missing."""
+    """Return where the wanted fields are; none if one is missing."""
     wanted = _WANTED_FIELDS.get(name, ())
     found = [re.search(_FIELD % field, content, re.MULTILINE) for field in wanted]
     places = tuple((int(one[1]), int(one[2])) for one in found if one)

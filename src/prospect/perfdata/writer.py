@@ -71,8 +71,8 @@ class RecordingWriter:
 
         The facts for which there is no room, or no disk, are left out: `finish` says all.
         """
-        from prospect.perfdata.early_facts import encode_early_facts  # noqa: PLC0415 - behind the start of COMMAND
-        from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - behind the start of COMMAND
+        from prospect.perfdata.early_facts import encode_early_facts  # noqa: PLC0415 - after the start of COMMAND
+        from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - after the start of COMMAND
 
         features = encode_features(info, events, self._clock)
         # The facts of the recorder are the highest bit, and the first to have room.

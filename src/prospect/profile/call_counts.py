@@ -65,7 +65,7 @@ class CallWindows(Record):
 
 
 class CallCounts(Record):
-    """What was counted: a row a function, process and caller.
+    """The counted calls: a row a function, process and caller.
 
     Attributes:
         functions: the functions.

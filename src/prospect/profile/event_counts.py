@@ -14,7 +14,7 @@ class CountedEvent(NamedTuple):
     """An event that was counted.
 
     Attributes:
-        name: as it was typed, with ``:u`` behind it where only user space could be counted.
+        name: as it was typed, with ``:u`` after it where only user space could be counted.
         unit, scale: a count times `scale` is in `unit`; "" for plain counts.
         group: events of one number from 0 on were counted at the same times; -1 alone.
     """
@@ -26,7 +26,7 @@ class CountedEvent(NamedTuple):
 
 
 class Count(NamedTuple):
-    """What the counters of an event said, summed over tasks and CPUs.
+    """The counters of an event, summed over tasks and CPUs.
 
     Attributes:
         value: counts as they were.
@@ -42,7 +42,7 @@ class Count(NamedTuple):
     def estimate(self) -> float | None:
         """The count, had its counter run all the time; None where it never did.
 
-        Of tasks that never ran there was nothing to count.
+        Tasks that never ran had nothing to count.
         """
         if not self.enabled_ns:
             return float(self.value)

@@ -1,4 +1,4 @@
-"""What a process had mapped: mappings with hits, and those without."""
+"""The mappings of a process: those with hits, and those without."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MemoryMap(Record):
     """Mappings of one process.
 
     Attributes:
-        start, end: u64[m] first address (AVMA) and the one behind the last.
+        start, end: u64[m] first address (AVMA) and the one after the last.
         pgoff: u64[m] file offset of `start`, in bytes.
         prot: i8[m] PROT_* bits, -1 where the recording does not say.
         hits: i64[m] of all events.
@@ -59,7 +59,7 @@ class MemoryMap(Record):
 
     @property
     def permissions(self) -> list[str]:
-        """What may be done there, as /proc/PID/maps shows it, "" where that is unknown."""
+        """The permissions, as /proc/PID/maps shows them, "" where unknown."""
         return [_PERMISSIONS[prot & _ALL_BITS] if prot >= 0 else "" for prot in self.prot.tolist()]
 
     @property

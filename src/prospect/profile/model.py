@@ -64,16 +64,16 @@ KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown"
 END_WHOLE = "complete"
 END_CUT = "cut"
 NO_COPY = -1
-# What the kernel copies of a stack at most: a record's size is a u16.
+# The most that the kernel copies of a stack: a record's size is a u16.
 MOST_COPY_BYTES = 65520
 
-# What a thread does that does not run.
+# States of a thread that does not run.
 BLOCKED = "blocked"
 RUNNABLE = "runnable"
 
 
 class HitClasses(Record):
-    """What `HitTable.class_index` keeps apart beyond the other columns of the table.
+    """The classes that `HitTable.class_index` keeps apart beyond the other columns of the table.
 
     Attributes:
         dimension: what the classes differ in: "cpu", "thread", "hour", "session" or "host".
@@ -122,7 +122,7 @@ class StackCopies(Record):
     Attributes:
         copy_bytes: how much of a stack was asked for at most.
         ends: reasons why unwinding stopped: END_WHOLE at the outermost function, END_CUT where the
-            next frame lies behind the copy, and others.
+            next frame is beyond the copy, and others.
         paths: of the objects in which stacks ended, "" for code without an image.
         pid: u32[n] process.
         end: i8[n] row of `ends`; NO_COPY where the stack could not be read.
@@ -130,7 +130,7 @@ class StackCopies(Record):
         needed_bytes: i64[n] of a cut stack, how large a copy would have held it whole; 0 of others.
         is_least: bool[n] whether even more may be needed, as its thread was never seen whole.
         place: i32[n] row of `paths`, -1 for a stack that is whole or has no frame.
-        is_continued: bool[n] whether frame pointers, recorded beside, took it further.
+        is_continued: bool[n] whether frame pointers, recorded as well, took it further.
         only_of_waits: whether no other event's stacks were copied, as with ``--off-cpu`` alone.
     """
 
@@ -160,7 +160,7 @@ class ThreadTimes(Record):
         process_index: i32[t] into processes: the program that it was last; -1 where unknown.
         name: list[str] the thread's last name.
         tid: i32[t].
-        begin_ns, end_ns: u64[t] on the recording's clock; birth and death where these lie within
+        begin_ns, end_ns: u64[t] on the recording's clock; birth and death where these are within
             the interval.
         cpu_ns: i64[t] on a CPU, interrupts included.
         runnable_ns: i64[t] ready, without a CPU.
@@ -232,7 +232,7 @@ class ProcessTable(Record):
 
 
 class ObjectTable(Record):
-    """What code was mapped from: files, the kernel, modules, the vdso, JIT and anonymous memory.
+    """Mapped objects with code: files, the kernel, modules, the vdso, JIT and anonymous memory.
 
     `kind` u8[o] is KIND_*; `build_id` is lower-case hex, empty where unknown; `source` u8[o] is the
     NameSource that named most of the object; `note` says why an object has no or poor names.
@@ -389,7 +389,7 @@ class SampleTable(Record):
 class StackTable(Record):
     """Distinct call stacks, as a forest: a row is a frame and, with its callers, a stack.
 
-    Callers stand before what they call, so that one pass from the last row to the first adds every
+    Callers are before what they call, so that one pass from the last row to the first adds every
     frame to its callers. User frames are the outer ones, kernel frames the inner ones: the first
     kernel frame is called by the user frame that made the system call.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NO_TARGET = 2**64 - 1
 
-# What an instruction does to the flow of control.
+# Effects of an instruction on the flow of control.
 FLOW_NEXT = 0
 FLOW_CALL = 1
 FLOW_JUMP = 2

@@ -46,7 +46,7 @@ class VersionTree(Record):
     Attributes:
         parent: i64[v] the version that it descends from, -1 for exec's; always the smaller number.
         root: i64[v] the exec's version at the top.
-        enter, leave: i64[v] `enter[w]` lies in [enter[v], leave[v]) exactly for v and all that
+        enter, leave: i64[v] `enter[w]` is in [enter[v], leave[v]) exactly for v and all that
             descend from it (Euler tour of the forest).
     """
 
@@ -88,7 +88,7 @@ class Filing(Record):
     """How tree and address become one number.
 
     `starts` u64[k] are all first addresses, ascending, of which an address has the last one's place
-    that is not behind it; None where addresses themselves leave room for the tree, without their
+    that is not after it; None where addresses themselves leave room for the tree, without their
     `shift` lower bits, which no first address has. `bits` are those of an address or a place.
     """
 
@@ -125,7 +125,7 @@ class ApartMappings(Record):
         number: i64[v] of each version that of its tree; -1 for trees without a mapping.
         overlaps: bool[t] which trees have mappings that cover others, and are not here.
         key: u64[r] ascending.
-        end: u64[r] the address behind the last.
+        end: u64[r] the address after the last.
         version: i64[r] in which each was made.
         mapping: i64[r] as in `MadeMappings`.
     """
@@ -191,7 +191,7 @@ def file_by_tree(
     Args:
         tree: i64[r] below `trees`.
         start: u64[r] first address of each.
-        end: u64[r] the one behind the last.
+        end: u64[r] the one after the last.
         trees: how many there are.
     """
     filing = _filing_of(start, end, trees)
@@ -236,7 +236,7 @@ class MadeMappings(Record):
     Attributes:
         version: i64[r] the version in which each was made.
         mapping: i64[r] rows of the table of mappings, ascending.
-        start, end: u64[r] first address and the one behind the last; start < end.
+        start, end: u64[r] first address and the one after the last; start < end.
     """
 
     version: NDArray[np.int64]
@@ -285,7 +285,7 @@ class AddressSpaces(Record):
 
         It is the last mapping made in this space up to this epoch that covers the address, or
         failing that in the parent up to the epoch of the fork, and so on. -1 where there is none,
-        and where the space is -1. A mapping that repeats what stands there already (a live record
+        and where the space is -1. A mapping that repeats what is there already (a live record
         of what the snapshot has, an mprotect()) is none of its own: the first is returned.
 
         Each call takes a pass over all mappings: ask for all addresses at once.
@@ -329,12 +329,12 @@ class AddressSpaces(Record):
     def standing(
         self, space: int, epoch: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
-        """Return what stands in a space in an epoch, by address; of -1, nothing.
+        """Return the mappings of a space in an epoch, by address; none of space -1.
 
         Takes a pass over the mappings of the space and of those that it descends from.
 
         Returns:
-            First address, the one behind the last, and mapping of each piece that stands: u64[k],
+            First address, the one after the last, and mapping of each piece: u64[k],
             u64[k], i64[k]. A mapping that another covers in the middle is two.
         """
         if space < 0:
@@ -486,7 +486,7 @@ def _changes(
     keys = np.concatenate(
         (_key(block, tree.enter.take(version)), _key(block, tree.leave.take(version)))
     )
-    # What closes where others open does so first; what is made later in a version lies inside.
+    # What closes where others open does so first; what is made later in a version is inside.
     opened = np.concatenate((made.mapping.take(row), np.full(len(row), -1)))
     order = np.lexsort((opened, keys))
     keys, opened = keys.take(order), opened.take(order)

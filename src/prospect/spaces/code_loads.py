@@ -1,7 +1,7 @@
 """Code that a process says it wrote → mappings of their own, at their times.
 
-What a JIT logged of one process becomes a mapping for each piece of code, so that time decides what
-was at an address as it does for libraries. A JIT changes the protection of its memory around every
+Each piece of code that a JIT logged becomes a mapping, so that time decides what was at an address
+as it does for libraries. A JIT changes the protection of its memory around every
 write, and each time the kernel records an anonymous mapping of all of it. That memory holds the
 code still: such records are cut around it.
 """
@@ -36,7 +36,7 @@ class CodeLoads(Record):
         name: of the object that the code is said to be mapped from.
         begin_order: the record from which on the process is known to log, by `Mmaps.order`.
         end_ns: when it became another program.
-        time_ns: u64[n] when each piece came to stand.
+        time_ns: u64[n] when each piece was written.
         start, length, pgoff: u64[n].
     """
 
@@ -118,7 +118,7 @@ def _as_mmaps(log: CodeLoads, name: int) -> Mmaps:
 
 
 def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -> Mmaps:
-    """Cut the process's later records of anonymous memory around the code that stands there."""
+    """Cut the process's later records of anonymous memory around the code that is there."""
     asked = np.flatnonzero(
         (mmaps.pid == log.pid)
         & (mmaps.order > log.begin_order)
@@ -160,7 +160,7 @@ def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -
 
 
 def _gaps(first: int, last: int, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:
-    """Return what of [first, last) lies in none of the ranges, which rise by start."""
+    """Return the parts of [first, last) in none of the ranges, which rise by start."""
     gaps = []
     for start, end in zip(starts, ends, strict=True):
         if start > first:

@@ -21,7 +21,7 @@ class Mappings(Record):
     """Mappings in the order of time; none is ever edited, what covers it later is another row.
 
     Attributes:
-        start, end: u64[m] first address (AVMA) and the one behind the last; start < end.
+        start, end: u64[m] first address (AVMA) and the one after the last; start < end.
         pgoff: u64[m] file offset of `start`, in bytes.
         name: i32[m] row of `World.names`.
         build_id: i32[m] row of `World.build_ids`, -1 where the record has none.

@@ -59,7 +59,7 @@ class SpaceColumns:
         self.inherits: list[int] = []
         self.made_in: list[int] = []
         self.made: list[int] = []
-        # Per space, the mappings that stand in it now, without what it inherits; pieces of one
+        # Per space, the mappings that are in it now, without what it inherits; pieces of one
         # that was covered in part count each. Those of a space of very many are in `_blocks`.
         self._bounds: list[list[int]] = []
         self._owners: list[list[int]] = []
@@ -117,13 +117,13 @@ class SpaceColumns:
         return True
 
     def covered(self, space: int, start: int, end: int) -> list[int]:
-        """Return the space's own mappings that stand in [start, end)."""
+        """Return the space's own mappings in [start, end)."""
         if space in self._blocks:
             return self._blocks[space].covered(start, end)
         return covered_in(self._bounds[space], self._owners[space], start, end)
 
     def is_inside(self, space: int, start: int, end: int) -> bool:
-        """Return whether [start, end) lies within one of the space's own mappings."""
+        """Return whether [start, end) is within one of the space's own mappings."""
         if space in self._blocks:
             return self._blocks[space].is_inside(start, end)
         return is_inside_in(self._bounds[space], start, end)
@@ -147,7 +147,7 @@ class SpaceColumns:
 
 
 def placed_apart(bounds: list[int], owners: list[int], start: int, end: int, mapping: int) -> bool:
-    """Let a mapping stand at [start, end), start < end, if nothing stands there."""
+    """Let a mapping stand at [start, end), start < end, if nothing is there."""
     low = bisect_right(bounds, start)
     if low & 1 or low != bisect_left(bounds, end):
         return False
@@ -161,7 +161,7 @@ def place_in(bounds: list[int], owners: list[int], start: int, end: int, mapping
     if placed_apart(bounds, owners, start, end, mapping):
         return
     low, high = bisect_left(bounds, start), bisect_right(bounds, end)
-    # At an odd place an owner ends or is cut in two: one piece keeps what lies outside. What
+    # At an odd place an owner ends or is cut in two: one piece keeps what is outside. What
     # is covered to its first or last address leaves no piece there.
     first, behind = low >> 1, high + 1 >> 1
     pieces = [mapping]
@@ -177,7 +177,7 @@ def place_in(bounds: list[int], owners: list[int], start: int, end: int, mapping
 
 
 def covered_in(bounds: list[int], owners: list[int], start: int, end: int) -> list[int]:
-    """Return the mappings that stand in [start, end)."""
+    """Return the mappings in [start, end)."""
     low, high = bisect_right(bounds, start), bisect_left(bounds, end)
     if low == high and not low & 1:
         return []
@@ -185,13 +185,13 @@ def covered_in(bounds: list[int], owners: list[int], start: int, end: int) -> li
 
 
 def covers_any_in(bounds: list[int], start: int, end: int) -> bool:
-    """Return whether a mapping stands in [start, end), without a list of them."""
+    """Return whether a mapping is in [start, end), without a list of them."""
     low = bisect_right(bounds, start)
     return low & 1 == 1 or low < bisect_left(bounds, end)
 
 
 def is_inside_in(bounds: list[int], start: int, end: int) -> bool:
-    """Return whether [start, end) lies within one mapping."""
+    """Return whether [start, end) is within one mapping."""
     low = bisect_right(bounds, start)
     return low & 1 == 1 and bounds[low] >= end
 
@@ -202,8 +202,8 @@ class Blocks:
     def __init__(self, bounds: list[int], owners: list[int]) -> None:
         self._bounds = [bounds]
         self._owners = [owners]
-        # Between each two blocks, the address from which on things stand in the second one.
-        # Nothing stands on both sides of it, and no block is empty.
+        # Between each two blocks, the address at which the second one begins.
+        # No mapping is on both sides of it, and no block is empty.
         self._separators: list[int] = []
 
     def lengths(self) -> list[int]:
@@ -214,7 +214,7 @@ class Blocks:
         """As `place_in`."""
         first, last = self._reached(start, end)
         if first != last:
-            # What stands between the outermost two is covered, and goes.
+            # All between the outermost two is covered, and goes.
             for blocks in (self._bounds, self._owners):
                 blocks[first : last + 1] = [blocks[first] + blocks[last]]
             del self._separators[first:last]
@@ -475,7 +475,7 @@ class Replay:
 class ProcessRows(Record):
     """A row for each program image that a process ran: a new one at fork and at exec.
 
-    Rows stand in the order in which they were learnt of: behind the row that forked them or that
+    Rows are in the order in which they were learnt of: after the row that forked them or that
     they replaced by exec. Going from parent to parent always ends, whatever a file says.
 
     Attributes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
 BLOCK_SAMPLES = 1 << 16
-# Where the low half of a word stands in memory.
+# Where the low half of a word is in memory.
 _LOW_HALF = int(sys.byteorder == "big")
 
 

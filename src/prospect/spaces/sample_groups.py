@@ -44,12 +44,12 @@ def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def group_bits(largest_address: int) -> int:
-    """Return how many bits a key has for the group, beside folded addresses of this size."""
+    """Return how many bits a key has for the group, next to folded addresses of this size."""
     return KEY_BITS - min(largest_address.bit_length(), _ADDRESS_BITS)
 
 
 class TaskStates(Record):
-    """What the tasks of runs were.
+    """The tasks of runs.
 
     Attributes:
         change, comm: i64[u] distinct pairs of rows of `Timeline.processes` and of names.
@@ -210,7 +210,7 @@ class SampleGroups(Record):
 
 
 class GroupColumns(Record):
-    """What groups are; columns as in `attribution.Attribution`.
+    """Columns of groups, as in `attribution.Attribution`.
 
     `is_negative` bool[h]: which groups' addresses have their top bit set.
     """

@@ -108,7 +108,7 @@ def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeT
 
     Args:
         time_ns: u64[k] ascending times of change; 0 for a snapshot's.
-        available_bits: what is left of a key beside the id's rank.
+        available_bits: what the id's rank leaves of a key.
     """
     live = time_ns[np.searchsorted(time_ns, np.uint64(1)) :]
     base_ns = int(live[0]) if len(live) else 1
@@ -121,7 +121,7 @@ def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeT
 
 
 class Track(Record):
-    """What an id stood for, by time. A time before an id's first change counts as after it.
+    """The state of an id, by time. A time before an id's first change counts as after it.
 
     Attributes:
         ids: ranks of the ids.
@@ -179,7 +179,7 @@ def build_track(
     Returns:
         The track, and the change point that each of its rows is, i64[c + 1]: -1 for the first.
     """
-    # Before all others stands one that answers for ids that never occurred, as a change of -1's.
+    # The first one answers for ids that never occurred, as a change of -1's.
     ranks = np.concatenate(([0], np.array(rank, np.int64)))
     times_ns = np.concatenate((np.zeros(1, np.uint64), np.array(time_ns, np.uint64)))
     order = np.argsort(ranks, kind="stable")
@@ -193,7 +193,7 @@ def build_track(
 
 
 class Timeline(Record):
-    """What each process and thread was at each time.
+    """The state of each process and thread at each time.
 
     Attributes:
         processes: changes of pids; the columns below have its rows.

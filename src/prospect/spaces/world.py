@@ -99,7 +99,7 @@ def _key(rank: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]
 def _stretch(
     begins: NDArray[np.int64], rank: NDArray[np.int64], place: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return which begin of its pid each record is behind, i64[n], -1 for none."""
+    """Return which begin of its pid each record is after, i64[n], -1 for none."""
     if not len(begins):
         return np.full(len(rank), -1)
     row = np.searchsorted(begins, _key(rank, place)) - 1
@@ -116,7 +116,7 @@ class World(Record):
         address_spaces: what stood at an address of a space in an epoch.
         mappings: what `AddressSpaces.locate` returns rows of.
         kernel_mappings: text of the kernel and its modules, in the order of time.
-        names: the recording's names, and behind them ``swapper``, ``:PID`` and the like for
+        names: the recording's names, and after them ``swapper``, ``:PID`` and the like for
             tasks that no record names.
         build_ids: the recording's build ids.
         runs: of the recording's samples, by their tasks and times.

@@ -57,9 +57,9 @@ _COUNTER_SKID = (
     "the next."
 )
 _GOES_ON = (FLOW_NEXT, FLOW_BRANCH)
-# What lets interrupts in: sti, popf and their kin of x86, DAIFClr of AArch64.
+# Instructions that enable interrupts: sti, popf and their kin of x86, DAIFClr of AArch64.
 _UNMASKS = re.compile(r"(sti|popf[qlwd]?|iretq?|msr\s+daifclr\b.*)\s*", re.IGNORECASE)
-# The processor takes none before the instruction behind sti is done (Intel SDM, volume 2, STI).
+# The CPU takes none before the instruction after sti is done (Intel SDM, volume 2, STI).
 _SHADOW = "sti"
 
 
@@ -119,7 +119,7 @@ class AnnotatedRoutine(Record):
         hottest: its instruction with the most hits, -1 without any.
         likely: the one that is likely meant by those hits, -1 where that cannot be said.
         unmasking: the instruction before `hottest` that lets a timer's interrupts in, so that
-            the hits stand for the time without them too; -1 for none.
+            the hits are of the time without them too; -1 for none.
     """
 
     function: int
@@ -141,7 +141,7 @@ class AnnotatedRoutine(Record):
 
 
 class RoutineSums(NamedTuple):
-    """What a routine has as a whole; see `AnnotatedRoutine`. Shares are of its `weight`."""
+    """The sums of a whole routine; see `AnnotatedRoutine`. Shares are of its `weight`."""
 
     hits: int
     seconds: float
@@ -151,7 +151,7 @@ class RoutineSums(NamedTuple):
 
 
 class InstructionSums(NamedTuple):
-    """What each instruction of a routine has, [n]."""
+    """The sums of each instruction of a routine, [n]."""
 
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
@@ -240,8 +240,8 @@ def ran_before(code: CodeTable, routine: int, instructions: list[int]) -> list[t
 def _instruction_before(code: CodeTable, start: int, hottest: int, blocks: Blocks) -> int:
     """Return the instruction that ran before the hottest; -1 where another one may have.
 
-    A jump may have led to the hottest; behind a call it was the callee's return; and what stands
-    behind a jump or a return is come to from elsewhere.
+    A jump may have led to the hottest; after a call it was the callee's return; and the
+    instruction after a jump or a return is reached from elsewhere.
     """
     if hottest <= 0 or hottest in blocks.jump_to:
         return -1

@@ -175,7 +175,7 @@ def _source_rows(profile: CompleteProfile, lines: LineTable) -> _Rows:
 
 
 class _Sums(Record):
-    """What hits are added up from."""
+    """The columns that hits are added up from."""
 
     profile: CompleteProfile
     lines: LineTable

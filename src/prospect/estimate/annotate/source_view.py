@@ -61,7 +61,7 @@ class Amounts(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Of each hit: row of the file and of the function's name (-1: none), line, and object."""
+    """The place of each hit: rows of file and function name (-1: none), line, and object."""
 
     file: NDArray[np.int32]
     name: NDArray[np.int32]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 GAP_INNER = 0
 GAP_FULL = 1  # the kernel's buffer was full at some time in the gap
-GAP_END = 2  # behind the last sample of a stretch
+GAP_END = 2  # after the last sample of a stretch
 GAP_KINDS = 3
 # Longer than the walk of a Python stack takes in the interrupt, shorter than any clock's period.
 _SEEKING_NS = np.uint64(50_000)
@@ -64,9 +64,9 @@ class MissingTicks(NamedTuple):
     """Ticks of all clocks without a sample.
 
     Attributes:
-        behind: i64[q] the samples, ascending, that such ticks stand before.
+        behind: i64[q] the samples, ascending, that come after such ticks.
         number: i64[q] how many these are, from the sample before or the stretch's beginning on.
-        at_end: i64[s] those behind each stretch's last sample.
+        at_end: i64[s] those after each stretch's last sample.
     """
 
     behind: Rows
@@ -100,7 +100,7 @@ class _Ends(Record):
 def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     """Find every gap of every stretch."""
     ends = _ends(grid)
-    # Before a sample: behind the sample before, or the stretch's begin.
+    # Before a sample: after the sample before, or the stretch's begin.
     inner = grid.jumps.row
     is_first = np.zeros(len(inner), np.bool_)
     is_first[np.searchsorted(inner, ends.first)] = True
@@ -109,7 +109,7 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     missing = np.clip(grid.jumps.tick - before_tick - 1, 0.0, _MOST_TICKS)
     is_gap = missing > 0
     inner, before, before_tick = inner[is_gap], before[is_gap], before_tick[is_gap]
-    # At each stretch's end: behind its last sample, or its begin.
+    # At each stretch's end: after its last sample, or its begin.
     last, tick = np.full(len(ends.last_tick), -1), ends.tick_before.copy()
     last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.jumps.last[ends.has_samples]
     missing_at_end = np.clip(ends.last_tick - tick, 0.0, _MOST_TICKS)
@@ -140,13 +140,13 @@ def missing_of_one_clock(grid: Grid, stretch: Rows, start: Rows) -> MissingTicks
     """Count them where each CPU has one clock, whose gaps hold no other clock's samples.
 
     Args:
-        grid: the recording's, whose samples stand in the order in which they were due.
+        grid: the recording's, whose samples are in the order in which they were due.
         stretch: i64[l] of a CPU, of each of the grid's.
         start: i64[s + 1] where each stretch's samples begin.
     """
     gaps = find_gaps(grid, None)
     of_gap = stretch.take(gaps.stretch)
-    # What a throttle ended goes on with the next of the grid's stretches.
+    # A stretch that a throttle ended goes on with the next of the grid's stretches.
     behind = np.where(gaps.behind >= 0, gaps.behind, grid.start.take(gaps.stretch + 1))
     is_inside = behind < start.take(of_gap + 1)
     row, count = _by_sample(behind[is_inside], gaps.count[is_inside])
@@ -174,7 +174,7 @@ def missing_of_bank(
     of_grid = gaps.stretch.take(chosen)
     period_ns = grid.stretches.period_ns.take(of_grid)
     from_ns = offset_ns.take(of_grid) + gaps.due_ns.take(chosen)
-    # Other clocks' samples among a gap's ticks: the n-th tick is n periods behind `from_ns`.
+    # Other clocks' samples among a gap's ticks: the n-th tick is n periods after `from_ns`.
     first = np.searchsorted(due_ns, from_ns + _ROUNDING * period_ns, "right")
     behind = np.searchsorted(due_ns, from_ns + (ticks + 1 - _ROUNDING) * period_ns)
     behind = np.clip(behind, first, np.maximum(start.take(of_gap + 1), first))
@@ -196,7 +196,7 @@ def missing_of_bank(
 
 
 def _by_sample(row: Rows, count: NDArray[_Number]) -> tuple[Rows, NDArray[_Number]]:
-    """Add up what stands before the same sample; return the samples, ascending, and the sums."""
+    """Add up what is before the same sample; return the samples, ascending, and the sums."""
     order = np.argsort(row, kind="stable")
     order = order[count.take(order) > 0]
     row, count = row.take(order), count.take(order)
@@ -207,7 +207,7 @@ def _by_sample(row: Rows, count: NDArray[_Number]) -> tuple[Rows, NDArray[_Numbe
 def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
     """Return when each stretch had its first tick, f64[s] ns from its begin, and how many it had.
 
-    Ticks before a throttle and behind it count; in between there are none.
+    Ticks before a throttle and after it count; in between there are none.
     """
     ends = _ends(grid)
     first_ns = ends.first_phase_ns + (ends.tick_before + 1) * grid.stretches.period_ns
@@ -236,7 +236,7 @@ def window_ticks(grid: Grid, clock_end_ns: NDArray[np.uint64]) -> Numbers:
 def throttled_ticks(grid: Grid) -> Numbers:
     """Return f64[s]: how many ticks passed between each stretch and the one before it.
 
-    The time from the last tick that could be before a throttle to the first one behind it, less
+    The time from the last tick that could be before a throttle to the first one after it, less
     one period: the first one's own. 0 for the first stretch of a clock.
     """
     stretches, ends = grid.stretches, _ends(grid)
@@ -303,7 +303,7 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
 
 
 def _sampled_ns(grid: Grid, rows: Rows, otherwise_ns: Rows) -> Rows:
-    """Return i64 when the grid's samples were taken; for -1, what stands in its place."""
+    """Return i64 when the grid's samples were taken; for -1, the value for none."""
     sampled_ns, is_there = otherwise_ns.copy(), rows >= 0
     sampled_ns[is_there] = grid.time_ns.take(grid.sample_index.take(rows[is_there]))
     return sampled_ns

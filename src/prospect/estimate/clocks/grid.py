@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 # Samples that share one estimate of the phase: few enough to follow restarts, many enough that the
 # earliest of them was hardly late.
 _BLOCK = 64
-# So many blocks and their temporaries stay in a processor's second-level cache.
+# So many blocks and their temporaries stay in a CPU's second-level cache.
 _BLOCKS_AT_ONCE = 512
 # How many blocks a time may last in which every sample comes late. Not more: recordings on another
 # clock than the timers' drift against these, to either side.
 _BLOCKS_AHEAD = 16
-# The phase is sought where this many of a block lie closest together: timely samples lie within
+# The phase is sought where this many of a block are closest together: timely samples are within
 # microseconds, late ones anywhere in the period.
 _DENSE = _BLOCK // 4
 # How far before its tick a sample may seem to be, as part of the period: the phase is an estimate,
@@ -110,7 +110,7 @@ class Phases(Record):
 def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns: Numbers) -> Phases:
     """Estimate the phase of each sample's grid.
 
-    The phase of a block is its earliest sample near the place where its samples lie closest
+    The phase of a block is its earliest sample near the place where its samples are closest
     together. From block to block the phase moves the shorter way round.
 
     Args:
@@ -250,7 +250,7 @@ def _throttles(
 
 
 class Members(Record):
-    """The samples of stretches, one stretch behind the other; `len` is how many samples.
+    """The samples of stretches, one stretch after the other; `len` is how many samples.
 
     Attributes:
         start: i64[s + 1] where each stretch begins.
@@ -268,7 +268,7 @@ class Members(Record):
     def of_part(self, part: slice) -> Rows:
         """Return the stretch of each sample of a part, i64[rows], or [1] where all have the same.
 
-        Either way it stands beside columns of the part's length.
+        Either way it goes with columns of the part's length.
         """
         first, last = self.stretch_of(np.array([part.start, part.stop - 1])).tolist()
         stretches = np.arange(first, last + 1)
@@ -293,7 +293,7 @@ class Members(Record):
         return counts
 
     def parts(self) -> Iterator[slice]:
-        """Cut the samples into parts whose columns and temporaries stay in a processor's cache."""
+        """Cut the samples into parts whose columns and temporaries stay in a CPU's cache."""
         for first in range(0, len(self), _ROWS_AT_ONCE):
             yield slice(first, min(first + _ROWS_AT_ONCE, len(self)))
 
@@ -316,9 +316,9 @@ class Jumps(Record):
 
 
 class _Since(NamedTuple):
-    """Of a part's samples: time since their stretch began, in whole periods, and what is left.
+    """The time of a part's samples since their stretch began: whole periods, and the rest.
 
-    `stretch` is as of `Members.of_part`, `period_ns` stands beside it.
+    `stretch` is as of `Members.of_part`, `period_ns` is its column of periods.
     """
 
     stretch: Rows

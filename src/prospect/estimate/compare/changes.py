@@ -157,7 +157,7 @@ class ChangeTable(Record):
 
     Rows with too few hits to be tested come last.
 
-    Times are seconds per unit of work. NaN stands for what does not exist.
+    Times are seconds per unit of work. NaN is for what does not exist.
 
     Attributes:
         kind: "total", "portion", "process", "object", "routine", or "inclusive": routines with all

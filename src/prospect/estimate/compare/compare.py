@@ -210,8 +210,8 @@ def _shown_scope(scope: Detail, profiles: Sequence[Profile]) -> Detail:
 def _load_allowance(data: _Recordings, options: CompareOptions) -> tuple[float, float]:
     """Return how much other load may have slowed down each of two recordings, as parts of its time.
 
-    Processors that share a core, a cache or a memory bus slow each other down: a program beside
-    others takes more processor time, and how much more depends on what they do. Nothing is allowed
+    CPUs that share a core, a cache or a memory bus slow each other down: a program next to
+    others takes more CPU time, and how much more depends on what they do. Nothing is allowed
     for where the runs are compared just as they were (`--run-variation 0`), or where several
     recordings a side show what there is to allow for.
     """

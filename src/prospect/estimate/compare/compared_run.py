@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # A burst shorter than a block counts as one event, which may or may not come again.
 _BLOCK_NS = 10_000_000
 _MOST_BLOCKS = 4096
-# Temporaries of so many samples stay in a processor's cache.
+# Temporaries of so many samples stay in a CPU's cache.
 _SAMPLES_AT_ONCE = 1 << 16
 
 _FEWEST_BLOCKS = 8
@@ -228,7 +228,7 @@ class RunParts(NamedTuple):
 
     Attributes:
         parts: what error bars are made of.
-        blocks: as `ComparedRun.blocks`, of parts in place of samples; `hit_index` is their number.
+        blocks: as `ComparedRun.blocks`, of parts instead of samples; `hit_index` is their number.
     """
 
     parts: Parts

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.variation import Variation
     from prospect.figures.stacks.frames import NamedForest
 
-# A pass over all hits for each depth: what lies deeper is shown, and not tested.
+# A pass over all hits for each depth: deeper rows are shown, and not tested.
 DEEPEST_TESTED = 512
 
 # A pass over all hits for each group: as many as there are parts on a stack, or some more where
-# routines call each other in any order. What comes after these is not tested.
+# routines call each other in any order. Parts after these are not tested.
 _MOST_GROUPS = 512
 
 
@@ -75,7 +75,7 @@ class SubtreeGroup(NamedTuple):
 
 
 class TestedParts(NamedTuple):
-    """What changed in each part; 0 hits, and NaN for the rest, where it was in no group.
+    """The change of each part; 0 hits, and NaN for the rest, where it was in no group.
 
     `hits` i64[p, 2] and `mean` f64[p, 2] are those of the sides.
     """
@@ -97,7 +97,7 @@ def tested_parts(
     Args:
         groups: each part is in one of them, with all its subtrees, or in none.
         parts: how many there are.
-        end: i64[t] the first row behind each row's subtree; rows are in preorder.
+        end: i64[t] the first row after each row's subtree; rows are in preorder.
         stacks: A's recordings before B's.
         test: how they are compared.
     """
@@ -147,7 +147,7 @@ def outermost_rows(
     Args:
         part: i64[t] what each row belongs to, -1 for none.
         begin: i64[t] the rows' numbers, from `subtree_ranges`.
-        end: i64[t] the first numbers behind their subtrees.
+        end: i64[t] the first numbers after their subtrees.
     """
     return np.flatnonzero(outermost(part, begin, end) & (part >= 0))
 
@@ -230,7 +230,7 @@ class ComparedCalls(Record):
     """The calls that are tested, ascending by caller and callee.
 
     Attributes:
-        caller, callee: i64[c] frames of the tree; above routines stand processes.
+        caller, callee: i64[c] frames of the tree; processes are above routines.
         hits: i64[c, 2] of each side, each sample once.
         half_width: f64[c] of the 95 % interval of the change, with what the callee calls.
         q_value: f64[c] how likely by chance.
@@ -332,7 +332,7 @@ def _hits_within(matched: MatchedStacks) -> NDArray[np.int64]:
 
 
 class ComparedStacks(Record):
-    """The tree; times are seconds per unit of work, NaN stands for what does not exist.
+    """The tree; times are seconds per unit of work, NaN is for what does not exist.
 
     Attributes:
         name, object: list[str] of the frames, "" where unknown.

@@ -1,4 +1,4 @@
-"""What a comparison amounts to: every format shows these figures and computes none.
+"""The result of a comparison: every format shows these figures and computes none.
 
 docs/diff.md says what they mean and what they claim. `compare` makes them.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CompareOptions(Record):
-    """What a person may choose about a comparison.
+    """The choices of a person about a comparison.
 
     Attributes:
         scope: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.

@@ -27,7 +27,7 @@ _LOAD_TO_TELL = 0.05
 _ALLOWANCE_TO_TELL = 0.005
 _NAMED_SHARE_TO_TELL = 0.2
 _HITS_TO_TELL = 50
-# What should be the same on both sides, and what to think where it is not.
+# Facts that should be the same on both sides, and what to think if they are not.
 _FACTS: tuple[tuple[str, Callable[[RunInfo], object]], ...] = (
     ("machine", lambda run: run.hostname),
     ("processor", lambda run: run.cpu_description),

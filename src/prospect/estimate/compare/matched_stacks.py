@@ -123,7 +123,7 @@ def _numbers(numbers: dict[_Name, int], names: Sequence[_Name]) -> NDArray[np.in
 
 def _ranks(names: dict[tuple[str, str], int], processes: dict[str, int]) -> NDArray[np.int64]:
     """Return i64 the places of all frames by name: of routines, ALL, LEFT_OUT and processes."""
-    rest = ["", "\U0010ffff", *processes]  # what is left out stands last
+    rest = ["", "\U0010ffff", *processes]  # what is left out comes last
     _, rank = np.unique(
         np.array([*(name for _, name in names), *rest], object), return_inverse=True
     )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # kworker/u8:3-events_unbound is one of a pool; ksoftirqd/1 is one a CPU.
 _KTHREAD_NUMBER = re.compile(r"(?<=^kworker)/.*|/\d+$", re.DOTALL)
-# foo.isra.0 is foo as the compiler chose to build it this time, foo.cold the part seldom run. Some
+# foo.isra.0 is foo as the compiler chose to build it this time, foo.cold the part rarely run. Some
 # demanglers write it as foo() [clone .isra.0].
 _CLONES = frozenset(
     {"constprop", "isra", "part", "cold", "lto_priv", "llvm", "localalias", "specialized"}
@@ -113,8 +113,8 @@ def match_objects(
 ) -> dict[ObjectName, str]:
     """Return each object's label; objects of one label are the same.
 
-    The same build id or the same path is the same object. What then is on one side only is
-    matched by base name, by `renamed`, and at last by the name of the library in front of
+    The same build id or the same path is the same object. An object that is then on one side only
+    is matched by base name, by `renamed`, and at last by the name of the library in front of
     ``.so``.
 
     Args:
@@ -314,7 +314,7 @@ def named_row(
 
     Args:
         kind: "process", "object", "routine", or "" for the first of these that has such a name.
-        name: as it stands in the tables; of an object its base name will do, and of what was
+        name: as it is in the tables; of an object its base name will do, and of what was
             renamed either name.
         runs: the compared parts of all recordings.
         labels: of the same recordings.
@@ -383,7 +383,7 @@ def _objects(run: ComparedRun) -> list[ObjectName]:
 def _compared_objects(run: ComparedRun) -> list[ObjectName]:
     """Return the objects that have a compared hit: only those are matched.
 
-    What other processes ran meanwhile may hold, on one side only, what the other side compares.
+    Other processes may have run, on one side only, an object that the other side compares.
     """
     names = _objects(run)
     rows = np.unique(_index_of_hits("object", run)[run.counts])

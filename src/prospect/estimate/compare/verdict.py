@@ -23,7 +23,7 @@ _MOST_RECORDINGS = 100
 
 
 class Verdict(Record):
-    """What became of a condition.
+    """The answer to a condition.
 
     Attributes:
         condition: what was asked.
@@ -31,7 +31,7 @@ class Verdict(Record):
         about: what was judged, in words.
         before, after: mean time of A and of B, in the unit compared.
         relative: the change as a part of A's time; NaN where A has none.
-        relative_low, relative_high: bounds that it lies above, or below, with the condition's
+        relative_low, relative_high: bounds that it is above, or below, with the condition's
             confidence each; infinite where there is none.
         recordings_needed: of an undecided one, how many recordings a side would likely decide it
             if the change is as measured; 0 where that is too many to ask for.

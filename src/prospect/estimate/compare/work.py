@@ -33,7 +33,7 @@ class Work(Record):
     Attributes:
         kind: "run", "second" or "count"; "default" until the recordings are known.
         unit: what one of it is called.
-        before, after: how many each recording of a side did; one number stands for all of them.
+        before, after: how many each recording of a side did; one number is for all of them.
     """
 
     kind: Literal["default", "run", "second", "count"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_LEVELS = 3
 _PERIODS_A_BLOCK = 16
-# Of hits, stretches, blocks and clocks: more cells than that are not kept by hit.
+# Cells of hits, stretches, blocks and clocks: more than that are not kept by hit.
 _MOST_CELLS = 1 << 22
 _LEAST_CELLS = 1 << 16
 
@@ -124,7 +124,7 @@ def _hits_by_slot(
 
 
 def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each clock's first tick at or behind each end of a block, f64[s, b + 1, K].
+    """Return each clock's first tick at or after each end of a block, f64[s, b + 1, K].
 
     It is on the grid of the clock's last sample before that end: grids move where the kernel
     restarts its timers.
@@ -204,7 +204,7 @@ class Disagreement(Record):
 
 
 class ClockSums(Record):
-    """What the clocks counted for each row.
+    """The counts of each clock for each row.
 
     Attributes:
         row, stretch: i64[p] the pairs of a row and a stretch with a sample.

@@ -102,7 +102,7 @@ class ErrorBars(Record):
     Attributes:
         seconds: f64 the row's time, as the report prints it.
         half_width_s: f64 how far the interval reaches from the time, on its wider side: what is
-            printed behind ±.
+            printed after ±.
         low_s, high_s: f64 the 95 % interval; wider above than below where a row has few hits.
         in_rhythm: bool its clocks disagree more or less than chance would have them.
         alias_p: f64 how likely the clocks' counts differ so much by chance; NaN if not tested.
@@ -122,7 +122,7 @@ class ErrorBars(Record):
 
 
 class _Spread(Record):
-    """Of each row: the variance of its time in s², the quantile that makes a bar of its root.
+    """The variance of each row's time in s², and the quantile that makes a bar of its root.
 
     `bias_s` is the known part of the error, `of_ticks` how many ticks there were on its CPUs.
     """

@@ -41,12 +41,13 @@ _MOST_TOGETHER = 1 << 24
 
 
 class RowEstimates(Record):
-    """What is known about the error of each row of a table; all columns are [r].
+    """The error of each row of a table; all columns are [r].
 
     Attributes:
         seconds: f64 the time that the estimates are of.
-        half_width_s: f64 how far the 95 % interval reaches on its wider side: what stands behind
-            ±. NaN where not estimated: in rows that are not shown, and of events without time.
+        half_width_s: f64 how far the 95 % interval reaches on its wider side, which is
+            shown after ±. NaN if not estimated: in rows that are not shown, and of events without
+            time.
         low_s, high_s: f64 the 95 % interval, which is not even around the time of a rare row.
         in_step: bool the program runs in step with a clock here: the time may be off by more.
         like_above: bool cannot be told from the row above at 95 %.
@@ -71,7 +72,7 @@ class RowEstimates(Record):
 
 
 def joined(tables: Sequence[RowEstimates]) -> RowEstimates:
-    """Return the rows of several tables, one behind the other."""
+    """Return the rows of several tables, concatenated."""
     return RowEstimates(
         *(
             np.concatenate([getattr(table, name) for table in tables])
@@ -290,7 +291,7 @@ def _bars(design: Design, table: RankedRows, parts: Parts) -> ErrorBars:
     rows, shown = len(table.above), np.flatnonzero(table.is_shown)
     if 2 * len(shown) > rows:
         return error_bars(design, table.row_of_hit, rows, table.above, parts)
-    # One row behind those shown stands for all others; the last entry is that of no row.
+    # One row after those shown is for all others; the last entry is that of no row.
     number = np.full(rows + 1, len(shown), np.int64)
     number[shown] = np.arange(len(shown))
     number[-1] = -1

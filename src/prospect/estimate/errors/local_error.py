@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 MISSING = -1
 OUTSIDE = -2
-# A block's columns and temporaries stay in a processor's cache.
+# A block's columns and temporaries stay in a CPU's cache.
 _TICKS_AT_ONCE = 1 << 16
 # Shorter runs, on average, are put in order as columns of rows.
 _LEAST_RUN = 64
 
-# Of so many pairs at most half may be different ones, or it does not pay to count all.
+# At most half of so many pairs may be different ones, or it does not pay to count all.
 _TRIED = 1 << 16
 _BOUND_OF_HITS = 1 << 31
 _LEAST_TABLE = 1 << 16
@@ -121,7 +121,7 @@ def plain_sequence(
 
 
 class _Runs(NamedTuple):
-    """Samples of one CPU behind each other: [r] the CPU, where they begin, and how many."""
+    """Samples of one CPU after each other: [r] the CPU, where they begin, and how many."""
 
     cpu: NDArray[np.uint16]
     begin: NDArray[np.int64]
@@ -166,7 +166,7 @@ class Succession(NamedTuple):
 
     Attributes:
         lag: how many ticks are from one to the other.
-        sequence: i[s] as of `successions`, of parts.
+        sequence: i[s] as from `tick_sequence`, or its parts.
         merged: None where they are to be found once more each time.
     """
 
@@ -205,8 +205,8 @@ def successions(
 def _in_parts(
     sequence: NDArray[np.int32], part_of_hit: NDArray[np.int32], bound: int
 ) -> NDArray[Any]:
-    """Return the sequence with the part in place of each hit, in as few bytes as will do."""
-    # What is no hit counts from the table's end, and stays what it is.
+    """Return the sequence with the part instead of each hit, in as few bytes as will do."""
+    # Values that are no hit count from the table's end, and stay as they are.
     table = np.concatenate((part_of_hit, np.array([OUTSIDE, MISSING], np.int32)))
     table = table.astype(np.min_scalar_type(-bound - 1))
     parts = np.empty(len(sequence), table.dtype)
@@ -292,8 +292,9 @@ def _unpacked(pair: NDArray[Any], times: NDArray[np.int64], size: int) -> Pairs:
 
 
 class LocalError(NamedTuple):
-    """Of each row: `variance` f64[r] in squared ticks, `changes` i64[r] how often it came or went.
+    """The error of each row.
 
+    `variance` f64[r] is in squared ticks, `changes` i64[r] is how often the row came or went.
     `between` f64[r] is what the variance of the difference of a row and its `other` has above the
     sum of theirs.
     """

@@ -35,7 +35,7 @@ class Parts(Record):
         first_hit: i64[p] one hit of each part.
         part_of_hit: i32[h] the part that each hit is in, -1 for none.
         hits: f64[p] samples of each part.
-        changes: as `Design.changes`, of parts in place of hits.
+        changes: as `Design.changes`, of parts instead of hits.
         cells: samples of each part by stretch, block and clock; None where `Design.blocks` has none
             or counts hits themselves, and of a single table, which is counted in one go.
     """

@@ -72,7 +72,7 @@ class DueTicks(OrderedTicks):
 
     Attributes:
         clock: u8[n].
-        due_ns: f64[n] when the tick was due, on a line that has one stretch behind the other.
+        due_ns: f64[n] when the tick was due, on a line that has one stretch after the other.
         begin_ns: f64[s] where each stretch begins on that line.
         own: the same ticks, clock by clock.
     """
@@ -145,7 +145,7 @@ def event_ticks(
 
     Returns:
         `DueTicks` of several clocks; None where there is no grid: no clocks are known, or the
-        samples do not lie on theirs.
+        samples are not on theirs.
     """
     clocks = profile.run.events[event_index].clocks
     stretches = _bank_stretches(profile.clocks, event_index, clocks) if grid else None
@@ -201,7 +201,7 @@ def _is_on_grid(grid: Grid, is_chosen: NDArray[np.bool_]) -> bool:
 
 
 class _Line(NamedTuple):
-    """All stretches of all CPUs, one behind the other on one line of time, none near the next.
+    """All stretches of all CPUs, one after another on one line of time, none near the next.
 
     Attributes:
         begin_ns: f64[s] where each CPU's stretch begins on the line.
@@ -223,7 +223,7 @@ class _Line(NamedTuple):
         return due_ns
 
     def is_ascending(self, grid: Grid) -> bool:
-        """Whether the grid's samples stand in the order in which they were due."""
+        """Whether the grid's samples are in the order in which they were due."""
         before_ns = np.full(1, -np.inf)
         for part in grid.members.parts():
             due_ns = self.due_ns(grid, part)
@@ -258,11 +258,11 @@ def _by_due_time(
         order, due_ns = order[chosen], due_ns[chosen]
     if (due_ns[1:] > due_ns[:-1]).all():
         return order, due_ns
-    # Of each CPU there are as many ordered runs as it has clocks: that is soon sorted.
+    # Each CPU has as many ordered runs as clocks: that is soon sorted.
     turn = np.argsort(due_ns, kind="stable")
     in_turn_ns = due_ns.take(turn)
     if not (in_turn_ns[1:] > in_turn_ns[:-1]).all():
-        # Ticks of several clocks at once stand in the order of the recording.
+        # Ticks of several clocks at once are in the order of the recording.
         turn = np.lexsort((order, due_ns))
     return order.take(turn), in_turn_ns
 
@@ -278,7 +278,7 @@ def _own(
     row = np.empty(shape[0] * shape[1], np.int64)
     of_bank = np.flatnonzero(stretches.place >= 0)
     row[stretches.place[of_bank]] = of_bank
-    # A clock that was throttled has several stretches in the grid, one behind the other.
+    # A clock that was throttled has several stretches in the grid, one after another.
     begin = np.searchsorted(grid.stretches.clock_index, row)
     end = np.searchsorted(grid.stretches.clock_index, row, "right")
     on_line_ns = (line.offset_ns + first_ns).take(begin).reshape(shape)

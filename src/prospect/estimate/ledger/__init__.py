@@ -1,1 +1,1 @@
-"""What became of every tick of the sampling clocks, and how late samples were."""
+"""The fate of every tick of the sampling clocks, and how late samples were."""

@@ -2,7 +2,7 @@
 
 A timer cannot interrupt while interrupts are masked: its sample is taken when they come back on,
 and the time before that counts for the place where this happens. Such a sample is late on its
-clock's grid. What is usual is taken from each CPU's samples in user mode, where nothing masks
+clock's grid. The usual delay is taken from each CPU's samples in user mode, where nothing masks
 interrupts: one in twenty of them counts as late. A row with a far larger share shows time that was
 *ending at* its routine; where it had been spent is not known.
 """

@@ -225,7 +225,7 @@ def _by_books(
     busy = np.maximum(expected - in_books, 0.0) / np.maximum(expected, 1)
     error = 1 / (_BOOKS_HZ * period_s) + _HALF_WIDTH * np.sqrt(in_books * busy)
     most = in_books + np.where(in_books > 0, error, 0.0)
-    # What full buffers hold is mostly lost, and not missing: it takes nothing from the others.
+    # Ticks of full buffers are mostly lost, and not missing: they take nothing from the others.
     between = missing[:, :, _IDLE].sum(axis=1) - missing[:, GAP_FULL, _IDLE]
     left = np.nan_to_num(most, nan=np.inf) - idle_hits - between
     known = missing[:, :, : _IDLE + 1].copy()
@@ -240,9 +240,9 @@ def _by_books(
 def _share_out(reported: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> tuple[Rows, Rows]:
     """Charge losses to the gaps that may hold them.
 
-    Losses at the very end of a run have no record that says when they were. What is missing beside
-    losses is idle in the same proportion as in the other gaps: of a long gap, how late the sample
-    behind it was says little.
+    Losses at the very end of a run have no record that says when they were. Ticks missing next to
+    losses are idle in the same proportion as in the other gaps: of a long gap, how late the sample
+    after it was says little.
 
     Args:
         reported: i64[g] losses as the kernel counted them.

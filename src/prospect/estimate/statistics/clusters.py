@@ -116,7 +116,7 @@ class Side(NamedTuple):
         return np.asarray(self.rows.sum(axis=1) / max(self.total.sum(), 1.0), np.float64)
 
     def influence(self) -> Floats:
-        """What each host adds to the error of each share, f64[r, h]."""
+        """Return the part of each host in the error of each share, f64[r, h]."""
         over = self.rows - self.share[:, None] * self.total[None, :]
         return np.asarray(over / max(self.total.sum(), 1.0), np.float64)
 

@@ -25,7 +25,7 @@ _LONGEST_FACTOR = 1000.0
 
 
 def decimals(half_width_s: float) -> int:
-    """Return how many digits behind the point a time and its half width are shown with.
+    """Return how many digits after the point a time and its half width are shown with.
 
     Args:
         half_width_s: where it is 0 or not known there is nothing to go by, and the most digits
@@ -34,7 +34,7 @@ def decimals(half_width_s: float) -> int:
     if not 0 < half_width_s < math.inf:
         return MOST_DECIMALS
     exponent = math.floor(math.log10(half_width_s))
-    # 950 becomes 1000: one digit more in front, and two of them left, is one behind as before.
+    # 950 becomes 1000: a digit more in front, and two are left, so one after the point as before.
     has_two = half_width_s / 10.0**exponent < _TWO_DIGITS_UP_TO
     return min(max(has_two - exponent, 0), MOST_DECIMALS)
 

@@ -63,7 +63,7 @@ class Outlying(NamedTuple):
 
     Attributes:
         usual: f64[r] the share that a function usually has.
-        spread: f64[r] how widely hosts lie about it, as a multiple of what counting alone does.
+        spread: f64[r] how widely hosts spread about it, as a multiple of what counting alone does.
         p: f64[r, h] the probability of at least this by chance; NaN where nothing was counted, 1 of
             what is no discovery.
     """
@@ -143,7 +143,7 @@ def _log_tails(successes: NDArray[np.int64], trials: Floats, share: Floats) -> F
 def dispersion(
     counts: NDArray[np.int64], totals: Floats, expected: Floats
 ) -> tuple[Floats, Floats]:
-    """Return how widely counts lie about what is expected of them.
+    """Return how widely counts spread about what is expected of them.
 
     Returns:
         f64[r] their variance, as a multiple of what counting alone has, and f64[r] the φ by which
@@ -224,14 +224,14 @@ def difference_of_groups(counts: Counts, totals: Counts, is_group: Bools) -> Gro
 
 
 def _between(rows: Floats, weights: Floats, is_group: Bools) -> Floats:
-    """Return the variance of the difference of shares, as hosts of both groups lie, f64[r]."""
+    """Return the variance of the difference of shares, as hosts of both groups spread, f64[r]."""
     squares = np.zeros(len(rows))
     expected = relative = 0.0
     for of in (is_group, ~is_group):
         own, total = weights[of], weights[of].sum()
         share = rows[:, of].sum(axis=1) / total
         squares += ((rows[:, of] - share[:, None] * own) ** 2).sum(axis=1)
-        # What these squares would be on average were the variance of a host's share 1.
+        # The mean of these squares if the variance of a host's share were 1.
         expected += (own**2 * (1.0 - 2.0 * own / total + (own**2).sum() / total**2)).sum()
         relative += (own**2).sum() / total**2
     return np.asarray(squares / max(expected, _TINY) * relative, np.float64)
