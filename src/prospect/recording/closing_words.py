@@ -84,7 +84,8 @@ def _ids_of_others(data: mmap.mmap) -> frozenset[int]:
     ids: set[int] = set()
     try:
         each, begin, size = _ATTRS.unpack_from(data, _ATTRS_AT)
-        for at in range(begin, begin + size, each) if each >= _ATTR_HEAD.size else ():
+        is_whole = _ATTR_HEAD.size <= each <= size <= len(data) - begin
+        for at in range(begin, begin + size, each) if is_whole else ():
             kind, _, config, _, sampled, _, flags = _ATTR_HEAD.unpack_from(data, at)
             is_output = (kind, config) == (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT)
             if sampled & PERF_SAMPLE_IDENTIFIER and (is_output or flags & FLAG_CONTEXT_SWITCH):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from prospect.recording.closing_words import closing_words, count_samples
 
 
@@ -54,6 +56,18 @@ def test_a_damaged_one_is_counted_as_far_as_it_goes(tmp_path):
     path.write_bytes(bytes(40) + (56).to_bytes(8, "little") + (1 << 40).to_bytes(8, "little"))
     with path.open("rb") as file:
         assert count_samples(file.fileno()) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "section", [(64, 1 << 63, 64), (64, 104, 1 << 63), (1 << 63, 104, 1 << 63), (0, 104, 64)]
+)
+def test_events_in_no_part_of_the_file_are_none(section, tmp_path):
+    """A target's file comes as it was sent: `record --target` counts its samples."""
+    data = recording(record(9, 24) + record(10, 16))
+    path = tmp_path / "perf.data"
+    path.write_bytes(data[:16] + struct.pack("<QQQ", *section) + data[40:] + bytes(64))
+    with path.open("rb") as file:
+        assert count_samples(file.fileno()) == (1, True)
 
 
 def test_samples_of_a_large_one_are_estimated(tmp_path):
