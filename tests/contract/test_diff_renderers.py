@@ -11,7 +11,7 @@ import pytest
 from builders.profile import qsort_profile
 from builders.runs import run_of
 from prospect.errors import RenderError, UsageError
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.records import field_names
 from prospect.render.diff_registry import DIFF_RENDERERS, make_diff_renderer
 

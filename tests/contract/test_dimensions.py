@@ -29,7 +29,7 @@ from prospect.errors import ProspectError
 from prospect.figures.hit_columns import SampleColumns
 from prospect.figures.hit_keys import hit_keys, kept_apart, kept_apart_for
 from prospect.profile.complete import complete
-from prospect.profile.control_groups import service_of
+from prospect.profile.group_names import service_of
 from prospect.profile.model import NO_CPU
 from prospect.records import contents, replace
 from prospect.store.schema import SAMPLE_KEYS

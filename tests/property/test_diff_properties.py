@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders.examples import examples
 from builders.runs import run_of
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 
 ROUTINES = ("f", "g", "k:f", "k:h", "", "x.isra.0")

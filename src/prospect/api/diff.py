@@ -18,7 +18,7 @@ from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
 from prospect.estimate.compare import comparison as model
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.tables import as_unicode
 from prospect.options import NamingOptions

@@ -18,7 +18,7 @@ from prospect.light import Closing
 from prospect.live.gates import Bounds, ShortLivesGate
 from prospect.live.session import LiveSession
 from prospect.live.source import KernelSource
-from prospect.profile.control_groups import service_of
+from prospect.profile.group_names import service_of
 from prospect.recording.events import RecordOptions
 from prospect.store.coverage import lost_samples
 from prospect.store.segments import COVERAGE

@@ -18,7 +18,7 @@ import numpy as np
 
 from prospect.errors import StoreError
 from prospect.files.rights import is_trusted
-from prospect.profile.notes import left_out_notes
+from prospect.profile.run_notes import left_out_notes
 from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.segments import FUNCTIONS, SAMPLES
 from prospect.symbols.cache_directory import new_file, part_name

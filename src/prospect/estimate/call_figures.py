@@ -22,7 +22,7 @@ from prospect.figures.calls.sample_choice import SampleChoice, choose_samples
 from prospect.figures.portions import event_has_time, event_seconds
 from prospect.figures.processes import chosen_by_detail
 from prospect.figures.stacks.stack_weights import stack_samples
-from prospect.profile.call_counts import callers_of, calls_by_function, in_processes
+from prospect.profile.counted_calls import callers_of, calls_by_function, in_processes
 from prospect.profile.model import CAUSE_EXCEPTION, CAUSE_SYSCALL, MODE_USER
 from prospect.records import Record
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from prospect.figures.calls.call_graph import CallGraph
     from prospect.figures.calls.calls_view import CallsView
     from prospect.figures.processes import Detail
-    from prospect.profile.call_counts import CallCounts, CallWindows
     from prospect.profile.complete import CompleteProfile
+    from prospect.profile.counted_calls import CallCounts, CallWindows
 
 _CONFIDENCE = 0.95
 # The program may run before the first window or after the last for this part of the time in

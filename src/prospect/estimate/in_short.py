@@ -14,7 +14,7 @@ from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct, run_starts
 from prospect.estimate.errors.error_bars import error_bars, half_widths
 from prospect.estimate.errors.first_rows import Bound, first_rows
-from prospect.estimate.errors.parts import parts_of
+from prospect.estimate.errors.hit_parts import parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
@@ -25,7 +25,7 @@ from prospect.figures.processes import (
     idle_hits,
 )
 from prospect.figures.routine_names import main_callers, shown_name, shown_names
-from prospect.profile.control_groups import group_name
+from prospect.profile.group_names import group_name
 from prospect.profile.model import CAUSE_NONE
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.first_rows import FirstRows
-    from prospect.estimate.errors.parts import Parts
+    from prospect.estimate.errors.hit_parts import Parts
     from prospect.estimate.report import EventReport
     from prospect.profile.run_info import EventInfo
 

@@ -12,7 +12,7 @@ from prospect.errors import UsageError
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_NAMES, hit_portions
 from prospect.figures.routine_names import shown_name
-from prospect.profile.control_groups import group_name
+from prospect.profile.group_names import group_name
 from prospect.profile.model import CAUSE_NONE, NO_CPU
 from prospect.records import NamedTuple
 

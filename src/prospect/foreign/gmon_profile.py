@@ -32,7 +32,7 @@ from prospect.foreign.stack_profile import (
     run_info,
 )
 from prospect.profile.builder import NamedAddresses, TableBuilder, no_clocks, no_samples
-from prospect.profile.call_counts import CallCounts, CountedFunctions
+from prospect.profile.counted_calls import CallCounts, CountedFunctions
 from prospect.profile.model import KIND_ELF, MODE_USER, HitTable, Profile
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo

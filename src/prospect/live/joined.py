@@ -23,7 +23,7 @@ import numpy as np
 from prospect.columns.table_rows import appended, taken, tuples
 from prospect.figures.selection import only_used
 from prospect.profile.model import LossTable
-from prospect.profile.notes import counted_notes
+from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
-from prospect.perfdata.header import (
+from prospect.perfdata.file_header import (
     feature_sections,
     is_pipe_form,
     read_byte_order,
@@ -23,7 +23,7 @@ from prospect.perfdata.header import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.perfdata.header import FileHeader
+    from prospect.perfdata.file_header import FileHeader
 
 _BIT = fmt.HEADER_PROSPECT_ARCHIVE
 _FEATURES_OFFSET = fmt.FILE_HEADER_BYTES - fmt.FEATURE_BITS // 8

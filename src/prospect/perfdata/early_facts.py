@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.perfdata.header import FileHeader
+    from prospect.perfdata.file_header import FileHeader
 
 _END = struct.Struct("<" + fmt.PROSPECT_LAYOUT)
 _ENTRY = struct.Struct("<QQ")

@@ -17,7 +17,7 @@ from prospect.files.held_files import hold_contents, releaser
 from prospect.files.rights import speaks_for
 from prospect.light import Closing
 from prospect.perfdata import format as fmt
-from prospect.perfdata.header import (
+from prospect.perfdata.file_header import (
     feature_sections,
     is_pipe_form,
     read_byte_order,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.perfdata.header import FileHeader
+    from prospect.perfdata.file_header import FileHeader
     from prospect.perfdata.stream import RecordStream
 
 _PIECE_BYTES = 1 << 20

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.profile.call_counts import CallCounts
+    from prospect.profile.counted_calls import CallCounts
     from prospect.profile.memory_map import MemoryMap
     from prospect.profile.run_info import RunInfo
     from prospect.profile.source import CodeTable, LineTable

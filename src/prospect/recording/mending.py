@@ -64,7 +64,7 @@ def _mend(data: Records, begin: int, events: Sequence[EventDescription]) -> None
 
 def mend_file(fd: int) -> None:
     """Do that in a whole recording, which says itself where its records are."""
-    from prospect.perfdata.header import read_events, read_file_header  # noqa: PLC0415 - what this machine records is not whole yet
+    from prospect.perfdata.file_header import read_events, read_file_header  # noqa: PLC0415 - what this machine records is not whole yet
 
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -18,8 +18,8 @@ from prospect.columns.grouping import group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, Detail, shown_processes
-from prospect.profile.call_counts import in_processes
 from prospect.profile.complete import complete
+from prospect.profile.counted_calls import in_processes
 from prospect.profile.model import KIND_ELF
 from prospect.render.renderer import Renderer, write_pieces
 

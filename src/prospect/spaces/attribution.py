@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Samples
     from prospect.spaces.runs import TaskRuns
     from prospect.spaces.sample_groups import SampleGroups
-    from prospect.spaces.timeline import Timeline
+    from prospect.spaces.task_timeline import Timeline
 
 # Each chunk of groups costs a pass over the samples; from here on ranking costs less.
 _CHUNKS = 16

@@ -3,7 +3,7 @@
 This is the only Python loop over records: forks, execs, exits, names and mappings change a small
 state, and each change is noted. Everything before and after it works on whole columns (`world`),
 and so do mappings that need no look at earlier ones (`world.started_mappings`).
-Pids and tids are ranks here (`timeline.TaskIds`).
+Pids and tids are ranks here (`task_timeline.TaskIds`).
 
 A fork links its space to the parent's, and copies nothing (`SpaceColumns`). The mappings of a space
 at one time are disjoint, and kept as two lists by ascending address: `bounds`, start and end of

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import Samples
     from prospect.spaces.runs import TaskRuns
-    from prospect.spaces.timeline import Timeline
+    from prospect.spaces.task_timeline import Timeline
 
 KEY_BITS = 64
 # The largest virtual addresses in common use: 52 bits on arm64 (LVA); x86-64 has 47.

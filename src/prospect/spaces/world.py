@@ -25,7 +25,7 @@ from prospect.spaces.address_spaces import (
 from prospect.spaces.mappings import describe_mappings, is_of_kernel
 from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords, freeze_processes
 from prospect.spaces.runs import task_pid, task_runs, task_tid
-from prospect.spaces.timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
+from prospect.spaces.task_timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

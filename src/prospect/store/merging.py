@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.notes import counted_notes
+from prospect.profile.run_notes import counted_notes
 from prospect.records import contents, replace
 from prospect.store.lost_names import lost_names
 from prospect.store.rare_stacks import without_rare

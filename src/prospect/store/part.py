@@ -25,8 +25,8 @@ from prospect.profile.model import (
     ProcessTable,
     Profile,
 )
-from prospect.profile.notes import counted_notes
 from prospect.profile.run_info import RunInfo
+from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.choosing import CLASS, busy_by_event, chosen_rows
 from prospect.store.classes import with_classes

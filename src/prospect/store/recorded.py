@@ -19,7 +19,7 @@ from prospect.errors import UsageError
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.builder import no_clocks, no_samples
-from prospect.profile.control_groups import group_name
+from prospect.profile.group_names import group_name
 from prospect.profile.model import NO_CPU, HitTable, PartOf, Profile
 from prospect.records import contents, replace
 from prospect.store.specification import (

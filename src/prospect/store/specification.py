@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
-from prospect.profile.control_groups import container_name
+from prospect.profile.group_names import container_name
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
 from prospect.records import NamedTuple
 from prospect.spelling import suggestion

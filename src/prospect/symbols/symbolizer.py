@@ -26,7 +26,7 @@ from prospect.profile.model import (
     KIND_VDSO,
 )
 from prospect.profile.naming import NameSource
-from prospect.profile.notes import replaced_note
+from prospect.profile.run_notes import replaced_note
 from prospect.records import Record, replace
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key, kept_table
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id

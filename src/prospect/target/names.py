@@ -31,7 +31,7 @@ from prospect.files.opening import open_file
 from prospect.perfdata import format as fmt
 from prospect.perfdata.archive_section import section_patches
 from prospect.perfdata.feature_encoding import build_id_record
-from prospect.perfdata.header import is_pipe_form, read_byte_order, read_file_header
+from prospect.perfdata.file_header import is_pipe_form, read_byte_order, read_file_header
 from prospect.profile.model import KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache_directory import new_file, part_name, put_in_place

@@ -19,7 +19,7 @@ from prospect.light import Closing
 from prospect.live.chosen import Whom
 from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
-from prospect.profile.notes import counted_notes
+from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, contents, replace
 from prospect.target.frames import FrameError
 from prospect.target.names import LiveNames

@@ -12,7 +12,7 @@ import numpy as np
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import is_kernel_portion
 from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
-from prospect.profile.control_groups import group_name
+from prospect.profile.group_names import group_name
 from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ
 from prospect.records import NamedTuple
 from prospect.tui.places import (

@@ -9,7 +9,7 @@ from builders.stored import fill, window_at
 from prospect.capture.python.frames import PythonFrames
 from prospect.daemon.status import Totals
 from prospect.live.joined import join_runs
-from prospect.profile.notes import counted_notes, left_out_notes
+from prospect.profile.run_notes import counted_notes, left_out_notes
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import Apart, read_part

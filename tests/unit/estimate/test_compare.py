@@ -8,7 +8,7 @@ import pytest
 from builders.profile import empty_profile, perf_profile, qsort_profile, rowless_profile
 from builders.runs import run_of
 from prospect.errors import RecordingError, UsageError
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.profile.model import LossTable
 from prospect.profile.naming import NameSource

@@ -10,8 +10,8 @@ from builders.runs import stacked_run
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.estimate.compare import compared_stacks as stacks_module
 from prospect.estimate.compare.changes import changes
-from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.compared_run import row_times
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.estimate.compare.variation import Rows, side_means, spread_of
 

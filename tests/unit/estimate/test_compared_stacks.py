@@ -8,7 +8,7 @@ import pytest
 from builders.profile import empty_profile, qsort_profile
 from builders.runs import run_of, stacked_run
 from builders.stacks import random_stacks_profile, stacks_profile
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.figures.stacks.call_forest import ALL, THREADS, subtree_sums
 from prospect.records import replace

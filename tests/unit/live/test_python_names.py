@@ -12,7 +12,7 @@ from prospect.events.decode import decode
 from prospect.events.python_records import CodeText
 from prospect.live import carried as module
 from prospect.live.carried import PythonNames
-from prospect.profile.notes import counted_notes
+from prospect.profile.run_notes import counted_notes
 
 CODE = 0x7000
 NAMES = [

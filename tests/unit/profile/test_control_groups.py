@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.profile.control_groups import group_name, service_of
+from prospect.profile.group_names import group_name, service_of
 
 ID = "0123456789abcdef" * 4
 

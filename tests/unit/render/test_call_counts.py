@@ -17,8 +17,8 @@ from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.foreign.gmon_profile import read_gmon
-from prospect.profile.call_counts import CallCounts, CallWindows, CountedFunctions
 from prospect.profile.complete import complete
+from prospect.profile.counted_calls import CallCounts, CallWindows, CountedFunctions
 from prospect.records import replace
 from prospect.render.json.calls import JsonCalls
 from prospect.render.json.report import JsonRenderer

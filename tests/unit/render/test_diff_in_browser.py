@@ -8,7 +8,7 @@ import pytest
 from builders.profile import hostile_profile, qsort_profile
 from builders.runs import run_of, stacked_run
 from builders.stacks import stacks_profile
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.render.diff_registry import make_diff_renderer
 

@@ -11,7 +11,7 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.runs import run_of, stacked_run
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.records import replace
 from prospect.render.diff_registry import DIFF_RENDERERS, make_diff_renderer

@@ -10,7 +10,7 @@ from builders.profile import qsort_profile
 from builders.sources import CLOCK
 from builders.stacks import random_stacks_profile, stacks_profile
 from builders.switches import SWITCH, switched_profile
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.records import replace
 from prospect.render.diff_registry import make_diff_renderer

@@ -28,7 +28,7 @@ from builders.stacks import (
     with_stacks,
 )
 from builders.switches import SWITCH, switched_profile
-from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.estimate.errors.hottest import hottest_routines
 from prospect.estimate.report import Report

@@ -4,7 +4,7 @@ import numpy as np
 
 from builders.sideband import EventLog
 from prospect.spaces.mappings import describe_mappings
-from prospect.spaces.timeline import collect_ids
+from prospect.spaces.task_timeline import collect_ids
 from prospect.spaces.world import started_mappings
 
 

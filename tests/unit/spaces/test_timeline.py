@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prospect.spaces.timeline import build_track, collect_ids, with_ranks
+from prospect.spaces.task_timeline import build_track, collect_ids, with_ranks
 
 
 def track_of(changes):

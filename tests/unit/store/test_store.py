@@ -24,7 +24,7 @@ from prospect.errors import StoreError
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.complete import complete
-from prospect.profile.control_groups import service_of
+from prospect.profile.group_names import service_of
 from prospect.records import replace
 from prospect.store import schema
 from prospect.store.directory import StoreDirectory

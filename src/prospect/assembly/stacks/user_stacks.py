@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.columns import Samples
-    from prospect.spaces.timeline import Timeline
+    from prospect.spaces.task_timeline import Timeline
     from prospect.unwind.model import Unwound
 
 

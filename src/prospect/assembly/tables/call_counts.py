@@ -15,7 +15,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import counts_of, is_i32, mapping_of, number_of, texts_of
 from prospect.assembly.placing.places import Addresses
-from prospect.profile.call_counts import CallCounts, CallWindows, CountedFunctions
+from prospect.profile.counted_calls import CallCounts, CallWindows, CountedFunctions
 from prospect.records import Record
 from prospect.symbols.demangling.demangle import demangle
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recording import RecordingInfo
     from prospect.profile.model import FunctionTable, LocationTable, ObjectTable
-    from prospect.spaces.timeline import Timeline
+    from prospect.spaces.task_timeline import Timeline
 
 _NS = 1e-9
 _COUNTS = ("function", "pid", "caller", "calls", "first_ns")

@@ -30,8 +30,8 @@ from prospect.assembly.tables.counter_time import CounterTime, counter_time
 from prospect.assembly.tables.left_out import left_out
 from prospect.events.columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
-from prospect.profile.notes import counted_notes
 from prospect.profile.run_info import EventInfo, RunInfo, Throttled
+from prospect.profile.run_notes import counted_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

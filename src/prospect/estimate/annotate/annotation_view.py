@@ -20,7 +20,7 @@ from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import below_thresholds, limits_of, nothing_chosen, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
-from prospect.profile.notes import grouped
+from prospect.profile.run_notes import grouped
 from prospect.profile.source import (
     FLOW_BRANCH,
     FLOW_JUMP,

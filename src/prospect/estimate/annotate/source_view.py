@@ -16,7 +16,7 @@ from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
-from prospect.profile.notes import grouped
+from prospect.profile.run_notes import grouped
 from prospect.profile.source import innermost, innermost_name
 from prospect.records import NamedTuple, Record
 

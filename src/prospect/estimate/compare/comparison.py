@@ -1,6 +1,6 @@
 """The result of a comparison: every format shows these figures and computes none.
 
-docs/diff.md says what they mean and what they claim. `compare` makes them.
+docs/diff.md says what they mean and what they claim. `compared_sides` makes them.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.clock_sums import ClockSums
     from prospect.estimate.errors.design import Design
-    from prospect.estimate.errors.parts import Parts
+    from prospect.estimate.errors.hit_parts import Parts
 
 _LEAST_FREEDOM = 2.0
 

@@ -11,7 +11,7 @@ from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.figures.report.routines import PART_NAMES
-from prospect.profile.control_groups import group_name
+from prospect.profile.group_names import group_name
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
 from prospect.records import NamedTuple
