@@ -20,7 +20,7 @@ from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.archived.answers import Answers
 from prospect.archived.archive_format import encode
-from prospect.archived.collector import Collector
+from prospect.archived.symbolizers import Collector
 from prospect.assembly.code.code import CodeChoice
 from prospect.errors import RecordingError, UsageError
 from prospect.files.outputs import PRIVATE, ReportFile, are_same_file

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recording import RecordBlock, RecordingInfo
     from prospect.announcing import Announce
-    from prospect.archived.collector import Collector
+    from prospect.archived.symbolizers import Collector
     from prospect.assembly.code.code import CodeChoice
     from prospect.assembly.code.later_code import LaterCode
     from prospect.events.columns import Events

@@ -135,8 +135,8 @@ def write(
     """
     get_ready()
     from prospect.api.diff import diff_by
+    from prospect.render.comparison_words import verdict_line
     from prospect.render.diff_registry import make_diff_renderer
-    from prospect.render.verdict import verdict_line
 
     renderer = make_diff_renderer(
         settings.format,

@@ -12,7 +12,6 @@ import numpy as np
 
 from prospect.columns.grouping import RowsByGroup, group_sums, rows_by_group, sums_with_rows
 from prospect.errors import RenderError
-from prospect.figures.cut_rows import CutRows
 from prospect.figures.portions import (
     KERNEL_PORTIONS,
     PORTION_INTERRUPT,
@@ -24,7 +23,7 @@ from prospect.figures.portions import (
     is_kernel_portion,
     rows_of_rows,
 )
-from prospect.figures.ranked_rows import unranked
+from prospect.figures.ranked_rows import CutRows, unranked
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_SYSCALL, CAUSE_UNRECORDED
 from prospect.records import Record
 

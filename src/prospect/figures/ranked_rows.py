@@ -1,7 +1,7 @@
-"""The rows of a table as sets of hits: what any further column of it is made from, ± as well.
+"""The rows of a table: how far a threshold shows them, and as sets of hits.
 
-Each table of figures says which of its rows every hit of the profile is in, and which row stands
-above which, so that a column computed elsewhere has the rows of the table.
+Each table of figures says which of its rows every hit of the profile is in, and which row is above
+which, so that a column computed elsewhere, such as ±, has the rows of the table.
 """
 
 from __future__ import annotations
@@ -10,10 +10,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.records import NamedTuple
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class CutRows(Record):
+    """Rows by descending weight (see `EventHits.weight`), of which the first are shown.
+
+    Attributes:
+        hits: i64[r].
+        seconds: f64[r].
+        share: f64[r] part of the weight of all rows, 0 to 1.
+        shown: how many rows, from the first, reach the threshold.
+        total_hits, total_seconds: sums over all rows, shown or not.
+    """
+
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    share: NDArray[np.float64]
+    shown: int
+    total_hits: int
+    total_seconds: float
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @property
+    def skipped_hits(self) -> int:
+        """Hits in the rows that are not shown."""
+        return int(self.hits[self.shown :].sum())
+
+    @property
+    def skipped_seconds(self) -> float:
+        """Seconds in the rows that are not shown."""
+        return float(self.seconds[self.shown :].sum())
 
 
 class RankedRows(NamedTuple):

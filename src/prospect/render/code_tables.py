@@ -1,7 +1,6 @@
-"""Locations, functions and objects numbered for formats that refer to them: pprof and its kin.
+"""Tables numbered for formats that refer to them, pprof and its kin: locations, functions, texts.
 
-Comes in: samples and frames. Goes out: columns of what the samples' stacks use, and one table of
-strings. Rows of locations, functions and mappings count from 0; a format adds what it counts from.
+They have what the samples' stacks use. Rows count from 0; a format adds what it counts from.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 
 from prospect.figures.stacks.frames import KERNEL_KINDS, frame_labels
 from prospect.figures.stacks.stack_weights import paths
-from prospect.records import Record
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +19,20 @@ if TYPE_CHECKING:
     from prospect.figures.stacks.frames import FrameTable
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.complete import CompleteProfile
-    from prospect.render.strings import Strings
+
+
+class Strings(Record, frozen=False):
+    """A table of strings by number, the empty one first; grows as it is asked."""
+
+    rows: dict[str, int] = field(default_factory=lambda: {"": 0})
+
+    def __getitem__(self, text: str) -> int:
+        return self.rows.setdefault(text, len(self.rows))
+
+    def of(self, texts: list[str]) -> NDArray[np.int64]:
+        """Return i64[n] the number of each."""
+        return np.array([self[text] for text in texts], np.int64)
+
 
 _PAGE = 0x1000
 _KERNEL_PATH = "[kernel.kallsyms]"

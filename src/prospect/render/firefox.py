@@ -25,9 +25,9 @@ from prospect.figures.stacks.frames import (
 )
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF, KIND_PYTHON
+from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
-from prospect.render.strings import Strings
 from prospect.version import __version__
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from prospect.profile.model import (
 from prospect.records import Record
 from prospect.render.code_tables import (
     CodeTables,
+    Strings,
     code_tables,
     object_build_ids,
     stacks_innermost_first,
@@ -44,7 +45,6 @@ from prospect.render.protobuf import (
     varints,
 )
 from prospect.render.stack_renderer import StackRenderer
-from prospect.render.strings import Strings
 from prospect.version import __version__
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from prospect.figures.stacks.stack_weights import nanoseconds, stack_weights
 from prospect.profile.model import NO_CPU
 from prospect.render.code_tables import (
     CodeTables,
+    Strings,
     code_tables,
     object_build_ids,
     stacks_innermost_first,
@@ -33,7 +34,6 @@ from prospect.render.protobuf import (
     varints,
 )
 from prospect.render.stack_renderer import StackRenderer
-from prospect.render.strings import Strings
 from prospect.version import __version__
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prospect.archived.answering import (
+from prospect.archived.answers import Answers, Asked, Code, Image, Owner, owner_of
+from prospect.archived.archive_format import decode, encode, pack, unpack
+from prospect.archived.images import restored
+from prospect.archived.symbolizers import (
     ArchivedSymbolizer,
+    Collector,
     archived_frames,
     archived_source,
 )
-from prospect.archived.answers import Answers, Asked, Code, Image, Owner, owner_of
-from prospect.archived.archive_format import decode, encode, pack, unpack
-from prospect.archived.collector import Collector
-from prospect.archived.images import restored
 from prospect.elf.image import ElfImage
 from prospect.errors import RecordingError
 from prospect.files.door import OpenFile

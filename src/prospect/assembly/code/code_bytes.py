@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.archived.answering import NOT_ARCHIVED
 from prospect.archived.answers import Code as ArchivedCode
+from prospect.archived.symbolizers import NOT_ARCHIVED
 from prospect.assembly.code.jit_source import jit_code_of
 from prospect.disasm.code_bytes import code_at
 from prospect.disasm.code_image import Piece, target_of, target_of_machine

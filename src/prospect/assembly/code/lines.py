@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.archived.answering import archived_frames
+from prospect.archived.symbolizers import archived_frames
 from prospect.assembly.code.jit_source import jit_frames, python_frames
 from prospect.assembly.code.kernel_lines import kernel_with_lines
 from prospect.lines.symcache import no_frames, select_frames

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import silent
-from prospect.archived.answering import archived_frames, archived_source
 from prospect.archived.answers import Owner, owner_of
+from prospect.archived.symbolizers import archived_frames, archived_source
 from prospect.files.budget import CostlyError
 from prospect.lines.finder import LineFinder
 from prospect.lines.source_text import read_source
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.announcing import Announce
     from prospect.archived.answers import Answers
-    from prospect.archived.collector import Collector
+    from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.places import Placement
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
     from prospect.archived.answers import Answers
-    from prospect.archived.collector import Collector
+    from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.places import Placement
     from prospect.events.columns import Events
@@ -49,8 +49,8 @@ def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
     """Return the recording as it was, and what its archive says; None without."""
     if not info.archive:
         return info, None
-    from prospect.archived.answering import restored_info  # noqa: PLC0415 - rarely needed
     from prospect.archived.archive_format import decode as decode_archive  # noqa: PLC0415 - rarely needed
+    from prospect.archived.symbolizers import restored_info  # noqa: PLC0415 - rarely needed
 
     answers = decode_archive(info.archive)
     return restored_info(info, answers), answers
@@ -67,11 +67,11 @@ def make_symbolizer(
     `kept` takes the names, for the next part of a live session.
     """
     if answers is not None:
-        from prospect.archived.answering import ArchivedSymbolizer  # noqa: PLC0415 - rarely needed
+        from prospect.archived.symbolizers import ArchivedSymbolizer  # noqa: PLC0415 - rarely needed
 
         return ArchivedSymbolizer(options, answers)
     if collector is not None:
-        from prospect.archived.collector import CollectingSymbolizer  # noqa: PLC0415 - rarely needed
+        from prospect.archived.symbolizers import CollectingSymbolizer  # noqa: PLC0415 - rarely needed
 
         return CollectingSymbolizer(options, collector)
     if kept is not None:

@@ -14,9 +14,8 @@ import numpy as np
 from prospect.columns.grouping import sums_with_rows
 from prospect.columns.sorting import falling_within
 from prospect.errors import RenderError
-from prospect.figures.cut_rows import CutRows
 from prospect.figures.portions import ROUNDING_S, is_kernel_portion, rows_of_rows
-from prospect.figures.ranked_rows import ranked
+from prospect.figures.ranked_rows import CutRows, ranked
 from prospect.records import Record
 
 if TYPE_CHECKING:

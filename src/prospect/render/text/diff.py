@@ -14,13 +14,12 @@ import numpy as np
 from prospect.announcing import counted
 from prospect.figures.portions import PORTION_NAMES
 from prospect.records import Record
-from prospect.render.comparison_words import compared_line, unit_of
+from prospect.render.comparison_words import compared_line, percent_change, unit_of, verdict_line
 from prospect.render.encoding import significant
 from prospect.render.escape import escaped, short_names, shortened
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.style import Style
-from prospect.render.verdict import percent_change, verdict_line
 from prospect.version import __version__
 
 if TYPE_CHECKING:
