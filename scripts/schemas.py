@@ -112,15 +112,15 @@ def _properties(
     properties: dict[str, Any] = {}
     required: list[str] = []
     others: Any = False
-    for one in kind.fields:
+    for key, one in kind.fields.items():
         if isinstance(one, Part):
             more, also, others_of_part = _properties(one.of, definitions)
             properties |= more
             required += also
             others = others or others_of_part
         else:
-            properties[one.name] = _schema(one.kind, definitions)
-            required += [] if one.optional else [one.name]
+            properties[key] = _schema(one.kind, definitions)
+            required += [] if one.optional else [key]
     return properties, required, others
 
 
@@ -155,7 +155,7 @@ def objects() -> dict[str, Object]:
             return
         if kind.name:
             found[kind.name] = kind
-        for one in kind.fields:
+        for one in kind.fields.values():
             add(one.of if isinstance(one, Part) else one.kind)
 
     for document in DOCUMENTS:
@@ -211,9 +211,9 @@ def _rows(of: Object, page: str, links: _Links) -> list[tuple[str, str]]:
 def _flat(of: Object, page: str, links: _Links) -> list[tuple[list[str], Any, str]]:
     """Return names, kind and meaning of fields, with those of parts."""
     found: list[tuple[list[str], Any, str]] = []
-    for one in of.fields:
+    for key, one in of.fields.items():
         if isinstance(one, Field):
-            found.append(([f"`{one.name}`"], one.kind, one.about))
+            found.append(([f"`{key}`"], one.kind, one.about))
         elif isinstance(one.of, Named):
             found.append((_names(one.of), one.of.of, "by portion"))
         elif isinstance(one.of, Columns):

@@ -22,18 +22,18 @@ from prospect.render.json.document_fields import (
     AMOUNT,
     COUNT,
     FLAG,
+    GENERATOR,
     INTEGER,
     ROUNDED,
     SECONDS,
     TEXT,
-    Field,
     Kind,
     Object,
     Part,
     Rows,
     document,
-    head,
     one_of,
+    schema,
 )
 from prospect.render.renderer import write_pieces
 
@@ -141,35 +141,27 @@ def _of_code(name: str) -> Callable[[_Routine], Any]:
 
 _INSTRUCTION = Object(
     "",
-    Field("address", _ADDRESS, get=_of_code("address")),
-    Field("size_bytes", COUNT, get=_of_code("size_bytes")),
-    Field("text", TEXT, get=_of_code("text")),
-    Field(
-        "flow",
-        one_of(FLOW_NAMES),
+    address=_ADDRESS(get=_of_code("address")),
+    size_bytes=COUNT(get=_of_code("size_bytes")),
+    text=TEXT(get=_of_code("text")),
+    flow=one_of(FLOW_NAMES)(
         ", ".join(f"`{name}`" for name in FLOW_NAMES),
         lambda one: [FLOW_NAMES[flow] for flow in _of_code("flow")(one).tolist()],
     ),
-    Field(
-        "target",
-        _ADDRESS.or_null,
+    target=_ADDRESS.or_null(
         get=lambda one: [
             None if target == NO_TARGET else target for target in _of_code("target")(one).tolist()
-        ],
+        ]
     ),
-    Field("target_name", TEXT, get=_of_code("target_name")),
-    Field("hits", COUNT, get="routine.counted"),
-    Field("seconds", SECONDS, get="routine.instruction_seconds"),
-    Field(
-        "plus_minus_s",
-        ROUNDED.or_null,
-        get=lambda one: _column(one.routine.instruction_half_width_s, len(one.code_rows)),
+    target_name=TEXT(get=_of_code("target_name")),
+    hits=COUNT(get="routine.counted"),
+    seconds=SECONDS(get="routine.instruction_seconds"),
+    plus_minus_s=ROUNDED.or_null(
+        get=lambda one: _column(one.routine.instruction_half_width_s, len(one.code_rows))
     ),
-    Field("percent", _PERCENT, "of the routine's", "routine.instruction_share"),
-    Field(
-        "frames",
-        Rows(Object("", Field("function", TEXT), Field("file", TEXT), Field("line", COUNT))),
-        "the outermost function first; `line` is 0 and a name empty where unknown",
+    percent=_PERCENT("of the routine's", "routine.instruction_share"),
+    frames=Rows(Object("", function=TEXT(), file=TEXT(), line=COUNT()))(
+        "the outermost function first; `line` is 0 and a name empty where unknown"
     ),
 )
 
@@ -180,95 +172,61 @@ def _column(column: Any, length: int) -> Any:
 
 _ROUTINE = Object(
     "annotated_routine",
-    Field("routine", TEXT, "its name and place", _of_function("name")),
-    Field("address", _ADDRESS, get=_of_function("address")),
-    Field("size_bytes", COUNT, get=_of_function("size_bytes")),
-    Field(
-        "source",
-        TEXT,
-        "of the name",
-        lambda one: NameSource(int(_of_function("source")(one))).name,
+    b"\n",
+    routine=TEXT("its name and place", _of_function("name")),
+    address=_ADDRESS(get=_of_function("address")),
+    size_bytes=COUNT(get=_of_function("size_bytes")),
+    source=TEXT("of the name", lambda one: NameSource(int(_of_function("source")(one))).name),
+    object=TEXT("path and build id of what it is mapped from", _of_object("path")),
+    build_id=TEXT(get=_of_object("build_id")),
+    hits=COUNT("samples, and their time", "routine.hits"),
+    seconds=SECONDS(get="routine.seconds"),
+    plus_minus_s=ROUNDED.or_null(get="routine.half_width_s"),
+    percent=_PERCENT("of the event's", "routine.share"),
+    no_instructions_because=TEXT("why it has none, or empty", "routine.reason"),
+    hits_between_instructions=COUNT(
+        "its hits at addresses where no instruction begins", "routine.stray_hits"
     ),
-    Field("object", TEXT, "path and build id of what it is mapped from", _of_object("path")),
-    Field("build_id", TEXT, get=_of_object("build_id")),
-    Field("hits", COUNT, "samples, and their time", "routine.hits"),
-    Field("seconds", SECONDS, get="routine.seconds"),
-    Field("plus_minus_s", ROUNDED.or_null, get="routine.half_width_s"),
-    Field("percent", _PERCENT, "of the event's", "routine.share"),
-    Field("no_instructions_because", TEXT, "why it has none, or empty", "routine.reason"),
-    Field(
-        "hits_between_instructions",
-        COUNT,
-        "its hits at addresses where no instruction begins",
-        "routine.stray_hits",
-    ),
-    Field(
-        "hottest",
-        _ADDRESS.or_null,
+    hottest=_ADDRESS.or_null(
         "address of the instruction with the most hits, and of the one that is likely meant",
         lambda one: one.address(one.routine.hottest),
     ),
-    Field("likely_meant", _ADDRESS.or_null, get=lambda one: one.address(one.routine.likely)),
-    Field(
-        "blocks",
-        Rows(Object("", Field("start", _ADDRESS.or_null, "address"), Field("hits", COUNT))),
-        "its basic blocks",
+    likely_meant=_ADDRESS.or_null(get=lambda one: one.address(one.routine.likely)),
+    blocks=Rows(Object("", start=_ADDRESS.or_null("address"), hits=COUNT()))("its basic blocks"),
+    instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)(
+        "all its instructions", lambda one: one
     ),
-    Field(
-        "instructions",
-        Rows(_INSTRUCTION, by_column=True, in_pieces=True),
-        "all its instructions",
-        lambda one: one,
-    ),
-    between=b"\n",
 )
 ANNOTATION = Object(
     "annotation",
-    *head("prospect-annotate/1"),
-    Field(
-        "options",
+    b"\n",
+    schema=schema("prospect-annotate/1"),
+    generator=GENERATOR,
+    options=Object(
+        "",
+        what=TEXT(get="choice.what"),
+        detail=DETAIL("the `-V` that is shown"),
+        user_threshold_s=AMOUNT("`-m`", "choice.user_threshold_s"),
+        kernel_threshold_s=AMOUNT("`-k`", "choice.kernel_threshold_s"),
+    )("options of the annotation", lambda view: view),
+    notes=TEXTS(NOTES.about, lambda view: [*view.notes, *([view.nothing] if view.nothing else [])]),
+    warnings=WARNINGS,
+    events=Rows(
         Object(
-            "",
-            Field("what", TEXT, get="choice.what"),
-            Field("detail", DETAIL, "the `-V` that is shown"),
-            Field("user_threshold_s", AMOUNT, "`-m`", "choice.user_threshold_s"),
-            Field("kernel_threshold_s", AMOUNT, "`-k`", "choice.kernel_threshold_s"),
-        ),
-        "options of the annotation",
-        lambda view: view,
-    ),
-    Field(
-        "notes",
-        TEXTS,
-        NOTES.about,
-        lambda view: [*view.notes, *([view.nothing] if view.nothing else [])],
-    ),
-    WARNINGS,
-    Field(
-        "events",
-        Rows(
-            Object(
-                "annotated_event",
-                Part(EVENT, "event.event"),
-                Field("has_time", FLAG, "whether its hits are worth time", "event.has_time"),
-                Field("hits", COUNT, "samples and their time", "event.hits"),
-                Field("seconds", SECONDS, get="event.seconds"),
-                Field(
-                    "skid",
-                    TEXT,
-                    "the note on which instruction is meant, empty for precise events",
-                    "event.skid",
-                ),
-                Field("routines", Rows(_ROUTINE, in_pieces=True), "the annotated routines"),
-                between=b"\n",
+            "annotated_event",
+            b"\n",
+            event=Part(EVENT, "event.event"),
+            has_time=FLAG("whether its hits are worth time", "event.has_time"),
+            hits=COUNT("samples and their time", "event.hits"),
+            seconds=SECONDS(get="event.seconds"),
+            skid=TEXT(
+                "the note on which instruction is meant, empty for precise events", "event.skid"
             ),
-            in_pieces=True,
-            after=b"\n",
+            routines=Rows(_ROUTINE, in_pieces=True)("the annotated routines"),
         ),
-        "the events",
-        lambda view: (_Event(view, event) for event in view.events),
-    ),
-    between=b"\n",
+        in_pieces=True,
+        after=b"\n",
+    )("the events", lambda view: (_Event(view, event) for event in view.events)),
 )
 
 
@@ -337,70 +295,51 @@ class _FileEvent(NamedTuple):
 
 _AMOUNTS = Object(
     "",
-    Field("hits", COUNT),
-    Field("seconds", SECONDS),
-    Field(
-        "plus_minus_s",
-        ROUNDED.or_null,
+    hits=COUNT(),
+    seconds=SECONDS(),
+    plus_minus_s=ROUNDED.or_null(
         get=lambda amounts: (
             _column(amounts.half_width_s, len(amounts.hits))
             if isinstance(amounts.hits, np.ndarray)
             else amounts.half_width_s
-        ),
+        )
     ),
-    Field("percent", _PERCENT, get="share"),
+    percent=_PERCENT(get="share"),
 )
 _FILE = Object(
     "source_file",
-    Field("file", TEXT, "as the compiler had it", "path"),
-    Field(
-        "found",
-        TEXT.or_null,
+    b"\n",
+    file=TEXT("as the compiler had it", "path"),
+    found=TEXT.or_null(
         "where it is here, `null` if it was not found",
         lambda file: file.source.path if file.source else None,
     ),
-    Field("newer_than", TEXT, "an image that was built before it was changed, or empty"),
-    Field(
-        "events",
-        Rows(
-            Object(
-                "",
-                Field("name", TEXT, get="event.event.name"),
-                Part(_AMOUNTS, "whole"),
-                Field(
-                    "functions",
-                    Rows(
-                        Object(
-                            "",
-                            Field("function", TEXT),
-                            Field("first_line", INTEGER),
-                            Part(_AMOUNTS, "functions"),
-                        ),
-                        by_column=True,
-                    ),
-                    get="found",
+    newer_than=TEXT("an image that was built before it was changed, or empty"),
+    events=Rows(
+        Object(
+            "",
+            b"\n",
+            name=TEXT(get="event.event.name"),
+            amounts=Part(_AMOUNTS, "whole"),
+            functions=Rows(
+                Object(
+                    "", function=TEXT(), first_line=INTEGER(), amounts=Part(_AMOUNTS, "functions")
                 ),
-                Field(
-                    "lines",
-                    Rows(
-                        Object(
-                            "",
-                            Field("line", INTEGER, "0 is unknown", "found.line"),
-                            Part(_AMOUNTS, "found.lines"),
-                            Field("text", TEXT.or_null, get="texts"),
-                        ),
-                        by_column=True,
-                        in_pieces=True,
-                    ),
-                    get=lambda event: event,
+                by_column=True,
+            )(get="found"),
+            lines=Rows(
+                Object(
+                    "",
+                    line=INTEGER("0 is unknown", "found.line"),
+                    amounts=Part(_AMOUNTS, "found.lines"),
+                    text=TEXT.or_null(get="texts"),
                 ),
-                between=b"\n",
-            ),
-            in_pieces=True,
+                by_column=True,
+                in_pieces=True,
+            )(get=lambda event: event),
         ),
-        "its hits by event",
-    ),
-    between=b"\n",
+        in_pieces=True,
+    )("its hits by event"),
 )
 
 
@@ -417,42 +356,31 @@ class _Source(NamedTuple):
 
 SOURCE = Object(
     "source",
-    *head("prospect-source/1"),
-    Field(
-        "options",
-        Object("", Field("detail", DETAIL, "the `-V` that is shown")),
-        "options of the annotation",
-        "view",
+    b"\n",
+    schema=schema("prospect-source/1"),
+    generator=GENERATOR,
+    options=Object("", detail=DETAIL("the `-V` that is shown"))(
+        "options of the annotation", "view"
     ),
-    Part(NOTES_AND_WARNINGS, "view"),
-    Field(
-        "events",
-        Rows(
-            Object(
-                "",
-                Part(EVENT, "event"),
-                Field("has_time", FLAG),
-                Field("hits", COUNT),
-                Field("seconds", SECONDS),
-                Field(
-                    "without_line",
-                    Rows(
-                        Object(
-                            "",
-                            Field("object", TEXT, get=lambda row: row[0]),
-                            Field("because", TEXT, get=lambda row: row[1]),
-                            Field("hits", COUNT, get=lambda row: row[2]),
-                        )
-                    ),
-                    get="without_file",
-                ),
-            )
-        ),
-        "the events",
-        "view.events",
-    ),
-    Field("files", Rows(_FILE, in_pieces=True, after=b"\n"), "the files"),
-    between=b"\n",
+    notes_and_warnings=Part(NOTES_AND_WARNINGS, "view"),
+    events=Rows(
+        Object(
+            "",
+            event=Part(EVENT, "event"),
+            has_time=FLAG(),
+            hits=COUNT(),
+            seconds=SECONDS(),
+            without_line=Rows(
+                Object(
+                    "",
+                    object=TEXT(get=lambda row: row[0]),
+                    because=TEXT(get=lambda row: row[1]),
+                    hits=COUNT(get=lambda row: row[2]),
+                )
+            )(get="without_file"),
+        )
+    )("the events", "view.events"),
+    files=Rows(_FILE, in_pieces=True, after=b"\n")("the files"),
 )
 
 

@@ -14,16 +14,16 @@ from prospect.render.json.common_fields import ANY_STACK_QUALITY, EVENT, NOTES, 
 from prospect.render.json.document_fields import (
     COUNT,
     FLAG,
+    GENERATOR,
     INTEGER,
     NUMBER,
     TEXT,
-    Field,
     Kind,
     Object,
     Part,
     Rows,
     document,
-    head,
+    schema,
 )
 from prospect.render.renderer import write_pieces
 
@@ -93,21 +93,15 @@ def _label(end: str) -> Callable[[_Calls], list[str]]:
 
 _ROUTINE = Object(
     "",
-    Field("name", TEXT, get=lambda calls: [calls.event.graph.labels[f] for f in calls.hottest]),
-    Field(
-        "object",
-        TEXT,
-        get=lambda calls: [calls.event.graph.object_path(f) for f in calls.hottest],
-    ),
-    Field("total_hits", COUNT, get=_total("total_hits")),
-    Field("total_s", NUMBER, get=_total("total_s")),
-    Field("total_half_width_s", NUMBER.or_null, get="known.total_s"),
-    Field("self_hits", COUNT, get=_total("self_hits")),
-    Field("self_s", NUMBER, get=_total("self_s")),
-    Field("self_half_width_s", NUMBER.or_null, get="known.self_s"),
-    Field(
-        "calls",
-        NUMBER.or_null,
+    name=TEXT(get=lambda calls: [calls.event.graph.labels[f] for f in calls.hottest]),
+    object=TEXT(get=lambda calls: [calls.event.graph.object_path(f) for f in calls.hottest]),
+    total_hits=COUNT(get=_total("total_hits")),
+    total_s=NUMBER(get=_total("total_s")),
+    total_half_width_s=NUMBER.or_null(get="known.total_s"),
+    self_hits=COUNT(get=_total("self_hits")),
+    self_s=NUMBER(get=_total("self_s")),
+    self_half_width_s=NUMBER.or_null(get="known.self_s"),
+    calls=NUMBER.or_null(
         "`null` where not counted",
         lambda calls: [
             calls.numbers.of_routine.get(function)
@@ -117,49 +111,37 @@ _ROUTINE = Object(
 )
 _NODE = Object(
     "",
-    Field("parent", INTEGER, "a row or -1", "tree.parent"),
-    Field(
-        "name",
-        TEXT,
-        get=lambda node: [node.tree.labels[frame] for frame in node.tree.frame.tolist()],
-    ),
-    Field("hits", COUNT, get="tree.hits"),
-    Field("seconds", NUMBER, get="tree.total_s"),
-    Field("half_width_s", NUMBER.or_null, get="half_widths"),
-    Field("ended_s", NUMBER, "what is in no row below", "tree.ended_s"),
+    parent=INTEGER("a row or -1", "tree.parent"),
+    name=TEXT(get=lambda node: [node.tree.labels[frame] for frame in node.tree.frame.tolist()]),
+    hits=COUNT(get="tree.hits"),
+    seconds=NUMBER(get="tree.total_s"),
+    half_width_s=NUMBER.or_null(get="half_widths"),
+    ended_s=NUMBER("what is in no row below", "tree.ended_s"),
 )
 _ARC = Object(
     "",
-    Field("caller", TEXT, get=_label("caller")),
-    Field("callee", TEXT, get=_label("callee")),
-    Field("hits", COUNT, get="event.arcs.hits"),
-    Field("self_s", NUMBER, "in the callee itself", "event.arcs.self_s"),
-    Field("total_s", NUMBER, "with all that it called", "event.arcs.total_s"),
-    Field("calls", NUMBER.or_null, "`null` where not counted", "arc_calls"),
+    caller=TEXT(get=_label("caller")),
+    callee=TEXT(get=_label("callee")),
+    hits=COUNT(get="event.arcs.hits"),
+    self_s=NUMBER("in the callee itself", "event.arcs.self_s"),
+    total_s=NUMBER("with all that it called", "event.arcs.total_s"),
+    calls=NUMBER.or_null("`null` where not counted", "arc_calls"),
 )
 _TREE = Rows(_NODE, by_column=True).or_null
 EVENT_CALLS = Object(
     "event_calls",
-    Part(EVENT, "event.event"),
-    Field("has_time", FLAG, "whether its hits are worth time", "event.has_time"),
-    Field("hits", COUNT, "samples and their time", "event.graph.hits"),
-    Field("seconds", NUMBER, get="event.graph.seconds"),
-    Field("without_callers", COUNT, "hits of which no caller is known", "event.without_callers"),
-    Field("routines", Rows(_ROUTINE, by_column=True), "the totals", lambda calls: calls),
-    Field(
-        "callees",
-        _TREE,
+    event=Part(EVENT, "event.event"),
+    has_time=FLAG("whether its hits are worth time", "event.has_time"),
+    hits=COUNT("samples and their time", "event.graph.hits"),
+    seconds=NUMBER(get="event.graph.seconds"),
+    without_callers=COUNT("hits of which no caller is known", "event.without_callers"),
+    routines=Rows(_ROUTINE, by_column=True)("the totals", lambda calls: calls),
+    callees=_TREE(
         "the trees, rows in the order of the text; `null` where not asked for",
         lambda calls: _tree(calls.event.callees, calls.known.callees_s),
     ),
-    Field(
-        "callers",
-        _TREE,
-        get=lambda calls: _tree(calls.event.callers, calls.known.callers_s),
-    ),
-    Field(
-        "arcs",
-        Rows(_ARC, by_column=True).or_null,
+    callers=_TREE(get=lambda calls: _tree(calls.event.callers, calls.known.callers_s)),
+    arcs=Rows(_ARC, by_column=True).or_null(
         "who called whom; `null` where not asked for",
         lambda calls: None if calls.event.arcs is None else calls,
     ),
@@ -186,20 +168,18 @@ class _View(NamedTuple):
 
 CALLS = Object(
     "calls",
-    *head("prospect-calls/1"),
-    Field("options", Kind({"type": "object"}), "what was asked for"),
-    Field(
-        "warnings",
-        TEXTS,
+    schema=schema("prospect-calls/1"),
+    generator=GENERATOR,
+    options=Kind({"type": "object"})("what was asked for"),
+    warnings=TEXTS(
         WARNINGS.about,
         lambda calls: [*calls.view.warnings, *([calls.view.nothing] if calls.view.nothing else [])],
     ),
-    Part(ANY_STACK_QUALITY, lambda calls: stack_quality(calls.view.profile, calls.view.detail)),
-    Field(
-        "events",
-        Rows(EVENT_CALLS),
-        "the calls of each event",
-        lambda calls: event_calls(calls.view, calls.estimates),
+    any_stack_quality=Part(
+        ANY_STACK_QUALITY, lambda calls: stack_quality(calls.view.profile, calls.view.detail)
+    ),
+    events=Rows(EVENT_CALLS)(
+        "the calls of each event", lambda calls: event_calls(calls.view, calls.estimates)
     ),
 )
 
@@ -229,54 +209,39 @@ def _arc_label(end: str) -> Callable[[CallShares], list[str]]:
 
 CALL_SHARES = Object(
     "call_shares",
-    *head("prospect-call-shares/1"),
-    Field(NOTES.name, NOTES.kind, NOTES.about, "profile.run.limits"),
-    Part(EVENT, lambda shares: shares.profile.run.events[0]),
-    Field("hits", COUNT, "samples and their time", "ticks"),
-    Field("seconds", NUMBER, get="total_s"),
-    Field(
-        "nodes",
-        Rows(
-            Object(
-                "",
-                Field(
-                    "name",
-                    TEXT,
-                    get=lambda shares: [shares.labels[node] for node in shares.order.tolist()],
-                ),
-                Field("is_cycle", FLAG, get=lambda shares: shares.order >= shares.routines),
-                Field(
-                    "cycle",
-                    INTEGER.within(1).or_null,
-                    "the cycle that it is in",
-                    lambda shares: [cycle or None for cycle in _in_order("cycle")(shares).tolist()],
-                ),
-                Field("self_s", NUMBER, get=_in_order("self_s")),
-                Field("children_s", NUMBER, get=_in_order("child_s")),
-                Field("calls", INTEGER, "from others", _in_order("calls")),
-                Field("self_calls", INTEGER, "from itself", _in_order("self_calls")),
+    schema=schema("prospect-call-shares/1"),
+    generator=GENERATOR,
+    notes=TEXTS(NOTES.about, "profile.run.limits"),
+    event=Part(EVENT, lambda shares: shares.profile.run.events[0]),
+    hits=COUNT("samples and their time", "ticks"),
+    seconds=NUMBER(get="total_s"),
+    nodes=Rows(
+        Object(
+            "",
+            name=TEXT(get=lambda shares: [shares.labels[node] for node in shares.order.tolist()]),
+            is_cycle=FLAG(get=lambda shares: shares.order >= shares.routines),
+            cycle=INTEGER.within(1).or_null(
+                "the cycle that it is in",
+                lambda shares: [cycle or None for cycle in _in_order("cycle")(shares).tolist()],
             ),
-            by_column=True,
+            self_s=NUMBER(get=_in_order("self_s")),
+            children_s=NUMBER(get=_in_order("child_s")),
+            calls=INTEGER("from others", _in_order("calls")),
+            self_calls=INTEGER("from itself", _in_order("self_calls")),
         ),
-        "routines and cycles of routines that ran or were called",
-        lambda shares: shares,
-    ),
-    Field(
-        "arcs",
-        Rows(
-            Object(
-                "",
-                Field("caller", TEXT, get=_arc_label("caller")),
-                Field("callee", TEXT, get=_arc_label("callee")),
-                Field("calls", INTEGER, get="arc_calls"),
-                Field("self_s", NUMBER, "what the caller is charged with", "arc_self_s"),
-                Field("children_s", NUMBER, get="arc_child_s"),
-            ),
-            by_column=True,
+        by_column=True,
+    )("routines and cycles of routines that ran or were called", lambda shares: shares),
+    arcs=Rows(
+        Object(
+            "",
+            caller=TEXT(get=_arc_label("caller")),
+            callee=TEXT(get=_arc_label("callee")),
+            calls=INTEGER(get="arc_calls"),
+            self_s=NUMBER("what the caller is charged with", "arc_self_s"),
+            children_s=NUMBER(get="arc_child_s"),
         ),
-        "who called whom",
-        lambda shares: shares,
-    ),
+        by_column=True,
+    )("who called whom", lambda shares: shares),
 )
 
 

@@ -13,11 +13,10 @@ from prospect.render.json.document_fields import (
     INTEGER,
     NUMBER,
     TEXT,
-    Field,
     Object,
     Rows,
     document,
-    head,
+    schema,
 )
 
 if TYPE_CHECKING:
@@ -80,67 +79,54 @@ class _Counts(NamedTuple):
 
 _MEAN = Object(
     "",
-    Field("value", NUMBER),
-    Field("half", NUMBER.or_null, "half width of its 95 % interval, `null` of a single run"),
+    value=NUMBER(),
+    half=NUMBER.or_null("half width of its 95 % interval, `null` of a single run"),
 ).or_null
-_COUNTS = Field(
-    "counts",
-    Rows(
-        Object(
-            "",
-            Field("name", TEXT, get="event.name"),
-            Field("value", INTEGER, "as the kernel gave it", "counted.value"),
-            Field("enabled_ns", INTEGER, get="counted.enabled_ns"),
-            Field("running_ns", INTEGER, get="counted.running_ns"),
-            Field("count", NUMBER.or_null, "scaled to the whole time", "counted.estimate"),
-        )
-    ),
-    "its counts",
-)
+_COUNTS = Rows(
+    Object(
+        "",
+        name=TEXT(get="event.name"),
+        value=INTEGER("as the kernel gave it", "counted.value"),
+        enabled_ns=INTEGER(get="counted.enabled_ns"),
+        running_ns=INTEGER(get="counted.running_ns"),
+        count=NUMBER.or_null("scaled to the whole time", "counted.estimate"),
+    )
+)("its counts")
 _INTERVAL = Object(
-    "",
-    Field("begin_s", NUMBER, get="of.begin_s"),
-    Field("end_s", NUMBER, get="of.end_s"),
-    _COUNTS,
+    "", begin_s=NUMBER(get="of.begin_s"), end_s=NUMBER(get="of.end_s"), counts=_COUNTS
 )
 _RUN = Object(
     "",
-    Field("elapsed_s", NUMBER, get="of.elapsed_s"),
-    Field("exit_status", INTEGER, get="of.exit_status"),
-    _COUNTS,
-    Field("intervals", Rows(_INTERVAL)),
+    elapsed_s=NUMBER(get="of.elapsed_s"),
+    exit_status=INTEGER(get="of.exit_status"),
+    counts=_COUNTS,
+    intervals=Rows(_INTERVAL)(),
 )
 _EVENT = Object(
     "",
-    Field("name", TEXT, get="event.name"),
-    Field(
-        "group",
-        COUNT.or_null,
+    name=TEXT(get="event.name"),
+    group=COUNT.or_null(
         "events of one number were counted at the same times",
         lambda one: one.event.group if one.event.group >= 0 else None,
     ),
-    Field("unit", TEXT, get="event.unit"),
-    Field("scale", NUMBER, "a count times scale is in `unit`", "event.scale"),
-    Field("count", _MEAN, get="mean"),
-    Field("running_share", NUMBER, "of the time it was counted"),
-    Field(
-        "figure",
-        Object("", Field("value", NUMBER), Field("unit", TEXT)).or_null,
-        "what follows from it",
-    ),
+    unit=TEXT(get="event.unit"),
+    scale=NUMBER("a count times scale is in `unit`", "event.scale"),
+    count=_MEAN(get="mean"),
+    running_share=NUMBER("of the time it was counted"),
+    figure=Object("", value=NUMBER(), unit=TEXT()).or_null("what follows from it"),
 )
 COUNTS = Object(
     "counts",
-    *head("prospect-counts/1")[:1],
-    Field("target", TEXT, "what was counted", "found.target"),
-    Field("exit_status", INTEGER, "of the first run that failed, else 0", "found.exit_status"),
-    Field("runs", COUNT, "how many", lambda counts: len(counts.found.runs)),
-    Field("elapsed_s", _MEAN, "time of a run", "means.elapsed_s"),
-    Field("user_s", _MEAN, "CPU time of the command", "means.user_s"),
-    Field("system_s", _MEAN, get="means.system_s"),
-    Field("events", Rows(_EVENT), "means of each event"),
-    Field("each_run", Rows(_RUN), "the runs", "runs"),
-    Field("limits", TEXTS, "sentences: what could not be counted", "found.limits"),
+    schema=schema("prospect-counts/1"),
+    target=TEXT("what was counted", "found.target"),
+    exit_status=INTEGER("of the first run that failed, else 0", "found.exit_status"),
+    runs=COUNT("how many", lambda counts: len(counts.found.runs)),
+    elapsed_s=_MEAN("time of a run", "means.elapsed_s"),
+    user_s=_MEAN("CPU time of the command", "means.user_s"),
+    system_s=_MEAN(get="means.system_s"),
+    events=Rows(_EVENT)("means of each event"),
+    each_run=Rows(_RUN)("the runs", "runs"),
+    limits=TEXTS("sentences: what could not be counted", "found.limits"),
 )
 
 

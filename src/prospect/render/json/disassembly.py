@@ -17,7 +17,6 @@ from prospect.render.json.document_fields import (
     SECONDS,
     SHARE,
     TEXT,
-    Field,
     Object,
     Rows,
     one_of,
@@ -81,69 +80,52 @@ def _of_instruction(name: str) -> Callable[[Disassembled], Any]:
 
 INSTRUCTION = Object(
     "instruction",
-    Field("address", INTEGER, get=_of_code("address")),
-    Field("size_bytes", INTEGER.within(1), get=_of_code("size_bytes")),
-    Field("text", TEXT, get=_of_code("text")),
-    Field(
-        "flow",
-        one_of(FLOW_NAMES),
+    address=INTEGER(get=_of_code("address")),
+    size_bytes=INTEGER.within(1)(get=_of_code("size_bytes")),
+    text=TEXT(get=_of_code("text")),
+    flow=one_of(FLOW_NAMES)(
         ", ".join(f"`{name}`" for name in FLOW_NAMES),
         lambda one: [FLOW_NAMES[flow] for flow in _of_code("flow")(one).tolist()],
     ),
-    Field(
-        "target",
-        INTEGER.or_null,
+    target=INTEGER.or_null(
         "of a direct call or jump, or `null`",
         lambda one: [
             None if target == NO_TARGET else target for target in _of_code("target")(one).tolist()
         ],
     ),
-    Field("target_name", NAME, get=_of_code("target_name")),
-    Field("hits", INTEGER.within(1), "its hits and time", _of_instruction("counted")),
-    Field("seconds", SECONDS, get=_of_instruction("instruction_seconds")),
-    Field("error_s", ROUNDED.or_null, get=_of_instruction("instruction_half_width_s")),
-    Field("share", SHARE, "of the routine", _of_instruction("instruction_share")),
+    target_name=NAME(get=_of_code("target_name")),
+    hits=INTEGER.within(1)("its hits and time", _of_instruction("counted")),
+    seconds=SECONDS(get=_of_instruction("instruction_seconds")),
+    error_s=ROUNDED.or_null(get=_of_instruction("instruction_half_width_s")),
+    share=SHARE("of the routine", _of_instruction("instruction_share")),
 )
 DISASSEMBLED_ROUTINE = Object(
     "disassembled_routine",
-    Field("address", INTEGER, "of the routine, as in the table", _of_function("address")),
-    Field("name", NAME, get=_of_function("name")),
-    Field(
-        "object",
-        TEXT,
-        get=lambda one: one.profile.objects.path[int(_of_function("object_index")(one))],
+    address=INTEGER("of the routine, as in the table", _of_function("address")),
+    name=NAME(get=_of_function("name")),
+    object=TEXT(get=lambda one: one.profile.objects.path[int(_of_function("object_index")(one))]),
+    hits=COUNT(get="routine.hits"),
+    seconds=SECONDS(get="routine.seconds"),
+    error_s=ROUNDED.or_null(get="routine.half_width_s"),
+    share=AMOUNT(get="routine.share"),
+    no_instructions_because=NAME("why it has none, or `null`", "routine.reason"),
+    hits_between_instructions=COUNT(
+        "its hits at addresses where no instruction begins", "routine.stray_hits"
     ),
-    Field("hits", COUNT, get="routine.hits"),
-    Field("seconds", SECONDS, get="routine.seconds"),
-    Field("error_s", ROUNDED.or_null, get="routine.half_width_s"),
-    Field("share", AMOUNT, get="routine.share"),
-    Field("no_instructions_because", NAME, "why it has none, or `null`", "routine.reason"),
-    Field(
-        "hits_between_instructions",
-        COUNT,
-        "its hits at addresses where no instruction begins",
-        "routine.stray_hits",
-    ),
-    Field(
-        "hottest",
-        INTEGER.or_null,
+    hottest=INTEGER.or_null(
         "address of the instruction with the most hits, `null` without any",
         lambda one: one.address(one.routine.hottest),
     ),
-    Field(
-        "likely_meant",
-        INTEGER.or_null,
+    likely_meant=INTEGER.or_null(
         "the one that these are likely meant for, `null` where that cannot be said",
         lambda one: one.address(one.routine.likely),
     ),
-    Field(
-        "interrupts_on_at",
-        INTEGER.or_null,
-        "the instruction before `hottest` that lets a timer's interrupts in: these hits are of the "
-        "time without interrupts too; `null` where there is none",
+    interrupts_on_at=INTEGER.or_null(
+        "the instruction before `hottest` that lets a timer's interrupts in: these hits are of "
+        "the time without interrupts too; `null` where there is none",
         lambda one: one.address(one.routine.unmasking),
     ),
-    Field("instructions", Rows(INSTRUCTION, by_column=True), "those with hits", lambda one: one),
+    instructions=Rows(INSTRUCTION, by_column=True)("those with hits", lambda one: one),
 )
 
 

@@ -23,7 +23,13 @@ ABSENT = object()  # the value of an optional field that is left out
 NO_ROWS = ()  # a table without rows
 
 
-class Kind(Record):
+class _Value:
+    def __call__(self, about: str = "", get: Get = "", *, optional: bool = False) -> Field:
+        """Return a field with such values; see `Field`."""
+        return Field(self, about, get, optional=optional)
+
+
+class Kind(_Value, Record):
     """Values that a field may have.
 
     Attributes:
@@ -75,7 +81,7 @@ def one_of(words: Iterable[str]) -> Kind:
     return Kind({"enum": list(words)})
 
 
-class Rows(Record):
+class Rows(_Value, Record):
     """A JSON array.
 
     Attributes:
@@ -124,7 +130,7 @@ class Rows(Record):
         yield self.after + b"]"
 
 
-class Named(Record):
+class Named(_Value, Record):
     """A JSON object whose fields are all of one kind: the rows of a table, each with its name."""
 
     names: tuple[str, ...]
@@ -156,7 +162,7 @@ class Columns(Record):
         return values
 
 
-class Mapping(Record):
+class Mapping(_Value, Record):
     """A JSON object whose keys are data, such as names of counters.
 
     Attributes:
@@ -171,10 +177,9 @@ class Mapping(Record):
 
 
 class Field:
-    """A field of a JSON object.
+    """A field of a JSON object, as a kind of values makes it when it is called.
 
     Attributes:
-        name: its key.
         kind: of its value.
         about: its meaning; "" if that of the field before it is said of both.
         get: an attribute of the source (with dots: of its attribute), or a function of the source;
@@ -182,19 +187,12 @@ class Field:
         optional: the field may be left out: `get` returns ABSENT.
     """
 
-    __slots__ = ("about", "get", "kind", "name", "optional")
+    __slots__ = ("about", "get", "kind", "optional")
 
     def __init__(
-        self,
-        name: str,
-        kind: Kind | Object | Rows | Named | Mapping,
-        about: str = "",
-        get: Get = "",
-        *,
-        optional: bool = False,
+        self, kind: Any, about: str = "", get: Get = "", *, optional: bool = False
     ) -> None:
-        self.name, self.kind, self.about = name, kind, about
-        self.get, self.optional = get or name, optional
+        self.kind, self.about, self.get, self.optional = kind, about, get, optional
 
 
 class Part(Record):
@@ -204,36 +202,36 @@ class Part(Record):
     get: Get = ""
 
 
-class Object:
+class Object(_Value):
     """A JSON object.
 
     Attributes:
         name: of the schema's definition and of the table in docs/; "" if the object is described
             with the field that has it.
-        fields: what it has, in this order.
         between: what separates fields besides a comma in an object that is written in pieces,
             because it has long arrays; b"" for objects that are encoded whole.
+        fields: by name, in their order, with parts.
         is_nullable: the object is null for None.
     """
 
     before: ClassVar[bytes] = b""
 
-    def __init__(
-        self, name: str, *fields: Field | Part, between: bytes = b"", is_nullable: bool = False
-    ) -> None:
-        self.name, self.fields, self.between = name, fields, between
-        self.in_pieces, self.is_nullable = bool(between), is_nullable
+    def __init__(self, name: str, between: bytes = b"", /, **fields: Field | Part) -> None:
+        self.name, self.between, self.fields = name, between, fields
+        self.in_pieces, self.is_nullable = bool(between), False
         self._getters: tuple[tuple[str | None, Callable[[Any], Any], Any, Any], ...] = tuple(
-            (one.name, _getter(one.get), one.kind.convert, one.kind)
+            (key, _getter(one.get or key), one.kind.convert, one.kind)
             if isinstance(one, Field)
-            else (None, _getter(one.get), one.of.convert, one.of)
-            for one in fields
+            else (None, _getter(one.get or key), one.of.convert, one.of)
+            for key, one in fields.items()
         )
 
     @property
     def or_null(self) -> Object:
         """The same, or null for None."""
-        return Object(self.name, *self.fields, between=self.between, is_nullable=True)
+        found = Object(self.name, self.between, **self.fields)
+        found.is_nullable = True
+        return found
 
     def convert(self, source: Any) -> dict[str, Any] | None:
         """Return the object."""
@@ -306,17 +304,9 @@ def _getter(get: Get) -> Callable[[Any], Any]:
     return attrgetter(get) if isinstance(get, str) else get
 
 
-def head(schema: str) -> tuple[Field, ...]:
-    """Return the fields that every document begins with."""
-    return (
-        Field("schema", Kind({"const": schema}), f"`{schema}`", lambda _: schema),
-        Field(
-            "generator",
-            TEXT,
-            "program and version that wrote the document",
-            lambda _: f"prospect {version()}",
-        ),
-    )
+def schema(name: str) -> Field:
+    """Return the field that says which document it is, and which version of that."""
+    return Kind({"const": name})(f"`{name}`", lambda _: name)
 
 
 def version() -> str:
@@ -324,34 +314,31 @@ def version() -> str:
     return __version__
 
 
+GENERATOR = TEXT("program and version that wrote the document", lambda _: f"prospect {version()}")
+
+
 def shown(name: str) -> Callable[[Any], Any]:
     """Return what gets the rows that are shown of a column of a source's `table`."""
     return lambda source: getattr(source.table, name)[: source.table.shown]
 
 
-def cut(noun: str, row: Object) -> tuple[Field, ...]:
+def cut(noun: str, row: Object) -> dict[str, Field]:
     """Return the fields of a `CutRows`, in a source's `table`, whose rows are of the source."""
-    return (
-        Field("hits", COUNT, "of all its rows, listed or not", "table.total_hits"),
-        Field("seconds", SECONDS, get="table.total_seconds"),
-        Field(
-            "rows",
-            Rows(row, by_column=True),
-            "largest first",
-            lambda source: source if source.table.shown else NO_ROWS,
+    skipped = {
+        noun: COUNT(get=lambda table: len(table) - table.shown),
+        "hits": COUNT(get="skipped_hits"),
+        "seconds": SECONDS(get="skipped_seconds"),
+    }
+    return {
+        "hits": COUNT("of all its rows, listed or not", "table.total_hits"),
+        "seconds": SECONDS(get="table.total_seconds"),
+        "rows": Rows(row, by_column=True)(
+            "largest first", lambda source: source if source.table.shown else NO_ROWS
         ),
-        Field(
-            "skipped",
-            Object(
-                "",
-                Field(noun, COUNT, get=lambda table: len(table) - table.shown),
-                Field("hits", COUNT, get="skipped_hits"),
-                Field("seconds", SECONDS, get="skipped_seconds"),
-            ),
-            f"how many {noun} are not listed, and what these have",
-            "table",
+        "skipped": Object("", **skipped)(
+            f"how many {noun} are not listed, and what these have", "table"
         ),
-    )
+    }
 
 
 def present(value: Any) -> Any:

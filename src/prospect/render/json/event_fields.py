@@ -31,7 +31,6 @@ from prospect.render.json.document_fields import (
     SHARE,
     SUMMED_SHARE,
     TEXT,
-    Field,
     Named,
     Object,
     Part,
@@ -70,9 +69,9 @@ class Totals(NamedTuple):
 
 PORTION = Object(
     "portion",
-    Field("hits", COUNT, "samples"),
-    Field("seconds", SECONDS, "their time, with an error bar"),
-    Part(ERROR_BAR, "estimates"),
+    hits=COUNT("samples"),
+    seconds=SECONDS("their time, with an error bar"),
+    error_bar=Part(ERROR_BAR, "estimates"),
 )
 PORTIONS = Named(PORTION_NAMES, PORTION)
 
@@ -116,52 +115,49 @@ def _taken(column: Any, rows: NDArray[np.integer]) -> Any:
 
 ROUTINE = Object(
     "routine",
-    Field("share", SUMMED_SHARE, "part of the table, and the running sum of parts", shown("share")),
-    Field("accumulated", SUMMED_SHARE, get=shown("accumulated")),
-    Field("hits", COUNT, "its hits and time, with an error bar", shown("hits")),
-    Field("seconds", SECONDS, get=shown("seconds")),
-    Part(ERROR_BAR, "bars"),
-    Field("like_above", FLAG, "cannot be told from the routine above at 95 %", "bars.like_above"),
-    Field("in_step", FLAG, "runs in step with one of the clocks", "bars.in_step"),
-    Field(
-        "late_share",
-        SHARE.or_null,
+    share=SUMMED_SHARE("part of the table, and the running sum of parts", shown("share")),
+    accumulated=SUMMED_SHARE(get=shown("accumulated")),
+    hits=COUNT("its hits and time, with an error bar", shown("hits")),
+    seconds=SECONDS(get=shown("seconds")),
+    error_bar=Part(ERROR_BAR, "bars"),
+    like_above=FLAG("cannot be told from the routine above at 95 %", "bars.like_above"),
+    in_step=FLAG("runs in step with one of the clocks", "bars.in_step"),
+    late_share=SHARE.or_null(
         "in the kernel: part of its samples that were taken late, 0 to 1, so that time before it "
         "shows here; `null` where unknown",
         "late_shares",
     ),
-    Field("address", COUNT, "where it begins", _of_function("address")),
-    Field("size_bytes", COUNT, "its size, 0 if unknown", _of_function("size_bytes")),
-    Field("name", NAME, "readable name, `null` where there is none", _of_function("name")),
-    Field("raw_name", TEXT, "as in the symbol table", _of_function("raw_name")),
-    Field("aliases", TEXTS, "other symbols at the address", _of_function("aliases")),
-    Field("is_global", FLAG, "`false` for static ones", _of_function("is_global")),
-    Field(
-        "source",
-        SOURCE,
+    address=COUNT("where it begins", _of_function("address")),
+    size_bytes=COUNT("its size, 0 if unknown", _of_function("size_bytes")),
+    name=NAME("readable name, `null` where there is none", _of_function("name")),
+    raw_name=TEXT("as in the symbol table", _of_function("raw_name")),
+    aliases=TEXTS("other symbols at the address", _of_function("aliases")),
+    is_global=FLAG("`false` for static ones", _of_function("is_global")),
+    source=SOURCE(
         "where the name is from, or why there is none: a name of the list below",
         lambda rows: [_SOURCES[source] for source in _of_function("source")(rows).tolist()],
     ),
-    Field("object", TEXT, "path of what it is mapped from", _of_object("path")),
-    Field(
-        "object_kind",
-        one_of(KIND_NAMES),
+    object=TEXT("path of what it is mapped from", _of_object("path")),
+    object_kind=one_of(KIND_NAMES)(
         "kind of that: " + ", ".join(f"`{name}`" for name in KIND_NAMES),
         lambda rows: [KIND_NAMES[kind] for kind in _of_object("kind")(rows).tolist()],
     ),
-    Field("build_id", NAME, "its build id or `null`", _of_object("build_id")),
+    build_id=NAME("its build id or `null`", _of_object("build_id")),
 )
 TABLE = Object(
     "table",
-    *cut("routines", ROUTINE),
-    Field(
-        "disassembly",
-        Rows(DISASSEMBLED_ROUTINE),
+    **cut("routines", ROUTINE),
+    disassembly=Rows(DISASSEMBLED_ROUTINE)(
         "with `-e`, in the tables of `details` and the one of the whole kernel: the routines that "
         "`-e` or `-ee` asks for, in the order of the table",
         lambda rows: present(rows.code),
         optional=True,
     ),
+)
+
+
+TABLES = Object(
+    "", **{name: TABLE(get=itemgetter(portion)) for portion, name in enumerate(PORTION_NAMES)}
 )
 
 
@@ -172,8 +168,8 @@ class _KernelPart(NamedTuple):
 
 KERNEL_PROFILE = Object(
     "kernel_profile",
-    Field("part", one_of(("all", *PART_NAMES)), "what it is of", "name"),
-    Part(TABLE, "routines"),
+    part=one_of(("all", *PART_NAMES))("what it is of", "name"),
+    table=Part(TABLE, "routines"),
 )
 
 
@@ -206,19 +202,17 @@ class _Causes(NamedTuple):
 
 CAUSE = Object(
     "cause",
-    Field(
-        "kind",
-        one_of(CAUSE_KIND_NAMES),
+    kind=one_of(CAUSE_KIND_NAMES)(
         ", ".join(f"`{name}`" for name in CAUSE_KIND_NAMES),
         lambda rows: [CAUSE_KIND_NAMES[kind] for kind in shown("kind")(rows).tolist()],
     ),
-    Field("name", NAME, "or `null`", shown("name")),
-    Field("hits", COUNT, "its hits and time, with an error bar", shown("hits")),
-    Field("seconds", SECONDS, get=shown("seconds")),
-    Part(ERROR_BAR, lambda rows: rows.estimates.rows(slice(0, rows.table.shown))),
-    Field("share", SUMMED_SHARE, "part of the table", shown("share")),
+    name=NAME("or `null`", shown("name")),
+    hits=COUNT("its hits and time, with an error bar", shown("hits")),
+    seconds=SECONDS(get=shown("seconds")),
+    error_bar=Part(ERROR_BAR, lambda rows: rows.estimates.rows(slice(0, rows.table.shown))),
+    share=SUMMED_SHARE("part of the table", shown("share")),
 )
-CAUSES = Object("causes", *cut("causes", CAUSE)).or_null
+CAUSES = Object("causes", **cut("causes", CAUSE)).or_null
 
 
 def _causes(event: EventReport, process: int | None = None) -> _Causes | None:
@@ -243,36 +237,25 @@ def _counted(name: str) -> Callable[[_Calls], Any]:
 
 SYSTEM_CALL = Object(
     "system_call",
-    Field(
-        "name",
-        TEXT,
+    name=TEXT(
         "as user space knows it; in brackets what is time of calls, but of none by name",
         "rows.name",
     ),
-    Field("hits", COUNT, "samples in it", "rows.hits"),
-    Field("seconds", SECONDS, "their time, and the longer side of its error bar", "rows.sampled_s"),
-    Field("error_s", SECONDS.or_null, get="half_s"),
-    Field("share", SUMMED_SHARE, "its part of the kernel time without interrupts", "rows.share"),
-    Field(
-        "calls",
-        COUNT.or_null,
-        "how often it was called; `null` where calls were not counted",
-        _counted("calls"),
+    hits=COUNT("samples in it", "rows.hits"),
+    seconds=SECONDS("their time, and the longer side of its error bar", "rows.sampled_s"),
+    error_s=SECONDS.or_null(get="half_s"),
+    share=SUMMED_SHARE("its part of the kernel time without interrupts", "rows.share"),
+    calls=COUNT.or_null(
+        "how often it was called; `null` where calls were not counted", _counted("calls")
     ),
-    Field(
-        "compat_calls",
-        COUNT.or_null,
-        "how many of these through the 32-bit interface; `null` likewise",
-        _counted("compat_calls"),
+    compat_calls=COUNT.or_null(
+        "how many of these through the 32-bit interface; `null` likewise", _counted("compat_calls")
     ),
-    Field("unfinished", COUNT.or_null, "how many had not ended", _counted("unfinished")),
-    Field(
-        "inside_s",
-        SECONDS.or_null,
-        "time from beginning to end of those that ended, waiting included",
-        _counted("time_s"),
+    unfinished=COUNT.or_null("how many had not ended", _counted("unfinished")),
+    inside_s=SECONDS.or_null(
+        "time from beginning to end of those that ended, waiting included", _counted("time_s")
     ),
-    Field("mean_s", AMOUNT.or_null, "its mean", "rows.mean_s"),
+    mean_s=AMOUNT.or_null("its mean", "rows.mean_s"),
 )
 SYSTEM_CALLS = Rows(SYSTEM_CALL, by_column=True).or_null
 
@@ -290,10 +273,10 @@ def _system_calls(event: EventReport, process: int | None = None) -> _Calls | No
 
 SYSTEM_CALLS_COUNTED = Object(
     "",
-    Field("dropped", COUNT, "calls that are in no row"),
-    Field("recorder_calls", COUNT, "how many the recorder made"),
-    Field("cost_ns", AMOUNT, "by how much counting made a call longer"),
-    Field("cost_share", AMOUNT, "that of all calls as part of the CPUs' time"),
+    dropped=COUNT("calls that are in no row"),
+    recorder_calls=COUNT("how many the recorder made"),
+    cost_ns=AMOUNT("by how much counting made a call longer"),
+    cost_share=AMOUNT("that of all calls as part of the CPUs' time"),
 ).or_null
 
 
@@ -301,54 +284,36 @@ SYSTEM_CALLS_COUNTED = Object(
 
 SOURCE_LINE = Object(
     "source_line",
-    Field("share", SUMMED_SHARE, "as of a routine", shown("share")),
-    Field("accumulated", SUMMED_SHARE, get=shown("accumulated")),
-    Field("hits", COUNT, get=shown("hits")),
-    Field("seconds", SECONDS, get=shown("seconds")),
-    Field("error_s", ROUNDED.or_null, get=lambda lines: [r.half_width_s for r in lines.rows]),
-    Field(
-        "file",
-        NAME,
+    share=SUMMED_SHARE("as of a routine", shown("share")),
+    accumulated=SUMMED_SHARE(get=shown("accumulated")),
+    hits=COUNT(get=shown("hits")),
+    seconds=SECONDS(get=shown("seconds")),
+    error_s=ROUNDED.or_null(get=lambda lines: [r.half_width_s for r in lines.rows]),
+    file=NAME(
         "as the compiler had them, `null` where unknown",
         lambda lines: [row.file for row in lines.rows],
     ),
-    Field(
-        "line",
-        INTEGER.within(1).or_null,
-        get=lambda lines: [row.line or None for row in lines.rows],
-    ),
-    Field(
-        "function",
-        NAME,
+    line=INTEGER.within(1).or_null(get=lambda lines: [row.line or None for row in lines.rows]),
+    function=NAME(
         "that the line is written in, `null` where unknown",
         lambda lines: [row.functions[0] if row.functions else "" for row in lines.rows],
     ),
-    Field(
-        "inlined_into",
-        Rows(NAME),
+    inlined_into=Rows(NAME)(
         "what that is inlined into, innermost first, at the place with the most hits",
         lambda lines: [row.functions[1:] for row in lines.rows],
     ),
-    Field(
-        "other_places",
-        COUNT,
+    other_places=COUNT(
         "how many other ways through inlined functions lead there",
         lambda lines: [row.other_places for row in lines.rows],
     ),
-    Field(
-        "object",
-        TEXT,
-        "path of an object with hits there",
-        lambda lines: [row.object_path for row in lines.rows],
+    object=TEXT(
+        "path of an object with hits there", lambda lines: [row.object_path for row in lines.rows]
     ),
-    Field(
-        "no_line_because",
-        NAME,
-        "why the line is unknown, or `null`",
-        lambda lines: [row.reason for row in lines.rows],
+    no_line_because=NAME(
+        "why the line is unknown, or `null`", lambda lines: [row.reason for row in lines.rows]
     ),
 )
-SOURCE_LINES = Object("source_lines", *cut("lines", SOURCE_LINE))
+SOURCE_LINES = Object("source_lines", **cut("lines", SOURCE_LINE))
 
 
 def _source_lines(event: EventReport, process: int | None = None) -> Any:
@@ -415,71 +380,53 @@ def _of_process(name: str) -> Callable[[_Process], Any]:
 
 PROCESS = Object(
     "process",
-    Field("process_index", COUNT, "identifies the row; a process id can occur twice", "row"),
-    Field("name", TEXT, "its last name", _of_process("name")),
-    Field("pid", INDEX, "ids, `null` if unknown", _of_process("pid")),
-    Field("parent_pid", INDEX, get=_of_process("parent_pid")),
-    Field("group_pid", INDEX, get=_of_process("group_pid")),
-    Field("session_pid", INDEX, get=_of_process("session_pid")),
-    Field("parent_name", TEXT.or_null, "name of the process that forked it"),
-    Field(
-        "birth",
-        one_of((*BIRTH_NAMES.values(), "unknown")),
+    process_index=COUNT("identifies the row; a process id can occur twice", "row"),
+    name=TEXT("its last name", _of_process("name")),
+    pid=INDEX("ids, `null` if unknown", _of_process("pid")),
+    parent_pid=INDEX(get=_of_process("parent_pid")),
+    group_pid=INDEX(get=_of_process("group_pid")),
+    session_pid=INDEX(get=_of_process("session_pid")),
+    parent_name=TEXT.or_null("name of the process that forked it"),
+    birth=one_of((*BIRTH_NAMES.values(), "unknown"))(
         "`preexisting`, `fork` or `exec`",
         lambda process: BIRTH_NAMES.get(int(process.table.birth[process.row]), "unknown"),
     ),
-    Field("end", one_of(("running", "exit", "exec")), "`running`, `exit` or `exec`"),
-    Field(
-        "start_ns",
-        COUNT,
-        "on the recording's clock, 0 before the interval",
-        _of_process("start_ns"),
+    end=one_of(("running", "exit", "exec"))("`running`, `exit` or `exec`"),
+    start_ns=COUNT("on the recording's clock, 0 before the interval", _of_process("start_ns")),
+    end_ns=COUNT.or_null("likewise, `null` while running"),
+    control_group=NAME(
+        "path of the control group in which it was sampled last, `null` where that is not known"
     ),
-    Field("end_ns", COUNT.or_null, "likewise, `null` while running"),
-    Field(
-        "control_group",
-        NAME,
-        "path of the control group in which it was sampled last, `null` where that is not known",
-    ),
-    Field(
-        "service",
-        NAME,
+    service=NAME(
         "what that is called: the service, the container, or the last name of the path",
         lambda process: group_name(process.control_group),
     ),
-    Field("is_kernel_thread", FLAG, "what it is", _of_process("is_kernel_thread")),
-    Field("is_recorder", FLAG, get=_of_process("is_recorder")),
-    Field(
-        "is_command",
-        FLAG,
-        "the command itself; the command and all its descendants",
-        _of_process("is_command"),
+    is_kernel_thread=FLAG("what it is", _of_process("is_kernel_thread")),
+    is_recorder=FLAG(get=_of_process("is_recorder")),
+    is_command=FLAG(
+        "the command itself; the command and all its descendants", _of_process("is_command")
     ),
-    Field("is_descendant", FLAG, get=_of_process("is_descendant")),
-    Field(
-        "like_above",
-        FLAG,
+    is_descendant=FLAG(get=_of_process("is_descendant")),
+    like_above=FLAG(
         "its user time cannot be told from that of the process before it at 95 %",
         lambda process: process.estimates.like_above[PORTION_USER],
     ),
-    Field(
-        "in_step",
-        FLAG,
+    in_step=FLAG(
         "it runs in step with one of the clocks: see [accuracy](accuracy.md)",
         lambda process: process.estimates.in_step.any(),
     ),
-    Part(PORTIONS, "totals"),
+    portions=Part(PORTIONS, "totals"),
 )
 
 MAPPING = Object(
     "",
-    Field("hits", COUNT),
-    Field("start", COUNT),
-    Field("end", COUNT),
-    Field("size_bytes", COUNT),
-    Field("permissions", NAME, "such as `r-x`, `null` where unknown"),
-    Field("pgoff", COUNT),
-    Field("object", TEXT, get="path"),
+    hits=COUNT(),
+    start=COUNT(),
+    end=COUNT(),
+    size_bytes=COUNT(),
+    permissions=NAME("such as `r-x`, `null` where unknown"),
+    pgoff=COUNT(),
+    object=TEXT(get="path"),
 )
 
 
@@ -491,49 +438,24 @@ class _Detail(_Process):
 
 DETAILS = Object(
     "details",
-    Part(PROCESS, lambda detail: detail),
-    Field(
-        "routines",
-        Object(
-            "",
-            *(
-                Field(name, TABLE, get=itemgetter(portion))
-                for portion, name in enumerate(PORTION_NAMES)
-            ),
-        ),
-        "a table for each portion",
+    process=Part(PROCESS, lambda detail: detail),
+    routines=TABLES("a table for each portion"),
+    kernel_causes=CAUSES("those of the process", lambda detail: _causes(detail.event, detail.row)),
+    system_calls=SYSTEM_CALLS(
+        "those of the process", lambda detail: _system_calls(detail.event, detail.row)
     ),
-    Field(
-        "kernel_causes",
-        CAUSES,
-        "those of the process",
-        lambda detail: _causes(detail.event, detail.row),
-    ),
-    Field(
-        "system_calls",
-        SYSTEM_CALLS,
-        "those of the process",
-        lambda detail: _system_calls(detail.event, detail.row),
-    ),
-    Field(
-        "source_lines",
-        SOURCE_LINES,
+    source_lines=SOURCE_LINES(
         "with `--lines`, its hits by source line",
         lambda detail: _source_lines(detail.event, detail.row),
         optional=True,
     ),
-    Field(
-        "data_mappings_read_ns",
-        COUNT.or_null,
+    data_mappings_read_ns=COUNT.or_null(
         "when mappings that are not executable were as they are listed, on the recording's clock; "
         "`null` where only executable ones are known",
         "mapped.read_ns",
     ),
-    Field(
-        "mappings",
-        Rows(MAPPING, by_column=True),
-        "its memory map, mappings without a hit included",
-        "mapped",
+    mappings=Rows(MAPPING, by_column=True)(
+        "its memory map, mappings without a hit included", "mapped"
     ),
 )
 
@@ -586,65 +508,41 @@ def _left_out(calls: _CountedCalls) -> list[_LeftOut]:
 
 COUNTED_ROUTINE = Object(
     "",
-    Field("name", TEXT, get=_of_counted("name")),
-    Field("object", TEXT, get=_of_counted("object_path")),
-    Field("probe_ns", AMOUNT, "what a call took longer", _of_counted("probe_ns")),
-    Field("counted", COUNT, get="figures.counted"),
-    Field("calls", AMOUNT.or_null, "`null` if not known", "figures.calls"),
-    Field("half_width", AMOUNT.or_null, "of `calls`", "figures.half_width"),
-    Field("self_s", AMOUNT.or_null, "sampled, `null` if not known", "figures.self_s"),
-    Field("total_s", AMOUNT.or_null, "likewise", "figures.total_s"),
-    Field(
-        "callers",
-        Rows(Object("", Field("name", TEXT), Field("object", TEXT), Field("counted", COUNT))),
-    ),
+    name=TEXT(get=_of_counted("name")),
+    object=TEXT(get=_of_counted("object_path")),
+    probe_ns=AMOUNT("what a call took longer", _of_counted("probe_ns")),
+    counted=COUNT(get="figures.counted"),
+    calls=AMOUNT.or_null("`null` if not known", "figures.calls"),
+    half_width=AMOUNT.or_null("of `calls`", "figures.half_width"),
+    self_s=AMOUNT.or_null("sampled, `null` if not known", "figures.self_s"),
+    total_s=AMOUNT.or_null("likewise", "figures.total_s"),
+    callers=Rows(Object("", name=TEXT(), object=TEXT(), counted=COUNT()))(),
 )
 CALL_COUNTS = Object(
     "call_counts",
-    Field(
-        "is_exact",
-        FLAG,
-        "as in [call counts](call-counts.md)",
-        lambda calls: calls.figures.counts.windows is None,
+    is_exact=FLAG(
+        "as in [call counts](call-counts.md)", lambda calls: calls.figures.counts.windows is None
     ),
-    Field("budget", AMOUNT, get="figures.counts.budget"),
-    Field("cost_s", AMOUNT, get="figures.counts.cost_s"),
-    Field("cost_share", AMOUNT, get="figures.counts.cost_share"),
-    Field("dropped", COUNT, get="figures.counts.dropped"),
-    Field(
-        "hook",
-        Object(
-            "",
-            Field("name", TEXT, get=lambda hook: hook[0]),
-            Field("lines", TEXTS, get=lambda hook: hook[1:]),
-        ).or_null,
-        "what an entry hook found, or `null`",
-        lambda calls: calls.figures.counts.hook or None,
+    budget=AMOUNT(get="figures.counts.budget"),
+    cost_s=AMOUNT(get="figures.counts.cost_s"),
+    cost_share=AMOUNT(get="figures.counts.cost_share"),
+    dropped=COUNT(get="figures.counts.dropped"),
+    hook=Object(
+        "", name=TEXT(get=lambda hook: hook[0]), lines=TEXTS(get=lambda hook: hook[1:])
+    ).or_null(
+        "what an entry hook found, or `null`", lambda calls: calls.figures.counts.hook or None
     ),
-    Field(
-        "windows",
-        Object(
-            "",
-            Field("count", COUNT, get=len),
-            Field("own_s", AMOUNT, "CPU time in them", lambda windows: windows.own_s.sum()),
-            Field("gap_s", AMOUNT, "outside of them", lambda windows: windows.gap_s.sum()),
-        ).or_null,
-        "when calls were counted, `null` where every call was",
-        "figures.counts.windows",
+    windows=Object(
+        "",
+        count=COUNT(get=len),
+        own_s=AMOUNT("CPU time in them", lambda windows: windows.own_s.sum()),
+        gap_s=AMOUNT("outside of them", lambda windows: windows.gap_s.sum()),
+    ).or_null("when calls were counted, `null` where every call was", "figures.counts.windows"),
+    uncalled=COUNT("how many functions were never called", "figures.uncalled"),
+    left_out=Rows(Object("", name=TEXT(), object=TEXT(), reason=TEXT()))(
+        "functions that were not counted, or not to the end", _left_out
     ),
-    Field("uncalled", COUNT, "how many functions were never called", "figures.uncalled"),
-    Field(
-        "left_out",
-        Rows(Object("", Field("name", TEXT), Field("object", TEXT), Field("reason", TEXT))),
-        "functions that were not counted, or not to the end",
-        _left_out,
-    ),
-    Field(
-        "routines",
-        Rows(COUNTED_ROUTINE, by_column=True),
-        "functions with calls",
-        lambda calls: calls,
-    ),
+    routines=Rows(COUNTED_ROUTINE, by_column=True)("functions with calls", lambda calls: calls),
 ).or_null
 
 
@@ -684,50 +582,32 @@ class _SourceObject(NamedTuple):
 
 SYMBOL_QUALITY = Object(
     "symbol_quality",
-    Field("hits", COUNT, "samples", "quality.hits"),
-    Field("named_hits", COUNT, "those whose function has a name", "quality.named_hits"),
-    Field(
-        "sources",
-        Rows(
-            Object(
-                "name_source",
-                Field("source", SOURCE, "name and words", "found.source.name"),
-                Field("label", TEXT, get=lambda source: LABELS[source.found.source]),
-                Field("named", FLAG, "whether hits of it have a name", "found.source.named"),
-                Field("hits", COUNT, "how many hits", "found.hits"),
-                Field("seconds", SECONDS, get="found.seconds"),
-                Field("share", SUMMED_SHARE, get="found.share"),
-                Field(
-                    "remedy",
-                    TEXT.or_null,
-                    "what would help, or `null`",
-                    lambda source: REMEDIES.get(source.found.source),
-                ),
-                Field(
-                    "objects",
-                    Rows(
-                        Object(
-                            "",
-                            Field("object", TEXT),
-                            Field("hits", COUNT),
-                            Field("note", NAME, "or `null`"),
-                            Field(
-                                "process_index",
-                                INDEX,
-                                "the owner of anonymous memory, else `null`",
-                            ),
-                        )
-                    ),
-                    "the objects with the most hits of it, empty if nothing needs improving",
-                ),
-                Field(
-                    "objects_left_out",
-                    COUNT,
-                    "how many further objects there are",
-                    "found.objects_left_out",
-                ),
-            )
-        ),
+    hits=COUNT("samples", "quality.hits"),
+    named_hits=COUNT("those whose function has a name", "quality.named_hits"),
+    sources=Rows(
+        Object(
+            "name_source",
+            source=SOURCE("name and words", "found.source.name"),
+            label=TEXT(get=lambda source: LABELS[source.found.source]),
+            named=FLAG("whether hits of it have a name", "found.source.named"),
+            hits=COUNT("how many hits", "found.hits"),
+            seconds=SECONDS(get="found.seconds"),
+            share=SUMMED_SHARE(get="found.share"),
+            remedy=TEXT.or_null(
+                "what would help, or `null`", lambda source: REMEDIES.get(source.found.source)
+            ),
+            objects=Rows(
+                Object(
+                    "",
+                    object=TEXT(),
+                    hits=COUNT(),
+                    note=NAME("or `null`"),
+                    process_index=INDEX("the owner of anonymous memory, else `null`"),
+                )
+            )("the objects with the most hits of it, empty if nothing needs improving"),
+            objects_left_out=COUNT("how many further objects there are", "found.objects_left_out"),
+        )
+    )(
         "where names came from",
         lambda event: [_Source(event.report.profile, found) for found in event.quality.sources],
     ),
@@ -749,115 +629,66 @@ def _skipped(event: EventReport) -> Totals:
 
 ACCOUNTED = Object(
     "",
-    Field("name", TEXT),
-    Field("sampled_s", ROUNDED.or_null, "`null` where samples cannot tell"),
-    Field("accounted_s", NUMBER),
-    Field("source", one_of(("/proc/stat", "getrusage")), "`/proc/stat` or `getrusage`"),
-    Field("difference_s", ROUNDED.or_null),
-    Field("error_s", AMOUNT.or_null, "what is explained"),
-    Field("unsampled_s", AMOUNT, "by how much more `sampled_s` may be too small"),
-    Field(
-        "unbooked_s",
-        NUMBER,
-        "by how much `/proc/stat`'s books together fall short of the CPUs' time",
-    ),
-    Field("agrees", FLAG.or_null, "`null` without a verdict"),
+    name=TEXT(),
+    sampled_s=ROUNDED.or_null("`null` where samples cannot tell"),
+    accounted_s=NUMBER(),
+    source=one_of(("/proc/stat", "getrusage"))("`/proc/stat` or `getrusage`"),
+    difference_s=ROUNDED.or_null(),
+    error_s=AMOUNT.or_null("what is explained"),
+    unsampled_s=AMOUNT("by how much more `sampled_s` may be too small"),
+    unbooked_s=NUMBER("by how much `/proc/stat`'s books together fall short of the CPUs' time"),
+    agrees=FLAG.or_null("`null` without a verdict"),
 )
 EVENT_REPORT = Object(
     "event_report",
-    Part(EVENT, "event"),
-    Field(
-        "has_time",
-        FLAG,
-        "whether its hits are worth time; if not, all its seconds are 0",
-        "has_time",
+    b"\n",
+    event=Part(EVENT, "event"),
+    has_time=FLAG("whether its hits are worth time; if not, all its seconds are 0", "has_time"),
+    total=PORTIONS(
+        "hits by portion", lambda event: Totals(event.hits, event.seconds, event.estimates.totals)
     ),
-    Field(
-        "total",
-        PORTIONS,
-        "hits by portion",
-        lambda event: Totals(event.hits, event.seconds, event.estimates.totals),
+    accounting=Rows(ACCOUNTED)("its time next to the kernel's own accounting"),
+    kernel_causes=CAUSES(
+        "kernel time of all processes by cause; `null` where no call chains were recorded", _causes
     ),
-    Field(
-        "accounting",
-        Rows(ACCOUNTED),
-        "its time next to the kernel's own accounting",
+    system_calls=SYSTEM_CALLS(
+        "those of all processes; `null` where neither samples nor counts have any", _system_calls
     ),
-    Field(
-        "kernel_causes",
-        CAUSES,
-        "kernel time of all processes by cause; `null` where no call chains were recorded",
-        _causes,
-    ),
-    Field(
-        "system_calls",
-        SYSTEM_CALLS,
-        "those of all processes; `null` where neither samples nor counts have any",
-        _system_calls,
-    ),
-    Field(
-        "system_calls_counted",
-        SYSTEM_CALLS_COUNTED,
+    system_calls_counted=SYSTEM_CALLS_COUNTED(
         "how system calls were counted, `null` without `--count-syscalls`",
         lambda event: event.calls if event.calls.is_counted else None,
     ),
-    Field(
-        "call_counts",
-        CALL_COUNTS,
-        "with `--count-calls`, otherwise `null`",
-        _call_counts,
+    call_counts=CALL_COUNTS("with `--count-calls`, otherwise `null`", _call_counts),
+    symbol_quality=SYMBOL_QUALITY("where names came from", lambda event: event),
+    processes_skipped=Object(
+        "",
+        processes=COUNT(get=lambda event: len(event.processes.skipped_rows)),
+        portions=Part(PORTIONS, _skipped),
+    )("the processes that pass no threshold", lambda event: event),
+    details_skipped=COUNT(
+        "how many more than `details` `-V` asks for that pass no threshold", "detail_skipped"
     ),
-    Field("symbol_quality", SYMBOL_QUALITY, "where names came from", lambda event: event),
-    Field(
-        "processes_skipped",
-        Object(
-            "",
-            Field("processes", COUNT, get=lambda event: len(event.processes.skipped_rows)),
-            Part(PORTIONS, _skipped),
-        ),
-        "the processes that pass no threshold",
-        lambda event: event,
+    source_lines=SOURCE_LINES(
+        "with `--lines`, all hits that `-V` asks for by source line", _source_lines, optional=True
     ),
-    Field(
-        "details_skipped",
-        COUNT,
-        "how many more than `details` `-V` asks for that pass no threshold",
-        "detail_skipped",
-    ),
-    Field(
-        "source_lines",
-        SOURCE_LINES,
-        "with `--lines`, all hits that `-V` asks for by source line",
-        _source_lines,
-        optional=True,
-    ),
-    Field(
-        "remarks_on_errors",
-        TEXTS,
+    remarks_on_errors=TEXTS(
         "sentences: what the error bars assume, what runs in step with a clock, how much longer a "
         "run must be to tell the first rows apart",
         "estimates.sentences",
     ),
-    Field(
-        "processes",
-        Rows(PROCESS, in_pieces=True),
+    processes=Rows(PROCESS, in_pieces=True)(
         "the summary's rows: those that pass a threshold, by falling user time",
         lambda event: (_Process(event, row) for row in event.processes.kept_rows.tolist()),
     ),
-    Field(
-        "details",
-        Rows(DETAILS, in_pieces=True),
+    details=Rows(DETAILS, in_pieces=True)(
         "processes whose routines `-V` asks for; empty with `-V k`",
         lambda event: (
             _Detail(event, row)
             for row in ([] if event.report.detail == "k" else event.detailed.tolist())
         ),
     ),
-    Field(
-        "kernel_profiles",
-        Rows(KERNEL_PROFILE, in_pieces=True),
+    kernel_profiles=Rows(KERNEL_PROFILE, in_pieces=True)(
         "with `-V 4` the whole kernel's profile, with `-V k` followed by its parts",
         _kernel_profiles,
     ),
-    between=b"\n",
 )

@@ -22,7 +22,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
-    head,
+    schema,
     version,
 )
 
@@ -71,16 +71,16 @@ class _Report(NamedTuple):
             yield _Sorted(rows_by_keys(report, event, self.keys, report.grid), self.keys)
 
 
-def _head(schema: str, *asked: Field) -> tuple[Field | Part, ...]:
-    return (
-        head(schema)[0],
-        Field("prospect_version", TEXT, "version that wrote the document", lambda _: version()),
-        Field("run", RUN, "facts of the run, as in the report", "report.profile.run"),
-        Field("detail", DETAIL, "the `-V` that is shown", "report.detail"),
-        *asked,
-        Field("keys", TEXTS, "the keys that were asked for"),
-        Part(NOTES_AND_WARNINGS, "report"),
-    )
+def _head(name: str, **asked: Field) -> dict[str, Field | Part]:
+    return {
+        "schema": schema(name),
+        "prospect_version": TEXT("version that wrote the document", lambda _: version()),
+        "run": RUN("facts of the run, as in the report", "report.profile.run"),
+        "detail": DETAIL("the `-V` that is shown", "report.detail"),
+        **asked,
+        "keys": TEXTS("the keys that were asked for"),
+        "notes_and_warnings": Part(NOTES_AND_WARNINGS, "report"),
+    }
 
 
 # --sort
@@ -100,59 +100,41 @@ class _Sorted(NamedTuple):
 
 _SORTED_ROW = Object(
     "sorted_row",
-    Part(_KEY, lambda table: _key_columns(table.keys, table.rows.names)),
-    Field("hits", COUNT, "samples", "rows.hits"),
-    Field(
-        "seconds",
-        ROUNDED.or_null,
+    key=Part(_KEY, lambda table: _key_columns(table.keys, table.rows.names)),
+    hits=COUNT("samples", "rows.hits"),
+    seconds=ROUNDED.or_null(
         "their time, `null` where the event has none, and its ±",
         lambda table: table.seconds("seconds"),
     ),
-    Field("error_s", ROUNDED.or_null, get="rows.half_s"),
-    Field("share", ROUNDED, "0 to 1", "rows.share"),
-    Field("is_like_above", FLAG, "cannot be told from the row above", "rows.is_like_above"),
+    error_s=ROUNDED.or_null(get="rows.half_s"),
+    share=ROUNDED("0 to 1", "rows.share"),
+    is_like_above=FLAG("cannot be told from the row above", "rows.is_like_above"),
 )
 SORTED_ROWS = Object(
     "sorted_rows",
-    *_head("prospect-rows/1"),
-    Field(
-        "events",
-        Rows(
-            Object(
-                "sorted_event",
-                Field("event", EVENT, "an event", "rows.event"),
-                Field("hits", COUNT, "of all rows", "rows.total_hits"),
-                Field("seconds", ROUNDED.or_null, get=lambda table: table.seconds("total_s")),
-                Field("error_s", ROUNDED.or_null, get="rows.total_half_s"),
-                Field(
-                    "left_out",
-                    Object(
-                        "",
-                        Field("rows", COUNT, get="rows.left_out"),
-                        Field("hits", COUNT, get="rows.left_out_hits"),
-                        Field(
-                            "seconds",
-                            ROUNDED.or_null,
-                            get=lambda table: table.seconds("left_out_s"),
-                        ),
-                    ),
-                    "what is under `-m`",
-                    lambda table: table,
-                ),
-                Field(
-                    "rows",
-                    Rows(_SORTED_ROW, by_column=True, in_pieces=True),
-                    "most time first",
-                    lambda table: table,
-                ),
-                between=b" ",
+    b" ",
+    **_head("prospect-rows/1"),
+    events=Rows(
+        Object(
+            "sorted_event",
+            b" ",
+            event=EVENT("an event", "rows.event"),
+            hits=COUNT("of all rows", "rows.total_hits"),
+            seconds=ROUNDED.or_null(get=lambda table: table.seconds("total_s")),
+            error_s=ROUNDED.or_null(get="rows.total_half_s"),
+            left_out=Object(
+                "",
+                rows=COUNT(get="rows.left_out"),
+                hits=COUNT(get="rows.left_out_hits"),
+                seconds=ROUNDED.or_null(get=lambda table: table.seconds("left_out_s")),
+            )("what is under `-m`", lambda table: table),
+            rows=Rows(_SORTED_ROW, by_column=True, in_pieces=True)(
+                "most time first", lambda table: table
             ),
-            in_pieces=True,
-            before=b"\n",
         ),
-        "a table of each event",
-    ),
-    between=b" ",
+        in_pieces=True,
+        before=b"\n",
+    )("a table of each event"),
 )
 
 
@@ -195,95 +177,62 @@ def _cells(name: str) -> Any:
 
 _CELL = Object(
     "",
-    Field("hits", COUNT, get=_cells("hits")),
-    Field(
-        "seconds",
-        ROUNDED.or_null,
-        get=lambda cells: cells.of.seconds(cells.of.table.seconds[cells.row]),
-    ),
-    Field("error_s", ROUNDED.or_null, get=_cells("half_s")),
-    Field("share", ROUNDED.or_null, "0 to 1", _cells("share")),
+    hits=COUNT(get=_cells("hits")),
+    seconds=ROUNDED.or_null(get=lambda cells: cells.of.seconds(cells.of.table.seconds[cells.row])),
+    error_s=ROUNDED.or_null(get=_cells("half_s")),
+    share=ROUNDED.or_null("0 to 1", _cells("share")),
 )
 _CLASS = Object(
     "",
-    Field("class", TEXT, "its name", "table.classes"),
-    Field(
-        "is_others",
-        FLAG,
+    **{"class": TEXT("its name", "table.classes")},
+    is_others=FLAG(
         "it is of several classes",
         lambda classes: [
             bool(classes.table.others) and at == len(classes.table.classes) - 1
             for at in range(len(classes.table.classes))
         ],
     ),
-    Field("hits", COUNT, "of all rows", "table.total_hits"),
-    Field("seconds", ROUNDED.or_null, get=lambda classes: classes.seconds(classes.table.total_s)),
-    Field("error_s", ROUNDED.or_null, get="table.total_half_s"),
+    hits=COUNT("of all rows", "table.total_hits"),
+    seconds=ROUNDED.or_null(get=lambda classes: classes.seconds(classes.table.total_s)),
+    error_s=ROUNDED.or_null(get="table.total_half_s"),
 )
 CLASS_COLUMNS = Object(
     "class_columns",
-    *_head("prospect-columns/1", Field("dimension", TEXT, "what classes differ in")),
-    Field(
-        "tables",
-        Rows(
-            Object(
-                "class_table",
-                Field(
-                    "event",
-                    EVENT.or_null,
-                    "of the table; `null` where events are the classes",
-                    lambda classes: (
-                        None if classes.dimension == EVENT_DIMENSION else classes.table.events[0]
-                    ),
+    b" ",
+    **_head("prospect-columns/1", dimension=TEXT("what classes differ in")),
+    tables=Rows(
+        Object(
+            "class_table",
+            b" ",
+            event=EVENT.or_null(
+                "of the table; `null` where events are the classes",
+                lambda classes: (
+                    None if classes.dimension == EVENT_DIMENSION else classes.table.events[0]
                 ),
-                Field("classes", Rows(_CLASS, by_column=True), "each class", lambda table: table),
-                Field("others", COUNT, "how many classes the last one is of", "table.others"),
-                Field(
-                    "left_out",
-                    Object(
-                        "",
-                        Field("rows", COUNT, get="table.left_out"),
-                        Field("hits", Rows(COUNT), "by class", "table.left_out_hits"),
-                        Field(
-                            "seconds",
-                            Rows(ROUNDED.or_null),
-                            "by class",
-                            lambda classes: classes.seconds(classes.table.left_out_s),
-                        ),
-                    ),
-                    "what is under `-m`",
-                    lambda classes: classes,
-                ),
-                Field(
-                    "rows",
-                    Rows(
-                        Object(
-                            "class_row",
-                            Part(
-                                _KEY,
-                                lambda classes: _key_columns(classes.keys, classes.table.names),
-                            ),
-                            Field(
-                                "columns",
-                                Rows(_CELL, by_column=True),
-                                "what each class has of it",
-                                "cells",
-                            ),
-                        ),
-                        by_column=True,
-                        in_pieces=True,
-                    ),
-                    "largest share first",
-                    lambda classes: classes,
-                ),
-                between=b" ",
             ),
-            in_pieces=True,
-            before=b"\n",
+            classes=Rows(_CLASS, by_column=True)("each class", lambda table: table),
+            others=COUNT("how many classes the last one is of", "table.others"),
+            left_out=Object(
+                "",
+                rows=COUNT(get="table.left_out"),
+                hits=Rows(COUNT)("by class", "table.left_out_hits"),
+                seconds=Rows(ROUNDED.or_null)(
+                    "by class", lambda classes: classes.seconds(classes.table.left_out_s)
+                ),
+            )("what is under `-m`", lambda classes: classes),
+            rows=Rows(
+                Object(
+                    "class_row",
+                    key=Part(_KEY, lambda classes: _key_columns(classes.keys, classes.table.names)),
+                    columns=Rows(_CELL, by_column=True)("what each class has of it", "cells"),
+                ),
+                by_column=True,
+                in_pieces=True,
+            )("largest share first", lambda classes: classes),
         ),
-        "one for each event, one of all where events are the classes",
-    ),
-    between=b" ",
+        in_pieces=True,
+        before=b"\n",
+    )("one for each event, one of all where events are the classes"),
 )
 
 

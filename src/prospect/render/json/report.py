@@ -29,19 +29,19 @@ from prospect.render.json.document_fields import (
     AMOUNT,
     COUNT,
     FLAG,
+    GENERATOR,
     INTEGER,
     NAME,
     NUMBER,
     ROUNDED,
     SHARE,
     TEXT,
-    Field,
     Mapping,
     Object,
     Part,
     Rows,
     document,
-    head,
+    schema,
 )
 from prospect.render.json.event_fields import EVENT_REPORT
 from prospect.render.text.in_short import in_short_plain
@@ -120,185 +120,121 @@ def _thread_seconds(name: str) -> Callable[[_Threads], Any]:
 
 PROGRAM = Object(
     "",
-    Field("name", TEXT),
-    Field("processes", COUNT, "how many of that name"),
-    Field("hits", COUNT),
-    Field("seconds", ROUNDED),
-    Field("error_s", ROUNDED.or_null, get="half_s"),
-    Field("user_share", ROUNDED),
-    Field(
-        "service",
-        NAME,
-        "the service, container or other control group in which most of its hits are, `null` where "
-        "none is known",
+    name=TEXT(),
+    processes=COUNT("how many of that name"),
+    hits=COUNT(),
+    seconds=ROUNDED(),
+    error_s=ROUNDED.or_null(get="half_s"),
+    user_share=ROUNDED(),
+    service=NAME(
+        "the service, container or other control group in which most of its hits are, `null` "
+        "where none is known"
     ),
-    Field("other_services", COUNT, "in how many more it was hit"),
+    other_services=COUNT("in how many more it was hit"),
 )
 FUNCTION = Object(
     "",
-    Field("name", TEXT, "in brackets why there is none"),
-    Field("object", TEXT, get="object_path"),
-    Field("hits", COUNT),
-    Field("seconds", ROUNDED),
-    Field("error_s", ROUNDED.or_null, get="half_s"),
-    Field("share", ROUNDED),
-    Field("like_above", FLAG, "cannot be told from the row above", "is_like_above"),
-    Field("program", TEXT, "where most of it was spent"),
-    Field("other_programs", COUNT),
-    Field("caller", NAME, "of most samples, or `null`"),
+    name=TEXT("in brackets why there is none"),
+    object=TEXT(get="object_path"),
+    hits=COUNT(),
+    seconds=ROUNDED(),
+    error_s=ROUNDED.or_null(get="half_s"),
+    share=ROUNDED(),
+    like_above=FLAG("cannot be told from the row above", "is_like_above"),
+    program=TEXT("where most of it was spent"),
+    other_programs=COUNT(),
+    caller=NAME("of most samples, or `null`"),
 )
 IN_SHORT = Object(
     "in_short",
-    Field(
-        "hits",
-        COUNT,
-        "of all of them together; `seconds` is 0 where the event has no time",
-        "short.hits",
+    hits=COUNT("of all of them together; `seconds` is 0 where the event has no time", "short.hits"),
+    seconds=ROUNDED(get="short.seconds"),
+    error_s=ROUNDED.or_null(get="short.half_s"),
+    busy_s=ROUNDED.or_null(
+        "time of all processes of the machine, `null` where not all were sampled", "short.busy_s"
     ),
-    Field("seconds", ROUNDED, get="short.seconds"),
-    Field("error_s", ROUNDED.or_null, get="short.half_s"),
-    Field(
-        "busy_s",
-        ROUNDED.or_null,
-        "time of all processes of the machine, `null` where not all were sampled",
-        "short.busy_s",
+    programs=Rows(PROGRAM)("the first three, processes of a name together", "short.first_programs"),
+    more_programs=COUNT("how many there are besides", "short.programs_behind"),
+    functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),
+    more_functions=COUNT("how many there are besides", "short.functions_behind"),
+    kernel=ROUNDED("time in the kernel; hits where the event has no time", "short.kernel_s"),
+    causes=Rows(
+        Object(
+            "",
+            name=TEXT(get=lambda cause: cause[0]),
+            amount=ROUNDED("as `kernel`", lambda cause: cause[1]),
+        )
+    )("the first four causes of that", "short.causes"),
+    nameless_share=ROUNDED.within(0, 1)(
+        "part of the hits in code without names, 0 to 1", "short.nameless"
     ),
-    Field(
-        "programs",
-        Rows(PROGRAM),
-        "the first three, processes of a name together",
-        "short.first_programs",
-    ),
-    Field("more_programs", COUNT, "how many there are besides", "short.programs_behind"),
-    Field(
-        "functions",
-        Rows(FUNCTION),
-        "the first five, of all programs together",
-        "short.first_functions",
-    ),
-    Field("more_functions", COUNT, "how many there are besides", "short.functions_behind"),
-    Field(
-        "kernel", ROUNDED, "time in the kernel; hits where the event has no time", "short.kernel_s"
-    ),
-    Field(
-        "causes",
-        Rows(
-            Object(
-                "",
-                Field("name", TEXT, get=lambda cause: cause[0]),
-                Field("amount", ROUNDED, "as `kernel`", lambda cause: cause[1]),
-            )
-        ),
-        "the first four causes of that",
-        "short.causes",
-    ),
-    Field(
-        "nameless_share",
-        ROUNDED.within(0, 1),
-        "part of the hits in code without names, 0 to 1",
-        "short.nameless",
-    ),
-    Field(
-        "bracket_share",
-        ROUNDED.within(0, 1),
+    bracket_share=ROUNDED.within(0, 1)(
         "part of the hits in functions of which only the exported functions before and after them "
         "are known",
         "short.bracketed",
     ),
-    Field("lines", TEXTS, "the first screen of the text report, line by line"),
+    lines=TEXTS("the first screen of the text report, line by line"),
 )
 
 
 # Waiting
 
-BLOCKER = Object(
-    "",
-    Field("name", TEXT),
-    Field("idle", FLAG),
-    Field("waits", COUNT),
-    Field("seconds", AMOUNT),
-    Field("longest_s", AMOUNT),
-)
+BLOCKER = Object("", name=TEXT(), idle=FLAG(), waits=COUNT(), seconds=AMOUNT(), longest_s=AMOUNT())
 THREAD = Object(
     "thread",
-    Field(
-        "name",
-        TEXT,
+    name=TEXT(
         "the thread, of the processes that `-V` selects",
         lambda threads: [
             threads.waiting.threads.name[row] for row in threads.waiting.shown.tolist()
         ],
     ),
-    Field("pid", INTEGER, get="pids"),
-    Field("tid", INTEGER, get=_thread("tid")),
-    Field(
-        "user_s",
-        AMOUNT.or_null,
+    pid=INTEGER(get="pids"),
+    tid=INTEGER(get=_thread("tid")),
+    user_s=AMOUNT.or_null(
         "its time by samples, `null` where none hit it",
         lambda threads: threads.waiting.user_s[threads.waiting.shown],
     ),
-    Field(
-        "system_s",
-        AMOUNT.or_null,
-        get=lambda threads: threads.waiting.system_s[threads.waiting.shown],
-    ),
-    Field(
-        "life_s", AMOUNT, "its life, which is the next four together", _thread_seconds("life_ns")
-    ),
-    Field("cpu_s", AMOUNT, "on a CPU", _thread_seconds("cpu_ns")),
-    Field("runnable_s", AMOUNT, "ready, and waiting for a CPU", _thread_seconds("runnable_ns")),
-    Field("blocked_s", AMOUNT, "waiting for anything else", _thread_seconds("blocked_ns")),
-    Field("unknown_s", AMOUNT, "what is not known", _thread_seconds("unknown_ns")),
-    Field("stackless_s", AMOUNT, "waited by unknown stacks", _thread_seconds("stackless_ns")),
-    Field("longest_s", AMOUNT, "its longest wait blocked", _thread_seconds("longest_ns")),
-    Field("waits", COUNT, "how often it was blocked", _thread("blocks")),
-    Field("preemptions", COUNT, "how often another thread was preferred", _thread("preemptions")),
+    system_s=AMOUNT.or_null(get=lambda threads: threads.waiting.system_s[threads.waiting.shown]),
+    life_s=AMOUNT("its life, which is the next four together", _thread_seconds("life_ns")),
+    cpu_s=AMOUNT("on a CPU", _thread_seconds("cpu_ns")),
+    runnable_s=AMOUNT("ready, and waiting for a CPU", _thread_seconds("runnable_ns")),
+    blocked_s=AMOUNT("waiting for anything else", _thread_seconds("blocked_ns")),
+    unknown_s=AMOUNT("what is not known", _thread_seconds("unknown_ns")),
+    stackless_s=AMOUNT("waited by unknown stacks", _thread_seconds("stackless_ns")),
+    longest_s=AMOUNT("its longest wait blocked", _thread_seconds("longest_ns")),
+    waits=COUNT("how often it was blocked", _thread("blocks")),
+    preemptions=COUNT("how often another thread was preferred", _thread("preemptions")),
 )
 WAITING = Object(
     "waiting",
-    Field(
-        "threads",
-        Rows(THREAD, by_column=True),
-        "what each thread did",
-        lambda threads: threads,
+    threads=Rows(THREAD, by_column=True)("what each thread did", lambda threads: threads),
+    sampled_s=AMOUNT("time on CPUs by samples alone", "waiting.sampled_s"),
+    blockers=Rows(BLOCKER).or_null(
+        "what threads waited for; `null` where waits have no stacks", "waiting.blockers"
     ),
-    Field("sampled_s", AMOUNT, "time on CPUs by samples alone", "waiting.sampled_s"),
-    Field(
-        "blockers",
-        Rows(BLOCKER).or_null,
-        "what threads waited for; `null` where waits have no stacks",
-        "waiting.blockers",
-    ),
-    Field(
-        "wakers",
-        Rows(Object("", Field("who", TEXT), Part(BLOCKER, lambda waker: waker))).or_null,
+    wakers=Rows(Object("", who=TEXT(), blocker=Part(BLOCKER, lambda waker: waker))).or_null(
         "`who` ended the waits of a row of `blockers`; `null` where that was not recorded",
         "waiting.wakers",
     ),
-    Field(
-        "stacks",
-        Rows(
-            Object(
-                "",
-                Field("waits", COUNT),
-                Field("seconds", AMOUNT),
-                Field("longest_s", AMOUNT),
-                Field("kernel", TEXTS, "frames from the inside out"),
-                Field("user", TEXTS),
-            )
-        ),
-        "those with most time blocked",
-        "waiting.stacks",
-    ),
-    Field("more_stacks", COUNT, "how many there are besides", "waiting.more_stacks"),
+    stacks=Rows(
+        Object(
+            "",
+            waits=COUNT(),
+            seconds=AMOUNT(),
+            longest_s=AMOUNT(),
+            kernel=TEXTS("frames from the inside out"),
+            user=TEXTS(),
+        )
+    )("those with most time blocked", "waiting.stacks"),
+    more_stacks=COUNT("how many there are besides", "waiting.more_stacks"),
 )
 THROTTLED = Object(
     "",
-    Field("group", TEXT),
-    Field("periods", INTEGER),
-    Field("throttled", INTEGER, "how many of these"),
-    Field("seconds", NUMBER, "summed over CPUs"),
-    Field("pids", Rows(INTEGER), "up to 64"),
+    group=TEXT(),
+    periods=INTEGER(),
+    throttled=INTEGER("how many of these"),
+    seconds=NUMBER("summed over CPUs"),
+    pids=Rows(INTEGER)("up to 64"),
 )
 
 
@@ -306,96 +242,71 @@ THROTTLED = Object(
 
 TICKS = Object(
     "",
-    Field("expected", COUNT, "ticks of its clocks, see below the table"),
-    Field("recorded", COUNT),
-    Field("lost", COUNT),
-    Field("throttled", COUNT),
-    Field("idle", COUNT),
-    Field("busy", COUNT),
-    Field("closure", INTEGER),
-    Field("closure_share", NUMBER),
+    expected=COUNT("ticks of its clocks, see below the table"),
+    recorded=COUNT(),
+    lost=COUNT(),
+    throttled=COUNT(),
+    idle=COUNT(),
+    busy=COUNT(),
+    closure=INTEGER(),
+    closure_share=NUMBER(),
 )
-CLOCK_TICKS = Object(
-    "",
-    Field("clock", COUNT),
-    Field("period_ns", AMOUNT.or_null),
-    Part(TICKS, "ticks"),
-)
+CLOCK_TICKS = Object("", clock=COUNT(), period_ns=AMOUNT.or_null(), ticks=Part(TICKS, "ticks"))
 CPU_TICKS = Object(
     "cpu_ticks",
-    Field("cpu", INTEGER, "number of the CPU"),
-    Part(TICKS, "by_cpu"),
-    Field(
-        "idle_s",
-        AMOUNT,
+    cpu=INTEGER("number of the CPU"),
+    ticks=Part(TICKS, "by_cpu"),
+    idle_s=AMOUNT(
         "time without samples: missing ticks while idle and those throttled between hits in "
-        "process zero",
+        "process zero"
     ),
-    Field("busy_s", AMOUNT, "missing ticks while busy"),
-    Field(
-        "accounted_idle_s",
-        NUMBER.or_null,
-        "`/proc/stat`'s idle (with waiting for input and output) and stolen time, `null` if "
-        "unknown",
+    busy_s=AMOUNT("missing ticks while busy"),
+    accounted_idle_s=NUMBER.or_null(
+        "`/proc/stat`'s idle (with waiting for input and output) and stolen time, `null` if unknown"
     ),
-    Field("accounted_steal_s", NUMBER.or_null),
-    Field("clocks", Rows(CLOCK_TICKS, by_column=True), "the same for each of its clocks", _clocks),
+    accounted_steal_s=NUMBER.or_null(),
+    clocks=Rows(CLOCK_TICKS, by_column=True)("the same for each of its clocks", _clocks),
 )
 LEDGER = Object(
     "ledger",
-    Field("cpus", Rows(CPU_TICKS, by_column=True), "a row for each CPU", lambda ledger: ledger),
-    Field(
-        "unsampled_s", AMOUNT, "time of all ticks that were lost, throttled or missing while busy"
-    ),
-    Field("unwatched_s", AMOUNT, "for how long CPUs were offline, or back and not yet watched"),
-    Field("unclocked", COUNT, "samples that belong to no described clock"),
-    Field("other_losses", COUNT, "lost records that were no samples"),
+    cpus=Rows(CPU_TICKS, by_column=True)("a row for each CPU", lambda ledger: ledger),
+    unsampled_s=AMOUNT("time of all ticks that were lost, throttled or missing while busy"),
+    unwatched_s=AMOUNT("for how long CPUs were offline, or back and not yet watched"),
+    unclocked=COUNT("samples that belong to no described clock"),
+    other_losses=COUNT("lost records that were no samples"),
 ).or_null
 LATENESS = Object(
     "lateness",
-    Field(
-        "usual_share",
-        SHARE,
-        "the part of samples in user mode that counts as late",
-        lambda _: USUAL_SHARE,
+    usual_share=SHARE(
+        "the part of samples in user mode that counts as late", lambda _: USUAL_SHARE
     ),
-    Field(
-        "cpus",
-        Rows(
-            Object(
-                "",
-                Field("cpu", INTEGER),
-                Field("limit_ns", NUMBER.or_null, "later than that is late"),
-                Field("usual_ns", NUMBER.or_null, "the median"),
-            ),
-            by_column=True,
+    cpus=Rows(
+        Object(
+            "",
+            cpu=INTEGER(),
+            limit_ns=NUMBER.or_null("later than that is late"),
+            usual_ns=NUMBER.or_null("the median"),
         ),
-        "limits of each CPU, of samples in user mode",
-        lambda lateness: lateness,
-    ),
+        by_column=True,
+    )("limits of each CPU, of samples in user mode", lambda lateness: lateness),
 ).or_null
-COST = Object("cost", Field("seconds", AMOUNT), Field("share", AMOUNT.or_null)).or_null
+COST = Object("cost", seconds=AMOUNT(), share=AMOUNT.or_null()).or_null
 OWN_COST = Object(
     "own_cost",
-    Field("recorder_hits", COUNT.or_null, "samples that hit Prospect itself, `null` if unknown"),
-    Field("recorder", COST, "their cost"),
-    Field("recorder_accounted_s", AMOUNT.or_null, "its CPU time by getrusage, or `null`"),
-    Field("sampling", COST, "what taking the samples cost"),
-    Field("sampling_spread_s", AMOUNT, "half of the 95 % interval's width"),
-    Field("sample_cost_ns", AMOUNT, "of one sample"),
-    Field("counted_calls", COST, "what counting system calls cost"),
+    recorder_hits=COUNT.or_null("samples that hit Prospect itself, `null` if unknown"),
+    recorder=COST("their cost"),
+    recorder_accounted_s=AMOUNT.or_null("its CPU time by getrusage, or `null`"),
+    sampling=COST("what taking the samples cost"),
+    sampling_spread_s=AMOUNT("half of the 95 % interval's width"),
+    sample_cost_ns=AMOUNT("of one sample"),
+    counted_calls=COST("what counting system calls cost"),
 )
 LOSSES = Object(
     "",
-    Field("lost", COUNT, "samples in all", lambda losses: losses.lost.sum()),
-    Field("throttled", COUNT, "events in all", lambda losses: losses.throttled.sum()),
-    Field(
-        "by_cpu",
-        Rows(
-            Object("", Field("cpu", INTEGER), Field("lost", COUNT), Field("throttled", COUNT)),
-            by_column=True,
-        ),
-        get=lambda losses: losses,
+    lost=COUNT("samples in all", lambda losses: losses.lost.sum()),
+    throttled=COUNT("events in all", lambda losses: losses.throttled.sum()),
+    by_cpu=Rows(Object("", cpu=INTEGER(), lost=COUNT(), throttled=COUNT()), by_column=True)(
+        get=lambda losses: losses
     ),
 )
 
@@ -404,57 +315,38 @@ LOSSES = Object(
 
 SAMPLE_DATA = Object(
     "",
-    Field("event", TEXT),
-    Field("source", TEXT, "the package"),
-    Field("samples", INTEGER),
-    Field(
-        "numbers",
-        Rows(
-            Object(
-                "",
-                Field("name", TEXT),
-                Field("samples", INTEGER),
-                Field("mean", NUMBER),
-                Field("median", NUMBER),
-                Field("high", NUMBER, "95 % are at most that"),
-                Field("most", NUMBER),
-                Field(
-                    "routines",
-                    Rows(
-                        Object(
-                            "",
-                            Field("routine", TEXT),
-                            Field("samples", INTEGER),
-                            Field("mean", NUMBER),
-                            Field("share", NUMBER),
-                        )
-                    ),
-                    "with most of the sum",
-                ),
-            )
-        ),
-    ),
-    Field(
-        "texts",
-        Rows(
-            Object(
-                "",
-                Field("name", TEXT),
-                Field("samples", INTEGER),
-                Field(
-                    "rows",
-                    Rows(
-                        Object(
-                            "",
-                            Field("text", TEXT, get=lambda row: row[0]),
-                            Field("samples", INTEGER, get=lambda row: row[1]),
-                            Field("share", NUMBER, get=lambda row: row[2]),
-                        )
-                    ),
-                ),
-            )
-        ),
-    ),
+    event=TEXT(),
+    source=TEXT("the package"),
+    samples=INTEGER(),
+    numbers=Rows(
+        Object(
+            "",
+            name=TEXT(),
+            samples=INTEGER(),
+            mean=NUMBER(),
+            median=NUMBER(),
+            high=NUMBER("95 % are at most that"),
+            most=NUMBER(),
+            routines=Rows(
+                Object("", routine=TEXT(), samples=INTEGER(), mean=NUMBER(), share=NUMBER())
+            )("with most of the sum"),
+        )
+    )(),
+    texts=Rows(
+        Object(
+            "",
+            name=TEXT(),
+            samples=INTEGER(),
+            rows=Rows(
+                Object(
+                    "",
+                    text=TEXT(get=lambda row: row[0]),
+                    samples=INTEGER(get=lambda row: row[1]),
+                    share=NUMBER(get=lambda row: row[2]),
+                )
+            )(),
+        )
+    )(),
 )
 
 
@@ -471,12 +363,10 @@ def _calls(document: _Report) -> Any:
 
 OPTIONS = Object(
     "",
-    Field("detail", DETAIL, "the `-V` that is shown: `2`, `3`, `4` or `k`", "report.detail"),
-    Field("user_threshold_s", AMOUNT, "`-m`", "report.user_threshold_s"),
-    Field("kernel_threshold_s", AMOUNT, "`-k`", "report.kernel_threshold_s"),
-    Field(
-        "disassemble",
-        INTEGER.within(1),
+    detail=DETAIL("the `-V` that is shown: `2`, `3`, `4` or `k`", "report.detail"),
+    user_threshold_s=AMOUNT("`-m`", "report.user_threshold_s"),
+    kernel_threshold_s=AMOUNT("`-k`", "report.kernel_threshold_s"),
+    disassemble=INTEGER.within(1)(
         "1 with `-e`, 2 with `-ee`, else absent",
         lambda of: of.report.disassemble or ABSENT,
         optional=True,
@@ -484,80 +374,57 @@ OPTIONS = Object(
 )
 REPORT = Object(
     "report",
-    *head("prospect-report/1"),
-    Field("options", OPTIONS, "options of the report", lambda of: of),
-    Field("in_short", IN_SHORT, "the first screen", lambda of: of),
-    Field("run", RUN, "facts of the run", "report.profile.run"),
-    Part(NOTES_AND_WARNINGS, "report"),
-    Field(
-        "statistics",
-        Mapping(
-            NUMBER,
-            (
-                "samples",
-                "user_hits",
-                "system_hits",
-                "unknown_hits",
-                "processes",
-                "kernel_threads",
-            ),
-        ),
+    b"\n",
+    schema=schema("prospect-report/1"),
+    generator=GENERATOR,
+    options=OPTIONS("options of the report", lambda of: of),
+    in_short=IN_SHORT("the first screen", lambda of: of),
+    run=RUN("facts of the run", "report.profile.run"),
+    notes_and_warnings=Part(NOTES_AND_WARNINGS, "report"),
+    statistics=Mapping(
+        NUMBER,
+        ("samples", "user_hits", "system_hits", "unknown_hits", "processes", "kernel_threads"),
+    )(
         "counters by name, listed in [report.md](report.md#statistics-of-run); one that does not "
         "exist is absent",
         "report.counters",
     ),
-    Field("losses", LOSSES, "what the kernel dropped", "report.profile.losses"),
-    Field(
-        "ledger",
-        LEDGER,
-        "what became of the clocks' ticks; `null` where no clock keeps a grid",
-        "report.ledger",
+    losses=LOSSES("what the kernel dropped", "report.profile.losses"),
+    ledger=LEDGER(
+        "what became of the clocks' ticks; `null` where no clock keeps a grid", "report.ledger"
     ),
-    Field(
-        "lateness",
-        LATENESS,
+    lateness=LATENESS(
         "from when on a sample counts as late; `null` where no clock keeps a grid",
         "report.lateness",
     ),
-    Field("own_cost", OWN_COST, "what profiling cost", "report.cost"),
-    Part(ANY_STACK_QUALITY, lambda of: stack_quality(of.report.profile, of.report.detail)),
-    Field(
-        "waiting",
-        WAITING,
+    own_cost=OWN_COST("what profiling cost", "report.cost"),
+    any_stack_quality=Part(
+        ANY_STACK_QUALITY, lambda of: stack_quality(of.report.profile, of.report.detail)
+    ),
+    waiting=WAITING(
         "what threads did, see [waiting](waiting.md); absent without `--off-cpu`",
         _threads,
         optional=True,
     ),
-    Field(
-        "throttled",
-        Rows(THROTTLED),
+    throttled=Rows(THROTTLED)(
         "control groups of the processes that `-V` selects that a CPU limit stopped, the longest "
         "first; absent if there are none",
         lambda of: of.report.throttled or ABSENT,
         optional=True,
     ),
-    Field(
-        "sample_data",
-        Rows(SAMPLE_DATA),
+    sample_data=Rows(SAMPLE_DATA)(
         "what [event sources](plugins.md#an-event-source) made of samples' raw data; absent where "
         "none was decoded",
         lambda of: of.report.data or ABSENT,
         optional=True,
     ),
-    Field(
-        "calls",
-        Rows(EVENT_CALLS).or_null,
-        "in Python with `calls=`: calls of each event, `null` without stacks",
-        _calls,
-        optional=True,
+    calls=Rows(EVENT_CALLS).or_null(
+        "in Python with `calls=`: calls of each event, `null` without stacks", _calls, optional=True
     ),
-    Field(
-        "events",
-        Rows(EVENT_REPORT, in_pieces=True, after=b"\n"),
+    events=Rows(EVENT_REPORT, in_pieces=True, after=b"\n")(
         "a report for each event with hits (for the first event where none has any)",
         "report.events",
     ),
-    between=b"\n",
 )
 
 
