@@ -62,9 +62,7 @@ class Counted(NamedTuple):
 def counted(column: NDArray[np.uint64], *, may_spend: bool = False) -> Counted:
     """Count the distinct values of a column, of which there are at most 2^30.
 
-    Args:
-        column: u64[n].
-        may_spend: whether nobody needs the column any more, so that its memory may be used.
+    With `may_spend` nobody needs the column any more, and its memory may be used.
     """
     if len(column) >= _LEAST_TO_HASH:
         tried = column[:: -(-len(column) // _TRIED)]
@@ -80,8 +78,7 @@ def tallied(column: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.uint64], ND
 
     Which rows these are is not asked: the values are sorted alone, u32 in half the time.
 
-    Args:
-        column: u[n], which is sorted in place.
+    The column is sorted in place.
     """
     column.sort()
     start = run_starts(column)

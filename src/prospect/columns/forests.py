@@ -74,8 +74,7 @@ class Forest(NamedTuple):
     def behind(self, before: NDArray[np.int32]) -> Forest:
         """Return the same values, each after another one.
 
-        Args:
-            before: i32[t] what comes before each, of less depth in this forest; -1 for none.
+        `before` i32[t] is what comes before each, of less depth in this forest; -1 for none.
         """
         depth = np.zeros(len(self) + 1, np.int32)
         depth[-1] = -1

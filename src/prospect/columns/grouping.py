@@ -93,8 +93,7 @@ def _unpacked(distinct: NDArray[np.uint64], sizes: list[int]) -> list[NDArray[np
 def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[int]]:
     """Return the keys of each row as one number, u64[n], and the size of each column's range.
 
-    Args:
-        keys: as for `group_sums`, with at least one row; the first leads.
+    There is at least one row; the first key leads.
     """
     sizes = [int(column.max()) + 1 for column in keys]
     return _packed(keys, sizes, np.uint64), sizes
@@ -114,11 +113,7 @@ def _packed(
 
 
 def equal_rows(packed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows in ascending order of their keys, i64[n], and where each key begins there.
-
-    Args:
-        packed: u64[n] from `packed_keys`.
-    """
+    """Return the rows in ascending order of their keys, i64[n], and where each key begins there."""
     order = ascending(packed)
     ordered = packed.take(order)
     return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -146,9 +141,8 @@ def distinct_keys(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct keys, ascending, and the row of each key among them, i64[n].
 
-    Args:
-        keys: [n] none negative.
-        bound: above all keys; where it is not much larger than n, nothing is sorted.
+    No key is negative, and `bound` is above all; if it is not much larger than n, nothing is
+    sorted.
     """
     if bound > max(_LEAST_TABLE, 4 * len(keys)):
         found = counted(keys.astype(np.uint64))
@@ -165,9 +159,7 @@ def without_gaps(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the numbers that occur, ascending, and each row's place among them, i32[n].
 
-    Args:
-        number: i32[n] none negative.
-        bound: above all of them, and not much larger than they are many.
+    `bound` is above all numbers, and not much larger than they are many.
     """
     is_there = np.bincount(number, minlength=bound) > 0
     if is_there.all():

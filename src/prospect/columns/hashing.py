@@ -118,9 +118,7 @@ def word_set(words: NDArray[np.uint64]) -> WordSet:
 def collect_words(blocks: Iterable[NDArray[np.uint64]], at_most: int) -> WordSet:
     """Make a set of the words of all blocks.
 
-    Args:
-        blocks: u64 columns.
-        at_most: how many words beyond those that have a slot of their own are kept.
+    At most `at_most` words beyond those that have a slot of their own are kept.
     """
     slot_word = np.empty(0, np.uint64)
     others: list[NDArray[np.uint64]] = []

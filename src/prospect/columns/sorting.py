@@ -59,11 +59,6 @@ def falling_within(
     """Return the rows by group, in each by falling weight, then count, i64[n]; the rest as it was.
 
     Where weights are counts in another unit, counts alone are sorted: as one number with the group.
-
-    Args:
-        group: i64[n] from 0.
-        weight: f64[n].
-        count: i64[n] from 0.
     """
     bits = int(count.max(initial=0)).bit_length()
     has_room = int(group.max(initial=0)).bit_length() + bits < _WORD_BITS

@@ -58,10 +58,6 @@ def looked_up(table: NDArray[_Scalar], index: NDArray[np.integer]) -> NDArray[_S
 
     Numpy makes 64-bit numbers of all of an index first, which for a long one of 32 bits is more
     memory than the result and the index together.
-
-    Args:
-        table: [t].
-        index: i[n] into the table.
     """
     found = np.empty(len(index), table.dtype)
     for first in range(0, len(index), _ROWS_AT_ONCE):

@@ -125,11 +125,7 @@ def held_bytes_of(
 ) -> int:
     """Return how many bytes of data a file holds without reading them, 0 where it is refused.
 
-    Args:
-        path: as for `open_named`.
-        named_by: likewise.
-        root: likewise.
-        follow_last: likewise.
+    Arguments as for `open_named`.
     """
     request = _request(path, named_by, root, LARGEST_READ_BYTES, follow_last=follow_last)
     found = request if isinstance(request, Refusal) else _find(request)
@@ -173,12 +169,7 @@ def _find(request: Request) -> _Found | Refusal:
 
 
 def open_chosen(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> OpenFile | Refusal:
-    """Open a file that a person names, or Prospect itself: with our rights, by any link.
-
-    Args:
-        path: any bytes.
-        largest_bytes: as for `open_named`.
-    """
+    """Open a file that a person names, or Prospect itself: with our rights, by any link."""
     request = Request(path, OWN_ROOT, OWN_RIGHTS, largest_bytes)
     found = _open_here(request, lambda: os.open(path, PATH_ONLY))
     return found if isinstance(found, Refusal) else _taken(*found)
@@ -188,10 +179,6 @@ def open_received(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> Op
     """Open a copy of a file from elsewhere that Prospect, perf or elfutils' client keeps here.
 
     The copy is ours, but its content is untrusted: it belongs to nobody and grants no rights.
-
-    Args:
-        path: as for `open_chosen`.
-        largest_bytes: likewise.
     """
     request = Request(path, OWN_ROOT, OWN_RIGHTS, largest_bytes)
     found = _open_here(request, lambda: os.open(path, PATH_ONLY))

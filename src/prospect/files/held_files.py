@@ -94,10 +94,6 @@ def lend(contents: memoryview, *, to_children: bool) -> None:
     """Let children that are forked from now on have these bytes too, or no longer.
 
     Without, a child must not touch them.
-
-    Args:
-        contents: from `hold_contents`.
-        to_children: whether they have them.
     """
     if isinstance(contents.obj, _FileMapping):
         contents.obj.madvise(mmap.MADV_DOFORK if to_children else mmap.MADV_DONTFORK)

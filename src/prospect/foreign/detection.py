@@ -105,11 +105,7 @@ _LAST_PPROF_FIELD = 15  # doc_url
 
 
 def unread_format(head: bytes) -> str:
-    """Return what a file is that no reader is for, "" where it is not known.
-
-    Args:
-        head: its first bytes.
-    """
+    """Return what a file is that no reader is for, "" where it is not known."""
     for magic, words in _MAGICS:
         if head.startswith(magic):
             return words
@@ -157,8 +153,7 @@ def foreign_kind(head: bytes) -> Kind:
 
     A gzipped file is for the reader of its contents.
 
-    Args:
-        head: the first 64 KiB, or all bytes of a shorter file.
+    `head` is the first 64 KiB, or all bytes of a shorter file.
     """
     if is_gzipped(head):
         head = unpacked_head(head)

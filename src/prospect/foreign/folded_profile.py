@@ -37,9 +37,7 @@ _COMMENT = re.compile(rb"#(?:[#!\s]|$)")
 def folded_profile(origin: str, data: memoryview) -> Profile:
     """Read folded stacks.
 
-    Args:
-        origin: the file's name.
-        data: UTF-8; bytes that are none are kept as `os.fsdecode` does.
+    Bytes that are not UTF-8 are kept as `os.fsdecode` does.
 
     Raises:
         RecordingError: most lines are none, or there are more samples than can be counted.

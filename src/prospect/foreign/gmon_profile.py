@@ -395,12 +395,8 @@ def gmon_profile(
 ) -> Profile:
     """Make a profile of a gmon.out.
 
-    Args:
-        origin: the file's name.
-        program: the program's path.
-        data: what the file says.
-        functions: of the program.
-        names: list[str] what each function is called.
+    `origin` is the name of the file, `program` the path of the program, and `names` those of its
+    functions.
 
     Raises:
         RecordingError: its histograms have parts of different sizes.

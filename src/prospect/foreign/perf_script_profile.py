@@ -167,9 +167,6 @@ class HeaderForm(NamedTuple):
 def header_form(lines: Sequence[bytes]) -> HeaderForm:
     """Find out which form the samples of a file have.
 
-    Args:
-        lines: its first.
-
     Raises:
         RecordingError: a number may be a thread's or a period.
     """
@@ -285,9 +282,7 @@ def is_perf_script(head: bytes) -> bool:
 def perf_script_profile(origin: str, data: memoryview) -> Profile:
     """Read the text.
 
-    Args:
-        origin: the file's name.
-        data: UTF-8; bytes that are none are kept as `os.fsdecode` does.
+    Bytes that are not UTF-8 are kept as `os.fsdecode` does.
 
     Raises:
         RecordingError: most of it is none, or a number in it may mean two things.

@@ -144,11 +144,7 @@ def read_frames(
 ) -> tuple[NamedFrames, LineTable | None, dict[int, int]]:
     """Read what stacks are made of.
 
-    Args:
-        mappings: the messages of this kind.
-        locations: likewise.
-        functions: likewise.
-        text: gives a string by its number.
+    `text` gives a string by its number.
 
     Returns:
         The frames, their lines where there are any, and the row of each location by its id.
@@ -288,9 +284,7 @@ class _Message(Record, frozen=False):
 def pprof_profile(origin: str, data: memoryview) -> Profile:
     """Read a profile.
 
-    Args:
-        origin: the file's name.
-        data: its bytes, gzipped or not.
+    The data may be gzipped.
 
     Raises:
         RecordingError: it is none, is damaged or has nothing in it.

@@ -60,11 +60,6 @@ def with_archive(
 ) -> Iterator[bytes | memoryview]:
     """Yield the pieces of the recording with an archive in it.
 
-    Args:
-        file: the recording.
-        header: of `check_archivable`.
-        content: the section.
-
     Raises:
         RecordingError: as `section_patches`.
     """

@@ -78,9 +78,7 @@ _SIDE_LAYOUTS = {
 def to_little_endian(records: bytes, events: Sequence[EventDescription]) -> bytes:
     """Return big-endian records as little-endian ones.
 
-    Args:
-        records: whole records of multiples of 8 bytes.
-        events: the recording's events: they say what samples and tails hold.
+    Records are whole, and multiples of 8 bytes. The events say what samples and tails hold.
     """
     stored = np.frombuffer(records, np.uint64)
     words = stored.byteswap()

@@ -30,9 +30,7 @@ _ENTRY = struct.Struct("<QQ")
 def encode_early_facts(features: Iterable[tuple[int, bytes]], size: int) -> bytes:
     """Return `size` bytes that hold the features, without those for which there is no room.
 
-    Args:
-        features: (bit, content), the most important ones first.
-        size: a multiple of 8.
+    Features are (bit, content), the most important ones first; `size` is a multiple of 8.
     """
     entries, left = [], size - _END.size
     for bit, content in features:

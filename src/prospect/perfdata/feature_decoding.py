@@ -49,9 +49,7 @@ def feature_name(bit: int) -> str:
 def decode_build_id(record: memoryview, order: str) -> BuildId:
     """Decode a build_id_event: an entry of HEADER_BUILD_ID or the record of pipe mode.
 
-    Args:
-        record: the whole record, its header included.
-        order: ``"<"`` or ``">"``.
+    `record` has its header; `order` is ``"<"`` or ``">"``.
 
     Raises:
         RecordingError: it is cut.

@@ -100,10 +100,7 @@ def read_file_header(file: memoryview, order: str) -> FileHeader:
 def read_events(file: memoryview, header: FileHeader, damage: list[str]) -> list[EventDescription]:
     """Read the events with their ids; their names are empty.
 
-    Args:
-        file: the whole file.
-        header: its header.
-        damage: gets a sentence for what is missing.
+    `damage` gets a sentence for what is missing.
 
     Raises:
         RecordingError: there is no event.

@@ -113,10 +113,8 @@ def _leaked(chunk: bytes | bytearray) -> tuple[list[tuple[int, int]], int]:
 def mend_program_records(data: Records, begin: int, events: Sequence[EventDescription]) -> int:
     """Move the tails of such records where they belong; return how many there were.
 
-    Args:
-        data: whole records, those of a file up to its last one, to be changed.
-        begin: where its first record is.
-        events: of the recording, with PERF_SAMPLE_IDENTIFIER; all have tails of one size.
+    `data` are whole records, those of a file up to its last one, and are changed; the first begins
+    at `begin`. The events have PERF_SAMPLE_IDENTIFIER; all have tails of one size.
 
     Raises:
         ImportError: there are such records, but no numpy, which finds them among the others.

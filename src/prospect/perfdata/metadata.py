@@ -60,9 +60,7 @@ def event_name(attr: EventAttr, name_of_type: Mapping[tuple[int, int], str] | No
 
     A suffix says which modes are counted where some are excluded: ``cycles:u``.
 
-    Args:
-        attr: the event.
-        name_of_type: the recording's own names, by type and config.
+    `name_of_type` are the recording's own names, by type and config.
     """
     own = (name_of_type or {}).get((attr.type, attr.config))
     return (own or _base_name(attr)) + _modifier(attr.flags)

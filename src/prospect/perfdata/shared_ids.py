@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 def mend_shared_ids(data: Records, begin: int, events: Sequence[EventDescription]) -> int:
     """Give samples of unknown ids the id of the event that they are of; return how many these were.
 
-    Args:
-        data: whole records, those of a file up to its last one, to be changed.
-        begin: where its first record is.
-        events: of the recording.
+    `data` are whole records, those of a file up to its last one, and are changed; the first begins
+    at `begin`.
 
     Raises:
         RecordingError: samples of these events cannot be told apart.

@@ -129,13 +129,7 @@ _SHARES = {
 def derived_figures(
     events: tuple[CountedEvent, ...], estimates: tuple[float | None, ...], elapsed_s: float
 ) -> tuple[DerivedFigure | None, ...]:
-    """Return for each event the figure that says most, None where nothing follows.
-
-    Args:
-        events: the rows.
-        estimates: their counts.
-        elapsed_s: the length of the run, or of the interval.
-    """
+    """Return for each event the figure that says most, None where nothing follows."""
     by_name: dict[str, float] = {}
     for event, estimate in zip(events, estimates, strict=True):
         if estimate is not None:

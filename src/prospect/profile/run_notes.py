@@ -55,9 +55,7 @@ def replaced_note(path: str) -> str:
 def file_notes(notes: Iterable[str], shown: Container[str] | None = None) -> list[str]:
     """Return notes with one for all replaced files, which comes last.
 
-    Args:
-        notes: sentences of any kind.
-        shown: the paths of files in rows; None for all files.
+    `shown` are the paths of files in rows; None for all files.
     """
     others: list[str] = []
     replaced: dict[str, None] = {}
@@ -76,11 +74,7 @@ def file_notes(notes: Iterable[str], shown: Container[str] | None = None) -> lis
 
 
 def grouped(reasons: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a sentence for each reason, with the files that it is about.
-
-    Args:
-        reasons: paths of files, each with the reason.
-    """
+    """Return a sentence for each reason, with the files that it is about."""
     by_reason: dict[str, dict[str, None]] = {}
     for path, reason in reasons:
         by_reason.setdefault(reason, {})[path] = None

@@ -68,9 +68,7 @@ def innermost(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
     """Return the source lines of instructions themselves.
 
-    Args:
-        lines: the table.
-        row: i[n] rows of it; those that it has not, as of a completed profile, have no line.
+    Rows that the table has not, as of a completed profile, have no line.
 
     Returns:
         i32[n] rows of `lines.files`, -1 where unknown, and u32[n] lines, 0 where unknown.
@@ -84,9 +82,7 @@ def innermost(
 def innermost_name(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.int32]:
     """Return i32[n] the functions that instructions were written in: rows of `lines.names`, or -1.
 
-    Args:
-        lines: the table.
-        row: i[n] rows of it, as in `innermost`.
+    Rows as in `innermost`.
     """
     return np.append(lines.name_index, np.int32(-1)).take(_innermost_frame(lines, row))
 

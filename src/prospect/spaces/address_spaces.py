@@ -59,8 +59,7 @@ class VersionTree(Record):
 def number_versions(parents: list[int]) -> VersionTree:
     """Lay the forest out so that descent is an interval test.
 
-    Args:
-        parents: each version's parent, -1 for none; parents come before their descendants.
+    Each version has a parent, -1 for none; parents come before their descendants.
     """
     size = [1] * len(parents)
     descendants = [version for version, parent in enumerate(parents) if parent >= 0]
@@ -188,11 +187,7 @@ def file_by_tree(
 ) -> Filed:
     """Sort mappings by tree and first address, and say which trees have some that cover others.
 
-    Args:
-        tree: i64[r] below `trees`.
-        start: u64[r] first address of each.
-        end: u64[r] the one after the last.
-        trees: how many there are.
+    `tree` i64[r] is below `trees`; `end` is the address after the last.
     """
     filing = _filing_of(start, end, trees)
     key = filing.keys(tree, start)
@@ -205,12 +200,7 @@ def file_by_tree(
 
 
 def apart_mappings(tree: VersionTree, made: MadeMappings) -> ApartMappings:
-    """File the mappings by tree and address.
-
-    Args:
-        tree: how the versions descend from each other.
-        made: the mappings.
-    """
+    """File the mappings by tree and address."""
     roots = distinct(tree.root.take(made.version))
     number = np.full(len(tree.root), -1, np.int64)
     number[roots] = np.arange(len(roots))
@@ -413,10 +403,7 @@ def build_address_spaces(
 ) -> AddressSpaces:
     """Sort the versions by space.
 
-    Args:
-        version_space: i64[v] space of each version; a space's epochs are numbered ascending.
-        tree: how the versions descend from each other.
-        made: the mappings.
+    `version_space` is the space of each version; a space's epochs are numbered ascending.
     """
     by_space = np.argsort(version_space, kind="stable")
     spaces = int(version_space.max()) + 1 if len(version_space) else 0

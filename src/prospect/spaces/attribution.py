@@ -68,10 +68,7 @@ def key_parts(
 ) -> Iterator[KeyPart]:
     """Pack the samples, in parts that share no (group, address).
 
-    Args:
-        samples: of the recording.
-        groups: of these.
-        may_spend: whether nobody needs the addresses any more, so that their memory may be used.
+    With `may_spend` nobody needs the addresses any more, and their memory may be used.
     """
     for_group = group_bits(groups.largest_address)
     address_bits = KEY_BITS - for_group

@@ -66,13 +66,7 @@ class TaskStates(Record):
 def look_up_tasks(
     samples: Samples, timeline: Timeline, all_runs: Iterable[TaskRuns] | None = None
 ) -> TaskStates:
-    """Find the process state and the thread name of every sample, a run at a time.
-
-    Args:
-        samples: of the recording.
-        timeline: likewise.
-        all_runs: of these samples, if they were cut into runs before.
-    """
+    """Find the process state and the thread name of every sample, a run at a time."""
     comms = int(timeline.comm.max()) + 1
 
     def code_of(change: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int64]:

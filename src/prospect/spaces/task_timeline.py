@@ -106,9 +106,8 @@ class RelativeTime(Record):
 def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeTime:
     """Choose how to pack the times of change points, and of queries between them.
 
-    Args:
-        time_ns: u64[k] ascending times of change; 0 for a snapshot's.
-        available_bits: what the id's rank leaves of a key.
+    Times of change ascend, 0 for a snapshot's; `available_bits` are what the id's rank leaves of a
+    key.
     """
     live = time_ns[np.searchsorted(time_ns, np.uint64(1)) :]
     base_ns = int(live[0]) if len(live) else 1

@@ -58,14 +58,7 @@ class Started(Record):
 
 
 def started_mappings(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) -> Started:
-    """Find the mappings of programs that fork no process and never map over what they have.
-
-    Args:
-        tasks: records of tasks.
-        mmaps: records of mappings.
-        mappings: of these.
-        ids: ranks of all pids.
-    """
+    """Find the mappings of programs that fork no process and never map over what they have."""
     in_time = np.argsort(np.concatenate((tasks.order, mmaps.order)), kind="stable")
     place = np.empty_like(in_time)
     place[in_time] = np.arange(len(in_time))

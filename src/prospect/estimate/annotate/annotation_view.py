@@ -166,15 +166,7 @@ def annotated_routine(
     whole: RoutineSums,
     parts: InstructionSums,
 ) -> AnnotatedRoutine:
-    """Put a routine and its instructions together.
-
-    Args:
-        code: the code table.
-        routine: its row there.
-        event: what was sampled.
-        whole: of the routine.
-        parts: of its instructions.
-    """
+    """Put a routine and its instructions together."""
     rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
     blocks = find_blocks(code, routine)
     hottest = int(parts.hits.argmax()) if parts.hits.any() else -1
@@ -221,10 +213,7 @@ def is_timer(event: EventInfo) -> bool:
 def ran_before(code: CodeTable, routine: int, instructions: list[int]) -> list[tuple[int, bool]]:
     """Say what ran before instructions that have hits: what hits that come late are meant for.
 
-    Args:
-        code: the code table.
-        routine: its row there.
-        instructions: counted from the routine's first.
+    Instructions are counted from the routine's first.
 
     Returns:
         Of each the instruction before, -1 where another may have run; and whether one let a timer's
@@ -303,9 +292,7 @@ class AnnotationView(Record):
 def annotation_view(profile: Profile, choice: RoutineChoice) -> AnnotationView:
     """Compute every figure of an annotation.
 
-    Args:
-        profile: made with `code` for this choice.
-        choice: what was asked for.
+    The profile must be made with `code` for this choice.
     """
     if profile.code is None:
         raise ValueError("the profile was made without code")

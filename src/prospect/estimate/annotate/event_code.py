@@ -69,11 +69,7 @@ class EventCode(Record):
     ) -> Iterator[AnnotatedRoutine]:
         """Yield the routines of a process's table, in its order.
 
-        Args:
-            process: row of the processes.
-            portion: PORTION_*.
-            table: the routines.
-            half_width_s: f64[r] of the routines' times, NaN where unknown.
+        `half_width_s` f64[r] is of the times of the table's routines, NaN where unknown.
         """
         return self._routines(
             self._by_process, process * PORTION_COUNT + portion, table, half_width_s
@@ -127,13 +123,7 @@ class EventCode(Record):
 
 
 def event_code(view: ReportView, event: EventView, extent: int) -> EventCode:
-    """Add up the hits of one event by the instructions of each table of routines.
-
-    Args:
-        view: of a profile that was made with code.
-        event: one of its events.
-        extent: see `DisassemblyChoice`.
-    """
+    """Add up the hits of one event by the instructions of each table of routines."""
     profile, code = view.profile, view.profile.code
     if code is None:
         raise ValueError("the profile was made without code")

@@ -130,12 +130,7 @@ class EventLines(Record):
 
 
 def event_lines(view: ReportView, event: EventView) -> EventLines:
-    """Add up the hits of one event by source line.
-
-    Args:
-        view: of a profile that was made with lines.
-        event: one of its events.
-    """
+    """Add up the hits of one event by source line."""
     profile, lines = view.profile, view.profile.lines
     if lines is None:
         raise ValueError("the profile was made without lines")

@@ -49,10 +49,7 @@ class EventSums(Record):
     def by(self, at: NDArray[np.int64], row_of_hit: NDArray[np.integer], rows: int) -> RowSums:
         """Add up hits of the event.
 
-        Args:
-            at: i64[k] the hits that count.
-            row_of_hit: i[k] the row of each, -1 for none.
-            rows: how many there are.
+        `row_of_hit` has the row of each of the hits `at` that count, -1 for none.
         """
         hits, event = self.profile.hits, self.design.event
         count, period = hits.count.take(at), hits.period.take(at)

@@ -219,9 +219,7 @@ def window_ticks(grid: Grid, clock_end_ns: NDArray[np.uint64]) -> Numbers:
 
     That is by the phase of its first stretch, whatever stopped it later.
 
-    Args:
-        grid: as `as_window` returns it.
-        clock_end_ns: u64[c] when clocks ended.
+    The grid is as `as_window` returns it.
     """
     rows = np.flatnonzero(grid.ran_before)
     stretches = grid.stretches

@@ -97,9 +97,7 @@ class Phases(Record):
     def at(self, rows: Rows, stretch: Rows) -> Numbers:
         """Return the phase at samples, f64[r].
 
-        Args:
-            rows: i64[r] the samples.
-            stretch: i64[r] that each is in, or [1] the one that all are in.
+        `stretch` is i64[r] that each of the rows is in, or [1] the one that all are in.
         """
         number = rows - self.start.take(stretch)
         number //= _BLOCK
@@ -282,11 +280,7 @@ class Members(Record):
         return np.flatnonzero(np.diff(self.start))
 
     def counted(self, chosen: NDArray[np.bool_]) -> Rows:
-        """Return how many samples of each stretch are chosen, i64[s].
-
-        Args:
-            chosen: bool[m].
-        """
+        """Return how many samples of each stretch are chosen, i64[s]."""
         counts, filled = np.zeros(len(self.start) - 1, np.int64), self.filled()
         first = self.start.take(filled)
         counts[filled] = np.add.reduceat(chosen.view(np.uint8), first, dtype=np.int64)
@@ -508,12 +502,7 @@ def tick_grid(profile: Profile) -> Grid | None:
 
 
 def as_window(grid: Grid, begin_ns: int) -> Grid:
-    """Return the grid of a window whose timers ran before it, but for those that began in it.
-
-    Args:
-        grid: of the window.
-        begin_ns: of the window.
-    """
+    """Return the grid of a window whose timers ran before it, but for those that began in it."""
     stretches = grid.stretches
     ran = stretches.is_first & (stretches.begin_ns <= begin_ns)
     return replace(grid, ran_before=ran)

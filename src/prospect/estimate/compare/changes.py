@@ -49,11 +49,8 @@ def changes(
 ) -> Changes:
     """Compare both sides of each row.
 
-    Args:
-        mean: f64[r, 2] the sides' means.
-        spread: their variances.
-        hits: i64[r, 2] hits of all recordings of a side.
-        exposure: how many hits a side would have of a row that took one unit of time.
+    `mean` and `hits` are [r, 2], of the sides. `exposure` is how many hits each side would have of
+    a row that took one unit of time.
     """
     before, after = mean[:, 0], mean[:, 1]
     change = after - before

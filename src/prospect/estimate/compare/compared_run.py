@@ -141,13 +141,7 @@ def _without_addresses(profile: CompleteProfile) -> ProfileByRoutine:
 def sample_blocks(
     profile: ProfileByRoutine, design: Design, counts: NDArray[np.bool_]
 ) -> SampleBlocks:
-    """Find the stretch of each sample whose hit counts.
-
-    Args:
-        profile: of the recording.
-        design: how it was sampled.
-        counts: bool[h] which hits count.
-    """
+    """Find the stretch of each sample whose hit counts."""
     source, run = sampled(profile), profile.run
     hit_index, time_ns = source.hit_index, source.profile.samples.time_ns
     if not len(time_ns) or not time_ns.any():
@@ -238,9 +232,7 @@ class RunParts(NamedTuple):
 def run_parts(run: ComparedRun, tables: Sequence[NDArray[np.int64]]) -> RunParts:
     """Merge the compared hits of a recording that are in the same row of each of these tables.
 
-    Args:
-        run: the compared part of a recording.
-        tables: i64[h] each, the row of each hit; that of every compared hit is there.
+    Each table is i64[h], the row of each hit; that of every compared hit is there.
     """
     parts = parts_of(run.design, [rows.astype(np.int32) for rows in tables])
     samples = run.blocks
@@ -278,11 +270,8 @@ def row_times(
 ) -> RowTimes:
     """Sum a recording's hits by row.
 
-    Args:
-        run: the compared part of a recording.
-        row_of_hit: i64[h] the row of each hit, -1 for none.
-        row_count: how many rows there are, those without a hit here included.
-        merged: of tables with this one among them, where that is known: to save time.
+    `row_of_hit` is i64[h], -1 for none. `merged` are the parts of tables with this one among them,
+    if known: to save time.
     """
     member = row_of_hit >= 0
     row = row_of_hit[member]

@@ -144,10 +144,8 @@ def outermost_rows(
 ) -> NDArray[np.int64]:
     """Return the rows of parts that are in no other row's subtree of the same part.
 
-    Args:
-        part: i64[t] what each row belongs to, -1 for none.
-        begin: i64[t] the rows' numbers, from `subtree_ranges`.
-        end: i64[t] the first numbers after their subtrees.
+    `part` i64[t] is what each row belongs to, -1 for none; `begin` and `end` are from
+    `subtree_ranges`.
     """
     return np.flatnonzero(outermost(part, begin, end) & (part >= 0))
 
@@ -256,11 +254,8 @@ def compared_calls(
 ) -> ComparedCalls:
     """Compare each pair of caller and callee; all of them are one family of tests.
 
-    Args:
-        tree: of both sides, in preorder.
-        total_hits: i64[t, 2] of each row and side, with what it calls.
-        stacks: A's recordings before B's.
-        test: how they are compared.
+    `total_hits` i64[t, 2] are of each row of the tree and side, with what it calls; A's recordings
+    come before B's.
     """
     begin, end = subtree_ranges(tree)
     frames = int(tree.frame_index.max(initial=0)) + 1
@@ -291,9 +286,7 @@ def compared_calls(
 def compared_inclusive(matched: MatchedStacks, test: StackTest) -> ChangeTable:
     """Compare each routine with all that it calls.
 
-    Args:
-        matched: the stacks of all recordings.
-        test: how rows are compared; a routine with too few hits has no row.
+    A routine with too few hits has no row.
     """
     tree, count = matched.tree, len(matched.name)
     begin, end = subtree_ranges(tree)
@@ -373,12 +366,7 @@ class _Tested(NamedTuple):
 
 
 def compared_stacks(matched: MatchedStacks, test: StackTest) -> ComparedStacks:
-    """Compare each row of the tree of all recordings.
-
-    Args:
-        matched: the tree.
-        test: how rows are compared.
-    """
+    """Compare each row of the tree of all recordings."""
     tree, stacks = matched.tree, matched.runs
     own_hits, own = _own(stacks, test, len(tree))
     total_hits = subtree_sums(tree, own_hits)

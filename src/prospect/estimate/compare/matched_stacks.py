@@ -79,12 +79,7 @@ class MatchedStacks(Record):
 
 
 def matched_stacks(runs: Sequence[ComparedRun], labels: Sequence[Labels]) -> MatchedStacks:
-    """Join the stacks of all recordings by name.
-
-    Args:
-        runs: the compared parts of all recordings.
-        labels: what makes their processes and functions the same.
-    """
+    """Join the stacks of all recordings by name."""
     has_callers = all(run.profile.stacks is not None for run in runs)
     graphs = [_graph(run, has_callers=has_callers) for run in runs]
     names: dict[tuple[str, str], int] = {}

@@ -117,10 +117,8 @@ def match_objects(
     is matched by base name, by `renamed`, and at last by the name of the library in front of
     ``.so``.
 
-    Args:
-        before: the objects of all recordings of one side.
-        after: those of the other side.
-        renamed: base names of the command's program on both sides, where they differ.
+    `before` and `after` are the objects of all recordings of a side, `renamed` the base names of
+    the command's program on both sides if they differ.
     """
     groups = _Groups()
     sides = (set(before), set(after))

@@ -132,10 +132,8 @@ def spread_over(means: NDArray[np.float64], before: int, count: int) -> NDArray[
 def variation_of(rows: Rows, before: int, assumed: tuple[float, float]) -> Variation:
     """Estimate how runs differ from how the recordings of a side do.
 
-    Args:
-        rows: the routines of all recordings.
-        before: how many recordings are A's.
-        assumed: what to take for A and B where each has one recording, as a part of a row's time.
+    `rows` are the routines of all recordings, of which the first `before` are A's. `assumed` is the
+    variation of A and B if each has one recording, as a part of a row's time.
     """
     count = rows.values.shape[1]
     freedom = (before - 1, count - before - 1)
@@ -253,10 +251,8 @@ class Spread(NamedTuple):
 def spread_of(rows: Rows, before: int, variation: Variation) -> Spread:
     """Return the variance of each row's mean on each side, never less than sampling's.
 
-    Args:
-        rows: any table of the recordings that `variation` was estimated from.
-        before: how many recordings are A's.
-        variation: how runs differ.
+    `rows` is any table of the recordings that `variation` was estimated from; the first `before` of
+    them are A's.
     """
     count = rows.values.shape[1]
     mean = spread_over(side_means(rows.values, before), before, count)

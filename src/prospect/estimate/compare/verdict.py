@@ -53,12 +53,8 @@ def judge(
 ) -> Verdict:
     """Judge a condition.
 
-    Args:
-        condition: what was asked.
-        about: what it is about, in words.
-        mean: time of A and of B.
-        spread: their variances, of one row.
-        recordings: of the side that has more.
+    `mean` is the time of A and of B, in the row that `about` names, and `recordings` the number of
+    the side that has more.
     """
     is_two_sided = condition.direction == "different"
     sure = (1.0 + condition.confidence) / 2.0 if is_two_sided else condition.confidence

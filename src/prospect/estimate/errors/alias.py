@@ -33,12 +33,7 @@ _LEAST_HITS = 20
 def chi_square_tail(
     statistic: NDArray[np.float64], freedom: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the probability of at least `statistic` by chance, f64[n].
-
-    Args:
-        statistic: f64[n], 0 or more.
-        freedom: f64[n] degrees of freedom, over 0.
-    """
+    """Return the probability of at least `statistic` by chance, f64[n]."""
     spread = 2.0 / (9.0 * freedom)
     deviation = (np.cbrt(statistic / freedom) - 1.0 + spread) / np.sqrt(spread)
     return np.asarray(0.5 * _erfc(deviation / math.sqrt(2.0)), np.float64)
@@ -47,10 +42,7 @@ def chi_square_tail(
 def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
     """Return how likely each row's counts by clock are equal but for chance, f64[r].
 
-    Args:
-        sums: what the clocks counted.
-        ticks: i64[s, K] ticks that each clock had in each stretch.
-        rows: how many rows there are.
+    `ticks` i64[s, K] are those that each clock had in each stretch.
 
     Returns:
         NaN for rows with too few hits for the test.
@@ -77,7 +69,6 @@ def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray
 def alarms(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return bool[r]: the rows that are marked, of which at most 1 % are so by chance.
 
-    Args:
-        p_values: f64[r] of all rows of a report, NaN where not tested.
+    `p_values` are of all rows of a report, NaN if not tested.
     """
     return np.nan_to_num(adjusted(p_values), nan=1.0) <= FALSE_DISCOVERIES

@@ -65,10 +65,7 @@ class Blocks(Record):
 def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int) -> Blocks:
     """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64.
 
-    Args:
-        ticks: the samples.
-        of_sample: i32 hit of each of the profile's samples, -1 for those not asked for.
-        hit_count: how many rows of hits there are.
+    `of_sample` is the i32 hit of each of the profile's samples, -1 for those not asked for.
     """
     periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
     levels = 0
@@ -151,11 +148,8 @@ def _around(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return what was hit around each end of a block; nothing, if not within a period of it.
 
-    Args:
-        ticks: the samples.
-        hit_index: i32[n] what they hit.
-        sizes: i64[s, b] how many there are in each block.
-        ends_ns: f64[s, b + 1] from the stretch's beginning on.
+    `sizes` i64[s, b] is how many samples are in each block; `ends_ns` f64[s, b + 1] counts from the
+    stretch's beginning.
     """
     inner = np.cumsum(sizes, axis=1)
     at_begin = np.zeros((len(sizes), 1), np.int64)
@@ -222,14 +216,7 @@ class ClockSums(Record):
 
 
 def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], parts: int) -> Cells:
-    """Count the samples of each part of the hits by stretch and slot.
-
-    Args:
-        ticks: how many there were.
-        blocks: from `cut_in_blocks`.
-        part_of_hit: i32[h] the part of each hit, -1 for none.
-        parts: how many parts there are.
-    """
+    """Count the samples of each part of the hits by stretch and slot."""
     stretches = len(ticks.count)
     slots = 4**blocks.levels * len(ticks.period_ns)
     # Samples of no part are those of one before the first, and are left out in the end.
@@ -261,12 +248,8 @@ def clock_sums(
 ) -> ClockSums:
     """Add up each row's samples by clock, and compare the clocks.
 
-    Args:
-        ticks: how many there were.
-        blocks: from `cut_in_blocks`.
-        row_of_hit: i32[h] the row of each hit, -1 for none.
-        rows: how many rows there are.
-        merged: the cells of parts of the hits, where these are known, and the row of each part.
+    `row_of_hit` is i32[h], -1 for none. `merged` has the cells of parts of the hits and the row of
+    each part, if known.
     """
     stretches = len(ticks.count)
     if blocks.hits is not None:

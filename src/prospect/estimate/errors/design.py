@@ -97,10 +97,7 @@ class Design(Record):
 def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None) -> Design:
     """Find out how the samples of one event were taken.
 
-    Args:
-        profile: completed.
-        event_index: row of its events.
-        grid: the `tick_grid` of its samples, where that is known already.
+    `grid` is the `tick_grid` of the profile's samples, if known already.
     """
     event = profile.run.events[event_index]
     hits = profile.hits
@@ -154,11 +151,7 @@ def _sampled_of(
 ) -> _Sampled:
     """Add up ticks.
 
-    Args:
-        whole: the recording, or a part of a store.
-        event_index: row of its events.
-        ticks: of the event.
-        own: samples of the hits whose error is asked for, and their time.
+    `own` are the samples of the hits whose error is asked for, and their time.
     """
     count, seconds = own
     run, hits = whole.run, whole.hits
@@ -206,10 +199,8 @@ def _squares(
 ) -> NDArray[np.float64]:
     """Return the sum of the squared times of each hit's samples, f64[h] s².
 
-    Args:
-        profile: whose hits these are.
-        taken: the samples, and what each of them hit, -1 for none.
-        seconds: f64[h] of hits of the event, 0 for others.
+    `taken` are the samples and the hit of each, -1 for none; `seconds` f64[h] is 0 for hits of
+    other events.
     """
     (samples, hit_index), hits = taken, profile.hits
     if samples.period is None or not len(samples):
@@ -226,11 +217,7 @@ def _without_grid(
 ) -> NDArray[np.int32]:
     """Return the sequence of samples that are on no grid; empty unless it is of all samples.
 
-    Args:
-        whole: the recording.
-        event_index: row of its events.
-        hit_index: i32[n] what each of its samples hit.
-        reach: as of `tick_sequence`.
+    `hit_index` i32[n] is the hit of each sample; `reach` as in `tick_sequence`.
     """
     samples, hits = whole.samples, whole.hits
     cpu, time_ns = samples.cpu, samples.time_ns

@@ -352,11 +352,7 @@ def half_widths(
 ) -> NDArray[np.float64]:
     """Return half of each row's 95 % interval, f64[rows] s; NaN if the event has none.
 
-    Args:
-        design: how the event's samples were taken.
-        row_of_hit: i[h] the row of each hit, -1 for none.
-        rows: how many there are.
-        parts: as of `error_bars`.
+    `row_of_hit` is [h], -1 for none; `parts` as in `error_bars`.
     """
     if not (design.has_bars and rows):
         return np.full(rows, np.nan)

@@ -183,22 +183,14 @@ class EventEstimates(Record):
     ) -> NDArray[np.float64]:
         """Return the half widths of system calls' sampled time, f64[n]; NaN without a hit.
 
-        Args:
-            view: the event.
-            names: the system calls.
-            process: the row of the process, -1 for the system.
+        The row of the process is -1 for the system.
         """
         place = view.causes.places_of_calls(names, process)
         return np.append(self.causes.half_width_s, np.nan).take(place)
 
 
 def event_estimates(event: EventView, design: Design) -> EventEstimates:
-    """Estimate the error of every time of an event.
-
-    Args:
-        event: the event.
-        design: how its samples were taken.
-    """
+    """Estimate the error of every time of an event."""
     profile = event.report.by_routine
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
     ranked = _ranked_tables(event)

@@ -50,9 +50,7 @@ class Parts(Record):
 def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
     """Merge the hits that are in the same row of each of these tables.
 
-    Args:
-        design: how the samples were taken.
-        tables: i32[h] each, the row of each hit, -1 for none.
+    Each table is i32[h], the row of each hit, -1 for none.
     """
     part_of_hit, first_hit = _merged_hits(tables)
     ticks, blocks, changes, cells = design.ticks, design.blocks, None, None

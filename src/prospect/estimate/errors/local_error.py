@@ -70,10 +70,8 @@ def tick_sequence(
 ) -> NDArray[np.int32]:
     """Return what each tick hit: rows of hits, MISSING, or OUTSIDE between stretches, i32[s].
 
-    Args:
-        ticks: the samples.
-        hit_index: i32 what each of the profile's samples hit.
-        reach: how far apart ticks will be compared. Runs of missing ticks are truncated to it.
+    `hit_index` i32 is the hit of each of the profile's samples. `reach` is how far apart ticks will
+    be compared: runs of missing ticks are truncated to it.
     """
     parts = list(stretch_parts(ticks.start))
     behind, missing = ticks.missing.behind, np.minimum(ticks.missing.number, reach)
@@ -190,10 +188,8 @@ def successions(
 ) -> tuple[Succession, ...]:
     """Find the changes in a sequence at each distance.
 
-    Args:
-        sequence: i32[s] of `tick_sequence`.
-        lags: the distances, ascending.
-        part_of_hit: i32[h] what stands for each hit, -1 for none; None for the hits themselves.
+    `lags` are the distances, ascending. `part_of_hit` i32[h] replaces each hit, -1 for none; None
+    for the hits themselves.
     """
     bound = _BOUND_OF_HITS
     if part_of_hit is not None:
@@ -312,11 +308,8 @@ def local_error(
 ) -> LocalError:
     """Estimate the variance of each row's number of ticks.
 
-    Args:
-        changes: the pairs of hits that differ, at the lags of `lag_weights`.
-        row_of_hit: i32[h] the row of each hit, -1 for none.
-        other: i64[r] the row that each is compared with, -1 for none.
-        clocks: how many clocks took the samples.
+    `changes` are the pairs of hits that differ, at the lags of `lag_weights`; `row_of_hit` is
+    i32[h] and `other`, the row that each is compared with, i64[r], both -1 for none.
     """
     rows = len(other)
     variance, between, nearest = np.zeros(rows), np.zeros(rows), np.zeros(rows)

@@ -99,11 +99,7 @@ class ClockTicks(Record):
 
 
 def stretch_parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
-    """Cut samples into parts of one stretch each whose temporaries stay in the cache.
-
-    Args:
-        start: i64[s + 1] where each stretch begins.
-    """
+    """Cut samples into parts of one stretch each whose temporaries stay in the cache."""
     for stretch, (first, end) in enumerate(itertools.pairwise(start.tolist())):
         for begin in range(first, end, _SAMPLES_AT_ONCE):
             yield slice(begin, min(begin + _SAMPLES_AT_ONCE, end)), stretch
@@ -137,11 +133,6 @@ def event_ticks(
     profile: Profile, event_index: int, grid: Grid | None
 ) -> OrderedTicks | DueTicks | None:
     """Order the samples of an event as their ticks were due.
-
-    Args:
-        profile: what was recorded.
-        event_index: row of its events.
-        grid: its `tick_grid`.
 
     Returns:
         `DueTicks` of several clocks; None where there is no grid: no clocks are known, or the
@@ -247,10 +238,7 @@ def _by_due_time(
 ) -> tuple[NDArray[np.integer], NDArray[np.float64]]:
     """Return the chosen samples in the order in which their ticks were due, and when, on the line.
 
-    Args:
-        grid: the recording's.
-        due_ns: f64[m] when its samples were due.
-        is_chosen: bool[l] by the grid's stretches.
+    `due_ns` f64[m] is when the grid's samples were due; `is_chosen` bool[l] is by its stretches.
     """
     order = grid.sample_index
     if not is_chosen.all():

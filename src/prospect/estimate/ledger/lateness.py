@@ -54,12 +54,7 @@ class Lateness(Record):
 
 
 def sample_lateness(profile: ProfileByRoutine, grid: Grid | None = None) -> Lateness | None:
-    """Find the late samples of a completed profile; None where no clock has a grid.
-
-    Args:
-        profile: what was recorded.
-        grid: its `tick_grid`, where that is known already.
-    """
+    """Find the late samples of a completed profile; None where no clock has a grid."""
     grid = tick_grid(profile) if grid is None else grid
     if grid is None:
         return None
@@ -83,13 +78,7 @@ def sample_lateness(profile: ProfileByRoutine, grid: Grid | None = None) -> Late
 def _usual(
     profile: ProfileByRoutine, grid: Grid, is_user: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return each CPU, from when on a sample is late there, and the median, in user mode.
-
-    Args:
-        profile: what was recorded.
-        grid: its samples.
-        is_user: bool[h] whether hits were in user mode.
-    """
+    """Return each CPU, from when on a sample is late there, and the median, in user mode."""
     cpu_of_stretch = profile.clocks.cpu.take(grid.stretches.clock_index)
     cpu = distinct(cpu_of_stretch)
     by_cpu = np.argsort(cpu_of_stretch, kind="stable").tolist()
@@ -112,10 +101,7 @@ def late_shares(
 ) -> NDArray[np.float64]:
     """Return the share of each row's samples that came late, 0 to 1.
 
-    Args:
-        lateness: of the recording's samples; None where it has no timer.
-        row_of_hit: i[h] the row of each row of hits, -1 for none.
-        row_count: how many rows there are.
+    `row_of_hit` has the row of each row of hits, -1 for none.
 
     Returns:
         f64[r], nan where it is not known: no timer, or too few samples.
@@ -135,9 +121,7 @@ def late_shares(
 def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[float, float]:
     """Return the median and the limit of what is usual; nan where there are too few samples.
 
-    Args:
-        late_ns: f64[m] of all samples.
-        rows: i64[r] those in user mode.
+    `late_ns` is of all samples; `rows` are those in user mode.
     """
     if len(rows) < _LEAST_USUAL:
         return np.nan, np.nan
@@ -166,10 +150,7 @@ def late_routines(
 ) -> LateRoutines | None:
     """Return the late shares of an event's routines; None if it has no timer.
 
-    Args:
-        profile: the report's `by_routine`.
-        event: one of its events.
-        lateness: of the profile's samples.
+    The profile is the report's `by_routine`.
     """
     if lateness is None or event.event_index not in profile.clocks.event:
         return None

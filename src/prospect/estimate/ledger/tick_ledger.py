@@ -100,11 +100,8 @@ def count_ticks(
 ) -> tuple[TickCounts, Rows, int]:
     """Count ticks by clock and CPU, whatever stretches these ran in.
 
-    Args:
-        profile: what was recorded.
-        grid: its `tick_grid`.
-        group: i64[c] clock and CPU of each clock row.
-        idle_s: f64[g] how long the CPU was idle by the kernel's accounting, nan where unknown.
+    `group` i64[c] is the clock and CPU of each clock row, `idle_s` f64[g] how long each CPU was
+    idle by the kernel's accounting, nan if unknown.
 
     Returns:
         the counts, i64[g] those of the throttled ticks that passed while the CPU was idle, and how
@@ -305,12 +302,7 @@ class TickLedger(Record):
 
 
 def tick_ledger(profile: ProfileByRoutine, grid: Grid | None = None) -> TickLedger | None:
-    """Balance the books of a completed profile; None where no clock has a grid.
-
-    Args:
-        profile: what was recorded.
-        grid: its `tick_grid`, where that is known already.
-    """
+    """Balance the books of a completed profile; None where no clock has a grid."""
     clocks = profile.clocks
     grid = tick_grid(profile) if grid is None else grid
     if grid is None:

@@ -34,10 +34,7 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 def incomplete_beta(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> NDArray[np.float64]:
     """Return the regularised incomplete beta function I_x(a, b), f64[n].
 
-    Args:
-        a: f64[n] over 0.
-        b: f64[n] over 0.
-        x: f64[n] from 0 to 1.
+    `a` and `b` are over 0, `x` is from 0 to 1.
     """
     first, second, at = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (a, b, x)))
     # The fraction converges fast on the left of the mean only.
@@ -82,9 +79,7 @@ def _away_from_zero(value: NDArray[np.float64]) -> NDArray[np.float64]:
 def student_two_sided(t: ArrayLike, df: ArrayLike) -> NDArray[np.float64]:
     """Return the probability that Student's t is at least `t` away from 0, f64[n].
 
-    Args:
-        t: f64[n]; its sign does not matter, infinities give 0.
-        df: f64[n] degrees of freedom, at least 1; may be infinite.
+    The sign of `t` does not matter, and infinities give 0; `df` is at least 1 and may be infinite.
     """
     at, freedom = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (t, df)))
     finite = np.minimum(freedom, NORMAL_FROM_DF)
@@ -97,9 +92,7 @@ def student_two_sided(t: ArrayLike, df: ArrayLike) -> NDArray[np.float64]:
 def student_quantile(confidence: float, df: ArrayLike) -> NDArray[np.float64]:
     """Return t such that Student's t is within ±t with probability `confidence`, f64[n].
 
-    Args:
-        confidence: between 0 and 1.
-        df: f64[n] degrees of freedom, at least 1; may be infinite.
+    `df` is at least 1 and may be infinite.
     """
     inverse, quantiles = _quantile_nodes(confidence)
     # A quantile of 1 / df bends little: between nodes a straight line is right to 4 digits.
@@ -135,13 +128,7 @@ def _student_density(t: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray
 def binomial_two_sided(
     successes: ArrayLike, trials: ArrayLike, share: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the exact two-sided p-value of a binomial count, twice its smaller tail, f64[n].
-
-    Args:
-        successes: f64[n] whole numbers from 0 to `trials`.
-        trials: f64[n] whole numbers.
-        share: f64[n] probability of a success, between 0 and 1.
-    """
+    """Return the exact two-sided p-value of a binomial count, twice its smaller tail, f64[n]."""
     k, n, p = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (successes, trials, share)))
     # The median is within 1 of the mean; beyond that the tail on the side of the count is smaller.
     mean = n * p

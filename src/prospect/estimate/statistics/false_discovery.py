@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return each test's least false-discovery rate at which it is a discovery, f64[n].
 
-    Args:
-        p_values: f64[n]; NaN for a row that is not tested, whose adjusted value is NaN too.
+    A row that is not tested has a p-value of NaN, and gets NaN.
     """
     result = np.full(len(p_values), np.nan)
     tested = np.flatnonzero(~np.isnan(p_values))

@@ -44,9 +44,7 @@ def count_limits(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the limits of the mean of Poisson counts, f64[n] each.
 
-    Args:
-        count: f64[n] what was counted; need not be whole.
-        quantile: f64[n] the normal (or Student's) quantile of the confidence wanted.
+    `count` need not be whole; `quantile` is the normal (or Student's) one of the confidence wanted.
     """
     shape = count + 0.5
     middle = 1.0 - 1.0 / (9.0 * shape)

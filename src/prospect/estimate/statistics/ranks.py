@@ -27,9 +27,7 @@ _LONGEST_FACTOR = 1000.0
 def decimals(half_width_s: float) -> int:
     """Return how many digits after the point a time and its half width are shown with.
 
-    Args:
-        half_width_s: where it is 0 or not known there is nothing to go by, and the most digits
-            are returned.
+    These are the most digits if the half width is 0 or not known.
     """
     if not 0 < half_width_s < math.inf:
         return MOST_DECIMALS
@@ -44,10 +42,7 @@ def alike(
 ) -> NDArray[np.bool_]:
     """Return bool[r]: the rows that cannot be told from the one above them at 95 %.
 
-    Args:
-        seconds: f64[r].
-        above: i64[r] the row above, -1 for none.
-        difference_half_s: f64[r] half of the 95 % interval of the difference, as of `error_bars`.
+    `above` i64[r] is the row above, -1 for none; `difference_half_s` as in `error_bars`.
     """
     difference = np.abs(seconds - seconds[above])
     return (above >= 0) & ~(difference > np.nan_to_num(difference_half_s))
@@ -80,10 +75,7 @@ def separation_sentence(
 ) -> str:
     """Return what would separate the first rows of a table; "" where they are separate.
 
-    Args:
-        is_alike: bool[n] of the first rows.
-        needed_s: f64[n] of the same rows.
-        what: what they are, in the plural: "processes".
+    `what` they are is in the plural: "processes".
     """
     if not is_alike.any():
         return ""

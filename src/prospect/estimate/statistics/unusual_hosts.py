@@ -159,9 +159,7 @@ def expected_counts(share: Floats, totals: Floats) -> Floats:
 
     Of what most hosts never do, half a hit where most could have been counted.
 
-    Args:
-        share: f64[r, 1] or f64[r, h].
-        totals: f64[h] all samples of each host, none of them 0.
+    No host has a total of 0.
     """
     return np.asarray(np.maximum(share, 0.5 / totals.max()) * totals, np.float64)
 
@@ -201,10 +199,9 @@ class GroupDifference(NamedTuple):
 def difference_of_groups(counts: Counts, totals: Counts, is_group: Bools) -> GroupDifference:
     """Compare the shares of a group of hosts with those of the other ones.
 
-    Args:
-        counts: i64[r, h] samples of each function on each host.
-        totals: i64[h] all samples of each host, none of them 0.
-        is_group: bool[h]; at least `LEAST_HOSTS_OF_A_GROUP` hosts are, and as many are not.
+    `counts` i64[r, h] are the samples of each function on each host, `totals` all samples of each
+    host, none of them 0. At least `LEAST_HOSTS_OF_A_GROUP` hosts are in the group, and as many are
+    not.
     """
     rows, weights = counts.astype(np.float64), totals.astype(np.float64)
     share, usual = (
