@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+HITS, FUNCTIONS, EVENTS, SEGMENTS = "hits", "functions", "events", "segments"
 # What `prospect daemon --separate` takes: a store's windows keep it apart.
 PROCESS, THREAD, CPU = "process", "thread", "cpu"
 SEPARATIONS = (PROCESS, THREAD, CPU)
@@ -51,8 +52,8 @@ class Word(Record):
         name: as it is typed, without the colon.
         column: of the tables of a store that it compares, as SQL.
         is_number: whether it takes numbers; others take patterns.
-        table: "functions" if it chooses functions, "segments" if all hits of a segment have the
-            same, "events" if it chooses events, else "hits".
+        table: of a store, whose rows it chooses: `HITS`, `FUNCTIONS`, `EVENTS`; `SEGMENTS` if all
+            hits of a segment have the same.
         excludes: whether it names what is left out.
         read: of these words the first takes values that are numbers, and the second all others.
     """
@@ -60,7 +61,7 @@ class Word(Record):
     name: str
     column: str = ""
     is_number: bool = False
-    table: str = "hits"
+    table: str = HITS
     excludes: bool = False
     read: tuple[str, ...] = ()
 
@@ -124,9 +125,9 @@ DIMENSIONS = (
         "event",
         columns=("event",),
         words=(
-            Word("event", "event", table="events"),
-            Word("count", "event", is_number=True, table="events"),
-            Word("unit-mask", "event", is_number=True, table="events"),
+            Word("event", "event", table=EVENTS),
+            Word("count", "event", is_number=True, table=EVENTS),
+            Word("unit-mask", "event", is_number=True, table=EVENTS),
         ),
         keys=lambda hits: hits.rows(hits.event, hits.event_names),
         stored="event",
@@ -157,7 +158,6 @@ DIMENSIONS = (
     Dimension(
         "process",
         columns=("process", "pid", "tgid"),
-        words=(Word("tgid", "pid", is_number=True),),
         keys=lambda hits: hits.processes(),
         stored="pid",
         separate=(PROCESS, THREAD),
@@ -166,6 +166,7 @@ DIMENSIONS = (
     Dimension(
         "pid",
         sort=("pid",),
+        words=(Word("tgid", "pid", is_number=True),),
         keys=lambda hits: hits.numbers(hits.process, hits.profile.processes.pid),
         stored="pid",
         separate=(PROCESS, THREAD),
@@ -213,8 +214,8 @@ DIMENSIONS = (
         sort=("object", "dso", "image"),
         columns=("object", "lib-image", "dso"),
         words=(
-            Word("lib-image", "path", table="functions"),
-            Word("dependent", "path", table="functions", excludes=True),
+            Word("lib-image", "path", table=FUNCTIONS),
+            Word("dependent", "path", table=FUNCTIONS, excludes=True),
         ),
         keys=lambda hits: hits.named(hits.object, hits.profile.objects.path),
         stored="path",
@@ -224,8 +225,8 @@ DIMENSIONS = (
         "routine",
         sort=("routine", "sym", "symbol", "function"),
         words=(
-            Word("symbol", "name", table="functions"),
-            Word("exclude-symbol", "name", table="functions", excludes=True),
+            Word("symbol", "name", table=FUNCTIONS),
+            Word("exclude-symbol", "name", table=FUNCTIONS, excludes=True),
         ),
         keys=lambda hits: hits.functions(),
         stored="function",
@@ -266,7 +267,7 @@ DIMENSIONS = (
     Dimension(
         "session",
         columns=("session",),
-        words=(Word("session", "session", table="segments"),),
+        words=(Word("session", "session", table=SEGMENTS),),
         missing="needs a store: add --store DIR",
         kept_as="session",
         stored="segment",
@@ -274,7 +275,7 @@ DIMENSIONS = (
     Dimension(
         "host",
         columns=("host",),
-        words=(Word("host", "host", table="segments"),),
+        words=(Word("host", "host", table=SEGMENTS),),
         keys=lambda hits: hits.hosts(),
         kept_as="host",
         stored="host",

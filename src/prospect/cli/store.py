@@ -45,16 +45,18 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         from prospect.cli.store_changes import change
 
         return change(word, settings, words[1:])
+    from prospect.dimensions import SEGMENTS, WORDS
     from prospect.fleet.opening import opened
     from prospect.store.contents import contents_of, health_of
     from prospect.store.engine import EngineError
     from prospect.store.hosts import asked
-    from prospect.store.specification import OF_SEGMENTS, parse_specifications
+    from prospect.store.specification import parse_specifications
 
     chosen = parse_specifications(words[1:])
     if word == "check" and chosen.words:
         raise UsageError("store check: checks the whole store; drop the specifications")
-    if unknown := [each for each in (*chosen.texts, *chosen.numbers) if each not in OF_SEGMENTS]:
+    asked_for = (*chosen.texts, *chosen.numbers)
+    if unknown := [each for each in asked_for if WORDS[each].table != SEGMENTS]:
         raise UsageError(f"store list: {unknown[0]}: chooses hits; prospect report --store does")
     with opened(settings.store or usual_store()) as store:
         try:

@@ -65,11 +65,11 @@ def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
     """
     if len(words) < 2 and not (words and ":" in words[0]):
         return (words[0] if words else ""), []
-    from prospect.store.specification import WORDS
+    from prospect.store.specification import KNOWN
 
     def is_specification(word: str) -> bool:
         name, colon, _ = word.partition(":")
-        return bool(colon) and name in WORDS and not os.path.lexists(word)
+        return bool(colon) and name in KNOWN and not os.path.lexists(word)
 
     first = "" if is_specification(words[0]) else words[0]
     others = words[bool(first) :]

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from prospect.announcing import silent
+from prospect.dimensions import FUNCTIONS as FUNCTION_ROWS
+from prospect.dimensions import WORDS
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.choosing import conditions_of
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from prospect.store.reading import Part
     from prospect.store.tables import EngineMaker, Queries
 
-_OF_FUNCTIONS = ("symbol", "lib-image")
+_OF_FUNCTIONS = [
+    name for name, word in WORDS.items() if word.table == FUNCTION_ROWS and not word.excludes
+]
 _US = 1e-6
 _BOOKS = ("expected", "recorded", "lost", "throttled", "idle", "missing")
 

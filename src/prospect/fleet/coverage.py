@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prospect.fleet.asking import books_of, question
 from prospect.records import NamedTuple, Record
+from prospect.store.conditions import is_one_of
 from prospect.store.names import SOURCES_WITH_NAMES
-from prospect.store.patterns import is_one_of
 from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:

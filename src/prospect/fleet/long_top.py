@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
+from prospect.dimensions import WORDS
 from prospect.estimate.statistics.clusters import ClusterSums
 from prospect.fleet.asking import HostBooks, books_of, question
 from prospect.fleet.host_counts import SKETCH, STANDARD_ERROR, estimated, merged_columns
 from prospect.fleet.keeping import summed
 from prospect.fleet.kept_days import DAY_S, FUNCTIONS_COLUMNS, HOSTS_COLUMNS, days_of, ranges_of
 from prospect.records import NamedTuple
+from prospect.store.conditions import fits_one_of
 from prospect.store.engine import Engine
 from prospect.store.hosts import HostsDirectory
-from prospect.store.patterns import fits_one_of
-from prospect.store.specification import TEXT_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -275,7 +275,7 @@ class _Pieces:
         conditions, parameters = ["NOT is_total"], []
         for word in ("symbol", "lib-image"):
             if word in chosen.texts:
-                condition, values = fits_one_of(TEXT_WORDS[word], chosen.texts[word])
+                condition, values = fits_one_of(WORDS[word].column, chosen.texts[word])
                 conditions.append(condition)
                 parameters += values
         order = f" ORDER BY w DESC, path, name LIMIT {int(rows)}"

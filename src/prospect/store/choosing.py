@@ -1,41 +1,27 @@
-"""The hits of segments that fit a specification, added up over windows.
-
-All that comes from a person is a parameter of the query; its text is made of names of ours.
-"""
+"""The hits of segments that fit a specification, added up over windows."""
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.columns.grouping import exact_sums
-from prospect.dimensions import BY_NAME, OF_WORD, WORDS
+from prospect.dimensions import BY_NAME, EVENTS, FUNCTIONS, OF_WORD, SEGMENTS, WORDS
 from prospect.errors import StoreError
 from prospect.figures.processes import IDLE_CAUSES, are_idle
 from prospect.profile.model import CAUSE_IDLE
-from prospect.store.patterns import fits_one_of, is_one_of
+from prospect.store.conditions import conditions_in, is_one_of
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
 from prospect.store.segments import HOUR_US
-from prospect.store.specification import (
-    ALWAYS,
-    DEPENDENT_KINDS,
-    EXCLUDING,
-    NUMBER_WORDS,
-    OF_EVENTS,
-    OF_FUNCTIONS,
-    OF_SEGMENTS,
-    SHARED_LIBRARY,
-    TEXT_WORDS,
-    event_number,
-)
+from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
+    from prospect.store.conditions import Condition
     from prospect.store.directory import StoreDirectory
     from prospect.store.reading import Part
     from prospect.store.specification import Specification
@@ -112,7 +98,7 @@ def busy_by_event(
         EngineError: a segment cannot be read.
     """
     events, chosen = len(part.heads[-1].events), part.chosen
-    if set(OF_SEGMENTS) >= {*chosen.texts, *chosen.numbers}:
+    if all(one.word.table == SEGMENTS for one in conditions_in(chosen)):
         busy = np.flatnonzero(~are_idle(rows["cause_kind"], rows["pid"] == 0))
         event = rows["event"].take(busy)
         count, period = (exact_sums(event, rows[name].take(busy), events) for name in ("n", "w"))
@@ -154,33 +140,11 @@ def conditions_of(part: Part, chosen: Specification) -> tuple[list[str], list[An
     if (chosen.since_us, chosen.until_us) != (-ALWAYS, ALWAYS):
         # Not asked of a whole store: to read the times of all rows is a fifth of the work.
         conditions, parameters = ["t >= ? AND t < ?"], [chosen.since_us, chosen.until_us]
-    for word, patterns in chosen.texts.items():
-        if word in OF_SEGMENTS:
-            continue
-        if word == "event":
-            events = enumerate(part.heads[-1].events)
-            fits = [row for row, one in events if any(fnmatchcase(one.name, p) for p in patterns)]
-            condition, values = is_one_of("event", fits)
-        elif word == "dependent":
-            condition, values = is_one_of("object_kind", DEPENDENT_KINDS)
-            condition = f"{condition} OR regexp_matches(path, ?)"
-            values = [*values, SHARED_LIBRARY]
-        else:
-            condition, values = fits_one_of(TEXT_WORDS[word], patterns)
-        if word in OF_FUNCTIONS:
-            is_in = "NOT IN" if word in EXCLUDING else "IN"
-            condition = f"function {is_in} (SELECT function FROM function_rows WHERE {condition})"
-        conditions.append(condition)
-        parameters += values
-    for word, numbers in chosen.numbers.items():
-        if word in OF_EVENTS:
-            events = enumerate(part.heads[-1].events)
-            meant = [row for row, one in events if event_number(one, word) in numbers]
-            condition, values = is_one_of("event", meant)
-        else:
-            condition, values = is_one_of(NUMBER_WORDS[word], numbers)
-        conditions.append(condition)
-        parameters += values
+    for one in conditions_in(chosen):
+        if one.word.table != SEGMENTS:
+            condition, values = one.sql(part.heads[-1].events)
+            conditions.append(condition)
+            parameters += values
     return conditions, parameters
 
 
@@ -199,35 +163,28 @@ def _refuse_what_was_not_kept_apart(
 def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
     """Say of the words that fit nothing by themselves what there is instead."""
     said = []
-    for word in (*chosen.texts, *chosen.numbers):
-        if word in OF_SEGMENTS:
-            continue
-        texts = {word: chosen.texts[word]} if word in chosen.texts else {}
-        numbers = {word: chosen.numbers[word]} if word in chosen.numbers else {}
-        alone = chosen._replace(texts=texts, numbers=numbers)
-        conditions, parameters = conditions_of(part, alone)
+    asked = [one for one in conditions_in(chosen) if one.word.table != SEGMENTS]
+    for one in asked:
+        condition, values = one.sql(part.heads[-1].events)
         ((found,),) = engine.rows(
             "SELECT count(*) FROM (SELECT n FROM samples"
-            f" WHERE {' AND '.join(conditions)} LIMIT 1) AS first_rows",
-            parameters,
+            f" WHERE t >= ? AND t < ? AND {condition} LIMIT 1) AS first_rows",
+            [chosen.since_us, chosen.until_us, *values],
         )
         if not found:
-            there = _commonest(engine, part, chosen, word)
-            said.append(f"{word}: there is {', '.join(there) or 'nothing'}")
-    more = [word for word in (*chosen.texts, *chosen.numbers) if word not in OF_SEGMENTS]
-    if not said and len(more) > 1:
+            there = _commonest(engine, part, chosen, one)
+            said.append(f"{one.word.name}: there is {', '.join(there) or 'nothing'}")
+    if not said and len(asked) > 1:
         said.append("each of them fits something, but nothing fits all")
     return "".join(f"; {one}" for one in said)
 
 
-def _commonest(engine: Queries, part: Part, chosen: Specification, word: str) -> list[str]:
+def _commonest(engine: Queries, part: Part, chosen: Specification, one: Condition) -> list[str]:
     """Return the commonest values of a word in the span that was asked for."""
-    if word == "event":
-        return [one.name for one in part.heads[-1].events][:_MOST_SHOWN]
-    if word in OF_EVENTS:
-        return [str(event_number(one, word)) for one in part.heads[-1].events][:_MOST_SHOWN]
-    column = (TEXT_WORDS | NUMBER_WORDS)[word]
-    names = " JOIN functions USING (function)" if word in OF_FUNCTIONS else ""
+    if one.word.table == EVENTS:
+        return list(map(one.event_name, part.heads[-1].events))[:_MOST_SHOWN]
+    column = one.word.column
+    names = " JOIN functions USING (function)" if one.word.table == FUNCTIONS else ""
     rows = engine.rows(
         f"SELECT {column}, sum(n) AS hits FROM samples{names} WHERE t >= ? AND t < ?"
         f" GROUP BY {column} ORDER BY hits DESC, {column} LIMIT {_MOST_SHOWN}",

@@ -8,10 +8,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from prospect.records import Record
+from prospect.store.conditions import is_one_of
 from prospect.store.engine import Engine
 from prospect.store.lost_names import lost_names
 from prospect.store.names import LOST_NAMES, SOURCES_WITH_NAMES
-from prospect.store.patterns import is_one_of
 from prospect.store.reading import choose
 from prospect.store.retention import dropped
 from prospect.store.schema import LOST, LOST_SAMPLES

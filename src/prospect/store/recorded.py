@@ -6,30 +6,24 @@ It has no samples: what is left out would look like ticks that are missing.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.grouping import exact_sums, group_sums
+from prospect.dimensions import EVENTS
 from prospect.errors import UsageError
+from prospect.figures.hit_columns import HitColumns, SampleColumns
+from prospect.figures.hit_keys import hit_keys
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.builder import no_clocks, no_samples
-from prospect.profile.group_names import group_name
-from prospect.profile.model import NO_CPU, HitTable, PartOf, Profile
+from prospect.profile.model import HitTable, PartOf, Profile
 from prospect.records import contents, replace
-from prospect.store.specification import (
-    ALWAYS,
-    DEPENDENT_KINDS,
-    EXCLUDING,
-    OF_EVENTS,
-    SHARED_LIBRARY,
-    event_number,
-)
+from prospect.store.conditions import conditions_in
+from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.stack_weights import StackSamples
-    from prospect.profile.complete import CompleteProfile
     from prospect.profile.run_info import RunInfo
+    from prospect.store.conditions import Condition
     from prospect.store.specification import Specification
 
 _NS_PER_US = 1000
@@ -61,10 +55,10 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     whole = samples.profile
     in_time = _in_time(samples, chosen)
     passes = in_time.copy()
-    for word in (*chosen.texts, *chosen.numbers):
-        fits = _fitting(samples, chosen, word)
+    for one in conditions_in(chosen):
+        fits = _fitting(samples, one)
         if not fits.any():
-            raise UsageError(_nothing(samples, chosen, word))
+            raise UsageError(_nothing(samples, chosen, one))
         passes &= fits
     if not passes.any():
         words = " ".join(chosen.words)
@@ -138,82 +132,47 @@ def _in_time(samples: StackSamples, chosen: Specification) -> NDArray[np.bool_]:
     return passes
 
 
-def _fitting(samples: StackSamples, chosen: Specification, word: str) -> NDArray[np.bool_]:
-    """Return bool[n]: the samples that fit one word."""
-    if word in chosen.numbers:
-        numbers = _numbers(samples, word)
-        return np.isin(numbers, chosen.numbers[word])
-    names, index = _names(samples.profile, word)
-    if word == "dependent":
-        kinds = samples.profile.objects.kind.tolist()
-        is_library = re.compile(SHARED_LIBRARY).search
-        meant = [
-            kind in DEPENDENT_KINDS or bool(is_library(name))
-            for name, kind in zip(names, kinds, strict=True)
-        ]
-    else:
-        patterns = chosen.texts[word]
-        meant = [any(fnmatchcase(name, one) for one in patterns) for name in names]
-    fits = np.array([*meant, False], np.bool_) ^ (word in EXCLUDING)
-    return fits.take(index).take(samples.hit_index)
+def _fitting(samples: StackSamples, one: Condition) -> NDArray[np.bool_]:
+    """Return bool[n]: the samples that meet a condition."""
+    names, index = _names(samples, one)
+    kinds = samples.profile.objects.kind.tolist() if one.is_of_objects else [-1] * len(names)
+    return np.array(list(map(one.is_met, names, kinds)), np.bool_).take(index)
 
 
-def _numbers(samples: StackSamples, word: str) -> NDArray[np.int64]:
-    """Return i64[n]: what a word of numbers compares."""
-    if word == "tid":
-        return samples.tid.astype(np.int64)
-    if word == "cpu":
-        if (samples.cpu == NO_CPU).all():
-            raise UsageError(f"{samples.profile.run.origin}: does not say on which CPU: no cpu:")
-        return samples.cpu.astype(np.int64)
-    profile = samples.profile
-    if word in OF_EVENTS:
-        of_event = [event_number(event, word) for event in profile.run.events]
-        return np.array(of_event, np.int64).take(profile.hits.event).take(samples.hit_index)
-    pid = profile.processes.pid.take(profile.hits.process_index)
-    return pid.take(samples.hit_index).astype(np.int64)
+def _names(samples: StackSamples, one: Condition) -> tuple[Sequence[str], NDArray[np.integer]]:
+    """Return the names, or numbers as text, that a word compares, and i[n] which each sample has.
+
+    Raises:
+        UsageError: the recording does not say.
+    """
+    profile, word, dimension = samples.profile, one.word, one.dimension
+    hits = HitColumns(profile)
+    if dimension.needs_store:
+        raise UsageError(f"{word.name}: needs a store; a recording has none")
+    if dimension.samples is not None:
+        column = dimension.samples(SampleColumns(profile)) if len(profile.samples) else None
+        if column is None:
+            raise UsageError(f"{profile.run.origin}: {dimension.missing}: no {word.name}:")
+        values, index = np.unique(column, return_inverse=True)
+        return list(map(str, values.tolist())), index
+    if word.table == EVENTS:
+        return list(map(one.event_name, profile.run.events)), hits.event.take(samples.hit_index)
+    if one.is_of_objects:
+        return profile.objects.path, hits.object.take(samples.hit_index)
+    keys = hit_keys(profile, dimension.name)
+    return keys.names, keys.number.take(samples.hit_index)
 
 
-def _names(profile: CompleteProfile, word: str) -> tuple[Sequence[str], NDArray[np.int64]]:
-    """Return the names that a word compares, and i64[h] which one each hit has."""
-    hits, processes = profile.hits, profile.processes
-    function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
-    none = np.zeros(len(hits), np.int64)
-    process = hits.process_index.astype(np.int64)
-    images = profile.functions.object_index.take(function).astype(np.int64)
-    groups = processes.control_group or [""] * len(processes.name)
-    known: dict[str, tuple[Sequence[str], NDArray[np.int64]]] = {
-        "image": (processes.name, process),
-        "comm": (profile.comms, hits.comm_index.astype(np.int64)),
-        "symbol": (profile.functions.name, function),
-        "exclude-symbol": (profile.functions.name, function),
-        "lib-image": (profile.objects.path, images),
-        "dependent": (profile.objects.path, images),
-        "event": ([event.name for event in profile.run.events], hits.event.astype(np.int64)),
-        "host": ([profile.run.hostname], none),
-        "service": ([group_name(group) for group in groups], process),
-        "container": ([group_name(group) for group in groups], process),
-    }
-    if word not in known:
-        raise UsageError(f"{word}: needs a store; a recording has none")
-    return known[word]
-
-
-def _nothing(samples: StackSamples, chosen: Specification, word: str) -> str:
+def _nothing(samples: StackSamples, chosen: Specification, one: Condition) -> str:
     """Say what there is where one word fits nothing."""
     counted: Counter[str] = Counter()
-    if word in chosen.numbers:
-        values, place = np.unique(_numbers(samples, word), return_inverse=True)
-        names, index = list(map(str, values.tolist())), place
-    else:
-        known, of_hit = _names(samples.profile, word)
-        names, index = list(known), of_hit.take(samples.hit_index)
+    names, index = _names(samples, one)
     sums = np.bincount(index, samples.count, len(names)).astype(np.int64)
     for name, count in zip(names, sums.tolist(), strict=True):
         counted[name] += count
     there = ", ".join(name or "none" for name, _ in counted.most_common(_MOST_SHOWN))
     words = " ".join(chosen.words)
-    return f"{samples.profile.run.origin}: nothing fits {words}; {word}: there is {there}"
+    return f"{samples.profile.run.origin}: nothing fits {words}; {one.word.name}: there is {there}"
 
 
 def _span(run: RunInfo) -> str:

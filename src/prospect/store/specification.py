@@ -13,9 +13,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from prospect.dimensions import WORDS
 from prospect.errors import UsageError
 from prospect.profile.group_names import container_name
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
 from prospect.records import NamedTuple
 from prospect.spelling import suggestion
 
@@ -25,34 +25,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 SINCE, UNTIL = "since", "until"
-# What each word compares; those of text take patterns, those of numbers numbers.
-TEXT_WORDS = {
-    "session": "session",
-    "host": "host",
-    "service": "service",
-    "container": "service",
-    "image": "process",
-    "comm": "comm",
-    "lib-image": "path",
-    "symbol": "name",
-    "exclude-symbol": "name",
-    "dependent": "path",
-    "event": "event",
-}
-# Words of functions; those that say what is not meant.
-OF_FUNCTIONS = ("lib-image", "symbol", "exclude-symbol", "dependent")
-EXCLUDING = ("exclude-symbol", "dependent")
-# What `dependent:no` leaves out: OProfile's dependent images, of the kernel and of libraries.
-DEPENDENT_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_VDSO, KIND_BPF)
-SHARED_LIBRARY = r"\.so(?:[. ]|$)"
-# What all of a segment is of; no column of its rows.
-OF_SEGMENTS = ("session", "host")
-NUMBER_WORDS = {"tgid": "pid", "tid": "tid", "cpu": "cpu", "count": "event", "unit-mask": "event"}
-# What events are chosen by beside their names.
-OF_EVENTS = ("count", "unit-mask")
-# A number of a thread is its `tid:`, anything else its `comm:`.
-THREAD_WORD = "thread"
-WORDS = (SINCE, UNTIL, *TEXT_WORDS, *NUMBER_WORDS, THREAD_WORD)
+KNOWN = (SINCE, UNTIL, *WORDS)
 ALWAYS = 2**62
 _AGO = re.compile(r"-(\d{1,9})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -86,15 +59,16 @@ def _hint(word: str) -> str:
     name, colon, _ = word.partition(":")
     if not colon and "/" in word:
         return f"a store is given as --store {word}"
-    known = ", ".join(f"{each}:" for each in WORDS)
-    return f"there are {known}{suggestion(name, WORDS)}"
+    known = ", ".join(f"{each}:" for each in KNOWN)
+    return f"there are {known}{suggestion(name, KNOWN)}"
 
 
 def _meant(name: str, value: str) -> str:
-    """Return the word that `thread:` means for a value; other words mean themselves."""
-    if name != THREAD_WORD:
+    """Return the word that one as `thread:` means for a value; other words mean themselves."""
+    if name not in WORDS or not WORDS[name].read:
         return name
-    return "tid" if value.replace(",", "").isdecimal() else "comm"
+    of_numbers, of_names = WORDS[name].read
+    return of_numbers if value.replace(",", "").isdecimal() else of_names
 
 
 def parse_specifications(words: Sequence[str], now: datetime | None = None) -> Specification:
@@ -115,7 +89,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
     for word in words:
         name, colon, value = word.partition(":")
         name = _meant(name, value)
-        if not colon or name not in WORDS:
+        if not colon or name not in KNOWN:
             raise UsageError(f"{word}: not a specification; {_hint(word)}")
         if name in given:
             raise UsageError(f"{word}: {name}: is given twice; give a list, as {name}:A,B")
@@ -124,7 +98,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
         given.add(name)
         if name in times:
             times[name] = moment_us(value, now)
-        elif name in TEXT_WORDS:
+        elif not WORDS[name].is_number:
             texts[name] = tuple(filter(None, value.split(",")))
             if name == "container":
                 texts[name] = tuple(map(container_name, texts[name]))
@@ -141,7 +115,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
 
 
 def event_number(event: EventInfo, word: str) -> int:
-    """Return what a word of `OF_EVENTS` compares: an event's period, or its unit mask.
+    """Return what `count:` compares, an event's period, or `unit-mask:`.
 
     Of timers the period is that of one of them, in nanoseconds; 0 where a rate was asked for. It is
     below 2^63, as the kernel takes none above.

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from prospect.store.patterns import fits_one_of, is_one_of
+from prospect.store.conditions import fits_one_of, is_one_of
 
 duckdb = pytest.importorskip("duckdb")
 
