@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.elf.image import ElfImage
 from prospect.files.budget import CostlyError
 from prospect.files.rights import is_trusted
@@ -102,7 +103,7 @@ class SplitLines:
         pieces = []
         is_known = np.zeros(len(svma), np.bool_)
         missing: dict[Lack, set[bytes]] = {}
-        for unit in np.unique(unit_of[unit_of >= 0]).tolist():
+        for unit in distinct(unit_of[unit_of >= 0]).tolist():
             rows = np.flatnonzero(unit_of == unit)
             content = self._content(unit)
             if isinstance(content, Lack):

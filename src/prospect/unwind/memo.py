@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import taken
 from prospect.elf import frame_rules as rules
 from prospect.records import replace
@@ -70,10 +71,10 @@ class SiteMemo:
         site = self._site.take(_slots(key))
         missed = np.flatnonzero(self._key.take(site) != key)
         if len(missed):
-            distinct, which = np.unique(key.take(missed), return_inverse=True)
-            found = self._find(distinct)
+            met, which = np.unique(key.take(missed), return_inverse=True)
+            found = self._find(met)
             # Of several sites on one slot the last is the one that stays.
-            self._site[_slots(distinct)] = found
+            self._site[_slots(met)] = found
             site[missed] = found.take(which)
         return self._rule.take(site), site
 
@@ -84,8 +85,8 @@ class SiteMemo:
 
     def interrupted(self, site: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the sites, i32[n], of frames at some sites that signals interrupted."""
-        distinct, place = np.unique(site, return_inverse=True)
-        rows = taken(self.sites(), distinct.astype(np.int64))
+        met, place = np.unique(site, return_inverse=True)
+        rows = taken(self.sites(), met.astype(np.int64))
         self._tables.append(replace(rows, is_interrupted=np.ones(len(rows), np.bool_)))
         # They are found by nobody who looks their places up.
         return self._numbered(np.full(len(rows), _NO_KEY), rows.rule).take(place)
@@ -106,7 +107,7 @@ class SiteMemo:
         context = (key >> np.uint64(ADDRESS_BITS)).astype(np.int32) + np.int32(self._first_context)
         found, svma, is_mapped = self._finder.locate(context, address)
         rule = np.where(is_mapped, rules.NO_ROW, rules.NO_MAP)
-        for row in np.unique(found[found >= 0]).tolist():
+        for row in distinct(found[found >= 0]).tolist():
             if row not in self._frame_rows:
                 self._frame_rows[row] = self._finder.rows_of(row)
             table = self._frame_rows[row]

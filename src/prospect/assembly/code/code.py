@@ -17,6 +17,7 @@ from prospect.assembly.code.code_bytes import KERNEL_KINDS, CodeBytes
 from prospect.assembly.code.decoding import Routine, decode_routines
 from prospect.assembly.code.jit_source import jit_code_of, jit_frames
 from prospect.assembly.placing.places import KERNEL_KEY
+from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import disassembled_functions
 from prospect.lines.table import LineTableBuilder
@@ -145,10 +146,10 @@ def _target_names(
     """Name the targets as routine and offset: ``memcpy``, ``memcpy+16``."""
     names = np.full(len(target), "", object)
     leads = target != NO_TARGET
-    for row in np.unique(object_of[leads]).tolist():
+    for row in distinct(object_of[leads]).tolist():
         at = np.flatnonzero(leads & (object_of == row))
-        distinct, index = np.unique(target.take(at), return_inverse=True)
-        named = _named(profile, recorded, row, distinct)
+        met, index = np.unique(target.take(at), return_inverse=True)
+        named = _named(profile, recorded, row, met)
         names[at] = np.array(named, object).take(index)
     return names.tolist()
 
@@ -186,7 +187,7 @@ def _lines(
 ) -> LineTable:
     builder = LineTableBuilder()
     notes: dict[int, str] = {}
-    for row in np.unique(object_of).tolist():
+    for row in distinct(object_of).tolist():
         at = np.flatnonzero(object_of == row)
         if jit_code_of(recorded, row):
             builder.add(at, jit_frames(recorded, row, address.take(at)))

@@ -19,6 +19,7 @@ from prospect.abi import cpython
 from prospect.abi import python_frames as wire
 from prospect.assembly.python.code_objects import place_frames
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import distinct
 from prospect.records import Record, replace
 from prospect.symbols.objects import PYTHON_BASE
 
@@ -197,7 +198,7 @@ def unread_notes(
     pid_of_record = records.task & _PID
     order, pids, start = _by_pid(samples)
     notes = []
-    for pid in np.unique(pid_of_record).tolist()[:_MOST_PROCESSES]:
+    for pid in distinct(pid_of_record).tolist()[:_MOST_PROCESSES]:
         row = int(np.searchsorted(pids, pid))
         if row == len(pids) or pids[row] != pid:
             continue
