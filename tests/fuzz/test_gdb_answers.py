@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.disasm.gdb_text import error_of, rows_of
+from prospect.disasm.gdb import error_of, rows_of
 
 PARTS = st.sampled_from(
     [

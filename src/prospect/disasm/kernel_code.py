@@ -1,8 +1,9 @@
 """Code of the recorded kernel: from the vmlinux that -L gives, else from the running kernel.
 
-Comes in: AVMAs of kernel routines. Goes out: bytes, or the reason why there are none. vmlinux has
-the kernel's code as it was linked, before the kernel patched itself for its processor, and no
-modules; /proc/kcore has all as it stands in memory.
+vmlinux has the kernel's code as it was linked, before the kernel patched itself for its processor,
+and no modules; /proc/kcore has the memory of the kernel, its modules and BPF programs. It is an ELF
+core file (``fs/proc/kcore.c``, Linux 6.12), needs privilege, and is absent from kernels built or
+locked down without it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prospect.disasm.code_bytes import code_at
-from prospect.disasm.kcore import PATH, KernelCore
+from prospect.disasm.code_image import code_at, segment_of
+from prospect.elf import layout
+from prospect.elf.image import ElfImage
+from prospect.errors import ElfError
 from prospect.records import Record
 from prospect.symbols.images.image_files import open_image
 from prospect.symbols.kernel.kernel import load_kernel
@@ -24,7 +27,8 @@ from prospect.symbols.kernel.running_kernel import (
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
-    from prospect.elf.image import ElfImage
+    from typing import Self
+
     from prospect.symbols.cache import SymbolCache
     from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.kernel.running_kernel import KernelPlaces
@@ -34,6 +38,9 @@ NOT_RUNNING = "the recorded kernel is not the running one: give its vmlinux with
 MOVED = "the machine has restarted since, and its kernel is elsewhere: give vmlinux with -L"
 NOT_THERE = "no kernel code is at this address now: a module or BPF program was unloaded"
 NOT_IN_IMAGE = "this code is not in the vmlinux that -L gives: modules and BPF programs are not"
+KCORE = "/proc/kcore"
+# The headers of /proc/kcore: one PT_LOAD for each range of memory, then notes.
+_HEADER_BYTES = 1 << 20
 
 
 class KernelImage(Record):
@@ -82,7 +89,7 @@ def open_kernel(
     options: SymbolOptions,
     cache: SymbolCache | None = None,
     places: KernelPlaces = RUNNING_MACHINE,
-    core_path: str = PATH,
+    core_path: str = KCORE,
 ) -> KernelImage | LiveKernel | str:
     """Find the recorded kernel's code, or say why there is none.
 
@@ -113,3 +120,50 @@ def _given_image(
         return names.note
     found = open_image(os.fsencode(options.kernel_image or ""))
     return "the file that -L gives is gone" if found is None else KernelImage(found, names.shift)
+
+
+class KernelCore:
+    """An open core file; use `KernelCore.open`."""
+
+    def __init__(self, descriptor: int, image: ElfImage) -> None:
+        self._descriptor = descriptor
+        self._image = image
+
+    @classmethod
+    def open(cls, path: str = KCORE) -> Self | str:
+        """Open the core file, or say why it cannot be read."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except PermissionError:
+            return f"{path} cannot be read by this user: annotate as root"
+        except OSError:
+            return f"there is no {path}: give the kernel's vmlinux with -L"
+        try:
+            image = ElfImage.parse(os.pread(descriptor, _HEADER_BYTES, 0))
+        except (OSError, ElfError):
+            os.close(descriptor)
+            return f"{path} is not a core file that can be read: give the kernel's vmlinux with -L"
+        if image.type != layout.ET_CORE:
+            os.close(descriptor)
+            return f"{path} is not a core file: give the kernel's vmlinux with -L"
+        return cls(descriptor, image)
+
+    @property
+    def image(self) -> ElfImage:
+        """Its headers."""
+        return self._image
+
+    def code_at(self, address: int, size: int) -> bytes:
+        """Return the bytes from an AVMA on, fewer or none where the kernel has no memory there."""
+        found = segment_of(self._image, address)
+        if found is None:
+            return b""
+        offset, held = found
+        try:
+            return os.pread(self._descriptor, min(size, held), offset)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)

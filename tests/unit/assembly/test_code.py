@@ -13,7 +13,7 @@ from builders.elf import Symbol, code, elf_file
 from builders.sources import CLOCK_ID, BuiltSource
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
-from prospect.assembly.code import code_bytes as assembly_code
+from prospect.assembly.code import code as assembly_code
 from prospect.assembly.code.code import CodeChoice
 from prospect.elf.image import ElfImage
 from prospect.figures.tables import hits_table

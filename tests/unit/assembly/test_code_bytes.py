@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from builders.profile_builder import ProfileBuilder
-from prospect.assembly.code import code_bytes
-from prospect.assembly.code.code_bytes import CodeBytes
+from prospect.assembly.code import code
+from prospect.assembly.code.code import CodeBytes
 from prospect.disasm.kernel_code import NOT_RUNNING
 from prospect.elf import layout
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, MODE_KERNEL
@@ -37,7 +37,7 @@ def found(kind, kernel, monkeypatch, size=16):
         options=SimpleNamespace(kernel_image="", use_cache=False),
         owner=lambda *_: owner,
     )
-    monkeypatch.setattr(code_bytes, "open_kernel", lambda *_: kernel)
+    monkeypatch.setattr(code, "open_kernel", lambda *_: kernel)
     return CodeBytes(build.build(), recorded).routine(row)
 
 

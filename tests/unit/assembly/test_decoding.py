@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from prospect.assembly.code import decoding
-from prospect.assembly.code.decoding import Routine, decode_routines
+from prospect.assembly.code import code
+from prospect.assembly.code.code import Routine, decode_routines
 from prospect.disasm.code_image import Piece, Target
 from prospect.disasm.gdb import NO_GDB
 from prospect.elf import layout
@@ -37,8 +37,8 @@ def asked(monkeypatch):
             for group in pieces
         ]
 
-    monkeypatch.setattr(decoding, "disassemble_by_gdb", answer)
-    monkeypatch.setattr(decoding, "gdb_path", lambda: "/usr/bin/gdb")
+    monkeypatch.setattr(code, "disassemble_by_gdb", answer)
+    monkeypatch.setattr(code, "gdb_path", lambda: "/usr/bin/gdb")
     return groups
 
 
@@ -79,8 +79,8 @@ def test_gdb_for_everything(asked):
 
 
 def test_what_is_missing_is_said(monkeypatch):
-    monkeypatch.setattr(decoding, "gdb_path", lambda: None)
-    monkeypatch.setattr(decoding, "disassemble_by_gdb", lambda *_: [[NO_GDB]])
+    monkeypatch.setattr(code, "gdb_path", lambda: None)
+    monkeypatch.setattr(code, "disassemble_by_gdb", lambda *_: [[NO_GDB]])
     (reason,) = texts([routine([], UNKNOWN)])
     assert "gdb is not installed: install gdb-multiarch" in reason
     assert texts([routine([0x1000])]) == [[".byte 0x06", "nop"]]

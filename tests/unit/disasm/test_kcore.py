@@ -7,9 +7,8 @@ import pytest
 
 from builders.elf import Section, Segment, Symbol, build_id_note, code, elf_file
 from prospect.disasm import kernel_code
-from prospect.disasm.code_bytes import code_at
-from prospect.disasm.kcore import KernelCore
-from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
+from prospect.disasm.code_image import code_at
+from prospect.disasm.kernel_code import KernelCore, KernelImage, LiveKernel, open_kernel
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.symbols.kernel.running_kernel import KernelPlaces

@@ -8,7 +8,7 @@ import pytest
 from builders.live import state_of
 from builders.profile import interrupted_profile
 from builders.stacks import stacks_profile
-from prospect.disasm.kcore import KernelCore
+from prospect.disasm.kernel_code import KernelCore
 from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice

@@ -1,8 +1,9 @@
 """Chosen routines of a profile → their instructions, names of jump targets and source lines.
 
-Comes in: a profile and the recorded objects behind it. Goes out: `CodeTable`. Bytes come from the
-very image that was recorded, by its build id or inode, and for the kernel from its image or its
-memory; where there are none, the table says why.
+The bytes of a routine come from the very image that was recorded, by its build id or inode, and for
+the kernel from its image or its memory; if there are none, the table says why. The libraries that
+decode them do not know every machine, nor every new instruction: if a hit is at bytes that are none
+to them, GDB is asked if it is installed.
 """
 
 from __future__ import annotations
@@ -13,21 +14,40 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.assembly.code.code_bytes import KERNEL_KINDS, CodeBytes
-from prospect.assembly.code.decoding import Routine, decode_routines
-from prospect.assembly.code.jit_source import jit_code_of, jit_frames
+from prospect.archived.answering import NOT_ARCHIVED
+from prospect.archived.answers import Code as ArchivedCode
 from prospect.assembly.placing.places import KERNEL_KEY
 from prospect.columns.sorting import distinct
+from prospect.disasm.code_image import Piece, code_at, target_of, target_of_machine
+from prospect.disasm.gdb import NO_GDB, disassemble_by_gdb, gdb_path
+from prospect.disasm.instructions import (
+    Instructions,
+    disassemble,
+    from_rows,
+    with_flow_of,
+)
+from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import disassembled_functions
 from prospect.lines.table import LineTableBuilder
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.profile.model import (
+    KIND_ANON,
+    KIND_BPF,
     KIND_ELF,
+    KIND_JIT,
+    KIND_KERNEL,
+    KIND_MODULE,
+    KIND_PYTHON,
+    KIND_UNKNOWN,
+    KIND_VDSO,
 )
-from prospect.profile.source import NO_TARGET, CodeTable
-from prospect.records import Record, field
-from prospect.symbols.objects import Missing
+from prospect.profile.naming import NameSource
+from prospect.profile.source import FLOW_UNKNOWN, NO_TARGET, CodeTable
+from prospect.records import NamedTuple, Record, field
+from prospect.symbols.cache import SymbolCache
+from prospect.symbols.images.vdso import read_own_vdso
+from prospect.symbols.objects import VDSO, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,11 +55,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.elf.image import ElfImage
     from prospect.figures.report.disassembly_choice import DisassemblyChoice
+    from prospect.options import Disassembler
     from prospect.profile.model import Profile
     from prospect.profile.source import LineTable
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+
+KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
+# The largest routines of interpreters and of generated parsers have some 200 KB.
+_LARGEST_ROUTINE_BYTES = 1 << 20
+# Around hits that no routine is known for.
+_LARGEST_NAMELESS_BYTES = 1 << 16
+_BYTES_BEHIND_LAST_HIT = 64
+
+NO_JIT_CODE = "the recording holds no code of JITs and of other anonymous memory"
+NO_BYTECODE = "bytecode of Python is not disassembled: annotate --source shows its lines"
+NO_OBJECT = "no object is known at these addresses"
+OTHER_VDSO = "this is the vdso of another kernel than the running one"
+NO_BYTES = "the image has no bytes at this address"
+TOO_WIDE = "no routine is known around these hits, and they are too far apart to be one"
+NO_BPF_CODE = "code of BPF programs is in the kernel's memory only, which cannot be read: {}"
+NO_MACHINE = "the libraries cannot disassemble code of this machine, and {}: install gdb-multiarch"
+GDB_IS_MISSING = "--disassembler gdb: gdb is not installed; install it, or use the library"
+# GDB takes a minute for 10 MB. What is larger than any function is a range without names, with data
+# in it: a second opinion on a hit there is not worth that.
+_LARGEST_DOUBTED_BYTES = 1 << 18
 
 
 class CodeChoice(Record):
@@ -162,7 +204,7 @@ def _named(
 ) -> Sequence[str]:
     if profile.objects.kind[row] in KERNEL_KINDS:
         found = recorded.symbolizer.resolve(KERNEL_KEY, (), address)
-    elif jit_code_of(recorded, row):
+    elif recorded.jit_code(row):
         found = recorded.symbolizer.resolve(recorded.keys[row], recorded.pids[row], address)
     else:
         is_image = row in recorded.keys and profile.objects.kind[row] == KIND_ELF
@@ -189,8 +231,8 @@ def _lines(
     notes: dict[int, str] = {}
     for row in distinct(object_of).tolist():
         at = np.flatnonzero(object_of == row)
-        if jit_code_of(recorded, row):
-            builder.add(at, jit_frames(recorded, row, address.take(at)))
+        if recorded.jit_code(row):
+            builder.add(at, recorded.jit_frames(row, address.take(at)))
             continue
         found = recorded.image(row) if row in recorded.keys else None
         if found is None or isinstance(found, Missing):
@@ -212,3 +254,183 @@ def _source_of(recorded: RecordedObjects, lines: LineTable) -> dict[tuple[int, i
 
 def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+
+class CodeBytes:
+    """Finds the bytes of routines; the kernel's memory is opened for the first that needs it."""
+
+    def __init__(self, profile: Profile, recorded: RecordedObjects) -> None:
+        self._profile = profile
+        self._recorded = recorded
+        self._kernel: KernelImage | LiveKernel | str | None = None
+
+    def routine(self, function: int) -> Piece | str:
+        """Return the code of a routine, or why there is none."""
+        extent = self._extent(function)
+        if isinstance(extent, str):
+            return extent
+        row = int(self._profile.functions.object_index[function])
+        owner = self._recorded.owner(self._profile, row)
+        answers, collector = self._recorded.answers, self._recorded.collector
+        is_given = owner.key.kind in KERNEL_KINDS and self._recorded.options.kernel_image
+        if answers is not None and not is_given:
+            kept = answers.code.get((owner, extent[0]))
+            if kept is None:
+                return NOT_ARCHIVED
+            return kept.reason or Piece(
+                kept.content[: extent[1]], extent[0], target_of_machine(kept.machine)
+            )
+        code = self._found(function, row, extent)
+        if collector is not None:
+            collector.code[owner, extent[0]] = (
+                ArchivedCode(b"", 0, code)
+                if isinstance(code, str)
+                else ArchivedCode(code.content, code.target.machine)
+            )
+        return code
+
+    def _found(self, function: int, row: int, extent: tuple[int, int]) -> Piece | str:
+        functions = self._profile.functions
+        kind = int(self._profile.objects.kind[row]) if row >= 0 else KIND_UNKNOWN
+        if kind in KERNEL_KINDS:
+            found = self._of_kernel(*extent)
+            if isinstance(found, str) and kind == KIND_BPF:
+                return NO_BPF_CODE.format(found.partition(":")[0])
+            return found
+        if kind == KIND_VDSO:
+            # Only where this kernel's vdso named it, it is this kernel's; not that of 32 bits.
+            is_ours = functions.source[function] == NameSource.VDSO
+            is_ours = is_ours and self._profile.objects.path[row] == VDSO.decode()
+            image = (read_own_vdso() if is_ours else None) or OTHER_VDSO
+        elif kind == KIND_JIT and (code := self._recorded.jit_code(row)):
+            target = target_of_machine(code.dump.machine)
+            return Piece(bytes(code.code_at(*extent)), extent[0], target)
+        else:
+            image = self._image(row, kind)
+        return image if isinstance(image, str) else _of_image(image, *extent)
+
+    def _image(self, row: int, kind: int) -> ElfImage | str:
+        """Return the image that an object is, or why there is none."""
+        if kind == KIND_PYTHON:
+            return NO_BYTECODE
+        if kind in {KIND_JIT, KIND_ANON}:
+            return NO_JIT_CODE
+        if kind != KIND_ELF or row not in self._recorded.keys:
+            return NO_OBJECT
+        found = self._recorded.image(row)
+        return found.note if isinstance(found, Missing) else found.image
+
+    def close(self) -> None:
+        """Close the kernel's memory."""
+        if isinstance(self._kernel, LiveKernel):
+            self._kernel.close()
+
+    def _of_kernel(self, start: int, size: int) -> Piece | str:
+        if self._kernel is None:
+            options = self._recorded.options
+            cache = SymbolCache.of_user() if options.use_cache else None
+            self._kernel = open_kernel(options, cache)
+        if isinstance(self._kernel, str):
+            return self._kernel
+        code = self._kernel.code_at(start, size)
+        return code if isinstance(code, str) else Piece(code, start, target_of(self._kernel.image))
+
+    def _extent(self, function: int) -> tuple[int, int] | str:
+        """Return where a routine starts and its size; without a name, where its hits are."""
+        functions = self._profile.functions
+        if functions.size_bytes[function]:
+            size = min(int(functions.size_bytes[function]), _LARGEST_ROUTINE_BYTES)
+            return int(functions.address[function]), size
+        locations = self._profile.locations
+        hit = locations.address[locations.function_index == function]
+        if not len(hit):
+            return NO_OBJECT
+        first, last = int(hit.min()), int(hit.max())
+        if last - first > _LARGEST_NAMELESS_BYTES:
+            return TOO_WIDE
+        return first, last - first + _BYTES_BEHIND_LAST_HIT
+
+
+def _of_image(image: ElfImage, start: int, size: int) -> Piece | str:
+    content = bytes(code_at(image, start, size))
+    return Piece(content, start, target_of(image)) if content else NO_BYTES
+
+
+class Routine(NamedTuple):
+    """A routine to be decoded: its code or why there is none, its object, u64[k] its hits."""
+
+    code: Piece | str
+    object_row: int
+    hits: NDArray[np.uint64]
+
+
+def decode_routines(
+    routines: Sequence[Routine], options: DisassemblerOptions
+) -> list[Instructions | str]:
+    """Decode routines.
+
+    Args:
+        routines: what to decode.
+        options: how, and by what.
+
+    Returns:
+        The instructions of each, or why there are none.
+
+    Raises:
+        UsageError: GDB is asked for, and is not installed.
+    """
+    syntax, disassembler = options.syntax, options.disassembler
+    if disassembler == "gdb" and gdb_path() is None:
+        raise UsageError(GDB_IS_MISSING)
+    decoded: list[Instructions | str] = []
+    for_gdb: dict[int, list[int]] = {}
+    for row, (code, object_row, hits) in enumerate(routines):
+        if isinstance(code, str):
+            decoded.append(code)
+            continue
+        found = disassemble(code.content, code.address, code.target.machine, syntax)
+        is_small = len(code.content) <= _LARGEST_DOUBTED_BYTES
+        if disassembler == "gdb" or found is None or (is_small and _is_hit_unknown(found, hits)):
+            for_gdb.setdefault(object_row, []).append(row)
+        decoded.append(NO_MACHINE.format(NO_GDB) if found is None else found)
+    groups = [
+        [code for row in rows if isinstance(code := routines[row].code, Piece)]
+        for rows in for_gdb.values()
+    ]
+    answers = disassemble_by_gdb(groups, syntax, options.gdb_processes) if groups else []
+    for rows, of_group in zip(for_gdb.values(), answers, strict=True):
+        for row, answer in zip(rows, of_group, strict=True):
+            decoded[row] = _chosen(decoded[row], answer, routines[row].hits, disassembler)
+    return decoded
+
+
+def _chosen(
+    ours: Instructions | str,
+    answer: list[tuple[int, int, str, int, int]] | str,
+    hits: NDArray[np.uint64],
+    disassembler: Disassembler,
+) -> Instructions | str:
+    """Choose between what a library and what GDB says of a routine."""
+    if isinstance(answer, str):
+        if disassembler == "gdb":
+            return answer
+        return NO_MACHINE.format(answer) if isinstance(ours, str) else ours
+    theirs = from_rows(answer)
+    if isinstance(ours, str):
+        return theirs
+    if disassembler == "library" and _unknown(theirs, hits) >= _unknown(ours, hits):
+        return ours
+    return with_flow_of(theirs, ours)
+
+
+def _is_hit_unknown(found: Instructions, hits: NDArray[np.uint64]) -> bool:
+    return _unknown(found, hits) > 0
+
+
+def _unknown(found: Instructions, hits: NDArray[np.uint64]) -> int:
+    """Return how many of the addresses that were hit are no instruction."""
+    if not len(found):
+        return len(hits)
+    row = np.minimum(np.searchsorted(found.address, hits), len(found) - 1)
+    known = (found.address.take(row) == hits) & (found.flow.take(row) != FLOW_UNKNOWN)
+    return int(np.count_nonzero(~known))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from prospect.archived.answers import Code as ArchivedCode
 from prospect.archived.symbolizers import NOT_ARCHIVED
-from prospect.assembly.code.jit_source import jit_code_of
-from prospect.disasm.code_bytes import code_at
+from prospect.assembly.code.recorded_objects import jit_code_of
+from prospect.disasm.code_image import code_at
 from prospect.disasm.code_image import Piece, target_of, target_of_machine
 from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.profile.model import (

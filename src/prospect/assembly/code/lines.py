@@ -8,8 +8,8 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.archived.symbolizers import archived_frames
-from prospect.assembly.code.jit_source import jit_frames, python_frames
-from prospect.assembly.code.kernel_lines import kernel_with_lines
+from prospect.assembly.code.recorded_objects import jit_frames, python_frames
+from prospect.assembly.code.lines import kernel_with_lines
 from prospect.lines.symcache import no_frames, select_frames
 from prospect.lines.table import LineTableBuilder
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, KIND_PYTHON

@@ -1,4 +1,4 @@
-"""Which recorded object each object row of a profile is, for those who go back to its files."""
+"""Which recorded object each object row of a profile is, for code that goes back to its files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from prospect.announcing import silent
 from prospect.archived.answers import Owner, owner_of
 from prospect.archived.symbolizers import archived_frames, archived_source
 from prospect.files.budget import CostlyError
+from prospect.files.rights import EVERYBODY
 from prospect.lines.finder import LineFinder
 from prospect.lines.source_text import read_source
+from prospect.lines.symcache import Frames, no_frames
 from prospect.profile.model import KIND_ELF, KIND_UNKNOWN
 from prospect.records import Record, field
 from prospect.symbols.cache import SymbolCache
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     from prospect.archived.answers import Answers
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.places import Placement
-    from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
     from prospect.symbols.images.image_files import DebugImage, FoundImage
+    from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.objects import Missing
     from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.python.python_code import PythonCode
     from prospect.symbols.symbolizer import Symbolizer
+    from prospect.symbols.table import SymbolTable
 
 
 class RecordedObjects(Record):
@@ -101,6 +105,29 @@ class RecordedObjects(Record):
         self.keep_frames(row, svma, frames, note)
         return frames, note
 
+    def jit_code(self, row: int) -> JitCode | None:
+        """Return the code that a jitdump file describes for an object row, None without."""
+        key = self.keys.get(row)
+        return self.options.jit_code.get(key.path) if key else None
+
+    def jit_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
+        """Find source lines in JIT code: jitdump files say nothing of inlined functions."""
+        code = self.jit_code(row)
+        if code is None:
+            return no_frames(len(address))
+        frames = _frames_of_lines(code, code.table, address)
+        self.add_namer(frames, code.speaks_for)
+        return frames
+
+    def python_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
+        """Find source lines in a source file of Python, as the recording has them."""
+        key, code = self.keys.get(row), self.options.python
+        if key is None or code is None:
+            return no_frames(len(address))
+        frames = _frames_of_lines(code, code.table(key.path), address)
+        self.add_namer(frames, EVERYBODY)
+        return frames
+
     def frames_here(
         self, row: int, found: FoundImage, svma: NDArray[np.uint64]
     ) -> tuple[Frames, str]:
@@ -161,4 +188,29 @@ def recorded_objects(
         options=options,
         symbolizer=symbolizer,
         lines=LineFinder(cache),
+    )
+
+
+def _frames_of_lines(
+    code: JitCode | PythonCode, table: SymbolTable, address: NDArray[np.uint64]
+) -> Frames:
+    """Return a frame for each address whose line is known."""
+    files: dict[str, int] = {}
+    names: dict[bytes, int] = {}
+    found = code.lines_of(address)
+    symbol = table.lookup(address)
+    is_known = np.array([line > 0 for _, line in found], np.bool_) & (symbol >= 0)
+    rows = np.flatnonzero(is_known).tolist()
+    symbols = symbol[is_known].tolist()
+    return Frames(
+        start=np.append(0, np.cumsum(is_known)).astype(np.int64),
+        name_index=np.array(
+            [names.setdefault(name, len(names)) for name in table.names(symbols)], np.int32
+        ),
+        file_index=np.array(
+            [files.setdefault(found[one][0], len(files)) for one in rows], np.int32
+        ),
+        line=np.array([found[one][1] for one in rows], np.uint32),
+        names=list(names),
+        files=list(files),
     )
