@@ -19,7 +19,7 @@ from prospect.records import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from builders.kernel_chains import CONTEXT_KERNEL, SIZE, TEXT, MadeUpKernel, chained
-from prospect.assembly.causes.sample_causes import label_samples
+from prospect.assembly.causes.hit_causes import label_samples
 
 if TYPE_CHECKING:
     from prospect.events.columns import Samples

@@ -15,8 +15,7 @@ import numpy as np
 from prospect.abi.python_frames import without_frames_event
 from prospect.analysis.wanted import Sinks, Wanted, damage_words
 from prospect.announcing import bytes_of, silent
-from prospect.assembly.causes.causes import with_causes
-from prospect.assembly.causes.sample_causes import label_samples
+from prospect.assembly.causes.hit_causes import label_samples, with_causes
 from prospect.assembly.extras import recorded_until
 from prospect.assembly.placing.jit import find_jit_code
 from prospect.assembly.placing.naming import (
@@ -27,9 +26,14 @@ from prospect.assembly.placing.naming import (
     with_answers,
 )
 from prospect.assembly.placing.places import KERNEL_KEY, place, with_addresses
+from prospect.assembly.stacks.chain_frames import cut_by_process, cut_chains
 from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
-from prospect.assembly.tables.clock_stops import describe_clock_stops
-from prospect.assembly.tables.clocks import clock_of_id, describe_clocks, with_clock_periods
+from prospect.assembly.tables.clocks import (
+    clock_of_id,
+    describe_clock_stops,
+    describe_clocks,
+    with_clock_periods,
+)
 from prospect.assembly.tables.hits import (
     describe_hits,
     describe_losses,
@@ -59,7 +63,7 @@ if TYPE_CHECKING:
     from prospect.analysis.wanted import RecordSource
     from prospect.announcing import Announce
     from prospect.archived.answers import Answers
-    from prospect.assembly.causes.sample_causes import SampleCauses
+    from prospect.assembly.causes.hit_causes import SampleCauses
     from prospect.assembly.code.recorded_objects import RecordedObjects
     from prospect.assembly.labels.labels import Labelled
     from prospect.assembly.placing.jit import JitRecords
@@ -210,6 +214,7 @@ class _Placed(NamedTuple):
     labels: Labelled | None
     hits: Attribution
     calls: SampleCallers | None
+    cut_chains: tuple[tuple[int, int], ...]
     counted: CountedCalls | None
     placement: Placement
 
@@ -251,6 +256,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
 
         labels = label_by(events.samples, labelled.label, order.naming.label)
     label = labels.state if labels else labelled.label
+    is_cut = cut_chains(events.samples, info.events)
     with_callers = bool(wanted.stacks or (wanted.waits and waits))
     may_spend = order.may_spend and not with_callers
     hits = attribute(events.samples, world.timeline, label, world.runs, may_spend=may_spend)
@@ -263,6 +269,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
             world,
             info,
             symbolizer,
+            is_cut,
             use_cache=order.naming.use_cache,
             announce=announce,
             python=python,
@@ -285,6 +292,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         labels=labels,
         hits=hits,
         calls=calls,
+        cut_chains=cut_by_process(events.samples, is_cut, info.events),
         counted=counted,
         placement=placement,
     )
@@ -307,7 +315,12 @@ def _assemble(
     hit_table, comms = describe_hits(hits, location_index, world)
     run = describe_run(info, events, placed.symbolizer.notes)
     notes = (*placed.jit.notes, *placed.symbolizer.process_notes)
-    run = replace(run, process_notes=notes, jit_pids=tuple(sorted(placed.jit.pids)))
+    run = replace(
+        run,
+        process_notes=notes,
+        jit_pids=tuple(sorted(placed.jit.pids)),
+        cut_chains=placed.cut_chains,
+    )
     if placed.waits is not None:
         run = off_cpu.with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from builders.profile_builder import ProfileBuilder
-from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.entry_points import (
     KERNEL_THREAD,
     NEW_TASK,
@@ -12,7 +11,7 @@ from prospect.assembly.causes.entry_points import (
     UNCLASSIFIED,
     Cause,
 )
-from prospect.assembly.causes.sample_causes import NO_CHAIN, SILENT
+from prospect.assembly.causes.hit_causes import NO_CHAIN, SILENT, with_causes
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_IDLE,

@@ -14,7 +14,8 @@ from prospect.assembly.tables.clocks import (
     describe_clocks,
     with_clock_periods,
 )
-from prospect.assembly.tables.run import describe_run, event_info
+from prospect.assembly.tables.event_time import event_info
+from prospect.assembly.tables.run import describe_run
 from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.events.decode import decode
 

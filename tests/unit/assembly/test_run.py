@@ -10,7 +10,8 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock, RecordingInfo
 from prospect.assembly.extras import recorded_until
-from prospect.assembly.tables.run import describe_run, event_info
+from prospect.assembly.tables.event_time import event_info
+from prospect.assembly.tables.run import describe_run
 from prospect.events.decode import decode
 
 RECORDS = build.RecordBuilder()

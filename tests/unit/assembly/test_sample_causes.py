@@ -26,7 +26,7 @@ from prospect.assembly.causes.entry_points import (
     cause_of_called,
     entry_point,
 )
-from prospect.assembly.causes.sample_causes import label_samples
+from prospect.assembly.causes.hit_causes import label_samples
 from prospect.assembly.stacks import chain_frames
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
@@ -228,7 +228,7 @@ def test_any_chains_are_read_as_one_by_one(chains, block):
 def test_more_causes_than_labels_are_unclassified():
     names = ["schedule", *(f"__x64_sys_call{number}" for number in range(40))]
     kernel = MadeUpKernel(names)
-    with patch("prospect.assembly.causes.sample_causes._MOST_LABELS", 10):
+    with patch("prospect.assembly.causes.hit_causes._MOST_LABELS", 10):
         told = label_samples(
             chained([kernel.chain("schedule", name) for name in names[1:]]), kernel.resolve, ""
         )

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.archived.answering import NOT_ARCHIVED
 from prospect.archived.answers import Code as ArchivedCode
+from prospect.archived.symbolizers import NOT_ARCHIVED
 from prospect.assembly.placing.places import KERNEL_KEY
 from prospect.columns.sorting import distinct
 from prospect.disasm.code_image import Piece, code_at, target_of, target_of_machine

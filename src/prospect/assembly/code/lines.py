@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.announcing import counted
 from prospect.archived.symbolizers import archived_frames
-from prospect.assembly.code.recorded_objects import jit_frames, python_frames
-from prospect.assembly.code.lines import kernel_with_lines
+from prospect.disasm.kernel_code import KernelImage, open_kernel
 from prospect.lines.symcache import no_frames, select_frames
 from prospect.lines.table import LineTableBuilder
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, KIND_PYTHON
-from prospect.records import NamedTuple
+from prospect.records import NamedTuple, replace
+from prospect.symbols.images.debug_files import has_debug_info
+from prospect.symbols.images.image_files import (
+    debug_files,
+    downloaded_debug_files,
+    same_build_id,
+)
 from prospect.symbols.images.recorded_images import identity_of
 from prospect.symbols.objects import Missing
 
@@ -26,10 +33,15 @@ if TYPE_CHECKING:
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
     from prospect.profile.source import LineTable
-    from prospect.symbols.cache import FileIdentity
+    from prospect.symbols.cache import FileIdentity, SymbolCache
     from prospect.symbols.images.image_files import FoundImage
+    from prospect.symbols.options import SymbolOptions
 
 _WITH_LINES = (KIND_ELF, KIND_KERNEL)
+NO_IMAGE = (
+    "source lines of the kernel need its vmlinux with debug information: give it with -L, or "
+    "install the kernel's debug symbols"
+)
 
 
 class _Wanted(NamedTuple):
@@ -67,9 +79,9 @@ def describe_lines(
         address = profile.locations.address.take(hit)
         kind = profile.objects.kind[row]
         if kind == KIND_JIT:
-            lines.builder.add(hit, jit_frames(recorded, row, address))
+            lines.builder.add(hit, recorded.jit_frames(row, address))
         elif kind == KIND_PYTHON:
-            lines.builder.add(hit, python_frames(recorded, row, address))
+            lines.builder.add(hit, recorded.python_frames(row, address))
         elif kind in _WITH_LINES and recorded.answers is not None:
             frames, note = archived_frames(recorded.answers, recorded.keys[row], address)
             _add(lines, row, hit, frames, note)
@@ -137,3 +149,24 @@ def _wanted(
         return _Wanted(row, hit, kernel.found, address - np.uint64(kernel.shift))
     image = recorded.image(row)
     return image.note if isinstance(image, Missing) else _Wanted(row, hit, image, address)
+
+
+def kernel_with_lines(options: SymbolOptions, cache: SymbolCache | None) -> KernelImage | str:
+    """Find the vmlinux that -L gives, else one with DWARF by the recorded kernel's build id.
+
+    Returns:
+        The image, or the reason why there is none.
+    """
+    if options.kernel_image:
+        kernel = open_kernel(options, cache)
+        return kernel if isinstance(kernel, KernelImage) else str(kernel)
+    build_id = options.kernel_build_id
+    if not build_id:
+        return NO_IMAGE
+    for found in itertools.chain(debug_files(build_id), downloaded_debug_files(build_id)):
+        if same_build_id(build_id, found.image.build_id) and has_debug_info(found.image):
+            path = os.fsdecode(found.file.path)
+            kernel = open_kernel(replace(options, kernel_image=path, system_map=None), cache)
+            if isinstance(kernel, KernelImage):
+                return replace(kernel, found=found)  # with the rights of where it came from
+    return NO_IMAGE

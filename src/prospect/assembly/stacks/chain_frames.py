@@ -141,6 +141,20 @@ def cut_chains(samples: Samples, events: Sequence[EventDescription]) -> NDArray[
     return is_cut
 
 
+def cut_by_process(
+    samples: Samples, is_cut: NDArray[np.bool_], events: Sequence[EventDescription]
+) -> tuple[tuple[int, int], ...]:
+    """Return processes and how many of their samples, bool[n], have a cut chain.
+
+    Where stacks were copied, their copies say it: there are none.
+    """
+    if any(event.attr.sample_stack_user for event in events):
+        return ()
+    task = samples.task[is_cut]
+    pid, count = np.unique(task & np.uint64(0xFFFF_FFFF), return_counts=True)
+    return tuple(zip(pid.tolist(), count.tolist(), strict=True))
+
+
 def with_cut_ends(samples: Samples, is_cut: NDArray[np.bool_]) -> Samples:
     """Return the samples with a frame [cut] after the outermost frame of some chains.
 

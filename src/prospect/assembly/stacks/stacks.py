@@ -16,7 +16,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.announcing import silent
 from prospect.assembly.placing.places import Addresses
-from prospect.assembly.stacks.chain_frames import BLOCK_WORDS, cut_chains, user_begin, with_cut_ends
+from prospect.assembly.stacks.chain_frames import BLOCK_WORDS, user_begin, with_cut_ends
 from prospect.assembly.stacks.chains import distinct_callers
 from prospect.assembly.stacks.user_stacks import find_user_contexts, no_user_stacks
 from prospect.columns.buffers import segments
@@ -68,6 +68,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     world: World,
     info: RecordingInfo,
     symbolizer: Symbolizer,
+    is_cut: NDArray[np.bool_],
     *,
     use_cache: bool,
     announce: Announce = silent,
@@ -80,6 +81,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         world: its address spaces.
         info: what it says of itself.
         symbolizer: finds the images that the call-frame information is in.
+        is_cut: bool[n] whose chains are as long as the kernel records.
         use_cache: whether call-frame rows are kept on disk between runs.
         announce: called with how far it is.
         python: the Python frames of samples, None without.
@@ -88,24 +90,25 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     if samples.chain is None and not has_states and python is None:
         return None
     contexts = find_user_contexts(samples, world.timeline)
-    stacks, copies, is_cut = no_user_stacks(len(samples)), None, None
+    stacks, copies = no_user_stacks(len(samples)), None
     if has_states:
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
         from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - seldom recorded
 
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
-        samples, stacks, copies, is_cut = with_whole_stacks(samples, contexts, code, info, announce)
+        samples, stacks, copies, is_cut = with_whole_stacks(
+            samples, contexts, code, info, is_cut=is_cut, announce=announce
+        )
         del code
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
-    if is_cut is None:
-        is_cut = cut_chains(samples, info.events)
     if python is not None:
         from prospect.assembly.python.python_callers import with_python_callers  # noqa: PLC0415 - seldom recorded
 
         # A stack with all of its Python frames is whole, even if the native stack was cut.
         begin, end = (column.take(python.stacks.sample) for column in user_begin(samples))
+        is_cut = is_cut.copy()
         is_cut[python.stacks.sample] &= begin == end
         is_cut[python.stacks.sample] |= python.stacks.is_cut
         samples, stacks = with_python_callers(samples, stacks, python)

@@ -21,7 +21,6 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.announcing import silent
 from prospect.assembly.stacks.chain_frames import (
-    cut_chains,
     own_frames,
     user_begin,
 )
@@ -95,11 +94,13 @@ class WholeStacks(NamedTuple):
     is_cut: NDArray[np.bool_]
 
 
-def with_whole_stacks(
+def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to work
     samples: Samples,
     contexts: UserContexts,
     code: RecordedCode,
     info: RecordingInfo,
+    *,
+    is_cut: NDArray[np.bool_],
     announce: Announce = silent,
 ) -> WholeStacks:
     """Find the callers in user space.
@@ -109,10 +110,11 @@ def with_whole_stacks(
         contexts: their address spaces.
         code: what stands in them.
         info: what the recording says of itself.
+        is_cut: bool[n] whose chains are as long as the kernel records.
         announce: called with how far it is.
     """
     nothing = no_user_stacks(len(samples))
-    is_cut = cut_chains(samples, info.events)
+    is_cut = is_cut.copy()
     if samples.calls is not None:
         is_cut[samples.calls.sample] |= np.diff(samples.calls.start) >= _MOST_BRANCHES
         samples = with_user_part(samples, samples.calls.sample, _branch_chains(samples))

@@ -1,19 +1,24 @@
-"""Address spaces → what a process had mapped as it ended, for those mappings that no hit is in.
+"""What a process had mapped as it ended: those mappings that no hit is in.
 
-Comes in: the world, in which of its mappings the hits are, the maps that were read whole. Goes out:
-a `MemoryMap` for each process that a report asks for; nothing is looked up before. Executable
-mappings are those of the records, all others those of the map that was read.
+Nothing is looked up before a report asks for a process. Executable mappings are those of the
+records, all others those of a text of /proc/PID/maps that the recorder read (the key
+``memory_maps`` of Prospect's own feature section, docs/recording.md), which anybody may have
+written.
+Defined by: proc(5); show_map_vma() in ``fs/proc/task_mmu.c`` (Linux 6.18).
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING
+import re
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.extras import counts_of, mapping_of, unpacked
 from prospect.columns import sorting
 from prospect.profile.memory_map import MemoryMap
 from prospect.profile.model import KIND_JIT
@@ -25,8 +30,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.assembly.tables.whole_maps import WholeMaps
     from prospect.spaces.world import World
+
+_MOST_BYTES = 1 << 24
+# What the records of mappings call memory without a file.
+_ANONYMOUS = "//anon"
+_LINE = (
+    rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])([x-])[ps] ([0-9a-f]{1,16})"
+    rb" [0-9a-f]{1,8}:[0-9a-f]{1,8} [0-9]{1,20} *(.*)$"
+)
 
 
 class UnhitMappings:
@@ -148,11 +160,7 @@ class UnhitMappings:
 
     @functools.cached_property
     def _whole(self) -> WholeMaps | None:
-        if not self._extras.get("memory_maps"):
-            return None
-        from prospect.assembly.tables.whole_maps import WholeMaps  # noqa: PLC0415 - not of all
-
-        return WholeMaps(self._extras)
+        return WholeMaps(self._extras) if self._extras.get("memory_maps") else None
 
     @functools.cached_property
     def _is_jit(self) -> NDArray[np.bool_]:
@@ -208,3 +216,60 @@ def _overlaps(
     reach = np.concatenate((np.zeros(1, np.uint64), reached))[before]
     overlaps: NDArray[np.bool_] = reach > start
     return overlaps
+
+
+class WholeMaps:
+    """The maps that a recording holds."""
+
+    def __init__(self, extras: dict[str, Any]) -> None:
+        """Prepare; a document that is not as ours has no maps."""
+        document = mapping_of(extras.get("memory_maps"))
+        self._packed = document.get("zlib")
+        columns = [counts_of(document.get(key)) for key in ("pid", "read_ns", "size_bytes")]
+        pids, times, sizes = columns if len(set(map(len, columns))) == 1 else ((), (), ())
+        begins = accumulate(sizes, initial=0)
+        self._rows: dict[int, list[tuple[int, int, int]]] = {}
+        for pid, read_ns, begin, size in zip(pids, times, begins, sizes, strict=False):
+            self._rows.setdefault(pid, []).append((read_ns, begin, size))
+
+    def of(self, pid: int, start_ns: int, end_ns: int) -> MemoryMap | None:
+        """Return the map of what a pid was between two times, None where none was read."""
+        found = [row for row in self._rows.get(pid, ()) if start_ns <= row[0] <= end_ns]
+        if not found:
+            return None
+        read_ns, begin, size = max(found)
+        return _parsed(self._text[begin : begin + size], read_ns)
+
+    @functools.cached_property
+    def _text(self) -> bytes:
+        return unpacked(self._packed, _MOST_BYTES) if isinstance(self._packed, str) else b""
+
+
+def _parsed(text: bytes, read_ns: int) -> MemoryMap | None:
+    """Return what a text says; None where it says nothing."""
+    start, end, pgoff, prot, path = [], [], [], [], []
+    for found in re.finditer(_LINE, text, re.MULTILINE):
+        first, behind, read, write, execute, offset, name = found.groups()
+        if int(first, 16) >= int(behind, 16):
+            continue
+        start.append(int(first, 16))
+        end.append(int(behind, 16))
+        pgoff.append(int(offset, 16))
+        prot.append(
+            abi.PROT_READ * (read == b"r")
+            | abi.PROT_WRITE * (write == b"w")
+            | abi.PROT_EXEC * (execute == b"x")
+        )
+        # Only the newline is escaped there (seq_path with "\n").
+        path.append(name.replace(b"\\012", b"\n").decode("utf-8", "surrogateescape") or _ANONYMOUS)
+    if not path:
+        return None
+    return MemoryMap(
+        start=np.array(start, np.uint64),
+        end=np.array(end, np.uint64),
+        pgoff=np.array(pgoff, np.uint64),
+        prot=np.array(prot, np.int8),
+        hits=np.zeros(len(path), np.int64),
+        path=path,
+        read_ns=read_ns,
+    )

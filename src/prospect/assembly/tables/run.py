@@ -1,9 +1,8 @@
 """RecordingInfo + record counts → RunInfo: what the report's header says of a run.
 
-Comes in: what the recording says of itself (`abi.recording`) and what was decoded.
-Goes out: `profile.run_info.RunInfo`. The keys of Prospect's own feature section (`extras`) are
-documented in docs/recording.md; a recording by `perf record` has none of them, and every fact
-is then derived from what perf wrote or left empty.
+The keys of Prospect's own feature section (`extras`) are documented in docs/recording.md; a
+recording by `perf record` has none of them, and every fact is then derived from what perf wrote, or
+left empty. Sentences say what a recording holds that no profile shows, and what shows it.
 """
 
 from __future__ import annotations
@@ -24,23 +23,21 @@ from prospect.assembly.extras import (
     number_of,
     texts_of,
 )
-from prospect.assembly.stacks.chain_frames import cut_chains
-from prospect.assembly.tables.clocks import clock_count
-from prospect.assembly.tables.counter_time import CounterTime, counter_time
-from prospect.assembly.tables.left_out import left_out
+from prospect.assembly.tables.event_time import event_infos
 from prospect.events.columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
-from prospect.profile.run_info import EventInfo, RunInfo, Throttled
+from prospect.profile.run_info import RunInfo, Throttled
 from prospect.profile.run_notes import counted_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventAttr, EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
+    from prospect.events.python_records import PythonRecords
 
 _NS = 1e-9
 _SIDE_BAND = abi.FLAG_MMAP | abi.FLAG_MMAP2 | abi.FLAG_COMM | abi.FLAG_TASK
@@ -51,7 +48,6 @@ _RESTARTED = "restart_syscall"
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 # Nanoseconds a sample, as the recorder measured them.
 _COSTS = ("sample_cost_ns", "sample_cost_spread_ns", "kernel_sample_cost_ns")
-_OCCASIONAL_TYPES = {abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT, abi.PERF_TYPE_BREAKPOINT}
 _KERNEL = b"[kernel.kallsyms]"
 _DUMMY = (abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_DUMMY)
 _KERNEL_TYPES = range(1, 64)  # from 64 on: records of the perf tool itself
@@ -71,6 +67,9 @@ _KNOWN_TYPES = {
     abi.PERF_RECORD_BPF_EVENT,
     abi.PERF_RECORD_CGROUP,
 }
+_PID = np.uint64((1 << 32) - 1)
+# Units that write traces, by the beginning of their events' names.
+_TRACERS = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt")
 
 
 def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> RunInfo:
@@ -108,7 +107,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         end_ns=end_ns,
         system_wide=is_system_wide,
         clock=_clock_words(first, info),
-        events=_events(info, events, wall_seconds * cpu_count, by_cpu=is_system_wide),
+        events=event_infos(info, events, wall_seconds * cpu_count, by_cpu=is_system_wide),
         limits=counted_notes(
             (*_recorded_limits(first, extras), *left_out(info.events, events), *limits)
         ),
@@ -118,21 +117,12 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         accounting=_accounting(extras),
         cpu_accounting=_cpu_accounting(extras),
         is_cut=extras.get("is_cut") is True,
-        cut_chains=_cut_chains(info, events),
         throttled=tuple(_throttled(extras)),
         calls_before=_calls_before(extras, info.arch),
         dropped_share=min(max(number_of(extras.get("dropped_share")), 0.0), 1.0),
         kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
         has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
     )
-
-
-def _cut_chains(info: RecordingInfo, events: Events) -> tuple[tuple[int, int], ...]:
-    if any(event.attr.sample_stack_user for event in info.events):
-        return ()
-    task = events.samples.task[cut_chains(events.samples, info.events)]
-    pid, count = np.unique(task & np.uint64(0xFFFF_FFFF), return_counts=True)
-    return tuple(zip(pid.tolist(), count.tolist(), strict=True))
 
 
 def _calls_before(extras: dict[str, Any], machine: str) -> tuple[int, dict[int, str]]:
@@ -181,73 +171,6 @@ def _has_user_callers(attr: EventAttr) -> bool:
 def _started_at(info: RecordingInfo, wall_seconds: float) -> float:
     recorded = number_of(info.extras.get("started_at")) or info.started_at
     return recorded or max(info.ended_at - wall_seconds, 0.0)
-
-
-def _events(
-    info: RecordingInfo, events: Events, most_s: float, *, by_cpu: bool
-) -> tuple[EventInfo, ...]:
-    return tuple(
-        event_info(
-            event,
-            info,
-            counter_time(events.samples, row, event, by_cpu=by_cpu, most_s=most_s),
-        )
-        for row, event in enumerate(info.events)
-    )
-
-
-def event_info(
-    event: EventDescription, info: RecordingInfo, time: CounterTime | None = None
-) -> EventInfo:
-    """Say how an event's periods, or else its hits, become seconds.
-
-    Args:
-        event: what the recording says of the event.
-        info: what the recording says of itself.
-        time: what the samples say, None without any.
-    """
-    attr = event.attr
-    rate_hz = float(attr.frequency_hz or 0)
-    is_x86 = info.arch.startswith(("x86", "i"))
-    is_clock = attr.type == abi.PERF_TYPE_SOFTWARE and attr.config in (
-        abi.PERF_COUNT_SW_CPU_CLOCK,
-        abi.PERF_COUNT_SW_TASK_CLOCK,
-    )
-    if is_clock and not rate_hz and attr.sample_period:
-        stated_hz = number_of(info.extras.get("frequency_hz"))
-        rate_hz = stated_hz if stated_hz >= 1 else 1e9 / attr.sample_period
-    # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
-    is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
-    clocks = clock_count(info) if is_clock else 1
-    found = time if time and not is_clock else CounterTime()
-    per_hit = 1.0 / rate_hz if rate_hz and is_steady and not found.periods_vary else 0.0
-    stated = _seconds_per_cycle(attr, info)
-    if stated and found.relative_error == 1.0:
-        found = found._replace(units_per_s=0.0, relative_error=0.0)
-    per_unit = 1.0 / found.units_per_s if found.units_per_s > 0 else stated
-    return EventInfo(
-        name=event.name,
-        seconds_per_period=_NS / clocks if is_clock else per_unit,
-        seconds_per_hit=per_hit,
-        frequency_hz=rate_hz,
-        excludes_kernel=bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL),
-        clocks=clocks,
-        weighs_periods=found.periods_vary,
-        relative_error=found.relative_error,
-        sample_period=0 if is_clock or attr.frequency_hz else attr.sample_period,
-        most_frames=0 if attr.sample_stack_user else attr.most_frames,
-        unit_mask=attr.config >> 8 & 0xFF if attr.type == abi.PERF_TYPE_RAW and is_x86 else 0,
-    )
-
-
-def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
-    """Return what a cycle is worth where the recorder said how fast the CPUs are, else 0.0.
-
-    It stands in where there are too few samples to say (`counter_time`).
-    """
-    is_cycles = (attr.type, attr.config) == (abi.PERF_TYPE_HARDWARE, abi.PERF_COUNT_HW_CPU_CYCLES)
-    mhz = number_of(info.extras.get("cpu_mhz"))
-    return 1e-6 / mhz if is_cycles and mhz >= 1 else 0.0
 
 
 def _uname(info: RecordingInfo) -> str:
@@ -399,3 +322,49 @@ def _stat_seconds(extras: dict[str, Any], line: str) -> dict[str, float]:
         f"{name}_s": (after - before) / hz
         for name, before, after in zip(_STAT_FIELDS, start, end, strict=False)
     }
+
+
+def left_out(described: Sequence[EventDescription], events: Events) -> Iterator[str]:
+    """Yield a sentence for each kind of data that is recorded and not read.
+
+    Args:
+        described: the events of the recording.
+        events: its decoded records.
+    """
+    if events.counts.get(abi.PERF_RECORD_AUX):
+        tracers = " and ".join(sorted({name for name in map(_tracer, described) if name}))
+        yield (
+            f"The recording has traces of {tracers or 'the processor'}, which are not decoded: "
+            "perf inject --itrace=i100usg -o OUTPUT turns them into samples that are read, "
+            "perf script --itrace shows them."
+        )
+    if any(_has_branches(event) for event in described):
+        yield (
+            "The recording has branch stacks, which are not shown here: perf report --sort "
+            "symbol_from,symbol_to shows them."
+        )
+    if events.python is not None and events.python.left_out:
+        yield _names_left_out(events.python)
+
+
+def _names_left_out(python: PythonRecords) -> str:
+    """Say how many names of Python functions had no room where they are kept."""
+    total = sum(count for _, count in python.left_out)
+    image, _ = max(python.left_out, key=lambda one: one[1])
+    pids = python.task[python.image == image] & _PID
+    whose = f"process {int(pids[0])}" if len(pids) else "one process"
+    return (
+        f"Python functions: names that had no room: {total}, most of them of {whose}; these "
+        "functions have no names."
+    )
+
+
+def _tracer(event: EventDescription) -> str:
+    return next((tracer for tracer in _TRACERS if event.name.startswith(tracer)), "")
+
+
+def _has_branches(event: EventDescription) -> bool:
+    """Whether samples have branches that are not the calls of their stacks, which are read."""
+    is_asked = event.attr.sample_type & abi.PERF_SAMPLE_BRANCH_STACK
+    is_stack = event.attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_CALL_STACK
+    return bool(is_asked and not is_stack)

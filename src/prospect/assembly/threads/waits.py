@@ -1,11 +1,15 @@
 """Switches of the scheduler → how long each thread ran and waited, and each wait as a sample.
 
-Comes in: decoded records with switches. Goes out: the same records, in which each sample that was
-taken at a switch is worth the wait that began there, as one of the events "blocked" and "runnable",
-which stand behind all others. Where it was recorded who was woken, a wait is blocked until then
-and runnable from then on, and it is known who ended it. And what becomes `ThreadTimes` once
-threads have names. Samples without a wait, such as those of process zero, are left out, and so are
-wake-ups.
+Each sample that was taken at a switch becomes worth the wait that began there, as one of the events
+"blocked" and "runnable", which are after all others. If it was recorded who was woken, a wait is
+blocked until then and runnable from then on, and it is known who ended it. `ThreadTimes` follows
+once threads have names. Samples without a wait, such as those of process zero, are left out, and so
+are wake-ups.
+
+Samples of ``sched:sched_switch`` are read as the kernel's own records of switches are, those of
+``sched:sched_waking`` as marks of wake-ups. Source: ``include/trace/events/sched.h`` (Linux 6.18):
+`prev_state` is 0, or TASK_REPORT_MAX (0x100) since 4.14, of a task that could have gone on. ``enum
+trace_flag_type`` in ``include/linux/trace_events.h`` for the flags after a record's type.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
-from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples
+from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples, Switches
 from prospect.events.python_records import of_chosen_samples
 from prospect.events.selection import chosen_samples, kept_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.threads.thread_states import Marks, ThreadStates
-    from prospect.events.columns import Events, Switches
+    from prospect.events.columns import Events, RawFields
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.world import World
 
@@ -41,6 +45,11 @@ _MOST_EVENTS = 1 << 16
 # 104 days: sums of times are exact as real numbers.
 _MOST_NS = 1 << 53
 _TID_SHIFT = np.uint64(32)
+# The bits of a state in which a task waits.
+_WAITING_BITS = 0xFF
+_FLAGS_SHIFT = 16
+_IN_INTERRUPT = 0x08 | 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
+BY_INTERRUPT = 0
 
 
 class Waits(Record):
@@ -80,7 +89,8 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
     begin_ns, end_ns = interval_ns(info, events)
     row, waking = switch_event(info), _traced_event(info, WAKING_EVENT)
     if events.switches is None:
-        events = _with_traced_switches(events, row)
+        # Some recordings have samples of the tracepoint instead.
+        events = replace(events, switches=_traced_switches(events, row))
     if events.switches is None or not 0 < end_ns - begin_ns < _MOST_NS or end_ns >= 1 << 63:
         return None
     of_switch = np.flatnonzero(events.samples.event == row)
@@ -109,15 +119,6 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
         first_event=first,
         waker=waker if waking >= 0 else None,
     )
-
-
-def _with_traced_switches(events: Events, event: int) -> Events:
-    """Take the switches from samples of the tracepoint, where the recording has these instead."""
-    if event < 0 or events.samples.raw is None:
-        return events
-    from prospect.assembly.threads.traced_switches import traced_switches  # noqa: PLC0415 - seldom
-
-    return replace(events, switches=traced_switches(events, event))
 
 
 def with_wait_events(run: RunInfo, waits: Waits) -> RunInfo:
@@ -235,13 +236,6 @@ def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64], wak
     return marks.take(marks.tid > 0)
 
 
-def _wake_marks(events: Events, switches: Switches, waking: int) -> list[Marks]:
-    from prospect.assembly.threads.traced_switches import wake_marks  # noqa: PLC0415 - seldom
-
-    found = wake_marks(events, switches, waking)
-    return [] if found is None else [found]
-
-
 def _marks_of(
     task: NDArray[np.uint64], time_ns: NDArray[np.uint64], kind: NDArray[np.int64]
 ) -> Marks:
@@ -294,14 +288,6 @@ def _worth_waits(
     return waits_only, rows.take(order), waker.take(order)
 
 
-def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
-    if not (sample >= 0).any():
-        return np.full(len(sample), -1, np.int32)
-    from prospect.assembly.threads.traced_switches import wakers  # noqa: PLC0415 - seldom
-
-    return wakers(samples, sample)
-
-
 def _programs(found: ThreadStates, world: World) -> tuple[NDArray[np.int32], list[str]]:
     """Return each thread's last process row, i32[t], and its last name."""
     count = len(found.tid)
@@ -322,3 +308,107 @@ def _programs(found: ThreadStates, world: World) -> tuple[NDArray[np.int32], lis
     names = [name.decode("utf-8", "surrogateescape") for name in world.names]
     comm = at.comm.take(at.sample_row).tolist()
     return at.process_row.take(at.sample_row), [names[row] if row >= 0 else "?" for row in comm]
+
+
+def _traced_switches(events: Events, event: int) -> Switches | None:
+    """Return the switches in samples of ``sched:sched_switch``, two for each; None without.
+
+    Args:
+        events: all records.
+        event: row of the event.
+    """
+    found = _fields_of(events, event)
+    if found is None:
+        return None
+    sample, state, tid = found.sample, found.values[:, 0], found.values[:, 1].astype(np.int32)
+    samples = events.samples
+    before = samples.task.take(sample)
+    following = _tasks(_pids_of(tid, events, samples.task), tid)
+    time_ns = samples.time_ns.take(sample)
+    count = len(sample)
+    nobody = np.zeros(count, np.bool_)
+    # The task that leaves stands before the one that comes at the same time.
+    return Switches(
+        order=np.arange(2 * count),
+        time_ns=np.repeat(time_ns, 2),
+        task=np.stack((before, following), axis=1).reshape(-1),
+        cpu=np.repeat(samples.cpu.take(sample).astype(np.int32), 2),
+        is_out=np.stack((~nobody, nobody), axis=1).reshape(-1),
+        is_preempted=np.stack(((state & _WAITING_BITS) == 0, nobody), axis=1).reshape(-1),
+    )
+
+
+def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
+    """Return a mark for each sample of ``sched:sched_waking``: who was woken.
+
+    Args:
+        events: all records.
+        switches: of the recording: whose tasks give the processes of threads.
+        event: row of the event.
+    """
+    found = _fields_of(events, event)
+    if found is None:
+        return []
+    tid = found.values[:, 0].astype(np.int32)
+    marks = states.Marks(
+        tid=tid,
+        pid=_pids_of(tid, events, switches.task),
+        time_ns=events.samples.time_ns.take(found.sample),
+        kind=np.full(len(tid), states.MARK_WAKE, np.uint8),
+        sample=found.sample,
+    )
+    return [marks]
+
+
+def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return i32[n] the threads that samples of ``sched:sched_waking`` were taken of.
+
+    Args:
+        samples: of the recording.
+        sample: i64[n] rows; BY_INTERRUPT for what was not the thread's doing, -1 of no row.
+    """
+    if not (sample >= 0).any():
+        return np.full(len(sample), -1, np.int32)
+    tid = task_tid(samples.task).take(sample, mode="clip")
+    raw = samples.raw
+    if raw is not None and len(raw):
+        place = np.minimum(np.searchsorted(raw.sample, sample), len(raw) - 1)
+        flags = raw.values[:, 1].take(place) >> _FLAGS_SHIFT
+        tid = np.where(flags & _IN_INTERRUPT, BY_INTERRUPT, tid)
+    return np.where(sample < 0, -1, tid).astype(np.int32)
+
+
+def _pids_of(
+    tid: NDArray[np.int32], events: Events, tasks: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Return the processes of threads, as tasks met say; the thread's own number where none does.
+
+    Args:
+        tid: i32[n].
+        events: whose births and names count too.
+        tasks: u64 of samples or switches.
+    """
+    tids = np.concatenate((events.tasks.tid, task_tid(tasks)))
+    pids = np.concatenate((events.tasks.pid, task_pid(tasks)))
+    known, first = np.unique(tids, return_index=True)
+    if not len(known):
+        return tid
+    place = np.minimum(np.searchsorted(known, tid), len(known) - 1)
+    is_known = known.take(place) == tid
+    return np.where(is_known, pids.take(first).take(place), tid).astype(np.int32)
+
+
+def _fields_of(events: Events, event: int) -> RawFields | None:
+    raw = events.samples.raw
+    if event < 0 or raw is None:
+        return None
+    rows = np.flatnonzero(events.samples.event.take(raw.sample) == event)
+    if not len(rows):
+        return None
+    return type(raw)(raw.sample.take(rows), raw.values.take(rows, axis=0))
+
+
+def _tasks(pid: NDArray[np.int32], tid: NDArray[np.int32]) -> NDArray[np.uint64]:
+    low = pid.astype(np.uint32).astype(np.uint64)
+    high = tid.astype(np.uint32).astype(np.uint64)
+    return low | high << _TID_SHIFT

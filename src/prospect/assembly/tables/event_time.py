@@ -1,6 +1,6 @@
-"""How periods of a counter's samples become time: by what the counter counted between samples.
+"""How each event's periods, or else its hits, become time.
 
-Comes in: the samples of a hardware counter. Goes out: a `CounterTime` for each event.
+The periods of a hardware counter become time by what the counter counted between samples.
 
 The kernel begins at a period of 1 and adapts it to the rate that was asked for, so the first
 samples of a recording stand for next to nothing, and there may be thousands of them. What a sample
@@ -19,14 +19,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.extras import number_of
+from prospect.assembly.tables.clocks import clock_count
+from prospect.profile.run_info import EventInfo
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.abi.attr import EventDescription
-    from prospect.events.columns import Samples
+    from prospect.abi.attr import EventAttr, EventDescription
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events, Samples
 
+_NS = 1e-9
 _NS_PER_S = 1e9
 # With fewer pairs of samples the rate that was asked for says more.
 _FEWEST_PAIRS = 32
@@ -36,6 +41,75 @@ _BLOCKS = 16
 _EVENT_BITS = (1 << 32) - 1
 _CYCLES = {abi.PERF_COUNT_HW_CPU_CYCLES, abi.PERF_COUNT_HW_REF_CPU_CYCLES}
 _CYCLES_NAME = re.compile(r"(?:.*/)?(?:cpu[-_]|ref-)?cycles(?![\w-]).*|cpu_clk_unhalted.*")
+_OCCASIONAL_TYPES = {abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT, abi.PERF_TYPE_BREAKPOINT}
+
+
+def event_infos(
+    info: RecordingInfo, events: Events, most_s: float, *, by_cpu: bool
+) -> tuple[EventInfo, ...]:
+    """Say how the periods or hits of each event become seconds; `most_s` as in `counter_time`."""
+    return tuple(
+        event_info(
+            event,
+            info,
+            counter_time(events.samples, row, event, by_cpu=by_cpu, most_s=most_s),
+        )
+        for row, event in enumerate(info.events)
+    )
+
+
+def event_info(
+    event: EventDescription, info: RecordingInfo, time: CounterTime | None = None
+) -> EventInfo:
+    """Say how an event's periods, or else its hits, become seconds.
+
+    Args:
+        event: what the recording says of the event.
+        info: what the recording says of itself.
+        time: what the samples say, None without any.
+    """
+    attr = event.attr
+    rate_hz = float(attr.frequency_hz or 0)
+    is_x86 = info.arch.startswith(("x86", "i"))
+    is_clock = attr.type == abi.PERF_TYPE_SOFTWARE and attr.config in (
+        abi.PERF_COUNT_SW_CPU_CLOCK,
+        abi.PERF_COUNT_SW_TASK_CLOCK,
+    )
+    if is_clock and not rate_hz and attr.sample_period:
+        stated_hz = number_of(info.extras.get("frequency_hz"))
+        rate_hz = stated_hz if stated_hz >= 1 else 1e9 / attr.sample_period
+    # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
+    is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
+    clocks = clock_count(info) if is_clock else 1
+    found = time if time and not is_clock else CounterTime()
+    per_hit = 1.0 / rate_hz if rate_hz and is_steady and not found.periods_vary else 0.0
+    stated = _seconds_per_cycle(attr, info)
+    if stated and found.relative_error == 1.0:
+        found = found._replace(units_per_s=0.0, relative_error=0.0)
+    per_unit = 1.0 / found.units_per_s if found.units_per_s > 0 else stated
+    return EventInfo(
+        name=event.name,
+        seconds_per_period=_NS / clocks if is_clock else per_unit,
+        seconds_per_hit=per_hit,
+        frequency_hz=rate_hz,
+        excludes_kernel=bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL),
+        clocks=clocks,
+        weighs_periods=found.periods_vary,
+        relative_error=found.relative_error,
+        sample_period=0 if is_clock or attr.frequency_hz else attr.sample_period,
+        most_frames=0 if attr.sample_stack_user else attr.most_frames,
+        unit_mask=attr.config >> 8 & 0xFF if attr.type == abi.PERF_TYPE_RAW and is_x86 else 0,
+    )
+
+
+def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
+    """Return what a cycle is worth where the recorder said how fast the CPUs are, else 0.0.
+
+    It stands in where there are too few samples to say (`counter_time`).
+    """
+    is_cycles = (attr.type, attr.config) == (abi.PERF_TYPE_HARDWARE, abi.PERF_COUNT_HW_CPU_CYCLES)
+    mhz = number_of(info.extras.get("cpu_mhz"))
+    return 1e-6 / mhz if is_cycles and mhz >= 1 else 0.0
 
 
 class CounterTime(NamedTuple):
