@@ -1,7 +1,6 @@
-"""One annotation, from a recording and what was asked for to the renderer that writes it.
+"""One annotation of a recording, and the renderer that writes it.
 
-Comes in: the path of a recording and `AnnotateOptions`. Goes out: the figures of an annotation, and
-the renderer of the chosen format. The command line and the Python interface share it.
+The command line and the Python interface share it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ FORMATS = ("text", "json")
 
 
 class AnnotateOptions(Record):
-    """What was asked for.
+    """The routines to annotate, and how.
 
     Attributes:
         choice: which routines.

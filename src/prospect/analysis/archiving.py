@@ -1,8 +1,8 @@
-"""A recording → the same recording with all that a report of it needs: an archive.
+"""Make an archive: a recording with all that a report of it needs elsewhere.
 
-Comes in: a perf.data file made on this machine. Goes out: a copy that `prospect report` and
-`prospect annotate` show elsewhere as they show the recording here. It is made by making a report
-and the annotation of all routines, and keeping what they asked.
+`prospect report` and `prospect annotate` show the copy on another machine as they show the
+recording here. It is made by making a report and the annotation of all routines, and keeping what
+they asked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SUFFIX = ".archive"
 # What compresses, with its lines, to well under 1 MB; nearly all hits of most recordings are in it.
 _CODE_BYTES = 1 << 20
 _ALL_CODE_BYTES = 1 << 62
-# What a routine costs beside its code, and one of unknown size.
+# The cost of a routine besides its code, and one of unknown size.
 _LEAST_ROUTINE_BYTES = 64
 
 

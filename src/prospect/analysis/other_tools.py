@@ -1,7 +1,7 @@
 """A file of another tool → its Profile: folded stacks, perf script's text, pprof, gmon.out.
 
-Comes in: a path, and the first bytes of the file, which show its kind. Such files are profiles
-already: they do not go through `pipeline`.
+The first bytes of the file show its kind. Such files are profiles already: they do not go through
+`pipeline`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def profile_of_other_tool(path: str, head: bytes, program: str) -> Profile | Non
     Args:
         path: the file.
         head: its first bytes.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` next to it.
 
     Raises:
         RecordingError: the file is damaged, or of a kind that is known and not read.

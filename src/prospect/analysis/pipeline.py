@@ -1,7 +1,6 @@
 """Blocks → events → spaces → symbols → Profile: the one place that sees every stage.
 
-Comes in: record blocks and what their recording says of itself, from a live kernel, a file or a
-stream alike. Goes out: a `Profile`. No source is imported here.
+Record blocks come from a live kernel, a file or a stream alike. No source is imported here.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ if TYPE_CHECKING:
 
 
 class _Order(NamedTuple):
-    """What was asked for, of a recording with the answers of an archive or without.
+    """The request for a profile of a recording, with the answers of an archive or without.
 
     `may_spend` says whether addresses of samples may be overwritten.
     """
@@ -108,7 +107,7 @@ def build_profile(
     Args:
         source: the recording; read to its end.
         naming: how addresses are named.
-        wanted: what the profile holds beside its hits.
+        wanted: what the profile holds besides its hits.
         sinks: what receives progress and remarks meanwhile.
 
     Raises:
@@ -151,7 +150,7 @@ def profile_of_events(
         events: the records.
         info: what their recording says of itself.
         naming: how addresses are named.
-        wanted: what the profile holds beside its hits.
+        wanted: what the profile holds besides its hits.
         sinks: what receives progress and remarks meanwhile.
     """
     return _profile_of([events], info, _Order(naming, wanted, sinks, None, may_spend=False))
@@ -200,7 +199,7 @@ class _Placed(NamedTuple):
     """Decoded records, and where their addresses are.
 
     `events` are without the addresses of samples, which the hits have. `placement` is of the hits,
-    behind them of their callers, then of counted calls.
+    then of their callers, then of counted calls.
     """
 
     events: Events
@@ -354,7 +353,7 @@ def _assemble(
 
 
 def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> Profile:
-    """Add what the files behind a profile say."""
+    """Add what the files of a profile say."""
     if order.sinks.keep_code is not None:
         from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - seldom asked for
 

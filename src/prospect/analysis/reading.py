@@ -1,7 +1,7 @@
-"""A file that a person names → its Profile, whoever wrote it.
+"""Read a file that a person names as a Profile, whichever tool wrote it.
 
-Comes in: a path, and how addresses are named. A recording by Prospect or perf, known by its first
-bytes and never by its name, goes through `pipeline`; all else is first shown to `other_tools`.
+A recording by Prospect or perf, known by its first bytes and never by its name, goes through
+`pipeline`; `other_tools` reads everything else.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def read_profile(
     Args:
         path: the file, "-" for a recording on standard input.
         naming: how addresses are named.
-        wanted: what the profile holds beside its hits.
+        wanted: what the profile holds besides its hits.
         sinks: what receives progress and remarks meanwhile.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` next to it.
 
     Raises:
         RecordingError: the file cannot be read, or is of no kind that is known.

@@ -1,7 +1,6 @@
-"""Annotated sources, from a recording and what was asked for to the files that are written.
+"""Annotated sources of a recording: text, JSON or a tree of files.
 
-Comes in: the path of a recording and `SourceOptions`. Goes out: text or JSON, or a tree of
-files. The command line and the Python interface share it.
+The command line and the Python interface share it.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ _MOST_LINES = 1 << 20
 
 
 class SourceOptions(Record):
-    """What was asked for.
+    """The sources to annotate, and how.
 
     Attributes:
         what: a routine or an image by name or pattern, whose hits count alone; "" for all.
         detail: `-V`: whose hits count.
-        places: where sources lie.
+        places: where sources are.
         include, exclude: patterns of source paths; all of them, less the excluded, where none.
         whole: whether lines far from all hits are shown too.
         format: "text" or "json".

@@ -1,9 +1,8 @@
-"""What the pipeline takes beside options.
+"""The inputs of the pipeline besides options.
 
-That is a source of records, what the profile is to hold beside its hits, and what receives
-progress meanwhile. The last two are not for a person to choose: a report knows what it shows, and
-whoever asks for it says whether to be told how far it is. What a person chooses is
-`prospect.options.NamingOptions`.
+They are a source of records, the contents of the profile besides its hits, and callbacks for
+progress. Callers choose the last two: a report knows what it shows, and whether progress is shown.
+A person chooses `prospect.options.NamingOptions`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(Record):
-    """What a profile holds.
+    """The contents of a profile.
 
     Attributes:
         stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
@@ -59,7 +58,7 @@ def damage_words(origin: str, events: Events) -> str:
 
 
 class Sinks(Record):
-    """Who takes what comes up while a profile is made; None for nobody.
+    """Receivers of what comes up while a profile is made; None for nobody.
 
     Attributes:
         announce: called with what is being done, and how far it is.
@@ -90,11 +89,11 @@ class Sinks(Record):
 
 
 class RecordSource(Protocol):
-    """Where records come from: a file, a stream, a live kernel."""
+    """A source of records: a file, a stream, a live kernel."""
 
     @property
     def info(self) -> RecordingInfo:
-        """What the recording says of itself.
+        """The facts of the recording.
 
         Its events are known from the start, the rest at the latest when all blocks were read: a
         stream brings build ids last.
@@ -108,12 +107,12 @@ class RecordSource(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """Of records that are there and are in no block; complete when all blocks were read."""
+        """Records that are there and in no block; complete when all blocks were read."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """Of all blocks, 0 where that is known only once they are read."""
+        """The sum over all blocks; 0 if that is known only once they are read."""
 
     def blocks(self) -> Iterable[RecordBlock]:
         """Return the records, once."""

@@ -1,1 +1,1 @@
-"""What naming, lines and code gave for a recording here, to be given again elsewhere."""
+"""Archives: the answers of naming, lines and code for a recording, to be given again elsewhere."""

@@ -29,7 +29,7 @@ DEEPEST = 250
 
 
 class Owner(NamedTuple):
-    """Whose addresses they are: an object and, of memory without a file, the processes."""
+    """The owner of addresses: an object and, for memory without a file, the processes."""
 
     key: ObjectKey
     pids: tuple[int, ...] = ()

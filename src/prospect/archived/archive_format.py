@@ -65,7 +65,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Columns:
-    """Facts and columns that were unpacked; asking for what is not there is an error of ours.
+    """Facts and columns that were unpacked; asking for what is not there is a fault of Prospect.
 
     Attributes:
         facts: the JSON object.
@@ -90,7 +90,7 @@ class Columns:
         """Return a column of rows of a table, -1 for none.
 
         Raises:
-            RecordingError: one lies outside of the table.
+            RecordingError: one is outside of the table.
         """
         column = self.get(name, np.int32)
         if len(column) and not -1 <= column.min() <= column.max() < rows:
@@ -347,7 +347,7 @@ def _source_columns(answers: Answers, numbers: _Numbering) -> _Columns:
 
 
 def _image_columns(answers: Answers, numbers: _Numbering) -> tuple[list[Any], NDArray[np.uint8]]:
-    """Return, by image, its owner and where its pieces lie, and the bytes of all pieces."""
+    """Return, by image, its owner and where its pieces are, and the bytes of all pieces."""
     facts: list[Any] = []
     contents = []
     for key, image in answers.images.items():

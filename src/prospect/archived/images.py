@@ -1,6 +1,6 @@
-"""What of an ELF file is archived, and the file that is made of it again.
+"""The pieces of an ELF file that are archived, and the file that is made of them again.
 
-Without its contents an image still says which address stands at which offset, and what its build id
+Without its contents an image still says which address is at which offset, and what its build id
 is: its headers and notes, a few KB. The rest of the file reads as zeros, which take no memory.
 """
 

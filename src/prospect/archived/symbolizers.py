@@ -46,7 +46,7 @@ class _Leaves(NamedTuple):
 
 
 class Collector:
-    """What was asked and answered so far.
+    """The questions and answers so far.
 
     Attributes:
         limits, process_notes, names, images, code, source, jit_dumps: as in `Answers`.

@@ -103,7 +103,7 @@ class FunctionRow(NamedTuple):
 
 
 class InShort(Record):
-    """What a report says first.
+    """The first screen of a report.
 
     Attributes:
         has_time: whether hits are worth seconds: samples of a timer.
@@ -188,7 +188,7 @@ def functions_by_process(event: EventReport, least_s: float) -> tuple[tuple[Func
 
 
 class _Summary:
-    """What the parts of a summary share: which hits are asked for, and whose they are."""
+    """The state that the parts share: the hits that are asked for, and their owners."""
 
     def __init__(self, event: EventReport) -> None:
         report, design = event.report, event.design
@@ -265,8 +265,8 @@ class _Summary:
         """
         run, known = self._profile.run, self._design.known_share
         if run.due_ticks:
-            # Of a store's part. Time would not do: whoever cuts windows out of clocks' time gets
-            # up to one tick of each clock more, or less, than they are long.
+            # A part of a store. Time would not do: windows cut out of clocks' time have up to one
+            # tick of each clock more, or less, than they are long.
             share = self._busy_hits / max(run.due_ticks * known, 1.0)
         elif run.wall_seconds * run.cpus > 0:
             share = self._busy_s / (run.wall_seconds * run.cpus * known)

@@ -143,7 +143,7 @@ class Report(ReportView):
 
     @cached_property
     def ledger(self) -> TickLedger | None:
-        """What became of the clocks' ticks."""
+        """The fate of the clocks' ticks."""
         return tick_ledger(self.by_routine, self.grid) if self.grid is not None else None
 
     @cached_property
@@ -153,7 +153,7 @@ class Report(ReportView):
 
     @cached_property
     def cost(self) -> OwnCost:
-        """What profiling cost."""
+        """The cost of profiling."""
         return own_cost(self.by_routine)
 
     def calls(

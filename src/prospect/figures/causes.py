@@ -1,7 +1,6 @@
 """Kernel time by cause: why the CPU was in the kernel, for the system and for each process.
 
-Comes in: a completed Profile and one of its events. Goes out: a row a cause, which add up to all
-kernel hits, interrupts included. docs/report.md says what the causes mean.
+The rows add up to all kernel hits, interrupts included. docs/report.md says what the causes mean.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class CauseRows(CutRows):
 
     Attributes:
         kind: i64[c] CAUSE_*.
-        name: list[str] which of its kind; "" where the kind says all, or stands for all of it.
-        place: i64[c] their rows in all tables of `CauseFigures.ranked`, one behind the other.
+        name: list[str] which of its kind; "" if the kind says all, or the row is all of it.
+        place: i64[c] their rows in all tables of `CauseFigures.ranked`, concatenated.
     """
 
     kind: NDArray[np.int64]

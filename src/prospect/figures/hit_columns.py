@@ -29,7 +29,7 @@ _NS = 1e-9
 
 
 class Keys(NamedTuple):
-    """What each hit has of a dimension.
+    """The value that each hit has in a dimension.
 
     Attributes:
         number: i64[h], 0 or more.

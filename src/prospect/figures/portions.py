@@ -1,8 +1,6 @@
 """Hits in a report's terms: what a hit is worth in seconds, and which portion it belongs to.
 
-Comes in: a completed Profile (`complete`) and one of its events. Goes out: columns of that event's
-hits, the user, kernel, interrupt or other *portion* of each, and the rule that makes seconds of
-periods.
+A portion is user, kernel, interrupt or other. The event's rule makes seconds of periods.
 """
 
 from __future__ import annotations
@@ -149,7 +147,7 @@ def hit_portions(profile: ProfileByRoutine) -> NDArray[np.int64]:
 
 
 def is_kernel_portion(portion: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return bool[n]: which PORTION_* are time in the kernel, whoever caused it."""
+    """Return bool[n]: which PORTION_* are time in the kernel."""
     is_kernel: NDArray[np.bool_] = (portion == PORTION_KERNEL) | (portion == PORTION_INTERRUPT)
     return is_kernel
 

@@ -1,7 +1,6 @@
 """Processes of a report: their hits and seconds, their order, and which ones are looked at.
 
-Comes in: a completed Profile and the hits of one event. Goes out: per-process totals sorted by user
-time, the ones that pass the thresholds, and the ones whose details `-V` asks for.
+Totals are sorted by user time; thresholds and `-V` choose which processes are shown.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.run_info import EventInfo, RunInfo
 
-# As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names behind it.
+# As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names after it.
 _UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
 # How many of several events a note names, and on how many processes there are notes.
 _EVENTS_NAMED = 3

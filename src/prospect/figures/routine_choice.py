@@ -1,7 +1,4 @@
-"""Which routines of a profile are annotated: the hottest, or those that a person names.
-
-Comes in: a Profile and what was asked for. Goes out: rows of its functions, the hottest first.
-"""
+"""Which routines of a profile are annotated: the hottest, or those that a person names."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 
 
 class RoutineChoice(Record):
-    """What was asked for.
+    """The routines to annotate, as asked for.
 
     Attributes:
         what: a routine or an image by name or pattern, or a part of a routine's name; "" for the

@@ -1,9 +1,8 @@
-"""A report → which option of a language runtime would have named its functions.
+"""Which option of a language runtime would have named the functions of a report.
 
-Comes in: a profile, and which of its processes are asked for. Goes out: a hint for each runtime
-with a good part of their samples in functions without names. The name of an image with hits tells
-the runtime of a process; if there is none, the name of the process does. Command lines are not
-read.
+There is a hint for each runtime with a good part of the samples in functions without names. The
+name of an image with hits tells the runtime of a process; if there is none, the name of the process
+does. Command lines are not read.
 """
 
 from __future__ import annotations

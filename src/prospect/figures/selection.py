@@ -1,7 +1,6 @@
 """A profile with some of its samples, and only with what these hit.
 
-Comes in: a profile and which samples are wanted. Goes out: a profile whose tables have no rows that
-nothing refers to, but in the same order.
+Its tables have no row that nothing refers to; the order is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _AnyProfile = TypeVar("_AnyProfile", bound="Profile")
 
 
 class _Kept(NamedTuple):
-    """Rows that stay, and of all rows the new numbers: -1 for none, and behind all for -1."""
+    """Rows that stay, and of all rows the new numbers: -1 for none, and after all for -1."""
 
     rows: NDArray[np.intp]
     number: NDArray[np.int32]
@@ -84,7 +83,7 @@ def only_exported(samples: StackSamples) -> StackSamples:
     rest = _of_hits(profile, hit, process, stacks)
     return replace(
         samples,
-        # The samples themselves are columns beside it.
+        # The samples themselves are columns of their own.
         profile=replace(
             rest,
             hits=replace(rest.hits, stack_index=None),
@@ -210,7 +209,7 @@ def _with_parents(profile: Profile, process_index: NDArray[np.int32]) -> NDArray
 def _used_stacks(stacks: StackTable, stack_index: NDArray[np.integer]) -> tuple[StackTable, _Kept]:
     """Return the frames of some stacks; locations are as they were."""
     marked = _used(len(stacks), stack_index)
-    # Callers stand before what they call, and one less deep.
+    # Callers are before what they call, and one less deep.
     for depth in range(int(stacks.depth.max(initial=0)), 0, -1):
         marked[stacks.caller_index[marked & (stacks.depth == depth)]] = True
     kept = _kept(marked)

@@ -1,7 +1,7 @@
 """A profile's tables joined and flat, as people want them in a notebook.
 
-Comes in: the normalised tables of `profile.model`. Goes out: columns by name, equally long numpy
-arrays; names are arrays of str objects. Documented in docs/python.md.
+They are equally long numpy arrays by name; names are arrays of str objects. docs/python.md lists
+the columns.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def functions_table(profile: Profile, detail: Detail = "4") -> Table:
 
 
 def processes_table(profile: Profile, detail: Detail = "4") -> Table:
-    """Return the processes, the one with the most user time first; kernel time beside it."""
+    """Return the processes, the one with the most user time first, with kernel time."""
     profile = complete(profile)
     processes, hits = profile.processes, profile.hits
     is_chosen = chosen_hits(profile, detail)
@@ -178,7 +178,7 @@ def _text(names: Sequence[str], row: NDArray[Any]) -> NDArray[np.object_]:
 
 
 def as_unicode(name: str) -> str:
-    r"""Return a name that any library takes: bytes that are no UTF-8 stand as ``\xff``.
+    r"""Return a name that any library takes: bytes that are no UTF-8 become ``\xff``.
 
     Linux names are bytes; `os.fsdecode` smuggles them through str as lone surrogates, which
     neither Arrow nor a notebook can encode.

@@ -1,10 +1,9 @@
 """callgrind: functions, their callers and instructions, for KCachegrind and callgrind_annotate.
 
-Comes in: samples with stacks. Goes out: Valgrind's Callgrind Profile Format, version 1, with
-addresses and, where known, lines as positions. Its costs are samples and nanoseconds of the first
-event. A sample counts once in each call that its stack contains, however deep a function calls
-itself; ``calls=`` has these samples too, since nobody counted calls. Source: the Valgrind manual,
-"Callgrind Format Specification".
+The format is Valgrind's Callgrind Profile Format, version 1, with addresses and, if known, lines as
+positions. Its costs are samples and nanoseconds of the first event. A sample counts once in each
+call that its stack contains, however deep a function calls itself; ``calls=`` has these samples
+too, since nobody counted calls. Source: the Valgrind manual, "Callgrind Format Specification".
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Chrome's trace format: every sample at its time, with its stack.
 
-Comes in: samples with stacks. Goes out: one JSON document in the Trace Event Format's object form:
-``samples`` with ``stackFrames``, and metadata events that name processes and threads. Times are
-microseconds since the interval's begin. Where the profile has no times, samples follow each other
-by their periods.
+The document is of the Trace Event Format's object form: ``samples`` with ``stackFrames``, and
+metadata events that name processes and threads. Times are microseconds since the interval's begin.
+In a profile without times, samples follow each other by their periods.
 """
 
 from __future__ import annotations

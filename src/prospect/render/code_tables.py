@@ -39,7 +39,7 @@ _KERNEL_PATH = "[kernel.kallsyms]"
 
 
 class CodeTables(Record):
-    """What stacks refer to.
+    """The rows that stacks refer to.
 
     Attributes:
         object_index: i64[o] objects in use, the command's own first.
@@ -185,7 +185,7 @@ def _bounds(
     np.maximum.at(last, mapping, address)
     page = np.uint64(_PAGE - 1)
     is_image = ~np.isin(profile.objects.kind.take(objects), KERNEL_KINDS)
-    # Images stand at their own addresses, so that a disassembler finds them.
+    # Images are at their own addresses, so that a disassembler finds them.
     start = np.where(is_image, np.uint64(0), start & ~page)
     return start, np.minimum(last | page, np.uint64(2**64 - 2)) + np.uint64(1)
 

@@ -20,7 +20,7 @@ _UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 
 
 class Unit(NamedTuple):
-    """What times are shown in: its name, and how many of it a second has."""
+    """The unit of times: its name, and how many of it a second has."""
 
     name: str
     per_second: float

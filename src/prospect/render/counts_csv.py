@@ -1,6 +1,6 @@
 """Counts of events as CSV (RFC 4180): a row for each run, interval and event.
 
-Comes in: `EventCounts`. Goes out: one table; docs/stat.md lists its columns.
+docs/stat.md lists its columns.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ _QUOTE, _TWO_QUOTES = '"', '""'
 NONE = '""'
 _NO_ROUTINE = ",".join([NONE] * 6 + [f'"{REMAINDER}"'])
 _ROWS_AT_ONCE = 1 << 13
-# Surrogates that stand for no byte, as JSON can carry them.
+# Surrogates that are no byte, as JSON can carry them.
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
@@ -79,7 +79,7 @@ class CsvRenderer(FiguresRenderer):
 
 
 class SortedCsvRenderer(FiguresRenderer):
-    """One table in place of the report: time by the keys of ``--sort``, most first.
+    """One table instead of the report: time by the keys of ``--sort``, most first.
 
     Rows under `-m` go into one, REMAINDER.
     """
@@ -152,7 +152,7 @@ def _portion_lines(
     for place, column in enumerate(columns):
         pieces[place :: len(columns)] = column
     behind = np.cumsum(shown).tolist()
-    # From the last one on: what stands before does not move.
+    # From the last one on: what is before does not move.
     for group in np.flatnonzero(shown < end - begin)[::-1].tolist():
         process, portion = divmod(int(groups[group]), PORTION_COUNT)
         rest = event.routine_table(process, portion)

@@ -1,6 +1,6 @@
 """The renderers of comparisons by name, and the protocol that they follow.
 
-To add a format: write its module beside the others, and list its class here.
+To add a format: write its module next to the others, and list its class here.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ How a sum of floats ends depends on the vector unit that added it up, so a doubl
 differ from machine to machine. What is written has fewer: 12 significant digits, and from a million
 on six decimals, which leaves times since 1970 their microseconds.
 
-Bytes of a name that are no UTF-8 stand as the escapes U+DC80 to U+DCFF, as Python's `os.fsdecode`
+Bytes of a name that are no UTF-8 become the escapes U+DC80 to U+DCFF, as Python's `os.fsdecode`
 makes them.
 """
 
@@ -37,7 +37,7 @@ def encoded_exactly(value: object) -> bytes:
 
 
 def listed(values: Iterable[object]) -> Iterator[bytes]:
-    """Yield what stands within a JSON array, a value a line."""
+    """Yield the inside of a JSON array, a value a line."""
     for number, value in enumerate(values):
         yield b",\n" if number else b"\n"
         yield encoded(value)

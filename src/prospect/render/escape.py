@@ -1,6 +1,5 @@
-"""Names that others chose, made safe for a terminal, and how wide they stand there.
+"""Untrusted names made safe for a terminal, on one line, and their width there.
 
-Comes in: any str, surrogates of undecodable bytes included. Goes out: printable text of one line.
 Source: Unicode Standard Annex 9 (bidirectional controls), Annex 11 (East Asian width).
 """
 
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# os.fsdecode() stands an undecodable byte 0xNN in as U+DCNN (PEP 383).
+# os.fsdecode() makes an undecodable byte 0xNN U+DCNN (PEP 383).
 _ESCAPED_BYTES = range(0xDC80, 0xDD00)
 # Colours (SGR, ECMA-48 8.3.117), and what else is not printable ASCII.
 _UNSAFE = re.compile(r"\x1b\[[0-9;]*m|[^ -~]")
 _ELLIPSIS = "..."
-_DELETE = 0x7F  # which JSON lets stand
+_DELETE = 0x7F  # which JSON does not escape
 
 
 def escaped(text: str) -> str:
@@ -45,8 +44,8 @@ def for_terminal(report: bytes, *, is_json: bool = False, has_colours: bool = Tr
 
     Where a report has no colours, those in it are part of a name, which might hide others.
 
-    Names in CSV and JSON stand as they were recorded, which a program that reads them needs, and a
-    terminal must not obey. JSON stays JSON and says the same: ``\u009b`` stands for one character.
+    Names in CSV and JSON are as they were recorded, which a program that reads them needs, and a
+    terminal must not obey. JSON stays JSON and says the same: ``\u009b`` is one character.
     """
     text = report.decode("utf-8", "surrogateescape")
     escape = _escape_in_json if is_json else _escape

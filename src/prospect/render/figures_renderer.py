@@ -1,4 +1,4 @@
-"""What the formats of the report's figures share: the report that they write."""
+"""The base of the formats that write a report's figures."""
 
 from __future__ import annotations
 

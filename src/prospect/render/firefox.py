@@ -1,8 +1,8 @@
 """The Firefox Profiler's processed profile: every sample of every thread at its time.
 
-Comes in: samples with stacks. Goes out: one JSON document of processed version 70, as the Firefox
-Profiler's ``docs-developer/CHANGELOG-formats.md`` and ``src/types/profile.ts`` describe it. Frames
-are functions; the first event with samples is written. Times are since the interval's begin.
+The document is of processed version 70, as the Firefox Profiler's
+``docs-developer/CHANGELOG-formats.md`` and ``src/types/profile.ts`` describe it. Frames are
+functions; the first event with samples is written. Times are since the interval's begin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where the frames of a flame graph stand: stacks added up by name, callers before callees.
+"""The boxes of a flame graph: stacks added up by name, callers before callees.
 
-Comes in: samples with stacks. Goes out: boxes in shares of the whole, with what each of them says.
+Positions and widths are shares of the whole.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
 
 _PART = 1 << 16
-_ALL = (-1, -1)  # the caller of threads, beside (thread name, row of the forest)
+_ALL = (-1, -1)  # the caller of threads; others are (thread name, row of the forest)
 # Hue ranges by annotation: the kernel orange, inlined aqua, JIT code green, all else red to yellow.
 _HUES = {"_[k]": (28, 36), "_[i]": (176, 192), "_[j]": (96, 116), "": (0, 24)}
 
 
 class Box(NamedTuple):
-    """A frame in the picture: where it stands, in shares of the whole, and what it says."""
+    """A frame in the picture: its place, in shares of the whole, and what it says."""
 
     left: float
     share: float

@@ -1,9 +1,9 @@
 """Folded stacks: a line for each stack and how many samples it has, for flame graphs.
 
-Comes in: samples with stacks. Goes out: ``comm;outermost;...;innermost COUNT`` in UTF-8, sorted, as
-stackcollapse-perf.pl writes it and flamegraph.pl, inferno, speedscope and others read it. ``_[k]``
-marks the kernel's frames, ``_[i]`` inlined ones, ``_[j]`` JIT code. The first event with samples is
-written; where waits were recorded, the time on and off the CPU, in microseconds.
+Lines are ``comm;outermost;...;innermost COUNT`` in UTF-8, sorted, as stackcollapse-perf.pl writes
+them and flamegraph.pl, inferno, speedscope and others read them. ``_[k]`` marks the kernel's
+frames, ``_[i]`` inlined ones, ``_[j]`` JIT code. The first event with samples is written; if waits
+were recorded, the time on and off the CPU, in microseconds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """gmon.out: the histogram of one program's code, for gprof.
 
-Comes in: a Profile. Goes out: ``gmon/sys/gmon_out.h`` of glibc 2.36, version 1, of a little-endian
-machine of 64 bits. The program is the command's own image, else the image with most hits. A bin
-is two bytes wide, gprof's smallest, so that every hit is in the function that it was in. A bin
-counts to 65,535: what is beyond it stands in further histograms, which gprof adds up. Arcs are
-calls of which every one was counted (--count-calls): samples and estimates are none.
+The format is ``gmon/sys/gmon_out.h`` of glibc 2.36, version 1, of a little-endian machine of 64
+bits. The program is the command's own image, else the image with most hits. A bin is two bytes
+wide, gprof's smallest, so that every hit is in the function that it was in. A bin counts to 65,535;
+hits above that go to further histograms, which gprof adds up. Arcs are calls of which every one was
+counted (--count-calls): samples and estimates are none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Names of functions → as much of them as a column has room for.
+"""Shorten names of functions to the room that a column has.
 
-Comes in: escaped names as demanglers, runtimes and `SymbolTable` write them. Goes out: texts of a
-width. The parts that say least are dropped first: the return type, parameters, template arguments,
-then namespaces, modules and directories from the left. The function's own name is cut in its middle
-if it alone is too wide. `assets/names.js` does the same for pages; both pass one table of tests.
+The parts that say least are dropped first: the return type, parameters, template arguments, then
+namespaces, modules and directories from the left. The function's own name is cut in its middle if
+it alone is too wide. `assets/names.js` does the same for pages; both pass one table of tests.
 """
 
 from __future__ import annotations

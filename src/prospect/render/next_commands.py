@@ -1,7 +1,4 @@
-"""The last lines of the first screen: complete commands that show more.
-
-Comes in: a report, its figures in short, and its command line. Goes out: lines.
-"""
+"""The last lines of the first screen: complete commands that show more."""
 
 from __future__ import annotations
 

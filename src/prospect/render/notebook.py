@@ -132,7 +132,7 @@ def _routines(hottest: HottestRoutines) -> str:
 
 
 def _table(every: Sequence[Column], shares: Sequence[float] = ()) -> str:
-    """Return a table; with shares, bars behind its first column show them."""
+    """Return a table; with shares, bars in its first column show them."""
     columns = [column for column in every if column.when]
     bars = _bars(shares) if shares else [""] * len(columns[0].cells)
     head = "".join(

@@ -1,9 +1,8 @@
 """OProfile's XML: hits by program, object and symbol, for what reads ``opreport --xml``.
 
-Comes in: the figures of a report. Goes out: a document of OProfile's schema. A program is a
-``binary``, what is mapped into it, the kernel among it, its ``module``s, as with OProfile's
-``separate=library``. A binary's count is that of its own image, without its modules; it is left out
-if that was not hit. Where there are several events, each is a ``class``. Counts are hits; the
+A program is a ``binary``, what is mapped into it, the kernel among it, its ``module``s, as with
+OProfile's ``separate=library``. A binary's count is that of its own image, without its modules; it
+is left out if that was not hit. With several events, each is a ``class``. Counts are hits; the
 schema has no room for error bars.
 
 Source: OProfile 1.4, ``doc/opreport.xsd``, schema version 3.1.

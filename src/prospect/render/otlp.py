@@ -1,6 +1,6 @@
 """OTLP profiles: stacks as OpenTelemetry's collectors take them.
 
-Comes in: samples with stacks. Goes out: one ``ProfilesData`` message of OpenTelemetry's
+The message is a ``ProfilesData`` of OpenTelemetry's
 ``opentelemetry/proto/profiles/v1development/profiles.proto`` as of its version 1.8 and later, where
 samples refer to a table of stacks. The format is still being developed: its readers must be of that
 layout. Each value of an event is a profile of its own.

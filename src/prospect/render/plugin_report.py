@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PluginReport:
-    """What a plug-in makes its format of: the samples of the processes that `-V` asks for.
+    """The input of a plug-in's format: the samples of the processes that `-V` asks for.
 
     Attributes:
         run: the facts of the run: `command`, `wall_seconds`, `cpus`, `hostname` and others.

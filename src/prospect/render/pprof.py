@@ -1,7 +1,7 @@
 """pprof: stacks with addresses, build ids, source lines and labels, gzipped.
 
-Comes in: samples with stacks. Goes out: one message of google/pprof's ``proto/profile.proto``,
-compressed as it asks. Labels separate the samples of processes, threads, CPUs and causes.
+The message is google/pprof's ``proto/profile.proto``. Labels separate the samples of processes,
+threads, CPUs and causes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _head(profile: CompleteProfile, weights: StackWeights, strings: Strings) -> 
         yield number_field(12, _one(1e9 / frequency_hz)).data.tobytes()
     comment = strings[f"prospect {__version__}, from {run.recorder}"]
     yield number_field(13, _one(comment)).data.tobytes()
-    # What the first event's samples stand for: its time, or what it counted.
+    # The weight of the first event's samples: its time, or what it counted.
     event = run.events[int(weights.event.min(initial=len(run.events) - 1))]
     first = int(bool(event.counts or not event.unit))
     yield number_field(14, _one(strings[kinds[first][0]])).data.tobytes()

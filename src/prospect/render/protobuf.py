@@ -1,6 +1,5 @@
 """Columns → Protocol Buffers: many messages of one kind at once, without a loop over messages.
 
-Comes in: columns of field values. Goes out: their encodings, row by row, in one array of bytes.
 Source: Protocol Buffers documentation, "Encoding".
 """
 
@@ -30,7 +29,7 @@ class Rows(NamedTuple):
 
     @property
     def start(self) -> NDArray[np.int64]:
-        """Where each row begins, i64[n]."""
+        """The begin of each row, i64[n]."""
         return np.cumsum(self.size) - self.size
 
 
@@ -125,7 +124,7 @@ def _tags(number: int, wire_type: int, count: int) -> Rows:
 
 
 def _whole(value: str) -> str:
-    """Take out surrogates that stand for no byte, as JSON can carry them."""
+    """Take out surrogates that are no byte, as JSON can carry them."""
     if value.isascii():
         return value
     return "".join(

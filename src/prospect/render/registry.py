@@ -1,8 +1,8 @@
 """All renderers by name, and how one is made from options.
 
-To add a format: write its module beside the others, and list its class here, where the command line
-and the Python interface find it. Only the module of the format that is asked for is imported.
-Formats that installed packages add stand beside them, see `prospect.plugins`.
+To add a format, write its module next to the others and list its class here: the command line and
+the Python interface find it. Only the module of the format that is asked for is imported.
+Installed packages can add formats, see `prospect.plugins`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """Where a format's renderer is, and what has to be known of it before that is imported.
+    """The place of a format's renderer, and what has to be known before that is imported.
 
     Attributes:
         module, renderer: its class.
@@ -112,7 +112,7 @@ def make_renderer(name: str, asked: ReportOptions | None = None, **options: Any)
     Args:
         name: of the format.
         asked: the options of the report.
-        options: fields of `Renderer`, beside those of `asked` or instead of them.
+        options: fields of `Renderer`, which override those of `asked`.
 
     Raises:
         UsageError: there is no such format.

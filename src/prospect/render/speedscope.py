@@ -1,8 +1,7 @@
 """speedscope: a profile for each thread, as https://www.speedscope.app reads it.
 
-Comes in: samples with stacks. Goes out: one JSON document in speedscope's file format, whose schema
-is its ``file-format-schema.json``: sampled profiles whose stacks are summed, weighted by time, or
-by samples where the event has none; the one with the most samples first.
+The schema is speedscope's ``file-format-schema.json``: sampled profiles whose stacks are summed,
+weighted by time, or by samples if the event has none; the one with the most samples first.
 """
 
 from __future__ import annotations

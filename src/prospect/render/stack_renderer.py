@@ -1,4 +1,4 @@
-"""What the formats of call stacks share: the samples."""
+"""The base of the formats that write call stacks."""
 
 from __future__ import annotations
 

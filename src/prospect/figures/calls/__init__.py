@@ -1,1 +1,1 @@
-"""Who called whom: totals, trees, the call graph."""
+"""Callers and callees: totals, trees, the call graph."""

@@ -1,7 +1,7 @@
-"""What routines took, they themselves and with all that they call, and who called them.
+"""Time of routines, their own and with all that they call, and their callers, for one event.
 
-Comes in: samples with their stacks (`stack_weights`) of one event. Goes out: `CallGraph`, the
-forest of calls by routine with the time of each row, and sums of it by routine and by arc.
+A `CallGraph` is the forest of calls by routine with the time of each row, and sums of it by routine
+and by arc.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class CallGraph(Record):
 
 
 class FrameTotals(Record):
-    """What each frame took; columns [f] of `FrameTable`'s rows.
+    """The time of each frame; columns [f] of `FrameTable`'s rows.
 
     A routine that calls itself, directly or through others, is counted once for each sample.
     """
@@ -104,7 +104,7 @@ class FrameTotals(Record):
     def hottest(self, most: int, *, by_self: bool = False) -> NDArray[np.int64]:
         """Return the frames with most time in all, or in themselves, most first.
 
-        Where the event has no time, hits stand for it.
+        If the event has no time, hits are used.
         """
         hits = self.self_hits if by_self else self.total_hits
         seconds = self.self_s if by_self else self.total_s
@@ -115,11 +115,11 @@ class FrameTotals(Record):
 
 
 class Arcs(Record):
-    """Who called whom, as samples saw it; a row for each pair of frames, columns [a].
+    """Callers and callees as samples saw them; a row for each pair of frames, columns [a].
 
     Attributes:
         caller, callee: i64 rows of `FrameTable`.
-        hits: i64 samples on whose stack the call stands, each once.
+        hits: i64 samples with the call on their stack, each once.
         self_s: f64 time in the callee itself.
         total_s: f64 with all that it called.
     """
@@ -247,7 +247,7 @@ def call_arcs(graph: CallGraph) -> Arcs:
 
 def numbers_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return bool[t + 1]: the numbers, as `CallGraph.begin` has them, in the subtrees of `rows`."""
-    # How many of their subtrees each number lies in.
+    # How many of their subtrees each number is in.
     depth = np.zeros(len(graph.forest) + 1, np.int64)
     np.add.at(depth, graph.begin.take(rows), 1)
     np.subtract.at(depth, graph.end.take(rows), 1)
@@ -255,7 +255,7 @@ def numbers_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool
 
 
 def of_each_hit(graph: CallGraph, of_number: NDArray[Any]) -> NDArray[Any]:
-    """Return what is said of the number of each hit, [h]; 0 for hits in no row.
+    """Look up the number of each hit, [h]; 0 for hits in no row.
 
     Args:
         graph: the calls.

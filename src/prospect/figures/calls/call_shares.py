@@ -2,7 +2,7 @@
 
 It needs every call counted by caller, and no stacks. What a routine took is shared among its
 callers by how often each called it; routines that call each other in a circle are taken for one.
-That each call of a routine takes equally long, whoever calls, is this method's assumption: a
+That each call of a routine takes equally long, from any caller, is this method's assumption: a
 recording with call stacks needs none.
 
 Sources: S. Graham, P. Kessler, M. McKusick, "gprof: a Call Graph Execution Profiler", SIGPLAN 1982;
@@ -36,7 +36,7 @@ def find_cycles(
     """Find the routines that call each other in circles.
 
     Returns:
-        The cycles, in the order of the routines by which they are entered, which stand first in
+        The cycles, in the order of the routines by which they are entered, which are first in
         them; and all components of the graph, callees before callers.
     """
     callees: list[list[int]] = [[] for _ in range(nodes)]
@@ -97,7 +97,7 @@ class _Search(Record, frozen=False):
 
 
 class CallShares(Record):
-    """The call graph; a node is a routine or, behind all routines, a cycle of routines.
+    """The call graph; a node is a routine or, after all routines, a cycle of routines.
 
     Attributes:
         profile: the profile, completed.
@@ -143,7 +143,7 @@ class CallShares(Record):
         return int(self.calls[self.head(routine)])
 
     def head(self, routine: int) -> int:
-        """Return the node that stands for a routine: its cycle, or itself."""
+        """Return the node of a routine: its cycle, or itself."""
         number = int(self.cycle[routine])
         return self.routines + number - 1 if number else routine
 
@@ -261,7 +261,7 @@ def _arcs(profile: Profile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
 
 
 class _Arcs(Record):
-    """Arcs, the node that stands for each routine, and which arcs are within a cycle."""
+    """Arcs, the node of each routine, and which arcs are within a cycle."""
 
     caller: NDArray[np.int64]
     callee: NDArray[np.int64]

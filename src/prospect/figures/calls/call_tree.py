@@ -1,7 +1,7 @@
 """Trees of calls, from the outside in and from the inside out.
 
-Comes in: a `CallGraph`. Goes out: `CallTree`. At each depth, a hit is in one row of it at most: the
-rows of a depth are a partition, as estimates of error want them.
+At each depth, a hit is in one row at most: the rows of a depth are a partition, as estimates of
+error need them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CallTree(Record):
     """A tree to be printed: rows in the order of printing, children by falling time.
 
     Attributes:
-        labels: what `frame` stands for: the graph's labels, then names of processes.
+        labels: names of `frame`: the graph's labels, then names of processes.
         parent: i64[r] row, -1 for roots.
         depth: i64[r].
         frame: i64[r] rows of `labels`.
@@ -145,7 +145,7 @@ def self_callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float)
 
 
 def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> FrameAt:
-    """Give the frames of each hit from its row of the forest on outwards, -1 behind the last."""
+    """Give the frames of each hit from its row of the forest on outwards, -1 after the last."""
     frame_of_row = np.append(graph.forest.frame_index, -1)
     caller = np.append(graph.forest.caller_index, -1)
     row = row.copy()
@@ -197,7 +197,7 @@ def _tree(
         graph: the calls.
         frame_at: asked for one depth after the other.
         share: see above.
-        process_names: what frames beyond the graph's stand for.
+        process_names: names of the frames beyond the graph's.
     """
     hits = graph.profile.hits
     event = graph.event

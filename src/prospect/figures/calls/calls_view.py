@@ -1,7 +1,4 @@
-"""What `prospect calls` shows, computed once: renderers format this and compute nothing.
-
-Comes in: a Profile with call stacks and a `CallsChoice`. Goes out: `CallsView`.
-"""
+"""The figures of `prospect calls`, computed once."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ SECTIONS = (TOTALS, CALLEES, CALLERS, GRAPH)
 
 
 class CallsChoice(Record):
-    """What was asked for.
+    """The samples and sections that were asked for.
 
     Attributes:
         samples: whose samples count.
@@ -70,7 +67,7 @@ class EventCalls(Record):
     Attributes:
         graph: its calls.
         has_time: whether its hits are time.
-        without_callers: hits on whose stack nothing stands but the routine itself.
+        without_callers: hits whose stack is the routine alone.
         remedy: what would have recorded most callers in user space; "" where it is not known.
         totals: by frame.
         hottest: i64[n] frames in the table of totals.

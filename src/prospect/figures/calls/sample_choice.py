@@ -1,7 +1,4 @@
-"""Which samples count: filters by process, thread, CPU, object, routine, cause and time.
-
-Comes in: samples with their stacks, and a `SampleChoice`. Goes out: bool by sample.
-"""
+"""Which samples count: filters by process, thread, CPU, object, routine, cause and time."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SampleChoice(Record):
-    """What was asked for; "" and None ask for everything.
+    """The filters that were asked for; "" and None keep everything.
 
     Names may be patterns, as ``cc1*``; those of routines also parts of them.
 
@@ -44,7 +41,7 @@ class SampleChoice(Record):
         cpus: numbers of CPUs.
         objects: the object that was hit, its path or the last part of it.
         routine: the routine that was hit.
-        through: a routine that stands anywhere on the stack.
+        through: a routine anywhere on the stack.
         cause: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells causes of a
             kind apart, as ``read`` or ``page fault``.
         between_s: from when to when, in seconds since the interval began.

@@ -60,7 +60,7 @@ class AccountedTime(Record):
 def accounted_times(
     profile: ProfileByRoutine, totals: ProcessTotals, event: EventInfo
 ) -> tuple[AccountedTime, ...]:
-    """Set sampled seconds of an event beside accounted ones, as far as the recording holds any."""
+    """Pair sampled seconds of an event with accounted ones, as far as the recording holds any."""
     accounting = profile.run.accounting
     # The tick never finds an interrupt at work: any time of theirs was measured.
     is_apart = bool((_seconds(accounting, "irq_s") or 0) > 0) and bool(
@@ -149,14 +149,14 @@ class Cost(Record):
 
 
 class OwnCost(Record):
-    """What the recorder cost; None where the recording does not say.
+    """The cost of the recorder; None if the recording does not say.
 
     Attributes:
         recorder_hits: samples that hit the recorder.
-        recorder: the time that they stand for.
+        recorder: their time.
         recorder_accounted_s: its processor time by getrusage(2), start and end included.
         sampling: the time that taking all samples took: no more than all CPUs had.
-        sampling_spread_s: half the width of its 95 % interval, which lies within the CPUs' time.
+        sampling_spread_s: half the width of its 95 % interval, which is within the CPUs' time.
         sample_cost_ns: of one sample as measured, the mean of those taken.
         counted_calls: the time that counting system calls took.
     """

@@ -1,6 +1,6 @@
 """The counters of "Statistics of Run": what the recorder counted, and what the profile amounts to.
 
-Comes in: a completed Profile. Goes out: one dict of numbers by name; docs/schema.md lists them.
+docs/schema.md lists them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which routines a report disassembles: those of its tables, as far as they are shown.
-
-Comes in: a Profile and what was asked for. Goes out: rows of its functions.
-"""
+"""Which routines a report disassembles: those of its tables, as far as they are shown."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArr
         for table in _tables(event)
     ]
     functions = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
-    # The last rows of a completed profile stand for what is missing, which has no code.
+    # The last rows of a completed profile are for what is missing, which has no code.
     return functions[functions < len(profile.functions)]
 
 

@@ -1,7 +1,6 @@
-"""Symbol quality: of all hits, how many have a name and from where, how many have none and why.
+"""Symbol quality: how many hits have a name and from where, how many have none and why.
 
-Comes in: a completed Profile and the hits of one event. Goes out: hits by NameSource, and for each
-source that can be mended the objects with the most hits of it.
+Each source that can be mended lists the objects with most of its hits.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def routine_tables(hits: EventHits, group: NDArray[np.int64], group_count: int) 
     )
     seconds = hits.seconds(count, period)
     weight = hits.weight(count, period)
-    # Rows of a group stand by function, and so do those alike in weight and hits.
+    # Rows of a group are in the order of functions, and so are those alike in weight and hits.
     order = falling_within(of_group, weight, count)
     of_group, function, count = of_group.take(order), function.take(order), count.take(order)
     seconds, weight = seconds.take(order), weight.take(order)
@@ -151,7 +151,7 @@ class KernelProfiles(Record):
         whole: the routines of all kernel hits.
         parts: (name, routines) of the three parts, and of "no process" where there is any.
         row_of_hit: i32 of each hit of the profile its row of `whole`, -1 for none.
-        part_row_of_hit: i32 its row of the parts' routines, one behind the other.
+        part_row_of_hit: i32 its row of the parts' routines, concatenated.
     """
 
     whole: RoutineTable

@@ -1,7 +1,7 @@
-"""What event sources say of samples → the figures that a report shows of it.
+"""Figures of the data that event sources attach to samples.
 
-Comes in: a profile with `SampleData`, `-V`. Goes out: `DataFigures`, one for each event: how its
-numbers are distributed, where most of each comes from, and how often each text stands.
+For each event: how its numbers are distributed, where most of each comes from, and how often each
+text occurs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HIGH = 95
 
 
 class RoutinePart(NamedTuple):
-    """What a routine has of a column's sum."""
+    """The part of a column's sum that a routine has."""
 
     routine: str
     samples: int
@@ -47,7 +47,7 @@ class NumberFigures(NamedTuple):
 
 
 class TextFigures(NamedTuple):
-    """How often each text stands in a column, most first: text, samples, share."""
+    """How often each text occurs in a column, most first: text, samples, share."""
 
     name: str
     samples: int

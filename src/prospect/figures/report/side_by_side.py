@@ -1,7 +1,6 @@
 """Several events side by side: the hits of each routine, a column an event.
 
-Comes in: a completed Profile and whose details are asked for. Goes out: one table. What an event
-counts differs, so rows are ordered by shares of an event, never by sums over events.
+What an event counts differs, so rows are ordered by shares of an event, never by sums over events.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Section 2, System Calls: kernel time by call from samples, and what was counted beside it.
+"""Section 2, System Calls: kernel time by call from samples, and counts of calls.
 
-Comes in: a completed Profile and one of its events. Goes out: a row a system call, for the system
-and for each process. Samples say how long the CPU worked for a call; counts (--count-syscalls) say
-how often it was made and how long callers were inside, waiting included. The one is an estimate,
-the other exact; neither can be had from the other.
+Samples say how long the CPU worked for a call; counts (--count-syscalls) say how often it was made
+and how long callers were inside, waiting included. The one is an estimate, the other exact; neither
+can be had from the other.
 """
 
 from __future__ import annotations

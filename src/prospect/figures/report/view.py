@@ -150,7 +150,7 @@ class EventView:
 
     @cached_property
     def quality(self) -> SymbolQuality:
-        """Where names came from."""
+        """The sources of names."""
         chosen = self._by_routine.of_processes(self._is_chosen)
         return symbol_quality(self.report.by_routine, chosen)
 
@@ -299,12 +299,12 @@ class ReportView:
 
     @cached_property
     def hints(self) -> tuple[RuntimeHint, ...]:
-        """What names functions of language runtimes, those with most time first."""
+        """Ways to name functions of language runtimes, those with most time first."""
         return runtime_hints(self.by_routine, self.detail)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What this run could not see and how to get it."""
+        """Things that this run could not see, and how to get them."""
         events = [view.event for view in self.events]
         return (
             *run_notes(self.profile, events, asked=self.asked, shown=self.detail),
@@ -319,7 +319,7 @@ class ReportView:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What was lost or damaged."""
+        """Sentences on what was lost or damaged."""
         return run_warnings(self.profile, self.counters)
 
     @cached_property
@@ -339,7 +339,7 @@ class ReportView:
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """What threads did and where they waited; None where switches were not recorded."""
+        """The lives of threads and their waits; None if switches were not recorded."""
         if self.whole.threads is None:
             return None
         from prospect.figures.report.waiting import waiting  # noqa: PLC0415 - of switches only
@@ -348,7 +348,7 @@ class ReportView:
 
     @cached_property
     def data(self) -> tuple[DataFigures, ...]:
-        """What event sources say of samples, by event."""
+        """The data that event sources attached to samples, by event."""
         if not self.whole.sample_data:
             return ()
         from prospect.figures.report.sample_data import data_figures  # noqa: PLC0415 - few have any

@@ -1,4 +1,4 @@
-"""What a report says of waiting: each thread's life by what it did, and what blocked it.
+"""Waiting in a report: each thread's life by what it did, and what blocked it.
 
 Times on and off the CPU are exact; user and system divide the former as the samples that hit the
 thread do. A wait is idle if it is for work that has not come yet, and not within work. Nothing
@@ -42,7 +42,7 @@ _SCHEDULER = ("schedule", "__schedule", "preempt_schedule", "schedule_timeout")
 
 
 class Blocker(NamedTuple):
-    """What threads waited for.
+    """A reason that threads waited for.
 
     Attributes:
         name: a system call, or what else made them enter the kernel.
@@ -58,7 +58,7 @@ class Blocker(NamedTuple):
 
 
 class Waker(NamedTuple):
-    """Who ended waits: a thread, by its name and its program's; or an interrupt, as of a timer.
+    """The end of waits by a thread, by its name and its program's; or an interrupt, as of a timer.
 
     Attributes:
         who: likewise.
@@ -96,7 +96,7 @@ class Waiting(Record):
             no samples.
         wakers: who ended those waits, likewise; None where that is not recorded.
         stacks: the stacks with most time blocked, likewise.
-        more_stacks: how many there are beside these.
+        more_stacks: how many more there are.
         named_s: the part of `blockers` without a stack, in seconds: waits that began before the
             recording, in a system call that was read from /proc.
     """

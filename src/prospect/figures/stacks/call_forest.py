@@ -39,7 +39,7 @@ def subtree_ranges(forest: NamedForest) -> tuple[NDArray[np.int64], NDArray[np.i
     """Number the rows so that those of each subtree follow each other.
 
     Returns:
-        i64[t] the number of each row, and i64[t] the first number behind its subtree.
+        i64[t] the number of each row, and i64[t] the first number after its subtree.
     """
     size = subtree_sums(forest, np.ones(len(forest), np.int64))
     caller = forest.caller_index
@@ -65,7 +65,7 @@ def outermost(
     Args:
         key: i64[n] what rows are compared by, such as their frame.
         begin: i64[n] their numbers, from `subtree_ranges`.
-        end: i64[n] the first numbers behind their subtrees.
+        end: i64[n] the first numbers after their subtrees.
     """
     order = np.lexsort((begin, key))
     _, rank = np.unique(key.take(order), return_inverse=True)
@@ -84,7 +84,7 @@ def fold_recursion(forest: NamedForest) -> NamedForest:
     """Merge frames that call themselves into one, as often as they do in a row."""
     caller, frame = forest.caller_index, forest.frame_index
     is_same = (caller >= 0) & (frame.take(np.maximum(caller, 0)) == frame)
-    # The outermost of a row of equal frames, and how many unequal ones stand above it.
+    # The outermost of a row of equal frames, and how many unequal ones are above it.
     first, depth = np.arange(len(forest)), np.zeros(len(forest), np.int64)
     for rows in levels(forest.depth)[1:]:
         first[rows] = np.where(is_same[rows], first.take(caller[rows]), rows)
@@ -115,7 +115,7 @@ def fold_recursion(forest: NamedForest) -> NamedForest:
 
 
 def joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return columns one behind the other, of levels maybe; none of them is an empty one."""
+    """Concatenate columns, of levels maybe; none of them is an empty one."""
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
@@ -162,7 +162,7 @@ def thread_forest(
 
 
 def in_preorder(tree: NamedForest, rank: NDArray[np.int64]) -> NamedForest:
-    """Sort a tree so that each row stands before its subtree, and siblings by their frames' rank.
+    """Sort a tree so that each row is before its subtree, and siblings by their frames' rank.
 
     Args:
         tree: what to sort.
@@ -191,7 +191,7 @@ _FAVOUR = 1 << 10
 
 
 class _Rest(NamedTuple):
-    """What is left out: bool[l] of stacks, i64[l] where each ends, i64[r] below which rows."""
+    """Left out: bool[l] stacks, i64[l] where each ends, i64[r] below which rows."""
 
     stacks: NDArray[np.bool_]
     ends_in: NDArray[np.int64]
@@ -209,7 +209,7 @@ def pruned(
 
     Args:
         tree: as from `in_preorder`; its `row_of_stack` is [l].
-        end: i64[t] the first row behind the subtree of each row.
+        end: i64[t] the first row after the subtree of each row.
         hits: i64[l] of each stack; rows without any are none of the result's.
         most: about how many rows are kept.
         favoured: bool[l] stacks that count for more than they have; None for none.

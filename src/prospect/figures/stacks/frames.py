@@ -1,7 +1,6 @@
 """Frames by name: what a location shows in a stack, with the functions that were inlined there.
 
-Comes in: a completed Profile and a forest of stacks by address. Goes out: named frames, and the
-forest where stacks that read alike are one.
+Stacks by address that read alike become one.
 """
 
 from __future__ import annotations
@@ -188,8 +187,8 @@ def with_alike_as_one(profile: CompleteProfile, frames: FrameTable) -> FrameTabl
     """Return the frames where those of one label and one object's name are one, the first.
 
     Such are functions of one name in a file, nameless code, and what a JIT compiled again or in
-    several processes: nobody can tell them apart in what is printed. Rows of the others stay
-    behind, and are no location's.
+    several processes: nobody can tell them apart in what is printed. Rows of the others stay,
+    and are no location's.
     """
     objects = [object_label(path) for path in profile.objects.path]
     labels = frame_labels(profile, frames)

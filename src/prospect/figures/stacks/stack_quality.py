@@ -1,7 +1,4 @@
-"""How far call stacks can be trusted: how many are whole, where the others end, what would help.
-
-Comes in: a Profile and `-V`. Goes out: a `StackQuality` of the processes that are asked for.
-"""
+"""How far call stacks can be trusted: how many are whole, where the others end, what would help."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _NO_OBJECT = "code without an image"
 
 
 class StackEnds(Record):
-    """Where stacks ended before their outermost function: an object, the reason, how many."""
+    """Ends of stacks before their outermost function: an object, the reason, how many."""
 
     object_path: str
     reason: str
@@ -42,7 +39,7 @@ class StackQuality(Record):
         without_copy: of these, without a copy of the stack: it could not be read.
         copy_bytes: how much of a stack was asked for at most.
         by_end: reason → samples, as `StackCopies.ends`.
-        continued: samples that frame pointers, recorded beside, took further than the copy did.
+        continued: samples that frame pointers, recorded too, took further than the copy did.
         cut_frames: frames that cut stacks still have: half of them have at most the first number,
             none more than the second; 0 without.
         size_for_99: bytes of copy that would have held 99 % of the stacks whole; 0 where the

@@ -1,8 +1,8 @@
 """How much each call stack weighs: what every export of stacks is made of.
 
-Comes in: a Profile. Goes out: its samples with their stacks, of the processes that `-V` asks for,
-and their sums by process, thread name, event, cause and stack. A profile without call chains has
-stacks of one frame, its hits; one without samples has a row for each hit.
+Samples keep their stacks, and are added up by process, thread name, event, cause and stack. A
+profile without call chains has stacks of one frame, its hits; one without samples has a row for
+each hit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StackSamples(Record):
         stacks: the stacks; those of one frame, for samples without a chain, at its end.
         hit_index: i32[n] row of hits.
         stack_index: i32[n] row of `stacks`, the sample's own frame.
-        count: i64[n] samples that a row stands for: 1, or a hit's where there are no samples.
+        count: i64[n] samples of a row: 1, or a hit's if there are no samples.
         period: i64[n] in the event's unit: where samples have none, the mean of their hit, to a
             whole unit. Like `count`, a broadcast scalar where all are the same.
         cpu: u16[n], NO_CPU where unknown.
