@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from prospect.render.json.annotate import ANNOTATION, SOURCE
+from prospect.render.json.annotate import ANNOTATION, SOURCE_FILES
 from prospect.render.json.calls import CALL_SHARES, CALLS
 from prospect.render.json.counts import COUNTS
 from prospect.render.json.diff import DIFF
@@ -39,7 +39,7 @@ DOCUMENTS = (
     CALLS,
     CALL_SHARES,
     ANNOTATION,
-    SOURCE,
+    SOURCE_FILES,
     DIFF,
     COUNTS,
 )
@@ -57,6 +57,7 @@ FILES = {
 }
 _TABLE = re.compile(r"<!-- fields: (\w+) -->\n(?:\|.*\n)*")
 _LINE = 110  # of a schema
+_MOST_WORDS = 12  # of a kind, that a table names
 
 
 # Schemas
@@ -236,6 +237,9 @@ def _meaning(kind: Any, about: str, page: str, links: _Links) -> str:
         if isinstance(kind, Named):
             names = f" ({', '.join(_names(kind))})"
         kind = kind.of
+    if isinstance(kind, Kind) and len(words := kind.schema.get("enum", ())) <= _MOST_WORDS:
+        shown = ", ".join(f"`{word}`" for word in words if word is not None)
+        return f"{about}: {shown}" if words and f"`{words[0]}`" not in about else about
     if not isinstance(kind, Object):
         return about
     listed = links.link(kind, page) or ", ".join(

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.estimate.annotate.source_view import Amounts
-from prospect.profile.naming import NameSource
-from prospect.profile.source import FLOW_NAMES, NO_TARGET
 from prospect.records import NamedTuple, Record
 from prospect.render.json.common_fields import (
     DETAIL,
     EVENT,
     NOTES,
     NOTES_AND_WARNINGS,
+    SOURCE,
     TEXTS,
     WARNINGS,
+)
+from prospect.render.json.disassembly import (
+    FLOW,
+    CodeRoutine,
+    of_code,
+    of_function,
+    of_instruction,
+    of_object,
 )
 from prospect.render.json.document_fields import (
     AMOUNT,
@@ -32,7 +39,6 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
-    one_of,
     schema,
 )
 from prospect.render.renderer import write_pieces
@@ -42,7 +48,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from prospect.estimate.annotate.annotation_view import (
-        AnnotatedRoutine,
         AnnotationView,
         EventAnnotation,
     )
@@ -61,40 +66,12 @@ class _Event(NamedTuple):
     event: EventAnnotation
 
     @property
-    def routines(self) -> Iterator[_Routine]:
-        """The annotated routines."""
-        return (_Routine(self.view, routine) for routine in self.event.routines)
-
-
-class _Routine(NamedTuple):
-    view: AnnotationView
-    routine: AnnotatedRoutine
-
-    def address(self, row: int) -> int | None:
-        """Return the address of one of its instructions, None for -1."""
-        return int(self.view.code.address[self.routine.rows.start + row]) if row >= 0 else None
-
-    @property
-    def code_rows(self) -> range:
-        """Its rows of the code table."""
-        start = self.routine.rows.start
-        return range(start, start + len(self.routine.counted))
-
-    @property
-    def blocks(self) -> list[_Block]:
-        """Its basic blocks."""
-        blocks = self.routine.blocks
-        hits = blocks.sums(self.routine.counted).tolist()
-        return [
-            _Block(self.address(start), count)
-            for start, count in zip(blocks.start.tolist(), hits, strict=True)
-        ]
-
-    @property
-    def frames(self) -> list[list[_Frame]]:
-        """The frames of each instruction, the outermost function first."""
-        lines = self.view.code.lines
-        return [_frames(lines, row) if lines else [] for row in self.code_rows]
+    def routines(self) -> Iterator[CodeRoutine]:
+        """The annotated routines, with all instructions."""
+        view = self.view
+        for routine in self.event.routines:
+            every = np.arange(len(routine.counted))
+            yield CodeRoutine(view.profile, view.code, routine, every)
 
 
 class _Block(NamedTuple):
@@ -108,7 +85,19 @@ class _Frame(NamedTuple):
     line: int
 
 
-def _frames(lines: LineTable, row: int) -> list[_Frame]:
+def _blocks(one: CodeRoutine) -> list[_Block]:
+    blocks = one.routine.blocks
+    starts, hits = blocks.start.tolist(), blocks.sums(one.routine.counted).tolist()
+    return [_Block(one.address(start), count) for start, count in zip(starts, hits, strict=True)]
+
+
+def _frames(one: CodeRoutine) -> list[list[_Frame]]:
+    """Return the frames of each instruction, the outermost function first."""
+    lines, rows = one.code.lines, one.routine.rows.start + one.instructions
+    return [_frames_of(lines, row) if lines else [] for row in rows.tolist()]
+
+
+def _frames_of(lines: LineTable, row: int) -> list[_Frame]:
     found = []
     for frame in range(int(lines.frame_start[row]), int(lines.frame_start[row + 1])):
         name, file = int(lines.name_index[frame]), int(lines.file_index[frame])
@@ -122,63 +111,33 @@ def _frames(lines: LineTable, row: int) -> list[_Frame]:
     return found
 
 
-def _of_function(name: str) -> Callable[[_Routine], Any]:
-    return lambda one: getattr(one.view.profile.functions, name)[one.routine.function]
-
-
-def _of_object(name: str) -> Callable[[_Routine], Any]:
-    of_function = _of_function("object_index")
-    return lambda one: getattr(one.view.profile.objects, name)[int(of_function(one))]
-
-
-def _of_code(name: str) -> Callable[[_Routine], Any]:
-    def column(one: _Routine) -> Any:
-        found, rows = getattr(one.view.code, name), one.code_rows
-        return found[rows.start : rows.stop]
-
-    return column
-
-
 _INSTRUCTION = Object(
     "",
-    address=_ADDRESS(get=_of_code("address")),
-    size_bytes=COUNT(get=_of_code("size_bytes")),
-    text=TEXT(get=_of_code("text")),
-    flow=one_of(FLOW_NAMES)(
-        ", ".join(f"`{name}`" for name in FLOW_NAMES),
-        lambda one: [FLOW_NAMES[flow] for flow in _of_code("flow")(one).tolist()],
-    ),
-    target=_ADDRESS.or_null(
-        get=lambda one: [
-            None if target == NO_TARGET else target for target in _of_code("target")(one).tolist()
-        ]
-    ),
-    target_name=TEXT(get=_of_code("target_name")),
-    hits=COUNT(get="routine.counted"),
-    seconds=SECONDS(get="routine.instruction_seconds"),
-    plus_minus_s=ROUNDED.or_null(
-        get=lambda one: _column(one.routine.instruction_half_width_s, len(one.code_rows))
-    ),
-    percent=_PERCENT("of the routine's", "routine.instruction_share"),
+    address=_ADDRESS(get=of_code("address")),
+    size_bytes=COUNT(get=of_code("size_bytes")),
+    text=TEXT(get=of_code("text")),
+    flow=FLOW("what happens after it", of_code("flow")),
+    target=_ADDRESS.or_null("of a direct call or jump, or `null`", "targets"),
+    target_name=TEXT(get=of_code("target_name")),
+    hits=COUNT("its hits and time", of_instruction("counted")),
+    seconds=SECONDS(get=of_instruction("instruction_seconds")),
+    plus_minus_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
+    percent=_PERCENT("of the routine's", of_instruction("instruction_share")),
     frames=Rows(Object("", function=TEXT(), file=TEXT(), line=COUNT()))(
-        "the outermost function first; `line` is 0 and a name empty where unknown"
+        "the outermost function first; `line` is 0 and a name empty where unknown", _frames
     ),
 )
-
-
-def _column(column: Any, length: int) -> Any:
-    return [None] * length if column is None else column
 
 
 _ROUTINE = Object(
     "annotated_routine",
     b"\n",
-    routine=TEXT("its name and place", _of_function("name")),
-    address=_ADDRESS(get=_of_function("address")),
-    size_bytes=COUNT(get=_of_function("size_bytes")),
-    source=TEXT("of the name", lambda one: NameSource(int(_of_function("source")(one))).name),
-    object=TEXT("path and build id of what it is mapped from", _of_object("path")),
-    build_id=TEXT(get=_of_object("build_id")),
+    routine=TEXT("its name and place", of_function("name")),
+    address=_ADDRESS(get=of_function("address")),
+    size_bytes=COUNT(get=of_function("size_bytes")),
+    source=SOURCE("of the name", of_function("source")),
+    object=TEXT("path and build id of what it is mapped from", of_object("path")),
+    build_id=TEXT(get=of_object("build_id")),
     hits=COUNT("samples, and their time", "routine.hits"),
     seconds=SECONDS(get="routine.seconds"),
     plus_minus_s=ROUNDED.or_null(get="routine.half_width_s"),
@@ -192,7 +151,9 @@ _ROUTINE = Object(
         lambda one: one.address(one.routine.hottest),
     ),
     likely_meant=_ADDRESS.or_null(get=lambda one: one.address(one.routine.likely)),
-    blocks=Rows(Object("", start=_ADDRESS.or_null("address"), hits=COUNT()))("its basic blocks"),
+    blocks=Rows(Object("", start=_ADDRESS.or_null("address"), hits=COUNT()))(
+        "its basic blocks", _blocks
+    ),
     instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)(
         "all its instructions", lambda one: one
     ),
@@ -299,8 +260,8 @@ _AMOUNTS = Object(
     seconds=SECONDS(),
     plus_minus_s=ROUNDED.or_null(
         get=lambda amounts: (
-            _column(amounts.half_width_s, len(amounts.hits))
-            if isinstance(amounts.hits, np.ndarray)
+            [None] * len(amounts.hits)
+            if amounts.half_width_s is None and isinstance(amounts.hits, np.ndarray)
             else amounts.half_width_s
         )
     ),
@@ -354,7 +315,7 @@ class _Source(NamedTuple):
             yield _File(self.view, file, self.read(self.view.paths[file]))
 
 
-SOURCE = Object(
+SOURCE_FILES = Object(
     "source",
     b"\n",
     schema=schema("prospect-source/1"),
@@ -395,4 +356,4 @@ class JsonSource(Record):
         Raises:
             RenderError: `out` cannot be written.
         """
-        write_pieces(document(SOURCE, _Source(view, read)), out)
+        write_pieces(document(SOURCE_FILES, _Source(view, read)), out)

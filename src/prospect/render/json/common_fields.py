@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from prospect.figures.processes import DETAILS
+from prospect.profile.naming import NameSource
 from prospect.render.json.document_fields import (
     ABSENT,
     AMOUNT,
@@ -11,14 +13,16 @@ from prospect.render.json.document_fields import (
     NUMBER,
     SECONDS,
     TEXT,
-    Kind,
     Mapping,
     Object,
     Rows,
+    numbered,
+    one_of,
     present,
 )
 
-DETAIL = Kind({"enum": ["2", "3", "4", "k"]})
+DETAIL = one_of(DETAILS)
+SOURCE = numbered({int(source): source.name for source in NameSource})
 TEXTS = Rows(TEXT)
 NOTES = TEXTS("sentences: what could not be seen, and how to get it")
 WARNINGS = TEXTS("sentences: what was lost or damaged")

@@ -27,6 +27,7 @@ from prospect.render.json.document_fields import (
     Object,
     Rows,
     document,
+    numbered,
     one_of,
     schema,
 )
@@ -71,13 +72,6 @@ class _Table(NamedTuple):
         left: NDArray[np.float64] = self.table.mean[self.shown :].sum(axis=0)
         return left
 
-    @property
-    def modes(self) -> list[str | None]:
-        """The mode of each row."""
-        if self.table.kind in ("total", "inclusive"):
-            return [None] * self.shown
-        return [PORTION_NAMES[portion] for portion in self.table.portion[: self.shown].tolist()]
-
 
 def _column(name: str) -> Callable[[_Table], Any]:
     return lambda rows: getattr(rows.table, name)[: rows.shown]
@@ -105,7 +99,14 @@ ROW = Object(
     "diff_row",
     name=NAME("the row's name, `null` where there is none", _column("name")),
     object=NAME("the object that it is of, or `null`", _column("object")),
-    mode=one_of(PORTION_NAMES).or_null("the portion, or `null`", "modes"),
+    mode=numbered(PORTION_NAMES).or_null(
+        "the portion, or `null`",
+        lambda rows: (
+            [None] * rows.shown
+            if rows.table.kind in ("total", "inclusive")
+            else rows.table.portion[: rows.shown]
+        ),
+    ),
     hits_a=COUNT("samples of both sides", _side("hits", 0)),
     hits_b=COUNT(get=_side("hits", 1)),
     a=NUMBER("seconds per unit of work of both sides", _side("mean", 0)),
@@ -148,7 +149,7 @@ VARIATION = Object(
 CONDITION = Object(
     "condition",
     text=TEXT("the condition", "condition.text"),
-    outcome=one_of(("met", "not met", "undecided"))("`met`, `not met` or `undecided`"),
+    outcome=one_of(("met", "not met", "undecided"))("what came of it"),
     about=TEXT("the row that it is about"),
     a=NUMBER("its time on both sides", "before"),
     b=NUMBER(get="after"),
@@ -187,7 +188,7 @@ DIFF = Object(
     )("options of the comparison", lambda diff: diff),
     per=Object(
         "",
-        kind=one_of(("run", "second", "count"))("`run`, `second` or `count`"),
+        kind=one_of(("run", "second", "count"))("what it is"),
         unit=TEXT("its name"),
     )("the unit of work", "comparison.work"),
     a=Rows(RECORDING)("the recordings of both sides", "comparison.before"),

@@ -19,7 +19,8 @@ from prospect.render.json.document_fields import (
     TEXT,
     Object,
     Rows,
-    one_of,
+    numbered,
+    taken,
 )
 
 if TYPE_CHECKING:
@@ -32,22 +33,16 @@ if TYPE_CHECKING:
     from prospect.profile.source import CodeTable
 
 
-class Disassembled(NamedTuple):
-    """A routine, the code that it is part of, and the profile."""
+FLOW = numbered(FLOW_NAMES)
+
+
+class CodeRoutine(NamedTuple):
+    """A routine and those of its instructions that are written."""
 
     profile: CompleteProfile
     code: CodeTable
     routine: AnnotatedRoutine
-
-    @property
-    def function(self) -> int:
-        """Its row of the functions."""
-        return self.routine.function
-
-    @property
-    def with_hits(self) -> NDArray[np.int64]:
-        """Which of its instructions have hits."""
-        return np.flatnonzero(self.routine.counted)
+    instructions: NDArray[np.int64]
 
     def address(self, instruction: int) -> int | None:
         """Return the address of one of its instructions, None for -1."""
@@ -55,55 +50,57 @@ class Disassembled(NamedTuple):
             return None
         return int(self.code.address[self.routine.rows.start + instruction])
 
-
-def _of_function(name: str) -> Callable[[Disassembled], Any]:
-    return lambda one: getattr(one.profile.functions, name)[one.function]
-
-
-def _of_code(name: str) -> Callable[[Disassembled], Any]:
-    def column(one: Disassembled) -> Any:
-        found, rows = getattr(one.code, name), one.routine.rows.start + one.with_hits
-        if isinstance(found, np.ndarray):
-            return found.take(rows)
-        return [found[row] for row in rows.tolist()]
-
-    return column
+    @property
+    def targets(self) -> list[int | None]:
+        """Where each instruction calls or jumps to, None if it does not or is indirect."""
+        targets = of_code("target")(self).tolist()
+        return [None if target == NO_TARGET else target for target in targets]
 
 
-def _of_instruction(name: str) -> Callable[[Disassembled], Any]:
-    def column(one: Disassembled) -> Any:
+def of_function(name: str) -> Callable[[CodeRoutine], Any]:
+    """Return what gets a column's value of the function."""
+    return lambda one: getattr(one.profile.functions, name)[one.routine.function]
+
+
+def of_object(name: str) -> Callable[[CodeRoutine], Any]:
+    """Return what gets a column's value of the function's object."""
+    object_index = of_function("object_index")
+    return lambda one: getattr(one.profile.objects, name)[int(object_index(one))]
+
+
+def of_code(name: str) -> Callable[[CodeRoutine], Any]:
+    """Return what gets a column of the code table, of the instructions."""
+    return lambda one: taken(getattr(one.code, name), one.routine.rows.start + one.instructions)
+
+
+def of_instruction(name: str) -> Callable[[CodeRoutine], Any]:
+    """Return what gets a column of the instructions' hits; None for each if it is not known."""
+
+    def column(one: CodeRoutine) -> Any:
         found = getattr(one.routine, name)
-        return [None] * len(one.with_hits) if found is None else found[one.with_hits]
+        return [None] * len(one.instructions) if found is None else found[one.instructions]
 
     return column
 
 
 INSTRUCTION = Object(
     "instruction",
-    address=INTEGER(get=_of_code("address")),
-    size_bytes=INTEGER.within(1)(get=_of_code("size_bytes")),
-    text=TEXT(get=_of_code("text")),
-    flow=one_of(FLOW_NAMES)(
-        ", ".join(f"`{name}`" for name in FLOW_NAMES),
-        lambda one: [FLOW_NAMES[flow] for flow in _of_code("flow")(one).tolist()],
-    ),
-    target=INTEGER.or_null(
-        "of a direct call or jump, or `null`",
-        lambda one: [
-            None if target == NO_TARGET else target for target in _of_code("target")(one).tolist()
-        ],
-    ),
-    target_name=NAME(get=_of_code("target_name")),
-    hits=INTEGER.within(1)("its hits and time", _of_instruction("counted")),
-    seconds=SECONDS(get=_of_instruction("instruction_seconds")),
-    error_s=ROUNDED.or_null(get=_of_instruction("instruction_half_width_s")),
-    share=SHARE("of the routine", _of_instruction("instruction_share")),
+    address=INTEGER(get=of_code("address")),
+    size_bytes=INTEGER.within(1)(get=of_code("size_bytes")),
+    text=TEXT(get=of_code("text")),
+    flow=FLOW("what happens after it", of_code("flow")),
+    target=INTEGER.or_null("of a direct call or jump, or `null`", "targets"),
+    target_name=NAME(get=of_code("target_name")),
+    hits=INTEGER.within(1)("its hits and time", of_instruction("counted")),
+    seconds=SECONDS(get=of_instruction("instruction_seconds")),
+    error_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
+    share=SHARE("of the routine", of_instruction("instruction_share")),
 )
 DISASSEMBLED_ROUTINE = Object(
     "disassembled_routine",
-    address=INTEGER("of the routine, as in the table", _of_function("address")),
-    name=NAME(get=_of_function("name")),
-    object=TEXT(get=lambda one: one.profile.objects.path[int(_of_function("object_index")(one))]),
+    address=INTEGER("of the routine, as in the table", of_function("address")),
+    name=NAME(get=of_function("name")),
+    object=TEXT(get=of_object("path")),
     hits=COUNT(get="routine.hits"),
     seconds=SECONDS(get="routine.seconds"),
     error_s=ROUNDED.or_null(get="routine.half_width_s"),
@@ -131,9 +128,11 @@ DISASSEMBLED_ROUTINE = Object(
 
 def disassembled(
     profile: CompleteProfile, code: CodeTable, routines: Iterable[AnnotatedRoutine]
-) -> list[Disassembled]:
-    """Return routines of a profile as sources of `DISASSEMBLED_ROUTINE`."""
-    return [Disassembled(profile, code, routine) for routine in routines]
+) -> list[CodeRoutine]:
+    """Return routines of a profile, with the instructions that have hits."""
+    return [
+        CodeRoutine(profile, code, routine, np.flatnonzero(routine.counted)) for routine in routines
+    ]
 
 
 def disassembly_fields(

@@ -15,7 +15,10 @@ from prospect.render.encoding import encoded, listed, rounded
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     Get = str | Callable[[Any], Any]
 
@@ -79,6 +82,12 @@ SECONDS = ROUNDED.within(0)
 def one_of(words: Iterable[str]) -> Kind:
     """Return the kind of a few words."""
     return Kind({"enum": list(words)})
+
+
+def numbered(words: Sequence[str] | dict[int, str]) -> Kind:
+    """Return the kind of a few words that the program has as numbers."""
+    every = words.values() if isinstance(words, dict) else words
+    return Kind({"enum": list(every)}, words.__getitem__)
 
 
 class Rows(_Value, Record):
@@ -339,6 +348,13 @@ def cut(noun: str, row: Object) -> dict[str, Field]:
             f"how many {noun} are not listed, and what these have", "table"
         ),
     }
+
+
+def taken(column: Any, rows: NDArray[np.integer]) -> Any:
+    """Return some rows of a column: an array or a list."""
+    if hasattr(column, "take"):
+        return column.take(rows)
+    return [column[row] for row in rows.tolist()]
 
 
 def present(value: Any) -> Any:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.figures.report.routines import PART_NAMES
 from prospect.profile.group_names import group_name
 from prospect.profile.model import KIND_NAMES
-from prospect.profile.naming import LABELS, REMEDIES, NameSource
+from prospect.profile.naming import LABELS, REMEDIES
 from prospect.records import NamedTuple
-from prospect.render.json.common_fields import ERROR_BAR, EVENT, TEXTS
-from prospect.render.json.disassembly import DISASSEMBLED_ROUTINE, Disassembled, disassembled
+from prospect.render.json.common_fields import ERROR_BAR, EVENT, SOURCE, TEXTS
+from prospect.render.json.disassembly import DISASSEMBLED_ROUTINE, CodeRoutine, disassembled
 from prospect.render.json.document_fields import (
     ABSENT,
     AMOUNT,
@@ -36,14 +34,17 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     cut,
+    numbered,
     one_of,
     present,
     shown,
+    taken,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.estimate.call_figures import CallFigures
@@ -54,9 +55,6 @@ if TYPE_CHECKING:
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.syscalls import SyscallRows
     from prospect.profile.complete import CompleteProfile
-
-_SOURCES = {int(source): source.name for source in NameSource}
-SOURCE = one_of(_SOURCES.values())
 
 
 class Totals(NamedTuple):
@@ -88,7 +86,7 @@ class Routines:
         table: RoutineTable,
         estimates: RowEstimates,
         late: NDArray[np.float64] | None,
-        code: list[Disassembled] | None = None,
+        code: list[CodeRoutine] | None = None,
     ) -> None:
         shown = table.shown
         self.table, self.code = table, code
@@ -100,17 +98,11 @@ class Routines:
 
 
 def _of_function(name: str) -> Callable[[Routines], Any]:
-    return lambda rows: _taken(getattr(rows.functions, name), rows.function)
+    return lambda rows: taken(getattr(rows.functions, name), rows.function)
 
 
 def _of_object(name: str) -> Callable[[Routines], Any]:
-    return lambda rows: _taken(getattr(rows.objects, name), rows.object)
-
-
-def _taken(column: Any, rows: NDArray[np.integer]) -> Any:
-    if isinstance(column, np.ndarray):
-        return column.take(rows)
-    return [column[row] for row in rows.tolist()]
+    return lambda rows: taken(getattr(rows.objects, name), rows.object)
 
 
 ROUTINE = Object(
@@ -135,13 +127,10 @@ ROUTINE = Object(
     is_global=FLAG("`false` for static ones", _of_function("is_global")),
     source=SOURCE(
         "where the name is from, or why there is none: a name of the list below",
-        lambda rows: [_SOURCES[source] for source in _of_function("source")(rows).tolist()],
+        _of_function("source"),
     ),
     object=TEXT("path of what it is mapped from", _of_object("path")),
-    object_kind=one_of(KIND_NAMES)(
-        "kind of that: " + ", ".join(f"`{name}`" for name in KIND_NAMES),
-        lambda rows: [KIND_NAMES[kind] for kind in _of_object("kind")(rows).tolist()],
-    ),
+    object_kind=numbered(KIND_NAMES)("its kind", _of_object("kind")),
     build_id=NAME("its build id or `null`", _of_object("build_id")),
 )
 TABLE = Object(
@@ -202,10 +191,7 @@ class _Causes(NamedTuple):
 
 CAUSE = Object(
     "cause",
-    kind=one_of(CAUSE_KIND_NAMES)(
-        ", ".join(f"`{name}`" for name in CAUSE_KIND_NAMES),
-        lambda rows: [CAUSE_KIND_NAMES[kind] for kind in shown("kind")(rows).tolist()],
-    ),
+    kind=numbered(CAUSE_KIND_NAMES)("its kind", shown("kind")),
     name=NAME("or `null`", shown("name")),
     hits=COUNT("its hits and time, with an error bar", shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
@@ -388,10 +374,10 @@ PROCESS = Object(
     session_pid=INDEX(get=_of_process("session_pid")),
     parent_name=TEXT.or_null("name of the process that forked it"),
     birth=one_of((*BIRTH_NAMES.values(), "unknown"))(
-        "`preexisting`, `fork` or `exec`",
+        "how it began",
         lambda process: BIRTH_NAMES.get(int(process.table.birth[process.row]), "unknown"),
     ),
-    end=one_of(("running", "exit", "exec"))("`running`, `exit` or `exec`"),
+    end=one_of(("running", "exit", "exec"))("how it ended"),
     start_ns=COUNT("on the recording's clock, 0 before the interval", _of_process("start_ns")),
     end_ns=COUNT.or_null("likewise, `null` while running"),
     control_group=NAME(
@@ -587,7 +573,7 @@ SYMBOL_QUALITY = Object(
     sources=Rows(
         Object(
             "name_source",
-            source=SOURCE("name and words", "found.source.name"),
+            source=SOURCE("name and words", "found.source"),
             label=TEXT(get=lambda source: LABELS[source.found.source]),
             named=FLAG("whether hits of it have a name", "found.source.named"),
             hits=COUNT("how many hits", "found.hits"),
@@ -632,7 +618,7 @@ ACCOUNTED = Object(
     name=TEXT(),
     sampled_s=ROUNDED.or_null("`null` where samples cannot tell"),
     accounted_s=NUMBER(),
-    source=one_of(("/proc/stat", "getrusage"))("`/proc/stat` or `getrusage`"),
+    source=one_of(("/proc/stat", "getrusage"))("of `accounted_s`"),
     difference_s=ROUNDED.or_null(),
     error_s=AMOUNT.or_null("what is explained"),
     unsampled_s=AMOUNT("by how much more `sampled_s` may be too small"),

@@ -363,7 +363,7 @@ def _calls(document: _Report) -> Any:
 
 OPTIONS = Object(
     "",
-    detail=DETAIL("the `-V` that is shown: `2`, `3`, `4` or `k`", "report.detail"),
+    detail=DETAIL("the `-V` that is shown", "report.detail"),
     user_threshold_s=AMOUNT("`-m`", "report.user_threshold_s"),
     kernel_threshold_s=AMOUNT("`-k`", "report.kernel_threshold_s"),
     disassemble=INTEGER.within(1)(
