@@ -12,9 +12,8 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 
-from prospect.capture.cost.probe_cost import KINDS
 from prospect.capture.counting.call_patterns import CallPattern
-from prospect.capture.counting.call_probes import CallProbes
+from prospect.capture.counting.call_probes import KINDS, CallProbes
 from prospect.recording.counted_functions import counted_functions
 
 _RUNS = 5

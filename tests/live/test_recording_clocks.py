@@ -15,9 +15,9 @@ from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.assembly.tables.clocks import clock_of_id
-from prospect.capture.cost.sample_cost import measure_sample_cost
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, choose_events
+from prospect.capture.events.sample_cost import measure_sample_cost
 from prospect.capture.kernel import syscalls
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording

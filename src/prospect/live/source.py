@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import list_pids, read_cpu_times, read_setting
-from prospect.capture.loop.ring_drain import RingDrain
+from prospect.capture.loop.drain_loop import RingDrain
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
 from prospect.capture.python.frames import PythonFrames

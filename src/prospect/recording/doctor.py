@@ -20,7 +20,7 @@ from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, c
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import read_if_there, read_setting
 from prospect.capture.machine.machine import counters_are_nmis
-from prospect.capture.python.possible import NEEDS_RIGHTS, obstacle
+from prospect.capture.python.attaching import NEEDS_RIGHTS, obstacle
 from prospect.capture.python.tracers import has_tracers
 from prospect.errors import CaptureError, UsageError
 from prospect.recording.events import RecordOptions

@@ -12,7 +12,7 @@ import os
 from prospect.abi import constants as abi
 from prospect.capture.loop.command import Command
 from prospect.capture.machine.jit_files import JitFiles
-from prospect.capture.machine.surroundings import describe_surroundings
+from prospect.capture.machine.surroundings import calls_before, describe_surroundings
 from prospect.errors import RecordingError
 from prospect.recording.document import (
     Interval,
@@ -174,8 +174,6 @@ def _calls_before(options: RecordOptions) -> dict[str, Any]:
     """Return the calls that threads are in, if waits of threads from before are recorded."""
     if not options.off_cpu or (options.command and not options.pids):
         return {}
-    from prospect.capture.machine.calls_before import calls_before  # noqa: PLC0415 - only with --off-cpu
-
     return {"calls_before": calls_before(options.pids)}
 
 

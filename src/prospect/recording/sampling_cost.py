@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import time
 
-from prospect.capture.cost.sample_cost import SampleCost, measure_sample_cost
 from prospect.capture.events.call_graph import KERNEL_CALLERS
 from prospect.capture.events.clock_bank import MOST_CLOCKS, clock_periods_ns, fastest_rate_hz
 from prospect.capture.events.event_choice import choose_events
+from prospect.capture.events.sample_cost import SampleCost, measure_sample_cost
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.errors import CaptureError, UsageError
 from prospect.files.user_cache import cache_path, read_own

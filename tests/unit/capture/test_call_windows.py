@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from prospect.capture.cost.probe_cost import KINDS, kind_of
+from prospect.capture.counting.call_counts import Windows
 from prospect.capture.counting.call_patterns import CallPattern, parse_call_patterns
-from prospect.capture.counting.call_windows import Windows
+from prospect.capture.counting.call_probes import KINDS, kind_of
 from prospect.errors import UsageError
 
 MS = 1_000_000

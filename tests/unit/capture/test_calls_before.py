@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prospect.abi.syscall_names import syscall_name
-from prospect.capture.machine.calls_before import calls_before
+from prospect.capture.machine.surroundings import calls_before
 
 SLEEPS = b"230 0x0 0x0 0x7ffc3c 0x0 0x0 0x0 0x7ffc9d2e3b10 0x7f1f9ac5f7\n"
 SMALL = b"162 0x1 0x0 0x0 0x0 0x0 0x0 0xffa1c0 0xf7f2b0\n"

@@ -7,8 +7,8 @@ import pytest
 from builders import perfdata
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock
-from prospect.capture.machine import control_groups
-from prospect.capture.machine.control_groups import control_group_records
+from prospect.capture.machine import surroundings
+from prospect.capture.machine.surroundings import control_group_records
 from prospect.events.decode import decode
 
 V2 = "35 28 0:29 / {} rw,relatime shared:7 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -53,9 +53,9 @@ def test_the_hierarchy_is_that_of_perf_events(groups):
 
 
 def test_very_many_groups_come_in_portions_and_are_bounded(groups, monkeypatch):
-    monkeypatch.setattr(control_groups, "_PORTION", 2)
+    monkeypatch.setattr(surroundings, "_PORTION", 2)
     table = groups / "mountinfo"
     table.write_text(V2.format(groups / "v2"))
     assert len([one for one in control_group_records(str(table)) if one]) == 2
-    monkeypatch.setattr(control_groups, "_MOST_GROUPS", 3)
+    monkeypatch.setattr(surroundings, "_MOST_GROUPS", 3)
     assert len(paths_of(groups, V2.format(groups / "v2"))) == 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.capture.machine import cpu_limits
-from prospect.capture.machine.cpu_limits import CpuLimits, CpuStat, cpu_stat
+from prospect.capture.machine import map_reader
+from prospect.capture.machine.map_reader import CpuLimits, CpuStat, cpu_stat
 
 VERSION_1 = "nr_periods {}\nnr_throttled {}\nthrottled_time {}\nnr_bursts 0\nburst_time 0\n"
 VERSION_2 = (
@@ -95,7 +95,7 @@ def test_a_group_that_is_joined_later_counts_from_then(machine):
 
 def test_a_group_that_is_removed_keeps_what_was_read_last(machine, monkeypatch):
     now_ns = [10**9]
-    monkeypatch.setattr(cpu_limits, "monotonic_ns", lambda: now_ns[0])
+    monkeypatch.setattr(map_reader, "monotonic_ns", lambda: now_ns[0])
     machine.count("/gone", 1, 0, 0)
     machine.join(5, "/gone")
     limits = CpuLimits(machine.proc)

@@ -11,7 +11,6 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.capture.events import event_parsing, pmus, tracepoints
 from prospect.capture.events.event_parsing import parse_events
-from prospect.capture.kernel import tracefs
 from prospect.errors import CaptureError, UsageError
 
 KERNEL_AND_HV = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
@@ -61,7 +60,7 @@ def points(tmp_path, monkeypatch):
         "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
         "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
     )
-    monkeypatch.setattr(tracefs, "_MOUNTS", (str(tmp_path / "tracing"),))
+    monkeypatch.setattr(tracepoints, "_MOUNTS", (str(tmp_path / "tracing"),))
 
 
 def kinds(text):
@@ -160,8 +159,8 @@ def test_what_cannot_be_meant_is_answered(text, says, devices, points):
 
 
 def test_without_tracefs_and_privilege_it_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(tracefs, "_MOUNTS", (str(tmp_path / "nowhere"),))
-    monkeypatch.setattr(tracefs, "_own_mount", Mock(side_effect=PermissionError))
+    monkeypatch.setattr(tracepoints, "_MOUNTS", (str(tmp_path / "nowhere"),))
+    monkeypatch.setattr(tracepoints, "_own_mount", Mock(side_effect=PermissionError))
     with pytest.raises(CaptureError, match="mount -t tracefs"):
         parse_events("sched:sched_switch")
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from prospect.capture.cost import probe_cost
-from prospect.capture.cost.probe_cost import measure_probe_cost
+from prospect.capture.counting import call_probes
+from prospect.capture.counting.call_probes import measure_probe_cost
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="what is timed are instructions of x86-64"
@@ -42,9 +42,9 @@ def machine(monkeypatch):
             return measure_probe_cost("nop", attach)
 
     found = Machine()
-    monkeypatch.setattr(probe_cost, "_duration_ns", found.duration_ns)
-    monkeypatch.setattr(probe_cost, "preemptions", lambda: found.switches)
-    monkeypatch.setattr(probe_cost.time, "perf_counter_ns", lambda: found.now_ns)
+    monkeypatch.setattr(call_probes, "_duration_ns", found.duration_ns)
+    monkeypatch.setattr(call_probes, "preemptions", lambda: found.switches)
+    monkeypatch.setattr(call_probes.time, "perf_counter_ns", lambda: found.now_ns)
     return found
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from prospect.capture.python import pace as module
-from prospect.capture.python.pace import Pace, share_for
+from prospect.capture.python import first_python as module
+from prospect.capture.python.first_python import Pace, share_for
 
 
 class _Clocks:

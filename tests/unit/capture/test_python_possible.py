@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from prospect.capture.python import possible
+from prospect.capture.python import attaching
 
 
 @pytest.mark.parametrize(
@@ -23,16 +23,16 @@ def test_what_the_kernel_refuses_is_said(error, lockdown, words, monkeypatch):
     def refuse(*_):
         raise error
 
-    monkeypatch.setattr(possible, "attach_walker", refuse)
-    monkeypatch.setattr(possible, "BTF_FILE", os.devnull)
-    monkeypatch.setattr(possible, "read_if_there", lambda _: lockdown)
-    monkeypatch.setattr(possible, "_machine", lambda: "x86_64")
-    assert words in possible.obstacle()
+    monkeypatch.setattr(attaching, "attach_walker", refuse)
+    monkeypatch.setattr(attaching, "BTF_FILE", os.devnull)
+    monkeypatch.setattr(attaching, "read_if_there", lambda _: lockdown)
+    monkeypatch.setattr(attaching, "_machine", lambda: "x86_64")
+    assert words in attaching.obstacle()
 
 
 def test_a_kernel_without_types_and_another_machine_are_known(monkeypatch):
-    monkeypatch.setattr(possible, "_machine", lambda: "x86_64")
-    monkeypatch.setattr(possible, "BTF_FILE", "/no/such/file")
-    assert "CONFIG_DEBUG_INFO_BTF" in possible.obstacle()
-    monkeypatch.setattr(possible, "_machine", lambda: "aarch64")
-    assert "aarch64" in possible.obstacle()
+    monkeypatch.setattr(attaching, "_machine", lambda: "x86_64")
+    monkeypatch.setattr(attaching, "BTF_FILE", "/no/such/file")
+    assert "CONFIG_DEBUG_INFO_BTF" in attaching.obstacle()
+    monkeypatch.setattr(attaching, "_machine", lambda: "aarch64")
+    assert "aarch64" in attaching.obstacle()

@@ -15,9 +15,9 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.cost import sample_cost
-from prospect.capture.cost.sample_cost import measure_sample_cost, median_and_spread
+from prospect.capture.events import sample_cost
 from prospect.capture.events.event_choice import CLOCK_TIMER, SCOPE_SYSTEM, EventPlan
+from prospect.capture.events.sample_cost import measure_sample_cost, median_and_spread
 
 PLAN = EventPlan(EventAttr(), (1,), SCOPE_SYSTEM, CLOCK_TIMER, ())
 WORK_NS = 250_000

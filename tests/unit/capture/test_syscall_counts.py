@@ -9,7 +9,7 @@ import pytest
 
 from prospect.abi import bpf as abi
 from prospect.capture.counting import syscall_counts
-from prospect.capture.counting.bpf_syscall_programs import (
+from prospect.capture.counting.syscall_counts import (
     COMPAT_BIT,
     COUNTS_KEY,
     COUNTS_VALUE,
@@ -17,10 +17,11 @@ from prospect.capture.counting.bpf_syscall_programs import (
     MOST_GROUPS,
     Maps,
     Namespace,
+    SyscallCounter,
+    columns_of,
     enter_program,
     exit_program,
 )
-from prospect.capture.counting.syscall_counts import SyscallCounter, columns_of
 from prospect.capture.kernel import bpf
 from prospect.errors import CaptureError
 

@@ -15,7 +15,7 @@ import sys
 import pytest
 
 from prospect.abi import constants as abi
-from prospect.capture.events import libpfm, pmus
+from prospect.capture.events import pmus, vendor_events
 from prospect.capture.events.event_listing import list_events
 from prospect.capture.events.event_parsing import parse_events
 from prospect.capture.events.vendor_events import listed_events, vendor_event
@@ -125,7 +125,7 @@ PUBLISHED = {
 
 @pytest.fixture(autouse=True)
 def _needs_the_library():
-    if sys.platform == "linux" and libpfm.library() is None:
+    if sys.platform == "linux" and vendor_events.library() is None:
         pytest.skip("libpfm4 is not installed")
 
 
@@ -250,22 +250,24 @@ def test_what_is_listed_can_be_asked_for():
 
 @pytest.mark.parametrize(("pattern", "listed"), [("", ["CYCLES"]), ("rapl::", ["ENERGY"])])
 def test_a_unit_that_the_kernel_lacks_is_listed_by_its_name_only(monkeypatch, pattern, listed):
-    core = libpfm.VendorUnit("core", "A Core", True, 4, 0, 1)
-    power = libpfm.VendorUnit("rapl", "Its Power", True, 1, 0, 2)
+    core = vendor_events.VendorUnit("core", "A Core", True, 4, 0, 1)
+    power = vendor_events.VendorUnit("rapl", "Its Power", True, 1, 0, 2)
     names = {core: "CYCLES", power: "ENERGY"}
 
     class Library:
         units = (core, power)
 
         def events(self, unit):
-            yield libpfm.VendorEvent(names[unit], "", (("ALL", ""),), ())
+            yield vendor_events.VendorEvent(names[unit], "", (("ALL", ""),), ())
 
         def encode(self, text):
             if text != "core::CYCLES:ALL":
-                raise libpfm.EncodingError(libpfm.NOT_SUPPORTED, "event not supported")
-            return libpfm.EventAttr()
+                raise vendor_events.EncodingError(
+                    vendor_events.NOT_SUPPORTED, "event not supported"
+                )
+            return vendor_events.EventAttr()
 
-    monkeypatch.setattr(libpfm, "library", Library)
+    monkeypatch.setattr(vendor_events, "library", Library)
     assert [event.name for _unit, event in listed_events(pattern)] == listed
 
 
@@ -279,9 +281,9 @@ def test_a_unit_outside_of_the_cores_counts_on_its_own_cpus(tmp_path, monkeypatc
 
     class Uncore:
         def encode(self, _text):
-            return libpfm.EventAttr(type=21, config=0x304, flags=abi.FLAG_EXCLUDE_GUEST)
+            return vendor_events.EventAttr(type=21, config=0x304, flags=abi.FLAG_EXCLUDE_GUEST)
 
-    monkeypatch.setattr(libpfm, "library", Uncore)
+    monkeypatch.setattr(vendor_events, "library", Uncore)
     event = vendor_event("UNC_M_CAS_COUNT:RD")
     assert event.cpus == b"0,8"
     assert not event.attr.flags
@@ -293,7 +295,7 @@ def test_without_the_library_it_is_said_what_installs_it(monkeypatch):
         raise OSError
 
     monkeypatch.setattr(ctypes, "CDLL", not_there)
-    monkeypatch.setattr(libpfm, "library", libpfm.library.__wrapped__)
+    monkeypatch.setattr(vendor_events, "library", vendor_events.library.__wrapped__)
     for text in ("skl::INST_RETIRED", "MEM_LOAD_RETIRED:L3_MISS"):
         with pytest.raises(UsageError, match="apt install libpfm4"):
             parse_events(text)

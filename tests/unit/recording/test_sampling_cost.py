@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from prospect.abi.attr import EventAttr
-from prospect.capture.cost.sample_cost import SampleCost
 from prospect.capture.events import clock_bank
 from prospect.capture.events.event_choice import CLOCK_TIMER, SCOPE_SYSTEM, EventPlan
+from prospect.capture.events.sample_cost import SampleCost
 from prospect.errors import CaptureError, UsageError
 from prospect.recording import sampling_cost
 from prospect.recording.sampling_cost import parse_cost, rate_for_overhead, sample_cost

@@ -1,28 +1,352 @@
 """--count-syscalls: every system call of the machine, counted in the kernel.
 
-Comes in: nothing but the privilege. Goes out: what docs/recording.md describes under `syscalls`.
-The kernel adds up; nothing is read before the end. Raw tracepoints rather than perf events of the
-same name: they cost less a call, and are found by name, so that tracefs need not be mounted.
-All there is hangs on file descriptors of this process and ends with it.
+Two programs run at the raw tracepoints sys_enter(regs, number) and sys_exit(regs, result); their
+counts are read at the end, as docs/recording.md describes them under `syscalls`. Raw tracepoints
+cost less a call than perf events of the same name, and are found by name, so that tracefs need not
+be mounted. Programs and maps are held by file descriptors of this process, and end with it.
 
-Source: ``kernel/trace/bpf_trace.c`` and ``kernel/bpf/hashtab.c``, Linux 6.18.
+Each thread has its own state, which the kernel frees with the thread. A call is counted as it
+begins, so that one that never ends counts too; its time is added as it ends. Counters belong to a
+process, the program that it runs (an exec or a fork begins another), a call, and a group of CPUs:
+hundreds of CPUs that add to one cache line would wait for each other.
+
+Source: ``include/trace/events/syscalls.h``; syscall_trace_enter() and syscall_exit_work() in
+``kernel/entry/``; ``kernel/trace/bpf_trace.c`` and ``kernel/bpf/hashtab.c``, Linux 6.18;
+bpf-helpers(7).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import struct
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prospect.abi import bpf as abi
-from prospect.capture.counting import bpf_syscall_programs as programs
+from prospect.abi.bpf import BPF_B, BPF_DW, BPF_W
+from prospect.abi.syscall_names import NO_SUCH_CALL
 from prospect.capture.kernel import bpf
+from prospect.capture.kernel.bpf_assembler import (
+    EXIT,
+    Instruction,
+    Label,
+    Reg,
+    alu,
+    assemble,
+    atomic_add,
+    call,
+    jump,
+    jump_if,
+    load,
+    load_imm64,
+    load_map,
+    move,
+    store,
+)
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.capture.kernel.procfs import read_file
 from prospect.errors import CaptureError
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Program = Sequence[Instruction | Label]
+
+R0, R1, R2, R3, R4, R6, R7, R8, FP = (
+    *(Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4),
+    *(Reg.R6, Reg.R7, Reg.R8, Reg.FP),
+)
+
+# A thread's state: when its call began (0: it is in none), then the key of that call's counters.
+STATE_WORDS = 3
+_BEGUN_NS = 0
+_KEY = 8
+_PID = 8
+_CALL = 12
+_SINCE_NS = 16
+# pid u32, call u32, since_ns u64: from when on the process ran this program
+COUNTS_KEY = struct.Struct("=IIQ")
+# calls, those of them that ended, nanoseconds inside of those
+COUNTS_VALUE = struct.Struct("=3Q")
+_CALLS = 0
+_ENDED = 8
+_TIME_NS = 16
+# pid u32 → since_ns u64
+IMAGES_KEY_BYTES = 4
+IMAGES_VALUE_BYTES = 8
+
+# Parts of `call`: the number, whether through the 32-bit interface, the group of CPUs.
+NUMBER_MASK = 0xFFFF
+COMPAT_BIT = 1 << 16
+_GROUP_SHIFT = 24
+CALL_MASK = NUMBER_MASK | COMPAT_BIT
+# Numbers from here on are counted as NO_SUCH_CALL: a program that makes them up must not fill the
+# map.
+_NUMBERS = 1024
+MOST_GROUPS = 16
+
+_ZERO_COUNTS = -COUNTS_VALUE.size
+_SCRATCH = _ZERO_COUNTS - 8
+_DROPPED_KEY = _SCRATCH - 8
+
+
+class Maps(NamedTuple):
+    """File descriptors of the maps.
+
+    Attributes:
+        threads: task storage, STATE_WORDS u64: each thread's state.
+        images: pid → since when the process runs its program, for threads that begin later.
+        counts: COUNTS_KEY → COUNTS_VALUE.
+        dropped: per-CPU array of one u64: calls that found no room in `counts`.
+    """
+
+    threads: int
+    images: int
+    counts: int
+    dropped: int
+
+
+class Machine(NamedTuple):
+    """What differs between machines.
+
+    Attributes:
+        register_offset: in struct pt_regs, of the register that shows 32-bit code.
+        register_mask, compat_value: the call is a 32-bit one where masked it has this value.
+        exec_calls: `call` of execve and execveat, native and 32-bit.
+    """
+
+    register_offset: int
+    register_mask: int
+    compat_value: int
+    exec_calls: tuple[int, ...]
+
+
+class Namespace(NamedTuple):
+    """A pid namespace other than the first, as the kernel numbers its file."""
+
+    device: int
+    inode: int
+
+
+MACHINES = {
+    # pt_regs.cs is __USER32_CS; Xen's FLAT_USER_CS32 has the same low byte.
+    # Source: arch/x86/include/asm/segment.h, arch/x86/include/asm/xen/interface_64.h
+    "x86_64": Machine(136, 0xFF, 0x23, (59, 322, 11 | COMPAT_BIT, 358 | COMPAT_BIT)),
+    # pt_regs.pstate has PSR_MODE32_BIT. Source: arch/arm64/include/uapi/asm/ptrace.h
+    "aarch64": Machine(264, 0x10, 0x10, (221, 281, 11 | COMPAT_BIT, 387 | COMPAT_BIT)),
+}
+
+
+def enter_program(
+    maps: Maps, machine: Machine, cpu_shift: int, namespace: Namespace | None
+) -> bytes:
+    """Return the code for sys_enter.
+
+    Args:
+        maps: where to count.
+        machine: the one that it is to run on.
+        cpu_shift: a CPU's number shifted right by this is its group, below MOST_GROUPS.
+        namespace: number processes as this pid namespace does, None for the first one.
+    """
+    return assemble(
+        (
+            move(R6, R1),
+            *_thread_state(maps, abi.BPF_LOCAL_STORAGE_GET_F_CREATE, "dropped"),
+            store(BPF_DW, R7, _BEGUN_NS, 0),
+            load(BPF_DW, R1, R7, _SINCE_NS),
+            jump_if(abi.BPF_JNE, R1, 0, "known"),
+            *_identify(maps, namespace),
+            Label("known"),
+            *_which_call(machine, cpu_shift),
+            *_lookup(maps.counts, _KEY),
+            jump_if(abi.BPF_JNE, R0, 0, "count"),
+            *_new_counts(maps),
+            jump_if(abi.BPF_JEQ, R0, 0, "dropped"),
+            Label("count"),
+            move(R1, 1),
+            atomic_add(R0, _CALLS, R1),
+            call(abi.BPF_FUNC_ktime_get_ns),
+            store(BPF_DW, R7, _BEGUN_NS, R0),
+            jump("done"),
+            Label("dropped"),
+            *_count_dropped(maps),
+            Label("done"),
+            move(R0, 0),
+            EXIT,
+        )
+    )
+
+
+def exit_program(maps: Maps, machine: Machine) -> bytes:
+    """Return the code for sys_exit; a call that began before counting did is passed over."""
+    return assemble(
+        (
+            move(R6, R1),
+            call(abi.BPF_FUNC_ktime_get_ns),
+            move(R8, R0),
+            *_thread_state(maps, 0, "done"),
+            load(BPF_DW, R1, R7, _BEGUN_NS),
+            jump_if(abi.BPF_JEQ, R1, 0, "done"),
+            alu(abi.BPF_SUB, R8, R1),
+            store(BPF_DW, R7, _BEGUN_NS, 0),
+            *_lookup(maps.counts, _KEY),
+            jump_if(abi.BPF_JEQ, R0, 0, "done"),
+            move(R1, 1),
+            atomic_add(R0, _ENDED, R1),
+            atomic_add(R0, _TIME_NS, R8),
+            load(BPF_DW, R1, R6, 8),
+            jump_if(abi.BPF_JNE, R1, 0, "done"),
+            load(BPF_W, R1, R7, _CALL),
+            alu(abi.BPF_AND, R1, CALL_MASK),
+            *(jump_if(abi.BPF_JEQ, R1, number, "executed") for number in machine.exec_calls),
+            jump("done"),
+            Label("executed"),
+            *_begin_image(maps),
+            Label("done"),
+            move(R0, 0),
+            EXIT,
+        )
+    )
+
+
+def _thread_state(maps: Maps, flags: int, otherwise: str) -> Program:
+    """Set R7 to the thread's state, or go on at `otherwise`."""
+    return (
+        call(abi.BPF_FUNC_get_current_task_btf),
+        move(R2, R0),
+        load_map(R1, maps.threads),
+        move(R3, 0),
+        move(R4, flags),
+        call(abi.BPF_FUNC_task_storage_get),
+        jump_if(abi.BPF_JEQ, R0, 0, otherwise),
+        move(R7, R0),
+    )
+
+
+def _identify(maps: Maps, namespace: Namespace | None) -> Program:
+    """Fill in the state of a thread at its first call: its process, and since when that runs.
+
+    A thread that is not the first takes over what is known of its process, so that threads share
+    counters. Where nothing is known any time of the process's life does.
+    """
+    return (
+        *pid_and_tid(namespace),
+        move(R1, R8),
+        alu(abi.BPF_RSH, R1, 32),
+        store(BPF_W, R7, _PID, R1),
+        alu(abi.BPF_LSH, R8, 32),
+        alu(abi.BPF_RSH, R8, 32),
+        jump_if(abi.BPF_JEQ, R8, R1, "begins"),
+        *_lookup(maps.images, _PID),
+        jump_if(abi.BPF_JEQ, R0, 0, "begins"),
+        load(BPF_DW, R1, R0, 0),
+        store(BPF_DW, R7, _SINCE_NS, R1),
+        jump("known"),
+        Label("begins"),
+        *_begin_image(maps),
+    )
+
+
+def pid_and_tid(namespace: Namespace | None) -> Program:
+    """Set R8 to the process's id in the upper half, the thread's in the lower one.
+
+    Both are 0 for a thread that is not in the namespace. Other registers and what lies on the
+    stack are lost.
+    """
+    if namespace is None:
+        return (call(abi.BPF_FUNC_get_current_pid_tgid), move(R8, R0))
+    return (
+        load_imm64(R1, namespace.device),
+        load_imm64(R2, namespace.inode),
+        move(R3, FP),
+        alu(abi.BPF_ADD, R3, _SCRATCH),
+        move(R4, 8),
+        call(abi.BPF_FUNC_get_ns_current_pid_tgid),
+        load(BPF_DW, R8, FP, _SCRATCH),
+    )
+
+
+def _begin_image(maps: Maps) -> Program:
+    """Say that the process of the state in R7 runs another program from now on."""
+    return (
+        call(abi.BPF_FUNC_ktime_get_ns),
+        store(BPF_DW, R7, _SINCE_NS, R0),
+        load_map(R1, maps.images),
+        move(R2, R7),
+        alu(abi.BPF_ADD, R2, _PID),
+        move(R3, R7),
+        alu(abi.BPF_ADD, R3, _SINCE_NS),
+        move(R4, abi.BPF_ANY),
+        call(abi.BPF_FUNC_map_update_elem),
+    )
+
+
+def _which_call(machine: Machine, cpu_shift: int) -> Program:
+    """Write `call` into the state in R7; R6 are the tracepoint's arguments."""
+    return (
+        load(BPF_DW, R8, R6, 8),
+        jump_if(abi.BPF_JLT, R8, _NUMBERS, "numbered"),
+        move(R8, NO_SUCH_CALL),
+        Label("numbered"),
+        move(R1, FP),
+        alu(abi.BPF_ADD, R1, _SCRATCH),
+        move(R2, 8),
+        load(BPF_DW, R3, R6, 0),
+        alu(abi.BPF_ADD, R3, machine.register_offset),
+        call(abi.BPF_FUNC_probe_read_kernel),
+        load(BPF_B, R1, FP, _SCRATCH),
+        alu(abi.BPF_AND, R1, machine.register_mask),
+        jump_if(abi.BPF_JNE, R1, machine.compat_value, "native"),
+        alu(abi.BPF_OR, R8, COMPAT_BIT),
+        Label("native"),
+        call(abi.BPF_FUNC_get_smp_processor_id),
+        alu(abi.BPF_RSH, R0, cpu_shift),
+        alu(abi.BPF_LSH, R0, _GROUP_SHIFT),
+        alu(abi.BPF_OR, R8, R0),
+        store(BPF_W, R7, _CALL, R8),
+    )
+
+
+def _lookup(map_fd: int, key: int) -> Program:
+    """Set R0 to the entry whose key lies in the state in R7, 0 if there is none."""
+    return (
+        load_map(R1, map_fd),
+        move(R2, R7),
+        alu(abi.BPF_ADD, R2, key),
+        call(abi.BPF_FUNC_map_lookup_elem),
+    )
+
+
+def _new_counts(maps: Maps) -> Program:
+    """Make the counters of the state in R7 and set R0 to them, 0 if there is no room."""
+    return (
+        *(store(BPF_DW, FP, _ZERO_COUNTS + place, 0) for place in (_CALLS, _ENDED, _TIME_NS)),
+        load_map(R1, maps.counts),
+        move(R2, R7),
+        alu(abi.BPF_ADD, R2, _KEY),
+        move(R3, FP),
+        alu(abi.BPF_ADD, R3, _ZERO_COUNTS),
+        move(R4, abi.BPF_NOEXIST),  # another thread may have made them in the meantime
+        call(abi.BPF_FUNC_map_update_elem),
+        *_lookup(maps.counts, _KEY),
+    )
+
+
+def _count_dropped(maps: Maps) -> Program:
+    return (
+        store(BPF_W, FP, _DROPPED_KEY, 0),
+        load_map(R1, maps.dropped),
+        move(R2, FP),
+        alu(abi.BPF_ADD, R2, _DROPPED_KEY),
+        call(abi.BPF_FUNC_map_lookup_elem),
+        jump_if(abi.BPF_JEQ, R0, 0, "done"),
+        move(R1, 1),
+        atomic_add(R0, 0, R1),
+    )
+
 
 _POSSIBLE_CPUS = "/sys/devices/system/cpu/possible"
 # PROC_PID_INIT_INO, include/linux/proc_ns.h
@@ -55,7 +379,7 @@ class SyscallCounter:
 
     def __init__(self) -> None:
         self._held = bpf.Held()
-        self._maps = programs.Maps(-1, -1, -1, -1)
+        self._maps = Maps(-1, -1, -1, -1)
         self._enter_fd = self._exit_fd = -1
         self._is_first_namespace = True
         self._interval_ns = (0, 0)
@@ -66,16 +390,16 @@ class SyscallCounter:
         Raises:
             CaptureError: this kernel or this user cannot count; the message says what to do.
         """
-        machine = programs.MACHINES.get(os.uname().machine)
+        machine = MACHINES.get(os.uname().machine)
         if machine is None:
-            known = " and ".join(sorted(programs.MACHINES))
+            known = " and ".join(sorted(MACHINES))
             raise CaptureError(f"--count-syscalls works on {known}, not on {os.uname().machine}")
         try:
             namespace = pid_namespace()
             self._is_first_namespace = namespace is None
             self._maps = self._create_maps()
-            enter = programs.enter_program(self._maps, machine, _cpu_shift(), namespace)
-            leave = programs.exit_program(self._maps, machine)
+            enter = enter_program(self._maps, machine, _cpu_shift(), namespace)
+            leave = exit_program(self._maps, machine)
             load = bpf.load_raw_tracepoint_program
             self._enter_fd = self._held.keep(load("prospect_enter", enter))
             self._exit_fd = self._held.keep(load("prospect_exit", leave))
@@ -109,11 +433,7 @@ class SyscallCounter:
         document = {
             "interval_ns": list(self._interval_ns),
             "dropped": dropped,
-            **columns_of(
-                bpf.read_hash(
-                    self._maps.counts, programs.COUNTS_KEY.size, programs.COUNTS_VALUE.size
-                )
-            ),
+            **columns_of(bpf.read_hash(self._maps.counts, COUNTS_KEY.size, COUNTS_VALUE.size)),
             "cost_ns": self._measure_cost_ns(),
         }
         limits: tuple[str, ...] = ()
@@ -129,18 +449,18 @@ class SyscallCounter:
         """Let go of everything; the kernel then takes it away."""
         self._held.close()
 
-    def _create_maps(self) -> programs.Maps:
+    def _create_maps(self) -> Maps:
         entries, flags = _room(
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), os.uname().release
         )
-        words = bpf.load_words_type(programs.STATE_WORDS)
+        words = bpf.load_words_type(STATE_WORDS)
         self._held.keep(words.types_fd)
         layouts = (
             bpf.MapLayout(
                 "prospect_thread",
                 abi.BPF_MAP_TYPE_TASK_STORAGE,
                 key_bytes=4,
-                value_bytes=programs.STATE_WORDS * 8,
+                value_bytes=STATE_WORDS * 8,
                 entries=0,
                 flags=abi.BPF_F_NO_PREALLOC,
                 types=words,
@@ -148,15 +468,15 @@ class SyscallCounter:
             bpf.MapLayout(
                 "prospect_images",
                 abi.BPF_MAP_TYPE_LRU_HASH,
-                programs.IMAGES_KEY_BYTES,
-                programs.IMAGES_VALUE_BYTES,
+                IMAGES_KEY_BYTES,
+                IMAGES_VALUE_BYTES,
                 _IMAGES,
             ),
             bpf.MapLayout(
                 "prospect_counts",
                 abi.BPF_MAP_TYPE_HASH,
-                programs.COUNTS_KEY.size,
-                programs.COUNTS_VALUE.size,
+                COUNTS_KEY.size,
+                COUNTS_VALUE.size,
                 entries,
                 flags,
             ),
@@ -168,7 +488,7 @@ class SyscallCounter:
                 entries=1,
             ),
         )
-        return programs.Maps(*(self._held.keep(bpf.create_map(layout)) for layout in layouts))
+        return Maps(*(self._held.keep(bpf.create_map(layout)) for layout in layouts))
 
     def _attach(self) -> None:
         # The end first: a call that begins in between is then passed over, not left without end.
@@ -198,17 +518,17 @@ def columns_of(portions: list[tuple[bytes, bytes]]) -> dict[str, dict[str, list[
     sums: dict[tuple[int, int], list[int]] = {}
     for keys, values in portions:
         for key, value in zip(
-            programs.COUNTS_KEY.iter_unpack(keys),
-            programs.COUNTS_VALUE.iter_unpack(values),
+            COUNTS_KEY.iter_unpack(keys),
+            COUNTS_VALUE.iter_unpack(values),
             strict=True,
         ):
             pid, call, since_ns = key
             own = (pid, since_ns) if pid else (-1, 0)
             image = images.setdefault(own, len(images))
-            row = sums.setdefault((image, call & programs.CALL_MASK), [0, 0, 0])
+            row = sums.setdefault((image, call & CALL_MASK), [0, 0, 0])
             for column, number in enumerate(value):
                 row[column] += number
-    compat = programs.COMPAT_BIT
+    compat = COMPAT_BIT
     return {
         "images": {
             "pid": [pid for pid, _ in images],
@@ -216,7 +536,7 @@ def columns_of(portions: list[tuple[bytes, bytes]]) -> dict[str, dict[str, list[
         },
         "counts": {
             "image": [image for image, _ in sums],
-            "number": [call & programs.NUMBER_MASK for _, call in sums],
+            "number": [call & NUMBER_MASK for _, call in sums],
             "compat": [int(bool(call & compat)) for _, call in sums],
             "calls": [row[0] for row in sums.values()],
             "ended": [row[1] for row in sums.values()],
@@ -250,10 +570,10 @@ def _room(memory_bytes: int, release: str) -> tuple[int, int]:
 def _cpu_shift() -> int:
     """Return by how much to shift a CPU's number so that neighbours form MOST_GROUPS groups."""
     last = parse_cpu_list(read_file(_POSSIBLE_CPUS))[-1]
-    return max(0, last.bit_length() - (programs.MOST_GROUPS - 1).bit_length())
+    return max(0, last.bit_length() - (MOST_GROUPS - 1).bit_length())
 
 
-def pid_namespace() -> programs.Namespace | None:
+def pid_namespace() -> Namespace | None:
     """Return this process's pid namespace, None if it is the first one.
 
     Processes have the same numbers then as in the records of perf events.
@@ -263,7 +583,7 @@ def pid_namespace() -> programs.Namespace | None:
         return None
     # MKDEV() of include/linux/kdev_t.h: user space sees another packing.
     device = os.major(file.st_dev) << 20 | os.minor(file.st_dev)
-    return programs.Namespace(device, file.st_ino)
+    return Namespace(device, file.st_ino)
 
 
 def _refusal(error: OSError) -> str:

@@ -1,9 +1,9 @@
 """All events of this machine, and whether each can be counted and sampled.
 
-Comes in: the tables of `event_tables`, sysfs, tracefs, libpfm4. Goes out: `ListedEvent`s; with
+Events come from the tables of `event_parsing`, sysfs, tracefs and libpfm4; with
 `check_event` what perf_event_open() says to each.
 
-Defined by: as `event_tables`, `pmus`, `tracepoints`, `vendor_events`.
+Defined by: as `event_parsing`, `pmus`, `tracepoints`, `vendor_events`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.capture.events import libpfm, pmus
+from prospect.capture.events import pmus, vendor_events
 from prospect.capture.events.event_opening import NO_CORE_COUNTERS, open_chosen
-from prospect.capture.events.event_parsing import parse_events
-from prospect.capture.events.event_tables import named_events
+from prospect.capture.events.event_parsing import named_events, parse_events
 from prospect.capture.events.tracepoints import TracepointField, tracepoint_fields, tracepoints
 from prospect.capture.events.vendor_events import NOT_INSTALLED, listed_events
 from prospect.capture.kernel import syscalls
@@ -94,7 +93,7 @@ def list_events(
     limits: tuple[str, ...] = ()
     named = chain(_untraced_events(), _vendor_events(pattern))
     found = [event for event in named if _fits(event, pattern)]
-    if not found and "::" in pattern and not libpfm.library():
+    if not found and "::" in pattern and not vendor_events.library():
         limits = (f"{NOT_INSTALLED}.",)
     if any(event.kind in _COUNTED_BY_CORES for event in found) and not pmus.has_core_counters():
         limits = (*limits, _NONE_OPEN)

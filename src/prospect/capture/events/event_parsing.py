@@ -1,10 +1,14 @@
-"""What was typed behind ``--event`` → events that can be opened.
+"""The text of ``--event`` → events that can be opened.
 
-Comes in: text such as ``cycles:u,{instructions,branches},sched:sched_switch/filter=prev_pid>0/``.
-Goes out: `ChosenEvent`, in the order of the text. docs/events.md describes the language.
+Text such as ``cycles:u,{instructions,branches},sched:sched_switch/filter=prev_pid>0/`` becomes
+`ChosenEvent`s in its order; docs/events.md describes the language. Names come from the tables of
+this module, sysfs (`pmus`), tracefs (`tracepoints`), the files of probes (`probe_places`) and
+libpfm4 (`vendor_events`).
 
-Defined by: the tables of `event_tables`, sysfs (`pmus`), tracefs (`tracepoints`), and the files of
-probes (`probe_places`), libpfm4 (`vendor_events`).
+Software, hardware and cache events have the names that `perf list` shows, so that a recording's
+events have one name in both. Source: enum perf_sw_ids, perf_hw_id, perf_hw_cache_id,
+perf_hw_cache_op_id and perf_hw_cache_op_result_id in ``include/uapi/linux/perf_event.h``,
+Linux 6.18.
 """
 
 from __future__ import annotations
@@ -16,12 +20,97 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import pmus
 from prospect.capture.events.event_choice import ALONE, ChosenEvent
-from prospect.capture.events.event_tables import find_named, named_events
 from prospect.capture.events.tracepoints import tracepoint_id, tracepoints
 from prospect.errors import CaptureError, UsageError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+SOFTWARE = "software"
+HARDWARE = "hardware"
+CACHE = "cache"
+
+
+class NamedEvent(NamedTuple):
+    """An event of the tables: its names, the usual one first, and what it counts."""
+
+    kind: str
+    names: tuple[str, ...]
+    type: int
+    config: int
+    description: str
+
+
+_SOFTWARE = (
+    (0, ("cpu-clock",), "time that a CPU's clock ran, in ns"),
+    (1, ("task-clock",), "time that tasks ran, in ns"),
+    (2, ("page-faults", "faults"), "page faults"),
+    (3, ("context-switches", "cs"), "switches from one task to another"),
+    (4, ("cpu-migrations", "migrations"), "moves of a task to another CPU"),
+    (5, ("minor-faults",), "page faults that read nothing from a disk"),
+    (6, ("major-faults",), "page faults that waited for a disk"),
+    (7, ("alignment-faults",), "unaligned accesses that the kernel completed"),
+    (8, ("emulation-faults",), "instructions that the kernel emulated"),
+    (9, ("dummy",), "nothing: carries records of mappings and tasks"),
+    (10, ("bpf-output",), "records that BPF programs write"),
+    (11, ("cgroup-switches",), "switches to a task of another control group"),
+)
+_HARDWARE = (
+    (0, ("cycles", "cpu-cycles"), "cycles that a CPU worked"),
+    (1, ("instructions",), "instructions retired"),
+    (2, ("cache-references",), "accesses of the last cache, as a rule"),
+    (3, ("cache-misses",), "misses of the last cache, as a rule"),
+    (4, ("branches", "branch-instructions"), "branches retired"),
+    (5, ("branch-misses",), "branches that were predicted wrongly"),
+    (6, ("bus-cycles",), "cycles of the bus"),
+    (
+        7,
+        ("stalled-cycles-frontend", "idle-cycles-frontend"),
+        "cycles without an instruction to issue",
+    ),
+    (8, ("stalled-cycles-backend", "idle-cycles-backend"), "cycles without room to issue one"),
+    (9, ("ref-cycles",), "cycles at a rate that does not change with the frequency"),
+)
+_LOAD, _STORE, _PREFETCH = 0, 1, 2
+# Which accesses a cache has at all.
+_CACHES = (
+    ("L1-dcache", "the first data cache", (_LOAD, _STORE, _PREFETCH)),
+    ("L1-icache", "the first instruction cache", (_LOAD, _PREFETCH)),
+    ("LLC", "the last cache", (_LOAD, _STORE, _PREFETCH)),
+    ("dTLB", "the data TLB", (_LOAD, _STORE, _PREFETCH)),
+    ("iTLB", "the instruction TLB", (_LOAD,)),
+    ("branch", "the branch predictor", (_LOAD,)),
+    ("node", "the memory of the node", (_LOAD, _STORE, _PREFETCH)),
+)
+_ACCESSES = (("load", "loads"), ("store", "stores"), ("prefetch", "prefetches"))
+_ACCESS_SHIFT = 8
+_MISS = 1 << 16
+
+
+def named_events() -> Iterator[NamedEvent]:
+    """Yield every event of the tables; whether this machine has it is known once it is opened."""
+    for config, names, description in _SOFTWARE:
+        yield NamedEvent(SOFTWARE, names, abi.PERF_TYPE_SOFTWARE, config, description)
+    for config, names, description in _HARDWARE:
+        yield NamedEvent(HARDWARE, names, abi.PERF_TYPE_HARDWARE, config, description)
+    for cache, (name, place, accesses) in enumerate(_CACHES):
+        for access in accesses:
+            one, many = _ACCESSES[access]
+            config = cache | access << _ACCESS_SHIFT
+            yield _cache_event(f"{name}-{many}", config, f"{many}, {place}")
+            misses = f"{many} that miss, {place}"
+            yield _cache_event(f"{name}-{one}-misses", config | _MISS, misses)
+
+
+def find_named(name: str) -> NamedEvent | None:
+    """Return the event of this name, None where the tables have none."""
+    return next((event for event in named_events() if name in event.names), None)
+
+
+def _cache_event(name: str, config: int, description: str) -> NamedEvent:
+    return NamedEvent(CACHE, (name,), abi.PERF_TYPE_HW_CACHE, config, description)
+
 
 _MOST_CHARACTERS = 1 << 16
 _MOST_VALUE = (1 << 64) - 1
@@ -266,9 +355,9 @@ def _unknown(name: str, *, has_terms: bool) -> str:
 
 def _without_vendors(name: str) -> str:
     """Say that a name in capitals may be a vendor's, where nobody here knows those."""
-    from prospect.capture.events import libpfm, vendor_events  # noqa: PLC0415 - only on the way to an error
+    from prospect.capture.events import vendor_events  # noqa: PLC0415 - only on the way to an error
 
-    if libpfm.library() or not any(letter.isupper() for letter in name):
+    if vendor_events.library() or not any(letter.isupper() for letter in name):
         return ""
     return f"; {vendor_events.NOT_INSTALLED}"
 

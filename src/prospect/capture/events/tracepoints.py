@@ -1,20 +1,22 @@
 """Tracepoints: their numbers and fields, from tracefs.
 
-Comes in: ``group:name``. Goes out: the number that perf_event_open() takes, the fields that a
-filter may name. Nothing is written.
+A tracepoint ``group:name`` has a number for perf_event_open(), and fields that a filter may name.
+tracefs is read where it is mounted, or through our own mount, which is in no directory: it is a
+file descriptor that no other process sees, and ends with this one. Nothing is written.
 
-Defined by: ``Documentation/trace/events.rst``.
+Defined by: ``Documentation/trace/events.rst``; fsopen(2), fsconfig(2), fsmount(2) (Linux 5.2).
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import re
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_file, read_if_there
-from prospect.capture.kernel.tracefs import tracing_directory
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
@@ -22,6 +24,67 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.attr import EventDescription
+
+_MOUNTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+# System calls since Linux 5.0 have the same numbers on all machines.
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
+_FSCONFIG_CMD_CREATE = 6
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_NOEXEC = 1, 2, 4, 8
+_MOUNT_ATTRS = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV | _MOUNT_ATTR_NOEXEC
+
+
+def tracing_directory() -> str:
+    """Return the directory of tracefs.
+
+    Raises:
+        CaptureError: this user cannot read it, or it is not mounted and cannot be; says what to do.
+    """
+    for mount in _MOUNTS:
+        if os.access(f"{mount}/events", os.R_OK | os.X_OK):
+            return mount
+    if os.path.isdir(_MOUNTS[0]) and not os.access(_MOUNTS[0], os.R_OK | os.X_OK):
+        raise CaptureError(f"tracepoints are listed in {_MOUNTS[0]}, which only root may read here")
+    try:
+        return f"/proc/self/fd/{_own_mount()}"
+    except OSError as error:
+        raise CaptureError(
+            f"tracepoints need tracefs: run as root: mount -t tracefs nodev {_MOUNTS[0]}"
+        ) from error
+
+
+@functools.cache
+def _own_mount() -> int:
+    """Mount tracefs for this process alone; return the file descriptor of its root.
+
+    Raises:
+        OSError: the kernel refused, as it does without CAP_SYS_ADMIN.
+    """
+    context = _call(_FSOPEN, b"tracefs", _FSOPEN_CLOEXEC)
+    try:
+        # Read-only is this mount alone: the file system itself is one for the whole machine.
+        _call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        return _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _MOUNT_ATTRS)
+    finally:
+        os.close(context)
+
+
+def _call(number: int, *arguments: bytes | int | None) -> int:
+    """Make a system call.
+
+    Raises:
+        OSError: what the kernel answered.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    words = (
+        ctypes.c_long(one) if isinstance(one, int) else ctypes.c_char_p(one) for one in arguments
+    )
+    result: int = libc.syscall(ctypes.c_long(number), *words)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
 
 _MOST_BYTES = 1 << 20
 _WORD = re.compile(r"\w[\w.-]*\Z", re.ASCII)

@@ -1,25 +1,242 @@
-"""Events by the names that processors' vendors give them.
+"""Events by the names that CPU vendors give them, as libpfm4 knows them.
 
-Comes in: text such as ``MEM_LOAD_RETIRED:L3_MISS`` or ``skl::INST_RETIRED:ANY_P:c=1``, and libpfm4
-(`libpfm`). Goes out: a `ChosenEvent`, or why there is none; units and events to list.
+Text such as ``MEM_LOAD_RETIRED:L3_MISS`` or ``skl::INST_RETIRED:ANY_P:c=1`` becomes a
+`ChosenEvent`. Names of the kernel are tried first. The library is Debian's ``libpfm.so.4``, if it
+is installed, called by ctypes.
 
-Defined by: libpfm4's libpfm(3), whose language this is. The kernel's own names are asked first.
+Defined by: libpfm(3) of libpfm 4.13, whose language this is; ``include/perfmon/pfmlib.h`` and
+``pfmlib_perf_event.h``; pfm_get_os_event_encoding(3), pfm_get_event_info(3),
+pfm_get_event_attr_info(3).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ctypes
+import functools
+from typing import TYPE_CHECKING, ClassVar
 
 from prospect.abi import constants as abi
-from prospect.capture.events import libpfm, pmus
+from prospect.abi.attr import EventAttr
+from prospect.capture.events import pmus
 from prospect.capture.events.event_choice import ChosenEvent
 from prospect.errors import UsageError
+from prospect.records import NamedTuple
 from prospect.spelling import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
-    from prospect.capture.events.libpfm import Library, VendorEvent, VendorUnit
+NOT_SUPPORTED, NOT_FOUND, NEEDS_MASK, NO_ATTRIBUTE = -1, -4, -6, -8
+
+_FILE = "libpfm.so.4"
+# PFM_OS_PERF_EVENT: the processor's modifiers, and whom to count. What PFM_OS_PERF_EVENT_EXT adds,
+# periods, precision, pinned counters, stands behind every event here, see docs/events.md.
+_PERF_EVENT = 1
+_USER, _KERNEL, _HYPERVISOR = 0x8, 0x1, 0x10  # PFM_PLM3, PFM_PLM0, PFM_PLMH
+_CORE, _UNCORE = 1, 2  # PFM_PMU_TYPE_*; the others are perf_events' generic names
+_UNIT_MASK = 1  # PFM_ATTR_UMASK; what follows are modifiers
+_MOST_UNITS = 4096  # beyond any PFM_PMU_MAX: numbers grow with each release
+_ATTR_BYTES = 4096  # beyond any struct perf_event_attr that the library may have been built with
+
+
+class _Unit(ctypes.Structure):
+    """The library's pfm_pmu_info_t."""
+
+    _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
+        ("name", ctypes.c_char_p),
+        ("desc", ctypes.c_char_p),
+        ("size", ctypes.c_size_t),
+        ("pmu", ctypes.c_int),
+        ("type", ctypes.c_int),
+        ("nevents", ctypes.c_int),
+        ("first_event", ctypes.c_int),
+        ("max_encoding", ctypes.c_int),
+        ("num_cntrs", ctypes.c_int),
+        ("num_fixed_cntrs", ctypes.c_int),
+        ("flags", ctypes.c_uint32),
+    ]
+
+
+class _Event(ctypes.Structure):
+    """The library's pfm_event_info_t."""
+
+    _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
+        ("name", ctypes.c_char_p),
+        ("desc", ctypes.c_char_p),
+        ("equiv", ctypes.c_char_p),
+        ("size", ctypes.c_size_t),
+        ("code", ctypes.c_uint64),
+        ("pmu", ctypes.c_int),
+        ("dtype", ctypes.c_int),
+        ("idx", ctypes.c_int),
+        ("nattrs", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("flags", ctypes.c_uint32),
+    ]
+
+
+class _Attribute(ctypes.Structure):
+    """The library's pfm_event_attr_info_t, with the largest member of its union."""
+
+    _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
+        ("name", ctypes.c_char_p),
+        ("desc", ctypes.c_char_p),
+        ("equiv", ctypes.c_char_p),
+        ("size", ctypes.c_size_t),
+        ("code", ctypes.c_uint64),
+        ("type", ctypes.c_int),
+        ("idx", ctypes.c_int),
+        ("ctrl", ctypes.c_int),
+        ("flags", ctypes.c_uint32),
+        ("default", ctypes.c_uint64),
+    ]
+
+
+class _Encoding(ctypes.Structure):
+    """The library's pfm_perf_encode_arg_t."""
+
+    _fields_: ClassVar[Sequence[tuple[str, type[Any]]]] = [
+        ("attr", ctypes.c_void_p),
+        ("fstr", ctypes.c_void_p),
+        ("size", ctypes.c_size_t),
+        ("idx", ctypes.c_int),
+        ("cpu", ctypes.c_int),
+        ("flags", ctypes.c_int),
+        ("pad0", ctypes.c_int),
+    ]
+
+
+class VendorUnit(NamedTuple):
+    """Counters that libpfm knows: of a kind of core, or of a socket.
+
+    Attributes:
+        name: before ``::``, as ``skl``.
+        description: as ``Intel Skylake``.
+        is_present: whether this machine has them.
+        counters, fixed_counters: how many; for any event, and for one event each.
+        first_event: the library's number, -1 without any.
+    """
+
+    name: str
+    description: str
+    is_present: bool
+    counters: int
+    fixed_counters: int
+    first_event: int
+
+
+class VendorEvent(NamedTuple):
+    """An event as its vendor calls it.
+
+    Attributes:
+        masks: name and description of each unit mask.
+        modifiers: name and description of what may stand behind it with a value.
+    """
+
+    name: str
+    description: str
+    masks: tuple[tuple[str, str], ...]
+    modifiers: tuple[tuple[str, str], ...]
+
+
+class EncodingError(Exception):
+    """The library does not take an event's text: its `code`, and its words."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+@functools.cache
+def library() -> Library | None:
+    """Return the library, None where it is not installed or will not start."""
+    try:
+        found = ctypes.CDLL(_FILE)
+        return None if found.pfm_initialize() else Library(found)
+    except (OSError, AttributeError):
+        return None
+
+
+class Library:
+    """The started library."""
+
+    def __init__(self, found: ctypes.CDLL) -> None:
+        self._found = found
+        found.pfm_strerror.restype = ctypes.c_char_p
+
+    def encode(self, text: str) -> EventAttr:
+        """Return what to open for an event, for user space, kernel and hypervisor unless it says.
+
+        Args:
+            text: ``EVENT[:MASK…][:MODIFIER[=VALUE]…]``, with ``UNIT::`` before it or without.
+
+        Raises:
+            EncodingError: the library does not take it.
+        """
+        attr = ctypes.create_string_buffer(_ATTR_BYTES)
+        asked = _Encoding(ctypes.addressof(attr), None, ctypes.sizeof(_Encoding))
+        code = self._found.pfm_get_os_event_encoding(
+            text.encode(errors="replace"),
+            _USER | _KERNEL | _HYPERVISOR,
+            _PERF_EVENT,
+            ctypes.byref(asked),
+        )
+        if code:
+            raise EncodingError(code, _text(self._found.pfm_strerror(code)))
+        return EventAttr.unpack(attr.raw)
+
+    @functools.cached_property
+    def units(self) -> tuple[VendorUnit, ...]:
+        """All processors' counters, without perf_events' generic names."""
+        found = []
+        for number in range(_MOST_UNITS):
+            unit = _Unit(size=ctypes.sizeof(_Unit))
+            if self._found.pfm_get_pmu_info(number, ctypes.byref(unit)):
+                continue
+            if unit.type in (_CORE, _UNCORE):
+                found.append(
+                    VendorUnit(
+                        _text(unit.name),
+                        _text(unit.desc),
+                        bool(unit.flags & 1),
+                        unit.num_cntrs,
+                        unit.num_fixed_cntrs,
+                        unit.first_event,
+                    )
+                )
+        return tuple(found)
+
+    def events(self, unit: VendorUnit) -> Iterator[VendorEvent]:
+        """Yield the events of a unit, present here or not, in the vendor's order."""
+        number = unit.first_event
+        while number >= 0:
+            event = _Event(size=ctypes.sizeof(_Event))
+            if not self._found.pfm_get_event_info(number, _PERF_EVENT, ctypes.byref(event)):
+                masks, modifiers = self._attributes(number, event.nattrs)
+                yield VendorEvent(_text(event.name), _text(event.desc), masks, modifiers)
+            number = self._found.pfm_get_event_next(number)
+
+    def _attributes(
+        self, event: int, count: int
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+        """Return an event's unit masks and its modifiers, each with its description."""
+        masks: list[tuple[str, str]] = []
+        modifiers: list[tuple[str, str]] = []
+        for number in range(count):
+            found = _Attribute(size=ctypes.sizeof(_Attribute))
+            if not self._found.pfm_get_event_attr_info(
+                event, number, _PERF_EVENT, ctypes.byref(found)
+            ):
+                kind = masks if found.type == _UNIT_MASK else modifiers
+                kind.append((_text(found.name), _text(found.desc)))
+        return tuple(masks), tuple(modifiers)
+
+
+def _text(said: bytes | None) -> str:
+    """Return the library's words on one line."""
+    return " ".join((said or b"").decode(errors="replace").split())
+
 
 NOT_INSTALLED = (
     "names of processors' vendors need libpfm4 (Debian and Ubuntu: apt install libpfm4; Fedora:"
@@ -38,15 +255,15 @@ def vendor_event(name: str) -> ChosenEvent | None:
         UsageError: the event is known, and something about `name` is wrong; says what there is. Or
             `name` has a unit that this machine does not have.
     """
-    library = libpfm.library()
-    if library is None:
+    pfm = library()
+    if pfm is None:
         if _OF_UNIT in name:
             raise UsageError(f"{name}: {NOT_INSTALLED}")
         return None
     try:
-        attr = library.encode(name)
-    except libpfm.EncodingError as error:
-        problem = _problem(library, name, error)
+        attr = pfm.encode(name)
+    except EncodingError as error:
+        problem = _problem(pfm, name, error)
         if problem:
             raise UsageError(problem) from None
         return None
@@ -57,8 +274,8 @@ def vendor_event(name: str) -> ChosenEvent | None:
 
 def present_units() -> tuple[VendorUnit, ...]:
     """Return the counters of this machine, none where libpfm does not know it or is missing."""
-    library = libpfm.library()
-    return tuple(unit for unit in library.units if unit.is_present) if library else ()
+    pfm = library()
+    return tuple(unit for unit in pfm.units if unit.is_present) if pfm else ()
 
 
 def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
@@ -70,13 +287,13 @@ def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
     Args:
         pattern: as of `list_events`; before ``::`` stands a unit, present or not.
     """
-    library = libpfm.library()
-    if library is None:
+    pfm = library()
+    if pfm is None:
         return
     asked = pattern.partition(_OF_UNIT)[0].lower() if _OF_UNIT in pattern else ""
-    for unit in library.units:
-        if unit.name.lower() == asked or (not asked and _is_in_kernel(library, unit)):
-            for event in library.events(unit):
+    for unit in pfm.units:
+        if unit.name.lower() == asked or (not asked and _is_in_kernel(pfm, unit)):
+            for event in pfm.events(unit):
                 yield unit, event
 
 
@@ -93,12 +310,12 @@ def _is_in_kernel(library: Library, unit: VendorUnit) -> bool:
     mask = f":{event.masks[0][0]}" if event.masks else ""
     try:
         library.encode(f"{unit.name}{_OF_UNIT}{event.name}{mask}")
-    except libpfm.EncodingError as error:
-        return error.code != libpfm.NOT_SUPPORTED
+    except EncodingError as error:
+        return error.code != NOT_SUPPORTED
     return True
 
 
-def _problem(library: Library, name: str, error: libpfm.EncodingError) -> str:
+def _problem(library: Library, name: str, error: EncodingError) -> str:
     """Say what is wrong with `name`, "" where it is no vendor's at all."""
     prefix, of_unit, rest = name.rpartition(_OF_UNIT)
     units = [u for u in library.units if u.name == prefix or (u.is_present and not of_unit)]
@@ -116,16 +333,14 @@ def _problem(library: Library, name: str, error: libpfm.EncodingError) -> str:
     return f"{prefix} has no event '{stem}'" + _meant(nearest(stem, known)) if of_unit else ""
 
 
-def _wrong_attributes(
-    name: str, attributes: str, event: VendorEvent, error: libpfm.EncodingError
-) -> str:
+def _wrong_attributes(name: str, attributes: str, event: VendorEvent, error: EncodingError) -> str:
     """Say what is wrong with what stands behind an event, or is missing there."""
-    if error.code == libpfm.NEEDS_MASK and not attributes:
+    if error.code == NEEDS_MASK and not attributes:
         return f"{name} needs a unit mask: {_some(event.masks)}"
-    if error.code == libpfm.NO_ATTRIBUTE:
+    if error.code == NO_ATTRIBUTE:
         masks = _some(event.masks) or "none"
         return f"{name}: its unit masks are {masks}; its modifiers {_some(event.modifiers)}"
-    if error.code == libpfm.NOT_SUPPORTED:
+    if error.code == NOT_SUPPORTED:
         return f"{name}: this kernel has no such unit, see /sys/bus/event_source/devices"
     return f"{name}: {error}"
 

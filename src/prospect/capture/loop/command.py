@@ -1,7 +1,8 @@
-"""COMMAND: forked early, held until the events are ready, then executed.
+"""COMMAND: forked early, held until the events are ready, then executed and waited for.
 
-Comes in: an argument vector. Goes out: a process that starts on `release`, exactly as under
-/usr/bin/time: same terminal, directory, environment, files, limits and signal dispositions.
+It starts on `release`, exactly as under /usr/bin/time: same terminal, directory, environment,
+files, limits and signal dispositions. Of the signals that end a run the first is passed on to it,
+and the second ends the wait (`EndRequest`).
 
 Defined by: execvp(3), for the search and for scripts without an interpreter line; the shell's
 exit statuses (POSIX.1-2024, XCU 2.8.2).
@@ -13,9 +14,10 @@ import errno
 import os
 import select
 
+from prospect.capture.loop.signals import ENDING, terminal_signals_group
 from prospect.errors import CommandError, UsageError
 from prospect.files.child import SignalsHeld
-from prospect.light import Closing
+from prospect.light import Closing, monotonic_ns, signal
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -30,6 +32,8 @@ _NOT_RUNNABLE = 126
 _SIGNALLED = 128
 _ERRNO_BYTES = 4
 _STARTING_MS = 10
+# How long a command may take to end after a signal that was passed on to it.
+_GRACE_NS = 2_000_000_000
 
 
 class Ended(NamedTuple):
@@ -186,3 +190,38 @@ def _pidfd_open(pid: int) -> int:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return -1
+
+
+class EndRequest:
+    """Passes the first signal on to the command; the second one ends the wait at once.
+
+    Where there is no command, the first one does.
+
+    Attributes:
+        interrupted_by: the first signal that was to end the run, 0 without.
+        give_up_ns: from when on, in CLOCK_MONOTONIC, the command is not waited for; 0 until known.
+    """
+
+    def __init__(self, signals: SignalWatch, command: Command | None) -> None:
+        self.interrupted_by = 0
+        self.give_up_ns = 0
+        self._signals = signals
+        self._command = command
+
+    def obey(self) -> None:
+        """Handle the signals that have arrived."""
+        for number in self._signals.arrived():
+            if number not in ENDING:
+                continue
+            if self.interrupted_by or not self._command:
+                self.interrupted_by = self.interrupted_by or number
+                self.give_up_ns = monotonic_ns()
+                continue
+            self.interrupted_by = number
+            self.give_up_ns = monotonic_ns() + _GRACE_NS
+            if number != signal.SIGINT or not terminal_signals_group():
+                self._command.send(number)
+
+    def is_over(self, now_ns: int) -> bool:
+        """Say whether the command has had its time."""
+        return 0 < self.give_up_ns <= now_ns

@@ -1,7 +1,7 @@
 """The loop of a recording: sleep until a ring is half full, write what all rings hold, go on.
 
-Comes in: open events, the command or what takes its place, signals. Goes out: records in the sink;
-when and why the interval ended.
+`RingDrain` is one pass over the rings of all CPUs: what they hold goes to the sink, and CPUs that
+come and go are followed. `DrainLoop` ends with the command, what replaces it, or a signal.
 
 Defined by: perf_event_open(2), "Overflow handling" and the ring buffer's poll semantics.
 """
@@ -13,9 +13,7 @@ import os
 import select
 
 from prospect.capture.kernel.procfs import read_cpu_times
-from prospect.capture.loop.command import Command
-from prospect.capture.loop.end_request import EndRequest
-from prospect.capture.loop.ring_drain import RingDrain
+from prospect.capture.loop.command import Command, EndRequest
 from prospect.light import monotonic_ns
 
 TYPE_CHECKING = False
@@ -26,7 +24,76 @@ if TYPE_CHECKING:
     from prospect.capture.kernel.cpus import CpuWatch
     from prospect.capture.loop.attached import Attached
     from prospect.capture.loop.signals import SignalWatch
-    from prospect.capture.sink import RecordSink
+    from prospect.capture.sink import RecordSink, Sink
+
+
+class RingDrain:
+    """Empties the rings.
+
+    Attributes:
+        cpu_changes: [time_ns, cpu, "online" or "offline"].
+        limits: sentences about CPUs that are not sampled.
+        buffers_read, buffer_flushes: Prospect's counters.
+    """
+
+    def __init__(self, events: EventSet, watch: CpuWatch, sink: Sink, poll: select.poll) -> None:
+        self._events = events
+        self._watch = watch
+        self._sink = sink
+        self._poll = poll
+        self.cpu_changes: list[tuple[int, int, str]] = []
+        self.limits: list[str] = []
+        self.buffers_read = self.buffer_flushes = 0
+
+    def drain(self, end: bytes, *, follows_cpus: bool) -> None:
+        """Write what all rings hold, and `end` behind it if there is anything.
+
+        Args:
+            end: records of our own.
+            follows_cpus: whether events are on, so that CPUs that came or went are looked for.
+
+        Raises:
+            OSError: the sink takes no more; the rings keep what they hold.
+        """
+        if follows_cpus and self._watch.look():
+            self._follow_cpus()
+        self.buffers_read += self._events.drain(self._sink, end)
+        self.buffer_flushes += 1
+
+    def leave_rings(self) -> None:
+        """Let the poll object forget the rings."""
+        for fd in self._events.poll_fds():
+            self.forget(fd)
+
+    def forget(self, fd: int) -> None:
+        """Let the poll object forget a ring, if it has not yet."""
+        try:
+            self._poll.unregister(fd)
+        except KeyError:
+            return  # it hung up before
+
+    def _follow_cpus(self) -> None:
+        """Open events for CPUs that came on line; keep what those that went left behind."""
+        watched, online = set(self._events.cpus()), set(self._watch.online)
+        gone = (watched - online) | set(self._events.stopped_cpus())
+        for cpu in sorted(gone):
+            for fd in self._events.poll_fds_of(cpu):
+                self.forget(fd)
+            stopped_ns = self._events.drop_cpu(cpu, self._sink)
+            self.cpu_changes.append((stopped_ns, cpu, "offline"))
+        for cpu in sorted(online - (watched - gone)):
+            try:
+                is_there = self._events.add_cpu(cpu)
+            except OSError as error:
+                limit = f"CPU {cpu} came on line and is not sampled: {error.strerror}."
+                self.limits += [limit] if limit not in self.limits else []
+                continue
+            if is_there:
+                self.cpu_changes.append((monotonic_ns(), cpu, "online"))
+                self._events.enable_cpu(cpu)
+                for fd in self._events.poll_fds_of(cpu):
+                    self._poll.register(fd, select.POLLIN)
+
 
 # How often the command is looked at where the kernel has no pidfd.
 _NO_PIDFD_MS = 10

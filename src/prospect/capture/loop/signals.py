@@ -1,7 +1,7 @@
-"""Signals sent to the recorder, as bytes in a pipe that the drain loop polls.
+"""Signals sent to the recorder, as bytes in a pipe that its loop polls.
 
-Comes in: SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM, SIGXCPU. Goes out: their numbers in the order
-of arrival. Others whose default is to end a process mean nothing to a recorder, and are ignored.
+SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM and SIGXCPU arrive as their numbers. Other signals that
+end a process by default are ignored.
 """
 
 from __future__ import annotations

@@ -1,25 +1,56 @@
 """Files in which JITs name their code, kept from their beginning to the recording's end.
 
-Comes in: nothing but time. Goes out: what `jit_file_holder` holds when the recording ends.
-
-The holder is a child: it looks into the /tmp of other processes, where whoever mounted something
-may keep it waiting for ever, by a race if not openly. One that is held up is left behind, and
-another one goes on without that place.
+The holder (`jit_file_holder`) is a child: it looks into the /tmp of other processes, where a mount
+may keep it waiting for ever, openly or by a race. One that is held up is left behind, and another
+one goes on without that place. It says in memory that it shares with the recorder what it waits
+for.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import struct
 import time
 
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.machine.progress import Progress
 from prospect.files.child import Child, told
 from prospect.light import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+_LATE_NS = 2_000_000_000
+# since_ns place, bytes of the result
+_PAGE = struct.Struct("=QQQ")
+
+
+class Progress:
+    """Memory that the recorder and the holder share: what the holder waits for, and since when."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+
+    def at(self, place: int) -> None:
+        """Say that files of a place are about to be touched; 0 for none."""
+        _PAGE.pack_into(self._page, 0, time.monotonic_ns(), place, 0)
+
+    def finish(self, size_bytes: int) -> None:
+        """Say that the result is there."""
+        _PAGE.pack_into(self._page, 0, 0, 0, size_bytes)
+
+    @property
+    def result_bytes(self) -> int:
+        """The size of the result, 0 as long as there is none."""
+        return int(_PAGE.unpack_from(self._page)[2])
+
+    @property
+    def late_place(self) -> int:
+        """The place that has not answered in time, 0 without."""
+        since_ns, place, _ = _PAGE.unpack_from(self._page)
+        return place if place and time.monotonic_ns() - since_ns > _LATE_NS else 0
+
 
 _WHOLE_S = 20.0
 _MOST_CHILDREN = 16

@@ -1,7 +1,17 @@
-"""What stood before the command began: the kernel, the processes, the machine.
+"""The state of the machine before the command began: kernel, processes, control groups, calls.
 
-Comes in: a drain loop whose events are on. Goes out: records of what /proc shows, written to its
-sink between one look at the rings and the next, and the data on the machine.
+Records of what /proc shows are written to a drain loop's sink between one look at the rings and the
+next.
+
+Control groups are those that there are as the events begin, by the ids that samples carry; the
+kernel writes records of groups that are made later. Defined by cgroups(7): controller perf_event,
+which version 2 has always on unless version 1 has it. An id is the number of the group's directory:
+kernfs_id_ino() in ``include/linux/kernfs.h`` (Linux 6.18), where numbers of inodes have 64 bits.
+
+A wait that began before has no switch out of the CPU within the recording, so no sample shows it:
+the system calls that threads are in are read from ``/proc/PID/task/TID/syscall``, proc(5): a
+number, six arguments, the stack pointer and the place; "running", and -1 for a thread that is
+blocked outside a call. Reading it takes PTRACE_MODE_ATTACH.
 """
 
 from __future__ import annotations
@@ -10,17 +20,23 @@ import os
 
 from prospect.abi import constants as abi
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
-from prospect.capture.kernel.procfs import read_file
-from prospect.capture.machine.control_groups import control_group_records
+from prospect.capture.kernel.procfs import list_pids, names_in, read_file, read_if_there
 from prospect.capture.machine.kernel_maps import KernelMaps, read_kernel_maps
 from prospect.capture.machine.machine import Machine, describe_machine
 from prospect.capture.machine.processes import Snapshot
-from prospect.capture.machine.synthesis import FINISHED_ROUND, comm_record, fork_record
+from prospect.capture.machine.synthesis import (
+    FINISHED_ROUND,
+    comm_record,
+    control_group_record,
+    fork_record,
+)
+from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Protocol
 
     from prospect.capture.events.event_choice import EventPlan
 
@@ -43,6 +59,88 @@ if TYPE_CHECKING:
         def begin_rounds(self, end: bytes) -> None:
             """Write `end` behind each pass from now on: no older record than that can follow."""
             ...
+
+
+# Of machines with very many containers; later ones go by no name.
+_MOST_GROUPS = 20_000
+_PORTION = 256
+
+
+def control_group_records(mountinfo: str = "/proc/self/mountinfo") -> Iterator[bytes]:
+    """Return the records, in portions; none where there is no hierarchy to be seen."""
+    root = _root(read_if_there(mountinfo))
+    if not root:
+        return
+    portion: list[bytes] = []
+    for number, (id_, path) in enumerate(_groups(root)):
+        if number == _MOST_GROUPS:
+            break
+        portion.append(control_group_record(id_, path))
+        if len(portion) == _PORTION:
+            yield b"".join(portion)
+            portion = []
+    yield b"".join(portion)
+
+
+def _root(mountinfo: bytes) -> bytes:
+    """Return where the hierarchy is mounted, empty where it is not."""
+    unified = b""
+    for line in mountinfo.splitlines():
+        where, _, what = line.partition(b" - ")
+        kind, _, options = what.partition(b" ")
+        point = where.split()[4] if len(where.split()) > 4 else b""
+        if kind == b"cgroup" and b"perf_event" in options.split()[-1].split(b","):
+            return point
+        if kind == b"cgroup2" and not unified:
+            unified = point
+    return unified
+
+
+def _groups(root: bytes) -> Iterator[tuple[int, bytes]]:
+    """Return ids and paths below the root, parents before their children."""
+    waiting = [b""]
+    while waiting:
+        path = waiting.pop()
+        try:
+            yield os.stat(root + path).st_ino, path or b"/"
+            with os.scandir(root + path) as entries:
+                waiting += [
+                    path + b"/" + entry.name
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=False)
+                ]
+        except OSError:
+            continue  # it has just been removed
+
+
+_MOST_THREADS = 1 << 14
+_COMPAT_LIMIT = 1 << 32
+_WORDS = 9
+
+
+def calls_before(pids: Iterable[int], proc: str = "/proc") -> dict[str, Any]:
+    """Return `calls_before` of docs/recording.md.
+
+    Args:
+        pids: the processes of these threads; none for every process.
+        proc: where /proc is.
+    """
+    calls: dict[int, list[int]] = {}
+    for pid in list(pids) or list_pids(proc):
+        for name in names_in(f"{proc}/{pid}/task"):
+            if name.isdecimal() and len(calls) < _MOST_THREADS:
+                call = _call(read_if_there(f"{proc}/{pid}/task/{name}/syscall"))
+                if call:
+                    calls[int(name)] = call
+    return {"read_ns": monotonic_ns(), "calls": calls}
+
+
+def _call(text: bytes) -> list[int]:
+    """Return number and 1 for a 32-bit interface, by where the stack is; [] for no call."""
+    words = text.split()
+    if len(words) != _WORDS or not words[0].isdigit():
+        return []
+    return [int(words[0]), int(int(words[-2], 16) < _COMPAT_LIMIT)]
 
 
 NO_COMMAND = -1

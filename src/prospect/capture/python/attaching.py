@@ -1,7 +1,6 @@
-"""The walker in the kernel: its maps, and its events, to which it is attached.
+"""The walker in the kernel: its maps, and the events that it is attached to, until they are closed.
 
-Comes in: descriptors of events, by CPU. Goes out: a program that runs at each of them, until they
-are closed, and what brings it interpreters.
+It also tells whether this machine lets this user read Python's frames, by trying it.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ from prospect.abi import bpf as abi
 from prospect.abi import constants
 from prospect.capture.kernel import bpf
 from prospect.capture.kernel.bpf_assembler import assemble
+from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine import python_processes
-from prospect.capture.python import image_entry, walk_parts, walk_rooms, walk_thread
+from prospect.capture.python import image_entry, walk_parts, walk_rooms
 from prospect.capture.python.kernel_types import BTF_FILE, task_offsets
-from prospect.capture.python.walker import walker
+from prospect.capture.python.walker import THREAD_BYTES, THREADS_BITS, walker
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -103,8 +103,8 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
             "py_threads",
             abi.BPF_MAP_TYPE_ARRAY,
             4,
-            walk_thread.THREAD_BYTES,
-            1 << walk_thread.THREADS_BITS,
+            THREAD_BYTES,
+            1 << THREADS_BITS,
         )
     )
     for cpu, fd in outputs.items():
@@ -129,3 +129,34 @@ def _attached(program: int, event: int) -> int:
         if error.errno not in _NOT_FOR_IT:
             raise
     return -1
+
+
+_LOCKDOWN = "/sys/kernel/security/lockdown"
+NEEDS_RIGHTS = "needs root, or CAP_BPF and CAP_PERFMON, for eBPF"
+
+
+def obstacle() -> str:
+    """Return why they cannot be read, and what would change it; "" where they can."""
+    if (machine := _machine()) != "x86_64":
+        return f"of x86-64 programs only, not on {machine}"
+    if not os.path.exists(BTF_FILE):
+        return f"this kernel has no {BTF_FILE}: it takes one built with CONFIG_DEBUG_INFO_BTF"
+    try:
+        attach_walker({}, ()).close()
+    except ValueError as error:
+        return str(error)
+    except OSError as error:
+        return _refusal(error)
+    return ""
+
+
+def _refusal(error: OSError) -> str:
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return NEEDS_RIGHTS
+    if b"[confidentiality]" in read_if_there(_LOCKDOWN):
+        return "the kernel is locked down (confidentiality): boot with lockdown=integrity"
+    return f"the kernel refuses the program: {error.strerror}"
+
+
+def _machine() -> str:
+    return os.uname().machine

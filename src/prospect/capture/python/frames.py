@@ -126,8 +126,11 @@ class PythonFrames(Closing):
                 rings = mapped_rings(fds.values(), null_fd)
                 # Here, not in the recorder: it costs the command nothing. And what loads the walker
                 # once there is Python: most of the time there is none.
-                from prospect.capture.python.first_python import first_python, python_mappings  # noqa: PLC0415 - in the child alone
-                from prospect.capture.python.pace import share_for  # noqa: PLC0415 - in the child alone
+                from prospect.capture.python.first_python import (  # noqa: PLC0415 - in the child alone
+                    first_python,
+                    python_mappings,
+                    share_for,
+                )
 
                 share = share_for(rate_hz)
                 found = list(python_mappings()) if is_there else first_python(stop_fd, rings, share)

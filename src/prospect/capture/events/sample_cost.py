@@ -1,10 +1,10 @@
-"""What taking one sample costs whoever is interrupted, measured on the machine itself.
+"""The time that taking one sample costs the interrupted code, measured on this machine.
 
-Comes in: the events of a recording. Goes out: nanoseconds a sample. Fixed pieces of work, one in
-user space and one in the kernel, are timed by turns with and without a fast clock that samples as
-the recording does; what the clock adds, divided by its samples, is the cost of one. Turns in which
-another task had the CPU say nothing of it and do not count. Of the others' differences the median
-is taken, not the least: that one is of the turn without samples that was disturbed most.
+Fixed pieces of work, one in user space and one in the kernel, are timed by turns with and without a
+fast clock that samples as the recording does; the time that the clock adds, divided by its samples,
+is the cost of one in ns. Turns in which another task had the CPU do not count. The cost is the
+median of the differences, not the least: the least is of the turn whose half without samples was
+disturbed most.
 
 Source: the interval of a median between two of the ordered values, whatever their distribution:
 David and Nagaraja, "Order Statistics", 3rd edition (2003), section 7.1.

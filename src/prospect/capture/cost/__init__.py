@@ -1,1 +1,0 @@
-"""What a sample and a probe cost on this machine, measured."""
