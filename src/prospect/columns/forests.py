@@ -25,7 +25,6 @@ class Forest(NamedTuple):
     Attributes:
         before: i32[t] row of the value before, less than the row itself; -1 for first values.
         depth: i32[t] how many values come before.
-        value: i[t].
     """
 
     before: NDArray[np.int32]

@@ -62,7 +62,6 @@ class CallFigures(Record):
     their calls were counted says how long that lasted, not which is called most.
 
     Attributes:
-        counts: the table that they are from.
         counted_index: i64[r] into `counts.functions`; functions without a call have no row.
         counted: i64[r] calls that were counted.
         calls: f64[r] calls in all; `counted` where every call was counted, NaN where nothing is

@@ -46,7 +46,6 @@ class OpenFile(NamedTuple):
         data: its bytes; while this lives, whoever wants to change a mapped file waits.
         device, inode: as in `os.stat_result`.
         modified_ns: since the epoch.
-        owner: user id.
         speaks_for: user id, with whose rights files that it names are read: never more than those
             of whom it was named by.
         changed_ns: when its inode last changed, which nobody can set; 0 where unknown.

@@ -50,7 +50,6 @@ class CallWindows(Record):
         window_index: i32[n] into the windows.
         counted_index: i32[n] into the counted functions.
         process_index: i32[n] into processes.
-        calls: i64[n].
     """
 
     own_s: NDArray[np.float64]
@@ -68,11 +67,9 @@ class CallCounts(Record):
     """The counted calls: a row a function, process and caller.
 
     Attributes:
-        functions: the functions.
         counted_index: i32[c] into `functions`.
         process_index: i32[c] into processes, -1 where the process is not known.
         caller_index: i32[c] into the profile's functions: what the call returned to.
-        calls: i64[c].
         windows: None where every call of the run was counted.
         dropped: calls that are in no row, because the kernel had no room for them.
         budget: the share of the command's CPU time that counting might take.

@@ -77,7 +77,6 @@ class HitClasses(Record):
 
     Attributes:
         dimension: what the classes differ in: "cpu", "thread", "hour", "session" or "host".
-        names: of each class.
     """
 
     dimension: str
@@ -124,7 +123,6 @@ class StackCopies(Record):
         ends: reasons why unwinding stopped: END_WHOLE at the outermost function, END_CUT where the
             next frame is beyond the copy, and others.
         paths: of the objects in which stacks ended, "" for code without an image.
-        pid: u32[n] process.
         end: i8[n] row of `ends`; NO_COPY where the stack could not be read.
         frames: i32[n] frames that the copy holds.
         needed_bytes: i64[n] of a cut stack, how large a copy would have held it whole; 0 of others.
@@ -159,7 +157,6 @@ class ThreadTimes(Record):
     Attributes:
         process_index: i32[t] into processes: the program that it was last; -1 where unknown.
         name: list[str] the thread's last name.
-        tid: i32[t].
         begin_ns, end_ns: u64[t] on the recording's clock; birth and death where these are within
             the interval.
         cpu_ns: i64[t] on a CPU, interrupts included.
@@ -256,7 +253,6 @@ class FunctionTable(Record):
             none.
         raw_name: as in the symbol table.
         aliases: other symbols at the same address, maybe likewise.
-        object_index: i32[f].
         address: u64[f] of its first instruction: SVMA for images, the kernel's own for the kernel.
         size_bytes: u64[f], 0 where unknown.
         is_global: bool[f]; False for local (static) symbols.
@@ -418,8 +414,6 @@ class ClockTable(Record):
     Attributes:
         event: u16[c] row of `RunInfo.events`.
         clock: u8[c] as in samples.
-        cpu: i32[c].
-        period_ns: f64[c].
         begin_ns, end_ns: u64[c] when it ran.
         lost: i64[c] samples that the kernel says it could not deliver; of a clock and CPU with
             several rows, all in the first.
@@ -538,7 +532,6 @@ class PartOf(Record):
     """The recording that a profile is a part of: its ticks give the errors of the part's times.
 
     Attributes:
-        profile: of the whole.
         hit_index: i32[n] what each of its samples hit, in rows of the part's hits; -1 for samples
             outside the part.
     """

@@ -106,7 +106,6 @@ class RunInfo(Record):
         command: COMMAND and its arguments, empty where the recording is not of a command.
         recorder: "prospect 0.1.0" or "perf 6.1".
         recorder_command_line: the recorder's own command line.
-        wall_seconds: length of the interval.
         begin_ns, end_ns: the interval on the samples' clock; 0 where unknown.
         cpus: CPUs that were sampled.
         limits: a sentence for each thing that this run could not see and how to get it.

@@ -36,7 +36,6 @@ class LineTable(Record):
     with the line of the instruction itself. A row without frames has no known line.
 
     Attributes:
-        frame_start: i64[r + 1].
         name_index: i32[k] into `names`, -1 where unknown.
         file_index: i32[k] into `files`, -1 where unknown.
         line: u32[k], 0 where unknown.
@@ -141,7 +140,6 @@ class CodeTable(Record):
         start: i64[c + 1] first instruction of each routine.
         reason: list[str] by routine: why it has no instructions; "" where it has some.
         address: u64[n] rising within a routine; SVMA for images, AVMA for the kernel.
-        size_bytes: u8[n].
         text: list[str] mnemonic and operands.
         flow: u8[n] FLOW_*.
         target: u64[n] where a direct call or jump leads, else `NO_TARGET`.

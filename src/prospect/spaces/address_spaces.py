@@ -256,7 +256,6 @@ class AddressSpaces(Record):
         version: i64[v] version of each (space, epoch), by space and then by epoch.
         space: i64[v] space of each version.
         tree: how versions descend from each other.
-        made: the mappings.
     """
 
     first_epoch: NDArray[np.int64]

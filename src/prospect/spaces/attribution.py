@@ -38,7 +38,6 @@ class KeyPart(Record):
     """Samples as keys: group above, folded address below.
 
     Attributes:
-        keys: u64[k].
         rows: i64[k] the samples; None for all of the recording, in order.
         address_bits: how many bits of a key the address has.
         groups: u64 what a key's group is a row of; None if the key says group - `first_group`.

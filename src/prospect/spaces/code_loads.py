@@ -32,7 +32,6 @@ class CodeLoads(Record):
     """Code of one process; columns as in `events.columns.Mmaps`.
 
     Attributes:
-        pid: the process.
         name: of the object that the code is said to be mapped from.
         begin_order: the record from which on the process is known to log, by `Mmaps.order`.
         end_ns: when it became another program.

@@ -316,7 +316,6 @@ class Replay:
 
     Attributes:
         processes: the process rows; their `parent_pid` is a rank, -1 where unknown.
-        spaces: the address spaces.
         state_pid, state_ns, state_row, state_version: changes of pids.
         comm_tid, comm_ns, comm_name: changes of thread names; -1 where none is known.
         mapping_row: process row that made each mapping.

@@ -111,7 +111,6 @@ class World(Record):
         kernel_mappings: text of the kernel and its modules, in the order of time.
         names: the recording's names, and after them ``swapper``, ``:PID`` and the like for
             tasks that no record names.
-        build_ids: the recording's build ids.
         runs: of the recording's samples, by their tasks and times.
     """
 

@@ -250,8 +250,6 @@ class EventAnnotation(Record):
     """The routines of one event.
 
     Attributes:
-        event: what was sampled.
-        has_time: whether its hits are worth seconds.
         hits, seconds: all that was chosen by `-V`, annotated or not.
         skid: a sentence about which instruction hits mean; "" where they are exact.
         routines: heaviest first.
@@ -269,9 +267,6 @@ class AnnotationView(Record):
     """Every figure of an annotation.
 
     Attributes:
-        profile: the profile, completed.
-        code: its instructions.
-        choice: what was asked for.
         detail: the `-V` that is shown.
         notes: what could not be seen or found.
         warnings: what was lost or damaged.

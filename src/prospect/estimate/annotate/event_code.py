@@ -51,8 +51,6 @@ class EventCode(Record):
     """One event's hits at the instructions of its routines.
 
     Attributes:
-        code: the instructions.
-        event: what was sampled.
         extent: see `DisassemblyChoice`.
         routine_of: row in `code` by function.
     """

@@ -135,8 +135,6 @@ class SourceEvent(Record):
     """One event's hits in all files.
 
     Attributes:
-        event: what was sampled.
-        has_time: whether its hits are worth seconds.
         hits, seconds: all that was chosen.
         without_file: (path of the object, why, hits) of those whose file is unknown.
         files: by row of the profile's lines.files.
@@ -154,7 +152,6 @@ class SourceView(Record):
     """Every figure of annotated sources.
 
     Attributes:
-        profile: the profile, completed.
         detail: the `-V` that is shown.
         notes: what could not be seen or found.
         warnings: what was lost or damaged.

@@ -42,7 +42,6 @@ class Gaps(Record):
     """Runs of missing ticks, each within one stretch.
 
     Attributes:
-        stretch: i64[g].
         kind: i64[g] GAP_*.
         count: i64[g] missing ticks, at least 1.
         before, behind: i64[g] rows of the grid: the samples around the gap, -1 for none.
@@ -81,7 +80,6 @@ class _Ends(Record):
     at time 0: so windows that follow each other have as many ticks as all of their time.
 
     Attributes:
-        has_samples: bool[s].
         first, last: i64[·] rows of the grid, of those that have samples.
         tick_before: f64[s] the tick before the first that could be.
         last_tick: f64[s] the last that could be.

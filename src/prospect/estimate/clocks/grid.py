@@ -185,7 +185,6 @@ class Stretches(Record):
 
     Attributes:
         clock_index: i64[s] into clocks.
-        period_ns: f64[s], at least 1.
         begin_ns, end_ns: i64[s].
         is_first: bool[s] whether the timer was switched on at `begin_ns`, so that its first tick
             comes a period later. After a throttle it comes at once.
@@ -323,13 +322,7 @@ class _Since(NamedTuple):
 
 
 class Periods(Record):
-    """When samples came, counted in the periods of their timers.
-
-    Attributes:
-        stretches: when timers ran.
-        members: the samples of each.
-        time_ns: u64[m] when they came.
-    """
+    """When samples came, counted in the periods of their timers."""
 
     stretches: Stretches
     members: Members
@@ -429,7 +422,6 @@ class Grid(Record):
     """The samples of all stretches, stretch by stretch in time order.
 
     Attributes:
-        stretches: when timers ran.
         recorded: i64[c] samples of each clock row, in a stretch or not.
         members: where each stretch's samples are below.
         sample_index: i32 or i64[m] into the samples.

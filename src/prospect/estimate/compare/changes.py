@@ -160,7 +160,6 @@ class ChangeTable(Record):
         kind: "total", "portion", "process", "object", "routine", or "inclusive": routines with all
             that they call, of all portions together.
         name, object: list[str]; "" for a routine without a name, and where there is none.
-        portion: i64[r] PORTION_*.
         hits: i64[r, 2] of all recordings of a side.
         mean: f64[r, 2] time of A and of B.
         change, half_width: f64[r] B - A, and half the width of its 95 % interval.

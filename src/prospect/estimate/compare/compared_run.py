@@ -71,7 +71,6 @@ class ComparedRun(Record):
     Attributes:
         profile: each index of each table is a row; its hits may know no addresses.
         event_index: row of `RunInfo.events` of the event whose hits are compared.
-        design: how it was sampled.
         counts: bool[h] which rows of `profile.hits` are compared.
         portion: i64[h] PORTION_* of every hit.
         other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN
@@ -205,8 +204,6 @@ class RowTimes(Record):
     """The rows of a table in one recording.
 
     Attributes:
-        hits: i64[r].
-        seconds: f64[r].
         sampling_variance: f64[r] s², of the sampling error alone; over 0 without a hit too.
         own_variance: f64[r] s², at least that: what neighbouring blocks of the run differ by.
     """
@@ -221,7 +218,6 @@ class RunParts(NamedTuple):
     """Compared hits that no table of a comparison tells apart, as one.
 
     Attributes:
-        parts: what error bars are made of.
         blocks: as `ComparedRun.blocks`, of parts instead of samples; `hit_index` is their number.
     """
 

@@ -48,7 +48,6 @@ class StackTest(Record):
         before: how many of the recordings are A's.
         divisor: f64[n] what the times of each recording are divided by.
         exposure: how many hits a side would have of a row that took one unit of time.
-        variation: how runs differ.
         least_hits: what has fewer hits on both sides together is not tested.
         fdr: how many of those that are called significant may be wrong.
         total: the row of all samples, as it was compared; none without a hit.

@@ -59,15 +59,11 @@ class Comparison(Record):
     Attributes:
         options: what was asked for; `scope` is what is shown.
         before, after: the recordings of A and of B.
-        work: what times are per.
         total: one row, of everything compared; not among the rows tested together.
         portions: the same by portion.
         processes, objects, routines: the rows, all of them; each table adds up to the total.
         tested: how many rows were tested together.
-        variation: how much runs differ.
         load_allowance: what of an assumed variation stands for other load, of A and of B.
-        notes: what this comparison claims and cannot know.
-        warnings: what was lost or damaged.
         verdict: the condition's; None where none was given.
         stacks: the call stacks of both sides; None where they were not asked for.
         inclusive: routines with all that they call, a family of tests of its own; None where they

@@ -29,7 +29,6 @@ class Condition(Record):
     """`--fail-if`, understood.
 
     Attributes:
-        text: as it was given.
         direction: "slower" is more time in B than in A.
         limit: the change that is still allowed, as a part of A's time.
         confidence: how sure the answer must be, 0.5 to 1.

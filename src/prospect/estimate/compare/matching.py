@@ -217,7 +217,6 @@ class MatchedRows(Record):
     """The rows of one table over all recordings.
 
     Attributes:
-        kind: what a row is.
         name: the process, object or routine; "" for a routine without a name.
         object: the routine's object; "" for other kinds.
         portion: i64[r] PORTION_*; 0 in the one row of "total".

@@ -26,8 +26,6 @@ class Verdict(Record):
     """The answer to a condition.
 
     Attributes:
-        condition: what was asked.
-        outcome: "met", "not met" or "undecided".
         about: what was judged, in words.
         before, after: mean time of A and of B, in the unit compared.
         relative: the change as a part of A's time; NaN where A has none.

@@ -44,9 +44,7 @@ class Design(Record):
     """How the samples of an event were taken.
 
     Attributes:
-        event: the event.
         clocks: how many clocks count the same time; 1 where the samples are on no grid.
-        has_time: whether hits are worth seconds.
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
         of_hits, of_seconds: ticks and time that these are a sample of: those of the whole recording

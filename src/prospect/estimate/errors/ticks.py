@@ -39,7 +39,6 @@ class Ticks(Record):
     """How many ticks the clocks of a bank had, by stretch.
 
     Attributes:
-        period_ns: f64[K].
         count: i64[s, K] ticks of each clock.
     """
 
@@ -71,7 +70,6 @@ class DueTicks(OrderedTicks):
     """The same of several clocks, with when each was due: of millions of samples soon to drop.
 
     Attributes:
-        clock: u8[n].
         due_ns: f64[n] when the tick was due, on a line that has one stretch after the other.
         begin_ns: f64[s] where each stretch begins on that line.
         own: the same ticks, clock by clock.
@@ -109,7 +107,6 @@ class _BankStretches(Record):
     """Times that a CPU was on line, by CPU and time.
 
     Attributes:
-        begin_ns, end_ns: i64[s].
         period_ns: f64[K] of the bank's clocks.
         place: i64[c] of each row of the clocks its stretch times K plus its clock, -1 for rows of
             other events.

@@ -62,7 +62,6 @@ class TickCounts(NamedTuple):
 
     Attributes:
         expected: whole periods in the time that the clock ran; of a window, ticks due in it.
-        recorded: samples.
         lost: samples that the kernel could not deliver, as it counted them, those that the file
             had no room for, and those that it dropped for the sake of other tracers' programs.
         throttled: ticks while the kernel had stopped the timer.

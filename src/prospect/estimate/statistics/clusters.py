@@ -35,7 +35,6 @@ class ClusterSums(NamedTuple):
         products: f64[r] the sum of x W.
         total: the sum of W.
         total_squares: the sum of W².
-        hosts: how many hosts.
         samples: how many samples W stands for.
     """
 
@@ -52,7 +51,6 @@ class Shares(NamedTuple):
     """Shares, each with the limits of its 95 % interval.
 
     Attributes:
-        share: f64[r].
         low, high: f64[r].
     """
 
