@@ -2,7 +2,11 @@ import numpy as np
 import pytest
 
 from prospect.estimate.errors.alias import chi_square_tail
-from prospect.estimate.statistics.limits import count_limits, effective_limits, student_quantile
+from prospect.estimate.statistics.limits import (
+    approximate_student_quantile,
+    count_limits,
+    effective_limits,
+)
 from prospect.estimate.statistics.ranks import MOST_DECIMALS, decimals
 
 NORMAL = 1.959964
@@ -36,7 +40,7 @@ def test_limits_of_the_smallest_counts_are_between_mid_p_and_jeffreys():
     [(2, 4.303, 0.01), (3, 3.182, 0.0012), (4, 2.776, 0.0005), (10, 2.228, 5e-4), (60, 2.0, 5e-4)],
 )
 def test_quantiles_of_student(freedom, quantile, accuracy):
-    found = student_quantile(NORMAL, np.array([float(freedom)]))
+    found = approximate_student_quantile(NORMAL, np.array([float(freedom)]))
     assert found[0] == pytest.approx(quantile, rel=accuracy)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from prospect.estimate.errors.alias import homogeneity
 from prospect.estimate.errors.clock_sums import clock_sums
 from prospect.estimate.errors.local_error import LocalError, local_error
-from prospect.estimate.statistics.limits import effective_limits, student_quantile
+from prospect.estimate.statistics.limits import approximate_student_quantile, effective_limits
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def host_error(
     of_other = _values_of(distinct, seconds, other.take(row) * hours + hour)
     between = np.bincount(row, seconds * of_other, rows)
     apart = np.maximum(squares + squares[other] - 2.0 * between, 0.0)
-    quantile = student_quantile(normal, np.maximum(freedom, _LEAST_FREEDOM))
+    quantile = approximate_student_quantile(normal, np.maximum(freedom, _LEAST_FREEDOM))
     rest = 1.0 - design.host_share
     return quantile * np.sqrt(rest * squares), quantile * np.sqrt(rest * apart)
 
@@ -303,7 +303,7 @@ def _spread(
     ticks = design.ticks.count
     return _Spread(
         variance=np.where(in_rhythm, whole.variance * 1e-18 + resolution, variance),
-        quantile=np.where(in_rhythm, student_quantile(_NORMAL, freedom), normal),
+        quantile=np.where(in_rhythm, approximate_student_quantile(_NORMAL, freedom), normal),
         in_rhythm=in_rhythm,
         bias_s=sums.bias_ns * 1e-9,
         of_ticks=np.bincount(sums.row, ticks.sum(axis=1).take(sums.stretch), rows).astype(

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def student_quantile(normal: float, freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+def approximate_student_quantile(
+    normal: float, freedom: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return Student's quantiles from the normal distribution's, f64[n], for 2 degrees and more.
 
     `beta.student_quantile` is exact, for any confidence, and takes a hundredth of a second to make
