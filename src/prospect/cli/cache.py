@@ -17,7 +17,7 @@ from prospect.records import NamedTuple
 from prospect.symbols import cache as tables
 from prospect.symbols.cache_directory import PART_SUFFIX, CacheDirectory
 from prospect.symbols.images import debug_files
-from prospect.version import __version__
+from prospect.version import generator
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -128,7 +128,7 @@ def json_text(path: str, rows: list[KindRow], settings: Settings) -> str:
     """Return one JSON document."""
     document = {
         "schema": "prospect-cache/1",
-        "generator": f"prospect {__version__}",
+        "generator": generator(),
         "directory": path,
         "removed": settings.clear,
         "kinds": [row._asdict() for row in rows],

@@ -9,7 +9,7 @@ from prospect.cli.terminal import show
 from prospect.plugins import KINDS, package_of, plugins
 from prospect.recording.doctor import OK, Check, examine
 from prospect.records import contents, replace
-from prospect.version import __version__
+from prospect.version import __version__, generator
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -62,7 +62,7 @@ def json_text(diagnosis: Diagnosis) -> str:
     """Return the diagnosis as one JSON document."""
     document = {
         "schema": "prospect-doctor/1",
-        "generator": f"prospect {__version__}",
+        "generator": generator(),
         "status": diagnosis.status,
         "summary": diagnosis.summary,
         "remedy": diagnosis.remedy,

@@ -24,7 +24,7 @@ from prospect.figures.stacks.stack_weights import (
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped
 from prospect.render.stack_renderer import StackRenderer
-from prospect.version import __version__
+from prospect.version import generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ def _head(profile: CompleteProfile, event: EventInfo, total: tuple[int, int]) ->
     samples = event.hits_title.lower() if event.unit else "samples"
     return (
         "# callgrind format\nversion: 1\n"
-        f"creator: prospect {__version__}\n"
+        f"creator: {generator()}\n"
         f"cmd: {command}\n"
         "positions: instr line\n"
         f"event: Samples : {escaped(samples)}{of_other_tool}\n"

@@ -24,7 +24,7 @@ from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
 from prospect.profile.model import NO_CPU
 from prospect.render.encoding import encoded
 from prospect.render.stack_renderer import StackRenderer
-from prospect.version import __version__
+from prospect.version import generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ class ChromeTraceRenderer(StackRenderer):
         forest = named_forest(samples.stacks, frames)
         threads = sample_threads(samples)
         yield b'{"displayTimeUnit": "ms",\n"otherData": '
-        yield encoded({"generator": f"prospect {__version__}", "recorder": profile.run.recorder})
+        yield encoded({"generator": generator(), "recorder": profile.run.recorder})
         yield b',\n"traceEvents": ' + encoded(_metadata(profile, threads))
         yield b',\n"stackFrames": {'
         yield from _stack_frames(profile, frames, forest)

@@ -28,7 +28,7 @@ from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF, KIND_PYTHON
 from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
-from prospect.version import __version__
+from prospect.version import generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def _meta(profile: CompleteProfile) -> dict[str, Any]:
         "symbolicationNotSupported": True,
         "sourceCodeIsNotOnSearchfox": True,
         "usesOnlyOneStackType": True,
-        "importedFrom": f"prospect {__version__}",
+        "importedFrom": generator(),
         "oscpu": f"Linux {run.os_release} {run.arch}",
         "platform": "Linux",
         "CPUName": run.cpu_description,

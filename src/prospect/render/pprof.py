@@ -34,7 +34,7 @@ from prospect.render.protobuf import (
     varints,
 )
 from prospect.render.stack_renderer import StackRenderer
-from prospect.version import __version__
+from prospect.version import generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def _head(profile: CompleteProfile, weights: StackWeights, strings: Strings) -> 
         kind = run.events[0].name if run.events[0].unit else "cpu"
         yield message(11, *_value_type(strings, kind, "nanoseconds"))
         yield number_field(12, _one(1e9 / frequency_hz)).data.tobytes()
-    comment = strings[f"prospect {__version__}, from {run.recorder}"]
+    comment = strings[f"{generator()}, from {run.recorder}"]
     yield number_field(13, _one(comment)).data.tobytes()
     # The weight of the first event's samples: its time, or what it counted.
     event = run.events[int(weights.event.min(initial=len(run.events) - 1))]

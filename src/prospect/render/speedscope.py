@@ -23,7 +23,7 @@ from prospect.figures.stacks.frames import (
 from prospect.figures.stacks.stack_weights import nanoseconds, paths, stack_weights
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
-from prospect.version import __version__
+from prospect.version import generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class SpeedscopeRenderer(StackRenderer):
         frames = frame_table(profile, inlined=self.inline)
         forest = named_forest(samples.stacks, frames)
         yield b'{"$schema": ' + encoded(_SCHEMA)
-        yield b',\n"exporter": ' + encoded(f"prospect {__version__}")
+        yield b',\n"exporter": ' + encoded(generator())
         yield b',\n"shared": {"frames": ' + encoded(_frames(profile, frames))
         yield b'},\n"profiles": ['
         for number, weights in enumerate(_by_thread(stack_weights(samples))):

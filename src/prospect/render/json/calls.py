@@ -72,11 +72,11 @@ class _Calls(NamedTuple):
 
 class _Tree(NamedTuple):
     tree: CallTree
-    half_widths: NDArray[np.float64]
+    error_s: NDArray[np.float64]
 
 
-def _tree(tree: CallTree | None, half_widths: NDArray[np.float64]) -> _Tree | None:
-    return None if tree is None else _Tree(tree, half_widths)
+def _tree(tree: CallTree | None, error_s: NDArray[np.float64]) -> _Tree | None:
+    return None if tree is None else _Tree(tree, error_s)
 
 
 def _total(name: str) -> Callable[[_Calls], Any]:
@@ -115,7 +115,7 @@ _NODE = Object(
     name=TEXT(get=lambda node: [node.tree.labels[frame] for frame in node.tree.frame.tolist()]),
     hits=COUNT(get="tree.hits"),
     seconds=NUMBER(get="tree.total_s"),
-    half_width_s=NUMBER.or_null(get="half_widths"),
+    half_width_s=NUMBER.or_null(get="error_s"),
     ended_s=NUMBER("what is in no row below", "tree.ended_s"),
 )
 _ARC = Object(

@@ -58,7 +58,7 @@ class _Table(NamedTuple):
         return self._significant(self.table.change)
 
     @property
-    def half_widths(self) -> NDArray[np.float64]:
+    def errors(self) -> NDArray[np.float64]:
         """Their ±."""
         return self._significant(self.table.half_width)
 
@@ -112,8 +112,8 @@ ROW = Object(
     a=NUMBER("seconds per unit of work of both sides", _side("mean", 0)),
     b=NUMBER(get=_side("mean", 1)),
     change=NUMBER("`b` - `a`, with its interval", "changes"),
-    low=NUMBER(get=lambda rows: rows.changes - rows.half_widths),
-    high=NUMBER(get=lambda rows: rows.changes + rows.half_widths),
+    low=NUMBER(get=lambda rows: rows.changes - rows.errors),
+    high=NUMBER(get=lambda rows: rows.changes + rows.errors),
     relative=NUMBER.or_null("the same as a part of `a`", _column("relative")),
     relative_low=NUMBER.or_null(get=_column("relative_low")),
     relative_high=NUMBER.or_null(get=_column("relative_high")),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.records import Record, replace
 from prospect.render.encoding import encoded, listed, rounded
-from prospect.version import __version__
+from prospect.version import generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -318,12 +318,7 @@ def schema(name: str) -> Field:
     return Kind({"const": name})(f"`{name}`", lambda _: name)
 
 
-def version() -> str:
-    """Return the version of the program that writes a document."""
-    return __version__
-
-
-GENERATOR = TEXT("program and version that wrote the document", lambda _: f"prospect {version()}")
+GENERATOR = TEXT("program and version that wrote the document", lambda _: generator())
 
 
 def shown(name: str) -> Callable[[Any], Any]:

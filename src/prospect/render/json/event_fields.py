@@ -211,7 +211,7 @@ def _causes(event: EventReport, process: int | None = None) -> _Causes | None:
 
 class _Calls(NamedTuple):
     rows: SyscallRows
-    half_s: NDArray[np.float64]
+    error_s: NDArray[np.float64]
     is_counted: bool
 
 
@@ -229,7 +229,7 @@ SYSTEM_CALL = Object(
     ),
     hits=COUNT("samples in it", "rows.hits"),
     seconds=SECONDS("their time, and the longer side of its error bar", "rows.sampled_s"),
-    error_s=SECONDS.or_null(get="half_s"),
+    error_s=SECONDS.or_null(get="error_s"),
     share=SUMMED_SHARE("its part of the kernel time without interrupts", "rows.share"),
     calls=COUNT.or_null(
         "how often it was called; `null` where calls were not counted", _counted("calls")
@@ -251,10 +251,10 @@ def _system_calls(event: EventReport, process: int | None = None) -> _Calls | No
     if not (is_counted or event.causes.is_known):
         return None
     rows = event.calls.system if process is None else event.calls.of_process(process)
-    half_s = event.estimates.calls_half_width_s(
+    error_s = event.estimates.calls_half_width_s(
         event, rows.name, -1 if process is None else process
     )
-    return _Calls(rows, half_s, is_counted)
+    return _Calls(rows, error_s, is_counted)
 
 
 SYSTEM_CALLS_COUNTED = Object(

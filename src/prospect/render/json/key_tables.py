@@ -23,8 +23,8 @@ from prospect.render.json.document_fields import (
     Rows,
     document,
     schema,
-    version,
 )
+from prospect.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +74,7 @@ class _Report(NamedTuple):
 def _head(name: str, **asked: Field) -> dict[str, Field | Part]:
     return {
         "schema": schema(name),
-        "prospect_version": TEXT("version that wrote the document", lambda _: version()),
+        "prospect_version": TEXT("version that wrote the document", lambda _: __version__),
         "run": RUN("facts of the run, as in the report", "report.profile.run"),
         "detail": DETAIL("the `-V` that is shown", "report.detail"),
         **asked,
