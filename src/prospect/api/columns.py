@@ -23,8 +23,8 @@ def columns_table(
     profile: Profile, dimension: str, keys: Sequence[str], detail: str
 ) -> dict[str, NDArray[Any]]:
     """Return what `Profile.columns_table` does; raises as that."""
-    view = ReportView(profile, cast("Detail", detail), 0.0, 0.0)
-    tables = class_columns(view, dimension, keys, MOST_COLUMNS)
+    with ReportView(profile, cast("Detail", detail), 0.0, 0.0) as view:
+        tables = class_columns(view, dimension, keys, MOST_COLUMNS)
     found: dict[str, NDArray[Any]] = {}
     if dimension != EVENT:
         events = [table.events[0].name for table in tables for _ in range(len(table))]

@@ -34,7 +34,8 @@ class FiguresRenderer(Renderer):
             RenderError: `out` cannot be written.
             UsageError: an option has no meaning.
         """
-        write_pieces(self.pieces(self.report(profile)), out)
+        with self.report(profile) as report:
+            write_pieces(self.pieces(report), out)
 
     def report(self, profile: Profile) -> Report:
         """Return the report of a profile.

@@ -102,8 +102,8 @@ def _cell(*parts: str) -> str:
 
 def _in_short(profile: Profile) -> str:
     """Return the first screen of the text report."""
-    report = Report(profile, _DETAIL, 0.0, 0.0)
-    return "<br>".join(map(_text, in_short_plain(report, "")[1]))
+    with Report(profile, _DETAIL, 0.0, 0.0) as report:
+        return "<br>".join(map(_text, in_short_plain(report, "")[1]))
 
 
 def _figures(hottest: HottestRoutines) -> Figures:

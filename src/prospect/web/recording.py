@@ -156,16 +156,16 @@ def serve_profile(profile: Profile, renderer: HtmlRenderer, finder: CodeFinder) 
     Raises:
         UsageError: an option has no meaning.
     """
-    report = renderer.report(profile)
-    names = stack_names(page_samples(report))
-    parts = [event_parts(names, event) for event in events_of(names)]
-    cells = {one.event: one.cells(Selection(is_by_time=True)) for one in parts}
-    blocks = {
-        "report": renderer.report_block(report),
-        "source": source_block(names, None),
-        "stacks": block_of_events(names, cells),
-    }
-    return ServedRecording(profile, report.detail, names, parts, blocks, finder)
+    with renderer.report(profile) as report:
+        names = stack_names(page_samples(report))
+        parts = [event_parts(names, event) for event in events_of(names)]
+        cells = {one.event: one.cells(Selection(is_by_time=True)) for one in parts}
+        blocks = {
+            "report": renderer.report_block(report),
+            "source": source_block(names, None),
+            "stacks": block_of_events(names, cells),
+        }
+        return ServedRecording(profile, report.detail, names, parts, blocks, finder)
 
 
 def page() -> bytes:

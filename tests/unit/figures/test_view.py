@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 
 from builders.profile import empty_profile, perf_profile, qsort_profile, rowless_profile
@@ -145,3 +148,17 @@ def test_many_notes_on_processes_are_counted():
 
     assert said(6)[-6:] == tuple(f"note {number}" for number in range(6))
     assert said(20)[-2:] == ("note 4", "There are 15 notes like these on other processes.")
+
+
+def test_a_report_is_freed_without_the_garbage_collector():
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with ReportView(qsort_profile(), "4") as view:
+            assert view.events[0].report is view
+        left = weakref.ref(view)
+        del view
+        assert left() is None
+    finally:
+        if was_enabled:
+            gc.enable()

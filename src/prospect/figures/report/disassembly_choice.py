@@ -46,12 +46,13 @@ def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArr
     Raises:
         UsageError: an unknown detail, or a threshold that is no time.
     """
-    view = ReportView(profile, choice.detail, choice.user_threshold_s, choice.kernel_threshold_s)
-    found = [
-        table.function[: table_extent(table, choice.extent)]
-        for event in view.events
-        for table in _tables(event)
-    ]
+    thresholds_s = choice.user_threshold_s, choice.kernel_threshold_s
+    with ReportView(profile, choice.detail, *thresholds_s) as view:
+        found = [
+            table.function[: table_extent(table, choice.extent)]
+            for event in view.events
+            for table in _tables(event)
+        ]
     functions = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
     # The last rows of a completed profile are for what is missing, which has no code.
     return functions[functions < len(profile.functions)]

@@ -55,6 +55,7 @@ from prospect.profile.model import CUT_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -239,6 +240,9 @@ class EventView:
 class ReportView:
     """The figures of a report.
 
+    Its events refer to it: use it in a ``with`` statement, which lets go of them. Else large
+    profiles stay in memory until the garbage collector comes.
+
     Attributes:
         whole: the profile, completed: each index of each table is a row.
         asked: the `-V` that was asked for.
@@ -272,6 +276,12 @@ class ReportView:
         self.asked = detail
         self.user_threshold_s = user_threshold_s
         self.kernel_threshold_s = kernel_threshold_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.__dict__.pop("events", None)
 
     @cached_property
     def profile(self) -> CompleteProfile:
