@@ -243,7 +243,7 @@ def count_calls(text: str) -> str:
 
 def work(text: str) -> str:
     """Read units of work."""
-    from prospect.estimate.compare.work import parse_work
+    from prospect.estimate.compare.option_texts import parse_work
 
     parse_work(text)
     return text
@@ -251,7 +251,7 @@ def work(text: str) -> str:
 
 def condition(text: str) -> str:
     """Read a condition of `prospect diff`."""
-    from prospect.estimate.compare.condition import parse_condition
+    from prospect.estimate.compare.option_texts import parse_condition
 
     if parse_condition(text) is None:
         raise UsageError("give a condition such as 'slower by 3% at 95%'")

@@ -6,7 +6,8 @@ import pytest
 
 from builders.runs import run_of
 from prospect.errors import UsageError
-from prospect.estimate.compare.work import PER_RUN, PER_SECOND, chosen_work, divisors, parse_work
+from prospect.estimate.compare.compared_sides import divisors
+from prospect.estimate.compare.option_texts import PER_RUN, PER_SECOND, chosen_work, parse_work
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ from prospect.estimate.compare.comparison import (
     Comparison,
 )
 from prospect.estimate.compare.comparison_remarks import comparison_notes, comparison_warnings
-from prospect.estimate.compare.condition import parse_condition
 from prospect.estimate.compare.matched_stacks import matched_stacks
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
+from prospect.estimate.compare.option_texts import chosen_work, parse_condition, parse_work
 from prospect.estimate.compare.variation import (
     Rows,
     own_spread_of,
@@ -38,7 +38,6 @@ from prospect.estimate.compare.variation import (
     variation_of,
 )
 from prospect.estimate.compare.verdict import judge
-from prospect.estimate.compare.work import chosen_work, divisors, parse_work
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.figures.processes import DETAIL_WORDS, DETAILS
 from prospect.records import Record, replace
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_run import ComparedRun, RunParts
     from prospect.estimate.compare.compared_stacks import ComparedStacks
-    from prospect.estimate.compare.condition import Condition
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
+    from prospect.estimate.compare.option_texts import Condition, Work
     from prospect.estimate.compare.variation import Spread, Variation
     from prospect.estimate.compare.verdict import Verdict
     from prospect.figures.processes import Detail
@@ -69,7 +68,7 @@ _KINDS = (*_TESTED_KINDS, *_SUMS)
 
 
 class _Recordings(Record):
-    """All recordings in one row: the first `before` are A's; `divisor` f64[n] is work.divisors."""
+    """All recordings in one row: the first `before` are A's; `divisor` f64[n] is of `divisors`."""
 
     runs: tuple[ComparedRun, ...]
     labels: tuple[Labels, ...]
@@ -161,6 +160,34 @@ def compare(
         inclusive=inclusive,
         notes=comparison_notes(comparison, asked.scope, data.runs, data.labels),
         warnings=comparison_warnings(comparison, data.runs),
+    )
+
+
+def divisors(
+    work: Work, before: Sequence[Profile], after: Sequence[Profile]
+) -> NDArray[np.float64]:
+    """Return what each recording's times are divided by, f64[n]: A's recordings, then B's.
+
+    Raises:
+        UsageError: the counts do not fit the recordings, or a recording has no length.
+    """
+    if work.kind == "second":
+        walls = [profile.run.wall_seconds for profile in (*before, *after)]
+        if not all(math.isfinite(wall) and wall > 0 for wall in walls):
+            raise UsageError("a recording does not say how long it was: compare with --per run")
+        return np.array(walls, np.float64)
+    sides = (("A", work.before, before), ("B", work.after, after))
+    for name, counts, recordings in sides:
+        if len(counts) not in (1, len(recordings)):
+            raise UsageError(
+                f"--per has {len(counts)} counts for {name}, but {name} has {len(recordings)} "
+                f"recording{'s' if len(recordings) > 1 else ''}: give one for all, or one each"
+            )
+    return np.concatenate(
+        [
+            np.broadcast_to(np.array(counts, np.float64), len(recordings))
+            for _, counts, recordings in sides
+        ]
     )
 
 

@@ -14,7 +14,7 @@ from prospect.estimate.compare.changes import one_sided, ratio_bounds
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from prospect.estimate.compare.condition import Condition
+    from prospect.estimate.compare.option_texts import Condition
     from prospect.estimate.compare.variation import Spread
 
 Outcome = Literal["met", "not met", "undecided"]
