@@ -22,8 +22,7 @@ from prospect.figures.processes import DETAILS
 from prospect.options import NamingOptions
 from prospect.records import Record, field
 from prospect.render.json.calls import JsonCalls, JsonCallShares
-from prospect.render.text.call_shares import TextCallShares
-from prospect.render.text.calls import TextCalls
+from prospect.render.text.calls import TextCalls, TextCallShares
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,7 @@ from prospect.daemon.store_children import StoreChild
 from prospect.daemon.store_work import PUSH, SHIP
 from prospect.errors import StoreError
 from prospect.fleet.lost import books_aside, set_aside
-from prospect.fleet.sending import Shipment, host_name, sent_before, waiting
-from prospect.fleet.share import is_chosen
+from prospect.fleet.sending import Shipment, host_name, is_chosen, sent_before, waiting
 from prospect.fleet.shipping import Shipped
 from prospect.store.segments import DAY
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from prospect.errors import StoreError
-from prospect.fleet.share import is_chosen
 from prospect.records import NamedTuple
 from prospect.store.directory import this_machine
 from prospect.store.hosts import DIGEST_DIGITS, STORE_PREFIX
@@ -34,12 +33,14 @@ if TYPE_CHECKING:
 
     # Returns what a file of a segment is sent as.
     Contents = Callable[[Segment, str], bytes]
+    from prospect.store.segments import Segment
 
 STATE = "shipped.json"
 _HOUR_S = 3600
 _MOST_STATE_BYTES = 1 << 16
 # A day of a very busy host in one file; more is none of ours.
 _MOST_FILE_BYTES = 1 << 30
+_WHOLE = 1 << 64
 
 
 class Shipment(NamedTuple):
@@ -278,3 +279,19 @@ def sent_before(store: StoreDirectory, url: str) -> SentBefore:
 def _remember(store: StoreDirectory, url: str, state: SentBefore) -> None:
     with suppress(OSError):  # on a full disk some of it is sent again
         store.write_bytes(STATE, json.dumps({"url": url, **state._asdict()}).encode())
+
+
+def is_chosen(segment: Segment, host: str, share: float) -> bool:
+    """Whether a host sends a segment: as a hash of host and hour says, the same for everybody.
+
+    Args:
+        segment: of the host.
+        host: its name.
+        share: of hosts that send an hour, up to 1.
+    """
+    if share >= 1:
+        return True
+    if segment.tier == DAY:  # of many hours
+        return False
+    words = f"{host}\0{segment.begin_s // _HOUR_S}".encode("utf-8", "surrogateescape")
+    return int.from_bytes(blake2b(words, digest_size=8).digest(), "little") < share * _WHOLE

@@ -61,7 +61,7 @@ SORTED_FORMATS = {
 
 # Of one table with columns for each class of `--columns`.
 CLASS_FORMATS = {
-    "text": Format("text.class_columns", "ClassTextRenderer"),
+    "text": Format("text.sorted_rows", "ClassTextRenderer"),
     "json": Format("json.key_tables", "ClassJsonRenderer", is_json=True),
     "csv": Format("csv", "ClassCsvRenderer"),
 }

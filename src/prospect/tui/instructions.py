@@ -20,8 +20,7 @@ from prospect.figures.routine_choice import RoutineChoice
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF, KIND_VDSO
 from prospect.records import Record, field, replace
-from prospect.render.text.arrows import BOXES
-from prospect.render.text.listing import Form, Listing
+from prospect.render.text.listing import BOXES, Form, Listing
 from prospect.render.text.numbers import Figures
 from prospect.render.text.style import Style
 from prospect.symbols.cache import SymbolCache

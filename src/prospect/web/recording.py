@@ -17,9 +17,8 @@ from prospect.figures.routine_choice import RoutineChoice
 from prospect.records import Record, replace
 from prospect.render.encoding import encoded
 from prospect.render.html.cells import stack_names
-from prospect.render.html.code import NO_CODE, code_fields, source_block
 from prospect.render.html.document import document
-from prospect.render.html.instructions import instruction_slots
+from prospect.render.html.instructions import NO_CODE, code_fields, instruction_slots, source_block
 from prospect.render.html.page import SCRIPTS, page_samples
 from prospect.render.html.parts import Selection, event_parts
 from prospect.render.html.stacks import block_of_events, block_of_part, events_of

@@ -1,28 +1,31 @@
-"""A site on a port of the loopback interface, until somebody ends it.
+"""A site on a port of the loopback interface, until somebody ends it: answers to GET and HEAD.
 
-Comes in: a `Site`. Goes out: answers to GET and HEAD. The standard library's server is enough for
-one person's browser; what it leaves open to others on the machine is bounded here: how many may be
-connected at once, how long a request may take to arrive and an answer to be taken, and how large a
-request may be. Source: RFC 9112, 3 (request line) and 9.6 (one request a connection).
+The standard library's server is enough for one person's browser. Its use by other users of the
+machine is bounded here: how many may be connected at once, how long a request may take to arrive
+and an answer to be taken, and how large a request may be. Any user may connect and say nothing: if
+there are too many connections, of those without a request the oldest one goes of the user who has
+most of them.
+Source: RFC 9112, 3 (request line) and 9.6 (one request a connection); ``get_tcp4_sock``
+(``net/ipv4/tcp_ipv4.c``, Linux 6.18) for the columns of /proc/net/tcp.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import socket
 import socketserver
 import sys
 import threading
 import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prospect.web.connections import Waiting
 from prospect.web.site import HEADERS, Answer
 
 if TYPE_CHECKING:
-    import socket
-
     from prospect.web.site import GuardedSite
 
 _ADDRESS = "127.0.0.1"
@@ -35,6 +38,10 @@ _LARGEST_HEAD_BYTES = 1 << 15
 _END_OF_HEAD = b"\r\n\r\n"
 _TOO_MANY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"
+# A client may have an IPv6 socket for an IPv4 address.
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+_LOCAL, _REMOTE, _UID = 1, 2, 7
+_NOBODY = -1
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -151,3 +158,48 @@ def _head(connection: socket.socket) -> bytes:
     except OSError:
         return b""
     return head
+
+
+class Waiting:
+    """Connections from which no request has come yet, the oldest first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, tuple[int, int]] = {}
+
+    def add(self, connection: socket.socket) -> None:
+        """Begin to wait for a request."""
+        with self._lock, contextlib.suppress(OSError):  # it may be gone by now
+            ports = connection.getpeername()[1], connection.getsockname()[1]
+            self._connections[connection] = ports
+
+    def remove(self, connection: socket.socket) -> None:
+        """Take note that a request came, or that none will."""
+        with self._lock:
+            self._connections.pop(connection, None)
+
+    def drop_one(self) -> bool:
+        """Let a connection end, whose reader finds no more to read; return whether there is one."""
+        with self._lock:
+            if not self._connections:
+                return False
+            users = _users()
+            user_of = {one: users.get(ports, _NOBODY) for one, ports in self._connections.items()}
+            ((user, _),) = Counter(user_of.values()).most_common(1)
+            oldest = next(one for one, its_user in user_of.items() if its_user == user)
+            del self._connections[oldest]
+            with contextlib.suppress(OSError):  # the other end went away
+                oldest.shutdown(socket.SHUT_RDWR)
+        return True
+
+
+def _users() -> dict[tuple[int, int], int]:
+    """Return the user of each socket on this machine by its own port and the other end's."""
+    users = {}
+    for table in _TABLES:
+        with contextlib.suppress(OSError):  # without IPv6 there is no second one
+            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                columns = line.split()
+                own, other = (int(columns[at].rpartition(":")[2], 16) for at in (_LOCAL, _REMOTE))
+                users[own, other] = int(columns[_UID])
+    return users

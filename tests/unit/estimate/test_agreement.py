@@ -11,7 +11,7 @@ from prospect.estimate.ledger.agreement import agreements
 from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.estimate.report import Report
 from prospect.records import replace
-from prospect.render.text.accounting import accounting_lines
+from prospect.render.text.ledger import accounting_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.style import Style
 

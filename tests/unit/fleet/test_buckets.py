@@ -15,7 +15,7 @@ from prospect.assembly.code.code import code_of_report
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.fleet import object_store
-from prospect.fleet.credentials import settings_of_files
+from prospect.fleet.object_store import settings_of_files
 from prospect.fleet.places import Place, place_of, without_credentials
 from prospect.fleet.remote import RemoteDirectory
 from prospect.fleet.remote_cache import VARIABLE, base

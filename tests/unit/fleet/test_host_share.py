@@ -16,8 +16,7 @@ from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.estimate.errors.design import Design
 from prospect.estimate.errors.error_bars import error_bars, host_error
-from prospect.fleet.sending import Shipment, waiting
-from prospect.fleet.share import is_chosen
+from prospect.fleet.sending import Shipment, is_chosen, waiting
 from prospect.fleet.shipping import ship
 from prospect.store.directory import StoreDirectory
 from prospect.store.schema import read_head, written_head

@@ -20,8 +20,7 @@ from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
 from prospect.api.store import read_store
 from prospect.cli.main import main
 from prospect.fleet import object_store
-from prospect.fleet.sending import STATE, SentBefore, Shipment, sent_before, waiting
-from prospect.fleet.share import is_chosen
+from prospect.fleet.sending import STATE, SentBefore, Shipment, is_chosen, sent_before, waiting
 from prospect.fleet.shipping import ship
 from prospect.records import replace
 from prospect.store.compaction import compact

@@ -1,6 +1,6 @@
 import random
 
-from prospect.render.text.arrows import ASCII, BOXES, _lanes, draw_arrows
+from prospect.render.text.listing import ASCII, BOXES, _lanes, draw_arrows
 
 
 def test_a_loop_leads_back_to_its_first_row():

@@ -12,8 +12,7 @@ from prospect.records import replace
 from prospect.render.html import cells as cells_module
 from prospect.render.html import instructions as instructions_module
 from prospect.render.html.cells import sample_cells, stack_names
-from prospect.render.html.code import code_fields
-from prospect.render.html.instructions import code_cells, instruction_slots
+from prospect.render.html.instructions import code_cells, code_fields, instruction_slots
 from prospect.render.html.parts import Selection, event_parts
 from prospect.render.registry import make_renderer
 

@@ -14,7 +14,7 @@ from builders.annotated import annotated_loop
 from builders.profile import empty_profile, hostile_profile, perf_profile, qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
 from prospect.records import replace
-from prospect.render.html.columns import ColumnBlock
+from prospect.render.html.document import ColumnBlock
 from prospect.render.registry import make_renderer
 
 PROFILES = {

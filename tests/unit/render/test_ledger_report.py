@@ -14,8 +14,7 @@ from builders.ticks import ASLEEP, FULL, HELD, IDLE, KERNEL, THROTTLED, USER, Ti
 from prospect.estimate.report import Report
 from prospect.records import replace
 from prospect.render.json.report import JsonRenderer
-from prospect.render.text.accounting import accounting_lines
-from prospect.render.text.ledger import ledger_lines
+from prospect.render.text.ledger import accounting_lines, ledger_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.style import Style
 

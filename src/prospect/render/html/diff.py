@@ -16,8 +16,7 @@ from prospect.figures.stacks.frames import object_label
 from prospect.records import Record
 from prospect.render.comparison_words import compared_line, per, unit_of, verdict_line
 from prospect.render.encoding import encoded
-from prospect.render.html.columns import ColumnBlock
-from prospect.render.html.document import document
+from prospect.render.html.document import ColumnBlock, document
 from prospect.render.json.diff import JsonDiff
 from prospect.render.renderer import write_pieces
 

@@ -1,22 +1,28 @@
-"""Hits by instruction as cells beside those of the samples: what code shows of a selection.
+"""The code of a page: instructions with hits, as cells next to those of the samples, and as JSON.
 
-Comes in: samples, the instructions of chosen routines, and the samples' cells. Goes out: slots,
-which are the instructions with a hit, and `CodeCells`: the same circumstances and stretches of time
-as those of the samples, so that a selection counts the same samples in both. Routines with most
-hits come first; those that there is no room for are left out whole.
+Slots are the instructions with a hit. `CodeCells` have the same circumstances and stretches of time
+as the samples' cells, so that a selection counts the same samples in both. Routines with most hits
+come first; those that there is no room for are left out whole.
+
+The JSON document, which `assets/code.js` reads, has paths of files, and by routine its instructions
+with a hit, in the order of the slots: address, text, name of the target, what ran before (bytes
+back to it, 0 if unknown), whether interrupts were let in there; then, if known, file and line and
+the text of that line. `null` is for hits between instructions.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct
-from prospect.estimate.annotate.annotation_view import instruction_of_hits
+from prospect.estimate.annotate.annotation_view import instruction_of_hits, ran_before
 from prospect.figures.stacks.stack_weights import nanoseconds
+from prospect.profile.source import innermost
 from prospect.records import Record
+from prospect.render.encoding import encoded
 from prospect.render.html.cells import STRETCHES, sample_stretches
 
 if TYPE_CHECKING:
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from prospect.render.html.cells import SampleCells, StackNames
 
 _MOST_CELLS = 300_000
+NO_CODE: dict[str, list[Any]] = {"files": [], "routines": []}
 
 
 class InstructionSlots(Record):
@@ -172,3 +179,64 @@ def _left_out(routine: NDArray[np.int64], count: NDArray[np.int64], routines: in
         else:
             room -= sizes[row]
     return sorted(without)
+
+
+def code_fields(names: StackNames, slots: InstructionSlots) -> dict[str, list[Any]]:
+    """Return the routines of slots with their instructions.
+
+    Args:
+        names: of the samples.
+        slots: of these samples.
+    """
+    code, profile = slots.code, names.samples.profile
+    functions, objects = profile.functions, profile.objects
+    frames = names.frames.function_index
+    frame_of_function = {row: frame for frame, row in enumerate(frames.tolist())}
+    routines = []
+    for row in distinct(slots.routine).tolist():
+        function = int(code.function_index[row])
+        instructions = slots.instruction[slots.routine == row].tolist()
+        routines.append(
+            {
+                "frame": frame_of_function.get(function, -1),
+                "address": int(functions.address[function]),
+                "name": functions.name[function] or None,
+                "object": objects.path[int(functions.object_index[function])],
+                "no_instructions_because": code.reason[row] or None,
+                "row": row,
+                "instructions": _instructions(code, row, instructions),
+            }
+        )
+    return {"files": code.lines.files if code.lines else [], "routines": routines}
+
+
+def source_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
+    """Return the same as JSON, empty without code."""
+    return encoded(NO_CODE if slots is None else code_fields(names, slots))
+
+
+def _instructions(
+    code: CodeTable, routine: int, instructions: list[int]
+) -> list[list[object] | None]:
+    first, last = code.start[routine : routine + 2].tolist()
+    inside = [row for row in instructions if row < last - first]
+    at = first + np.array(inside, np.int64)
+    places: list[tuple[int, int]] = [(-1, 0)] * len(inside)
+    if code.lines is not None:
+        places = list(zip(*(column.tolist() for column in innermost(code.lines, at)), strict=True))
+    found: list[list[object] | None] = []
+    before = ran_before(code, routine, inside)
+    for row, place, (earlier, is_unmasked) in zip(at.tolist(), places, before, strict=True):
+        address = int(code.address[row])
+        back = address - int(code.address[first + earlier]) if earlier >= 0 else 0
+        fields: list[object] = [
+            str(address),
+            code.text[row],
+            code.target_name[row],
+            back,
+            int(is_unmasked),
+        ]
+        if place[0] >= 0 and place[1] > 0:
+            fields += [*place, code.source.get(place)]
+        found.append(fields)
+    return found + [None] * (len(instructions) - len(inside))

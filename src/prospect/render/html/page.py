@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.cells import stack_names
-from prospect.render.html.code import source_block
 from prospect.render.html.document import document
-from prospect.render.html.instructions import instruction_slots
+from prospect.render.html.instructions import instruction_slots, source_block
 from prospect.render.html.stacks import stack_block
 from prospect.render.json.report import JsonRenderer
 

@@ -17,7 +17,7 @@ from prospect.figures.portions import PORTION_NAMES, event_has_time
 from prospect.figures.stacks.call_forest import THREADS
 from prospect.figures.stacks.frames import frame_annotations
 from prospect.render.html.cells import sample_cells
-from prospect.render.html.columns import ColumnBlock
+from prospect.render.html.document import ColumnBlock
 from prospect.render.html.instructions import code_cells
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from prospect.figures.routine_names import shown_name
 from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.renderer import encoded, write_pieces
-from prospect.render.text.arrows import ASCII, BOXES
-from prospect.render.text.listing import Form, Listing
+from prospect.render.text.listing import ASCII, BOXES, Form, Listing
 from prospect.render.text.numbers import Figures, percent, percent_digits
 from prospect.render.text.style import RULE, Style
 

@@ -1,24 +1,79 @@
-"""The header: what was profiled, by what, on what, how, and what the run could not see."""
+"""The Run: what was profiled and how, what the run could not see, and its statistics.
+
+Statistics of Run are the recorder's and the profile's counters under Prospect's names.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.figures.report.counters import sample_traces
 from prospect.render.escape import escaped
+from prospect.render.text.numbers import NO_TIME
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prospect.figures.report.view import ReportView
     from prospect.profile.run_info import EventInfo, RunInfo
     from prospect.render.text.style import Style
 
+
 _UNKNOWN = "unknown"
+# (counter, Prospect's label) by column; an indented label is part of the one above.
+_RUN_LEFT: tuple[tuple[str, str], ...] = (
+    ("buffers_read", "Buffers read"),
+    ("notifications", "Notifications received"),
+    ("execs", "  Num execs"),
+    ("forks", "  Num forks"),
+    ("maps", "  Num maps"),
+    ("incomplete_maps", "  Num incomplete maps"),
+    ("exits", "  Num exits"),
+    ("unknowns", "  Num unknowns"),
+    ("processes", "Total processes"),
+)
+_RUN_RIGHT: tuple[tuple[str, str], ...] = (
+    ("buffer_flushes", "Buffer Flushes"),
+    ("samples", "Num samples"),
+    ("hits_per_buffer", "  Ave hits/buffer"),
+    ("system_hits", "  System hits"),
+    ("interrupt_hits", "    Interrupt hits"),
+    ("user_hits", "  User hits"),
+    ("unknown_hits", "  Unknown hits"),
+    ("recorder_hits", "  Hits of Prospect"),
+    ("lost", "Lost samples"),
+    ("throttled", "Throttles"),
+)
+# More counters of the report of 2002: counter, label, and the counter that it precedes.
+_CLASSIC = (
+    ("drop_modules", "  Num drop modules", "exits"),
+    ("sample_traces", "Num sample traces", "samples"),
+    ("hits_per_trace", "  Ave hits/sample trace", "hits_per_buffer"),
+    ("low_transport_samples", "  Low transport samples", "system_hits"),
+    ("high_transport_samples", "  High transport samples", "system_hits"),
+)
+_KERNEL_LEFT = (
+    ("kernel_module_hits", "Total kern-module hits"),
+    ("kernel_hits", "Total kernel hits"),
+    ("kernel_unique", "  Unique of those"),
+    ("process_0_hits", "Total process 0 hits"),
+    ("process_0_unique", "  Unique of those"),
+)
+_KERNEL_RIGHT = (
+    ("kernel_threads", "Total kthreads"),
+    ("kernel_thread_hits", "Total kthread hits"),
+    ("kernel_thread_unique", "  Unique of those"),
+    ("user_kernel_hits", "Total usr_kernel"),
+    ("user_kernel_unique", "  Unique of those"),
+)
+_NAMED = {name for name, _ in (*_RUN_LEFT, *_RUN_RIGHT, *_KERNEL_LEFT, *_KERNEL_RIGHT)}
+_LEAST_WIDTH = 36
 
 
 def header_lines(view: ReportView, style: Style) -> Iterator[str]:
@@ -94,3 +149,55 @@ def _interval(run: RunInfo) -> str:
     own = "the command's processes only" if run.command else "some processes only"
     scope = "every process" if run.system_wide else own
     return f"{wall}, {cpus}, {scope}"
+
+
+def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
+    """Yield the section; counters that this run does not have are left out."""
+    counters: Mapping[str, float | None] = view.counters
+    left, right = _RUN_LEFT, _RUN_RIGHT
+    if style.words.is_classic:
+        counters = {**counters, **sample_traces(view.profile)}
+        left, right = _with_classic(left), _with_classic(right)
+    yield from style.section("Statistics of Run")
+    others = [(name, _own_label(name)) for name in view.counters if name not in _NAMED]
+    half = (len(others) + 1) // 2
+    blocks = [
+        (_cells(left, counters), _cells(right, counters)),
+        (_cells(_KERNEL_LEFT, counters), _cells(_KERNEL_RIGHT, counters)),
+        (_cells(others[:half], counters), _cells(others[half:], counters)),
+    ]
+    width = max(
+        len(label) + len(number) for block in blocks for side in block for label, number in side
+    )
+    width = max(width + 2, _LEAST_WIDTH)
+    for block in blocks:
+        for pair in zip_longest(*block):
+            sides = [f"{cell[0]}{cell[1]:>{width - len(cell[0])}}" if cell else "" for cell in pair]
+            yield f"{sides[0]:<{width}}    {sides[1]}".rstrip()
+    yield ""
+
+
+def _with_classic(names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return a column with the counters that the report of 2002 has in addition."""
+    column: list[tuple[str, str]] = []
+    for name, label in names:
+        column += [(own, words) for own, words, before in _CLASSIC if before == name]
+        column.append((name, label))
+    return tuple(column)
+
+
+def _cells(
+    names: tuple[tuple[str, str], ...] | list[tuple[str, str]],
+    counters: Mapping[str, float | None],
+) -> list[tuple[str, str]]:
+    return [(f"{label}:", _number(counters[name])) for name, label in names if name in counters]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NO_TIME
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _own_label(name: str) -> str:
+    return escaped(name).replace("_", " ").capitalize()

@@ -14,23 +14,18 @@ from prospect.estimate.in_short import in_short
 from prospect.render.escape import escaped
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
-from prospect.render.text.accounting import accounting_lines
-from prospect.render.text.causes import system_cause_lines
-from prospect.render.text.details import details_lines
-from prospect.render.text.header import header_lines, note_lines, warning_lines
+from prospect.render.text.details import details_lines, memory_map_lines
+from prospect.render.text.header import header_lines, note_lines, statistics_lines, warning_lines
 from prospect.render.text.in_short import in_short_lines
-from prospect.render.text.kernel import kernel_lines
-from prospect.render.text.ledger import ledger_lines
-from prospect.render.text.memory_map import memory_map_lines
+from prospect.render.text.kernel import kernel_lines, system_call_lines, system_cause_lines
+from prospect.render.text.ledger import accounting_lines, ledger_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.page import Page
 from prospect.render.text.programs import function_lines, program_lines
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
-from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style, Words
 from prospect.render.text.summary import summary_lines
-from prospect.render.text.syscalls import system_call_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +121,7 @@ def _stack_quality(report: Report, style: Style) -> Iterator[str]:
     """Yield what became of copies of stacks, where there are any."""
     if report.has_short_stacks:
         from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
-        from prospect.render.text.stack_quality import stack_quality_lines  # noqa: PLC0415 - seldom there
+        from prospect.render.text.quality import stack_quality_lines  # noqa: PLC0415 - seldom there
 
         yield from stack_quality_lines(stack_quality(report.profile, report.detail), style)
 
@@ -134,7 +129,7 @@ def _stack_quality(report: Report, style: Style) -> Iterator[str]:
 def _seldom_lines(report: Report, style: Style) -> Iterator[str]:
     """Yield what few recordings have: data of event sources, waits, several events."""
     if report.data:
-        from prospect.render.text.sample_data import sample_data_lines  # noqa: PLC0415 - seldom there
+        from prospect.render.text.events import sample_data_lines  # noqa: PLC0415 - seldom there
 
         yield from sample_data_lines(report.data, style)
     if report.waiting is not None:
@@ -142,7 +137,7 @@ def _seldom_lines(report: Report, style: Style) -> Iterator[str]:
 
         yield from waiting_lines(report, style)
     if len(report.events) > 1:
-        from prospect.render.text.side_by_side import side_by_side_lines  # noqa: PLC0415 - seldom there
+        from prospect.render.text.events import side_by_side_lines  # noqa: PLC0415 - seldom there
 
         yield from side_by_side_lines(report, style)
 

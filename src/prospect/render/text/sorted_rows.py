@@ -1,4 +1,4 @@
-"""One table in place of the report: time by the keys of ``--sort``, most first."""
+"""One table instead of the report: rows by the keys of ``--sort``, with ``--columns`` by class."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import counted
 from prospect.dimensions import BY_NAME
+from prospect.estimate.errors.class_columns import class_columns
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
-from prospect.render.escape import escaped, short_names
+from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.columns import Column, table_lines
@@ -20,11 +21,15 @@ from prospect.render.text.style import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prospect.estimate.errors.class_columns import ClassColumns
     from prospect.estimate.errors.rows_by_keys import RowsByKeys
     from prospect.estimate.report import Report
 
 # Of all names but the last, which ends its line.
 _NAME_WIDTH = 24
+MOST_COLUMNS = 6
+_SPACE = "  "
+_TITLE_WIDTH = 24
 
 
 class SortedTextRenderer(FiguresRenderer):
@@ -100,3 +105,99 @@ def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str
 def _brief(path: str) -> str:
     """Return a file without its directory."""
     return path.rpartition("/")[2] or path
+
+
+class ClassTextRenderer(FiguresRenderer):
+    """Hits by some keys, for each class of hits side by side, for people."""
+
+    suffix: ClassVar[str] = ".txt"
+
+    def pieces(self, report: Report) -> Iterator[bytes]:
+        """Yield the lines: a table for each event, one of all where these are the columns."""
+        return encoded(self._lines(report))
+
+    def _lines(self, report: Report) -> Iterator[str]:
+        style = Style(self.colour)
+        tables = class_columns(report, self.columns, self.sort, MOST_COLUMNS)
+        whose = asked_for(report.profile.run, report.detail)
+        for table in tables:
+            what = "Time" if table.has_time(0) else "Hits"
+            of_event = f", {escaped(table.events[0].name)}" if len(tables) > 1 else ""
+            title = f"{what} by {', '.join(self.sort)} of {whose}{of_event}, by {self.columns}"
+            yield from style.section(title)
+            if table.total_hits.any():
+                yield from self._table(table, style)
+                yield from self._closing(table, report.user_threshold_s, style)
+            else:
+                yield escaped(nothing_chosen(report.profile, report.detail))
+        yield from note_lines(report)
+        yield from warning_lines(report, style)
+
+    def _table(self, table: ClassColumns, style: Style) -> Iterator[str]:
+        """Yield the table; what all rows have is its last one."""
+        columns: list[Column] = []
+        head = ""
+        for at, name in enumerate(table.classes):
+            first, *others = _columns_of(table, at)
+            shown = escaped(self._title(name, table))
+            widths = [
+                max(len(column.title), *map(display_width, column.cells))
+                for column in (first, *others)
+            ]
+            room = sum(widths) + len(_SPACE) * (len(widths) - 1)
+            if (lacking := min(display_width(shown), _TITLE_WIDTH) - room) > 0:
+                first = first._replace(title=first.title.rjust(widths[0] + lacking))
+                room += lacking
+            shown = shortened(shown, room)
+            fill = max(room - display_width(shown) - 1, 0) * "-"
+            head += f"{shown} {fill}".ljust(room) + 2 * _SPACE
+            columns += [first, *others, Column("", [""] * len(first.cells))]
+        keys = [
+            column._replace(cells=[*column.cells, "Total" if not place else ""])
+            for place, column in enumerate(key_columns(self.sort, table.names))
+        ]
+        lines = table_lines([*columns, *keys])
+        yield head.rstrip()
+        yield from style.hot_rows(lines, [*table.share.max(axis=1, initial=0.0).tolist(), 0.0])
+
+    def _title(self, name: str, table: ClassColumns) -> str:
+        if table.others and name is table.classes[-1]:
+            return f"{table.others} others"
+        return f"{BY_NAME[self.columns].title}{name}" or "(none)"
+
+    def _closing(self, table: ClassColumns, threshold_s: float, style: Style) -> Iterator[str]:
+        """Yield what is not shown."""
+        if table.left_out:
+            hits = counted(int(table.left_out_hits.sum()), "hit")
+            rows = counted(table.left_out, "row")
+            yield style.cut(f"- Left out by '-m {threshold_s:g}': {rows} with {hits}")
+        if table.others:
+            yield style.cut(
+                f"- One column is of {table.others} others, with fewer hits each: a specification "
+                "chooses some of them, --format csv has all"
+            )
+
+
+def _columns_of(table: ClassColumns, at: int) -> list[Column]:
+    """Return the columns of one class, with a row for all at the end."""
+    total_hits, total_s = int(table.total_hits[at]), float(table.total_s[at])
+    hits = [*table.hits[:, at].tolist(), total_hits]
+    shares = percent_column([*table.share[:, at].tolist(), 1.0], percent_digits(total_hits))
+    event = table.events[at]
+    figures = Figures(total_hits, total_s, has_time=table.has_time(at))
+    times, bars = figures.time_columns(
+        [*table.seconds[:, at].tolist(), total_s],
+        [*table.half_s[:, at].tolist(), float(table.total_half_s[at])],
+        escaped(event.time_title),
+    )
+
+    def if_hit(column: Column) -> Column:
+        # A class that has nothing of a row is seen to have nothing.
+        cells = zip(column.cells, hits, strict=True)
+        return column._replace(cells=[text if hit else "" for text, hit in cells])
+
+    return [
+        *(if_hit(times), if_hit(bars)) * figures.has_time,
+        Column(escaped(event.hits_title), list(map(str, hits))),
+        if_hit(Column("Share", shares)),
+    ]
