@@ -1,33 +1,32 @@
 """Call-frame information of an image → one sorted table: from each address on, which rule holds.
 
-In: an image. Out: `FrameRows`, of all functions: working them all out together costs less than
-finding out which ones matter. What .eh_frame leaves out is taken from .debug_frame, and signal
-trampolines without either are known by their instructions.
+All functions are worked out together: that costs less than finding out which ones matter. What
+.eh_frame leaves out is taken from .debug_frame. `Landmark`s are places whose callers are known
+without either: the entry point, and what signal handlers return to.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
-from prospect.elf.cfi_operations import decode_operations
-from prospect.elf.debug_frame import read_debug_frames
-from prospect.elf.eh_frame import read_frames
+from prospect.elf import layout
 from prospect.elf.eh_pointers import DW_EH_PE_ABSPTR, EhData
-from prospect.elf.frame_landmarks import find_landmarks
-from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps
-from prospect.elf.frame_steps import FrameSteps, translate
-from prospect.records import Record
+from prospect.elf.frame_entries import read_debug_frames, read_frames
+from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps, signal_rule
+from prospect.elf.frame_steps import FrameSteps, decode_operations, translate
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.elf.eh_frame import FrameTable
+    from prospect.elf.frame_entries import FrameTable
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.elf.image import ElfImage
 
@@ -37,6 +36,16 @@ _PIECE_SHIFT = 18
 _LAST_ADDRESS = 1 << 62
 # Of a CIE, which linkers fold: what it states takes some five to twenty bytes.
 _LONGEST_INITIAL_BYTES = 128
+_MOST_TRAMPOLINES = 64
+_ENTRY_BYTES = 32
+# What a trampoline's instructions end with, what they may begin with, and how far from sp the
+# interrupted frame's sp lies. A search for one constant is ten times as fast as one for two.
+_RT_SIGRETURN = {
+    # mov $15, %rax or %eax; syscall: where the stack pointer stands, the ucontext begins
+    layout.EM_X86_64: (re.compile(rb"\x0f\0\0\0\x0f\x05"), (b"\x48\xc7\xc0", b"\xb8"), 160),
+    # mov x8, #139; svc #0: siginfo and the ucontext up to its registers lie above sp
+    layout.EM_AARCH64: (re.compile(rb"\x68\x11\x80\xd2\x01\0\0\xd4"), (b"",), 560),
+}
 
 
 class FrameRows(Record, eq=False):
@@ -143,7 +152,7 @@ def _laid_over(lower: FrameRows, upper: FrameRows) -> FrameRows:
 def _landmark_rows(image: ElfImage) -> FrameRows:
     """Return the rules of places that are known without call-frame information."""
     found = FrameRows(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-    for mark in find_landmarks(image):
+    for mark in _landmarks(image):
         if 0 <= mark.start < mark.end < _LAST_ADDRESS:
             start = np.array([mark.start, mark.end], np.uint64)
             found = _laid_over(found, FrameRows(start, np.array([mark.rule, rules.NO_ROW])))
@@ -268,3 +277,51 @@ def _joined(
         extra=both("extra"),
     )
     return steps, start + initial_count
+
+
+class Landmark(NamedTuple):
+    """From `start` to `end`, SVMAs, `rule` holds; see `frame_rules`."""
+
+    start: int
+    end: int
+    rule: int
+
+
+def _landmarks(image: ElfImage) -> list[Landmark]:
+    """Find the places of an image of x86-64 or arm64."""
+    return [*_entry(image), *_trampolines(image)]
+
+
+def _entry(image: ElfImage) -> Iterator[Landmark]:
+    """Say that the entry point has no caller: dynamic linkers and musl do not describe theirs."""
+    entry = int(np.frombuffer(image.data, layout.EHDR_64, 1)[0]["entry"])
+    if entry:
+        yield Landmark(entry, entry + _ENTRY_BYTES, rules.END)
+
+
+def _trampolines(image: ElfImage) -> list[Landmark]:
+    """Find what signal handlers return to, by its instructions: some libraries do not describe it.
+
+    Source: setup_rt_frame() in ``arch/x86/kernel/signal_64.c`` and struct rt_sigframe in
+    ``arch/arm64/kernel/signal.c`` (Linux 6.18).
+    """
+    pattern, heads, saved_sp = _RT_SIGRETURN[image.machine]
+    rule = int(signal_rule(np.array([saved_sp]))[0])
+    found: list[Landmark] = []
+    # Segments that overlap would have the same bytes searched again and again.
+    left = len(image.data)
+    for segment in image.segments:
+        if segment["type"] != layout.PT_LOAD or not segment["flags"] & layout.PF_X:
+            continue
+        offset, address = int(segment["offset"]), int(segment["vaddr"])
+        code = image.data[offset : offset + min(int(segment["filesz"]), left)]
+        left -= len(code)
+        for match in pattern.finditer(code):
+            first = match.start()
+            sizes = [len(head) for head in heads if code[max(first - len(head), 0) : first] == head]
+            if sizes and len(found) < _MOST_TRAMPOLINES:
+                # A return address is looked up one byte before itself. In the kernel on its behalf,
+                # a task stands behind the last instruction.
+                begin = address + first - sizes[0] - 1
+                found.append(Landmark(begin, address + match.end() + 1, rule))
+    return found

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import run_lengths
-from prospect.elf import cfa_expressions as expressions
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
 from prospect.records import NamedTuple
@@ -220,7 +219,7 @@ def _pack(
     rule[returns.how == step.SAVED_UNDEFINED] = rules.END
     saved_sp = steps.value.take(base)
     is_place = (steps.action.take(base) == step.STEP_CFA_PLACE) & is_signal
-    is_place &= (steps.how.take(base) == expressions.FORM_DEREF) & (steps.extra.take(base) == 0)
+    is_place &= (steps.how.take(base) == step.FORM_DEREF) & (steps.extra.take(base) == 0)
     is_place &= (steps.register.take(base) == machine.sp) & rules.fits(saved_sp, rules.CFA_BITS)
     is_place &= (returns.how == step.SAVED_AT_SP) & (returns.value == saved_sp + machine.saved_pc)
     is_place &= (fp.how == step.SAVED_AT_SP) & (fp.value == saved_sp + machine.saved_fp)
@@ -245,13 +244,13 @@ def _pack_cfa(
     register, extra = steps.register.take(base), steps.extra.take(base)
     is_place = action == step.STEP_CFA_PLACE
     distance = np.where(is_place, steps.value.take(base), distance)
-    is_sum = ~is_place | (how == expressions.FORM_SUM)
+    is_sum = ~is_place | (how == step.FORM_SUM)
     kind = np.full(len(base), rules.KIND_REGISTER)
     kind[register == machine.sp] = rules.KIND_SP
     kind[register == machine.fp] = rules.KIND_FP
-    is_deref = is_place & (how == expressions.FORM_DEREF)
+    is_deref = is_place & (how == step.FORM_DEREF)
     kind[is_deref] = rules.KIND_DEREF
-    is_plt = is_place & (how == expressions.FORM_PLT) & (register == machine.sp)
+    is_plt = is_place & (how == step.FORM_PLT) & (register == machine.sp)
     kind[is_plt] = rules.KIND_PLT
     slot = rules.pack_slot(distance, rules.CFA_BITS)
     after_bits = rules.CFA_BITS - rules.DEREF_BITS

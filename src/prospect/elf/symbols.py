@@ -1,7 +1,10 @@
-"""A symbol table section → its columns.
+"""Symbol tables of an image → their columns, by its sections or as the loader finds them.
 
-Defined by the System V gABI, "Symbol Table". The columns are strided views of the file where its
-class is 64 bits; nothing is copied but the section indexes.
+The columns are strided views of the file if its class is 64 bits; nothing is copied but the section
+indexes. An image without section headers gets a section for each executable segment, and its
+dynamic symbols are sorted into these. Nothing states how many symbols there are but the hash
+tables, in which each has a place. Defined by the System V gABI, "Symbol Table", "Dynamic Section"
+and "Hash Table"; DT_GNU_HASH by glibc's ``elf/dl-lookup.c`` (2.36).
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import layout
-from prospect.records import Record
+from prospect.elf.image import NO_ADDRESS
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +27,9 @@ MOST_SYMBOLS = 1 << 23
 
 NO_SECTION = -1
 """Section of symbols that have none: SHN_ABS, SHN_COMMON and the other reserved indexes."""
+# Linkers make one or two; a damaged image must not cost a loop over thousands.
+_MOST_CODE_SEGMENTS = 64
+_GNU_HASH_HEADER_WORDS = 4
 
 
 class ElfSymbols(Record, eq=False):
@@ -103,3 +110,87 @@ def _extended_indexes(image: ElfImage, table_row: int) -> NDArray[np.uint32]:
     rows = np.flatnonzero(of_table)
     data = image.section_data(int(rows[0])) if len(rows) else image.data[:0]
     return np.frombuffer(data[: len(data) & ~3], "<u4")
+
+
+def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]:
+    """Make sections of the executable segments, and read what the dynamic section leads to.
+
+    Returns:
+        The image with these sections, and its symbols; None where it has none that can be read.
+    """
+    sections = _executable_segments(image)
+    image = replace(image, sections=sections)
+    entries = _dynamic_entries(image)
+    strings = _area(image, entries.get(layout.DT_STRTAB))[: entries.get(layout.DT_STRSZ, 0)]
+    stored = layout.SYM_64 if image.is_64 else layout.SYM_32
+    area = _area(image, entries.get(layout.DT_SYMTAB))
+    count = min(_count_symbols(image, entries), len(area) // stored.itemsize, MOST_SYMBOLS)
+    table = np.frombuffer(area[: count * stored.itemsize], stored)
+    if not len(table) or not len(strings):
+        return image, None
+    return image, symbol_columns(table, _sections_by_address(sections, table), strings)
+
+
+def _executable_segments(image: ElfImage) -> NDArray[np.void]:
+    """Return sections with the place of the executable PT_LOADs, behind the empty first one."""
+    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    code = loads[(loads["flags"] & layout.PF_X) != 0][:_MOST_CODE_SEGMENTS]
+    sections = np.zeros(1 + len(code), layout.SHDR_64)
+    sections["flags"][1:] = layout.SHF_ALLOC | layout.SHF_EXECINSTR
+    for target, source in (("addr", "vaddr"), ("offset", "offset"), ("size", "filesz")):
+        sections[target][1:] = code[source]
+    return sections
+
+
+def _dynamic_entries(image: ElfImage) -> dict[int, int]:
+    """Return the values of PT_DYNAMIC by tag."""
+    found = image.segments[image.segments["type"] == layout.PT_DYNAMIC][:1]
+    stored = layout.DYN_64 if image.is_64 else layout.DYN_32
+    for segment in found:
+        offset, size = int(segment["offset"]), int(segment["filesz"])
+        data = image.data[offset : offset + size]
+        table = np.frombuffer(data[: len(data) - len(data) % stored.itemsize], stored)
+        return dict(zip(table["tag"].tolist(), table["value"].tolist(), strict=True))
+    return {}
+
+
+def _area(image: ElfImage, svma: int | None) -> memoryview:
+    """Return the file from where an address lies in it; nothing where it does not."""
+    if svma is None:
+        return image.data[:0]
+    offset = int(image.offset_of_svma(np.array([svma], np.uint64))[0])
+    return image.data[:0] if offset == NO_ADDRESS else image.data[offset:]
+
+
+def _count_symbols(image: ElfImage, entries: dict[int, int]) -> int:
+    plain = _words(_area(image, entries.get(layout.DT_HASH))[:8])
+    if len(plain) == 2:
+        return int(plain[1])  # a chain entry a symbol
+    area = _area(image, entries.get(layout.DT_GNU_HASH))
+    header = _words(area[: 4 * _GNU_HASH_HEADER_WORDS])
+    if len(header) < _GNU_HASH_HEADER_WORDS:
+        return 0
+    buckets, first_hashed, bloom_words = header[:3].tolist()
+    begin = 4 * _GNU_HASH_HEADER_WORDS + bloom_words * (8 if image.is_64 else 4)
+    first = _words(area[begin : begin + 4 * buckets])
+    last_chain = int(first.max(initial=0))
+    if last_chain < first_hashed:
+        return int(first_hashed)  # none is hashed: those before are imported
+    begin += 4 * (buckets + last_chain - first_hashed)
+    chain = _words(area[begin : begin + 4 * MOST_SYMBOLS])
+    ends = np.flatnonzero(chain & 1)  # the lowest bit ends a chain
+    return last_chain + int(ends[0]) + 1 if len(ends) else 0
+
+
+def _words(data: memoryview) -> NDArray[np.uint32]:
+    return np.frombuffer(data[: len(data) & ~3], "<u4")
+
+
+def _sections_by_address(sections: NDArray[np.void], table: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return each symbol's section: what the headers called them is lost, but not the addresses."""
+    section = np.full(len(table), NO_SECTION, np.int64)
+    value = table["value"].astype(np.uint64)
+    for row in range(1, len(sections)):
+        section[value - sections["addr"][row] < sections["size"][row]] = row
+    section[table["shndx"] == layout.SHN_UNDEF] = layout.SHN_UNDEF
+    return section

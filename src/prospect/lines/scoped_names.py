@@ -6,7 +6,7 @@ keeps DW_AT_name alone. Goes out: by name the qualified one, where the whole ima
 that fits; the symcache does not say which entry a function came from. Units that cannot contain
 a name are not walked, bodies of functions are stepped over where the compiler wrote
 DW_AT_sibling, and what is walked is limited: where the limit is reached, or DWARF is damaged,
-nothing is qualified. A split unit is an image of its own, made whole (`lines.split_conversion`):
+nothing is qualified. A split unit is an image of its own, made whole (`lines.split_lines`):
 what is inlined there is described there. Not read: files that ``dwz -m`` made for several programs.
 Source: DWARF 5 standard, sections 2.3, 3.3, 3.5 and 7.5; DWARF 2 standard, section 7.5.4, where
 references to other units have the size of an address.

@@ -1,28 +1,35 @@
 """Addresses of an image whose debug information was split off → their frames.
 
-Comes in: the image that has the skeletons, and addresses that its own debug information says
-nothing of. Goes out: `Frames`, and which files were not found. Only units that were hit are read,
-each once; what was made of a unit is kept on disk under its id.
+The image has skeletons of the units; only units that were hit are read, each once, and what was
+made of a unit is kept on disk under its id. The library that reads DWARF does not read split units:
+it gets an ELF file of that unit alone, as if it had never been split. The unit's own entry is
+written anew, with what is in the image; all others are copied, and references to them moved along.
+Nothing that a size or an offset claims is believed. Source: DWARF 5 standard, sections 3.1, 7.3 and
+7.5.
 """
 
 from __future__ import annotations
 
 import functools
+import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.sorting import distinct
+from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.files.budget import CostlyError
 from prospect.files.rights import is_trusted
+from prospect.lines import dwarf
 from prospect.lines.conversion import convert
 from prospect.lines.debug_info import Lack, load_address
+from prospect.lines.dwarf import DwarfError, as_leb128, unsigned
 from prospect.lines.scoped_names import ScopedNames
-from prospect.lines.split_conversion import whole_unit
 from prospect.lines.split_files import SplitFiles
 from prospect.lines.split_units import read_skeletons, unit_of_addresses
 from prospect.lines.symcache import VERSION, Frames, SymCache, join_frames, lookup_each
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,10 +37,20 @@ if TYPE_CHECKING:
     from prospect.files.door import OpenFile
     from prospect.lines.bounded import BoundedReader
     from prospect.lines.scoped_names import SearchBudget
+    from prospect.lines.split_files import UnitSections
+    from prospect.lines.split_units import Skeletons, SplitUnit
     from prospect.symbols.cache import SymbolCache
 
 # Version of what is made of a unit and kept: another one is made anew.
 _MADE_WHOLE = 2
+_ADDRESSES_HEADER = 8
+_NUMBER = struct.Struct("<I")
+_MOVED = 0  # a reference within the unit, of 4 bytes
+_RANGES = 1  # an offset of DWARF 4's .debug_ranges, of 4 bytes
+_OTHER = 2
+_UNMOVABLE = frozenset(
+    {dwarf.DW_FORM_REF1, dwarf.DW_FORM_REF2, dwarf.DW_FORM_REF8, dwarf.DW_FORM_REF_UDATA}
+)
 
 
 class SplitLines:
@@ -168,3 +185,199 @@ class SplitLines:
         if self._cache:
             self._cache.store_lines(key, made)
         return made
+
+
+class _Step(NamedTuple):
+    """What to do at a place in an entry: step over `skip` bytes, then treat a value by `kind`."""
+
+    skip: int
+    kind: int
+    form: int
+
+
+def whole_unit(
+    skeletons: Skeletons, unit: SplitUnit, rest: UnitSections, load_address: int
+) -> bytes | None:
+    """Make an ELF file with the debug information of one unit; None where it is damaged.
+
+    Args:
+        skeletons: sections of the image.
+        unit: the unit in the image.
+        rest: the same unit in its own file.
+        load_address: SVMA that the image counts from; the file made says the same.
+    """
+    try:
+        info, abbreviations = _joined(unit, rest)
+        return _elf_file(
+            load_address,
+            {
+                b".debug_info": info,
+                b".debug_abbrev": abbreviations,
+                b".debug_line": _line_table(skeletons.lines, unit.line_offset),
+                b".debug_line_str": skeletons.line_strings,
+                b".debug_addr": _addresses(skeletons.addresses, unit),
+                b".debug_ranges": skeletons.ranges if unit.version == 4 else b"",
+                b".debug_rnglists": rest.range_lists,
+                b".debug_str": rest.strings,
+                b".debug_str_offsets": rest.string_offsets,
+            },
+        )
+    except (DwarfError, struct.error, OverflowError):
+        return None
+
+
+def _joined(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
+    """Return the unit with an entry of its own that needs no other file, and its abbreviations."""
+    header = rest.unit
+    if header.version != unit.version or header.address_bytes != 8:
+        raise DwarfError("the two halves of a unit are of different kinds")
+    table, table_end = dwarf.abbreviations(rest.abbreviations, header.abbreviations)
+    own, known, children = dwarf.first_entry(rest.info, header, table)
+    code = as_leb128(max(table) + 1)
+    attributes, values = _own_entry(unit, rest, known.get(dwarf.DW_AT_LANGUAGE))
+    entry = code + values
+    start = 12 if unit.version == 5 else 11
+    body = bytearray(rest.info[children : header.end])
+    _move(body, table, start + len(entry) - (children - header.offset), unit)
+    length = (start - 4 + len(entry) + len(body)).to_bytes(4, "little")
+    if unit.version == 5:
+        head = length + struct.pack("<HBBI", 5, dwarf.DW_UT_COMPILE, 8, 0)
+    else:
+        head = length + struct.pack("<HIB", 4, 0, 8)
+    declared = code + as_leb128(dwarf.DW_TAG_COMPILE_UNIT) + bytes([own.has_children])
+    old = bytes(rest.abbreviations[header.abbreviations : table_end])
+    return head + entry + bytes(body), declared + attributes + b"\0\0" + old
+
+
+def _own_entry(
+    unit: SplitUnit, rest: UnitSections, language: tuple[int, int] | None
+) -> tuple[bytes, bytes]:
+    """Return the attributes of the unit's entry, as an abbreviation has them, and their values.
+
+    `language` is the form of DW_AT_language in the unit's own file, and where it stands there.
+    """
+    is_5 = unit.version == 5
+    offset = dwarf.DW_FORM_SEC_OFFSET
+    address_base = dwarf.DW_AT_ADDR_BASE if is_5 else dwarf.DW_AT_GNU_ADDR_BASE
+    fields = [
+        (dwarf.DW_AT_LOW_PC, dwarf.DW_FORM_ADDR, unit.low_pc.to_bytes(8, "little")),
+        (dwarf.DW_AT_COMP_DIR, dwarf.DW_FORM_STRING, unit.directory + b"\0"),
+        (address_base, offset, (_ADDRESSES_HEADER if is_5 else 0).to_bytes(4, "little")),
+        (dwarf.DW_AT_STR_OFFSETS_BASE, offset, rest.string_offsets_base.to_bytes(4, "little")),
+    ]
+    if not unit.low_pc:
+        # The library takes a unit at 0 without ranges for one that the linker dropped. Of what they
+        # are it asks nothing: each function has its own.
+        fields.append((dwarf.DW_AT_RANGES, offset, bytes(4)))
+    if unit.line_offset >= 0:
+        fields.append((dwarf.DW_AT_STMT_LIST, offset, bytes(4)))
+    if is_5:
+        base = rest.range_lists_base.to_bytes(4, "little")
+        fields.append((dwarf.DW_AT_RNGLISTS_BASE, offset, base))
+    if language:
+        form, place = language
+        code = unsigned(rest.info, place, min(dwarf.FIXED_FORMS.get(form, 0), 2))
+        fields.append((dwarf.DW_AT_LANGUAGE, dwarf.DW_FORM_DATA2, code.to_bytes(2, "little")))
+    names = b"".join(as_leb128(name) + as_leb128(form) for name, form, _ in fields)
+    return names, b"".join(value for _, _, value in fields)
+
+
+def _move(
+    body: bytearray, table: dict[int, dwarf.Abbreviation], distance: int, unit: SplitUnit
+) -> None:
+    """Walk a unit's entries and add what they moved by to each reference."""
+    plans: dict[int, tuple[tuple[_Step, ...], int]] = {}
+    position, end = 0, len(body)
+    while position < end:
+        code = body[position]
+        position += 1
+        if code > 0x7F:
+            code, position = dwarf.leb128(body, position - 1)
+        if not code:
+            continue
+        if code not in plans:
+            if code not in table:
+                raise DwarfError("an entry without an abbreviation")
+            plans[code] = _plan(table[code], unit.version)
+        steps, tail = plans[code]
+        for skip, kind, form in steps:
+            position += skip
+            if kind == _OTHER:
+                position = dwarf.after_form(body, position, form, 8)
+            else:
+                _add(body, position, distance if kind == _MOVED else unit.ranges_base)
+                position += _NUMBER.size
+        position += tail
+    if position != end:
+        raise DwarfError("the last entry is cut off")
+
+
+def _add(body: bytearray, position: int, added: int) -> None:
+    if position + _NUMBER.size > len(body):
+        raise DwarfError("a reference that is cut off")
+    _NUMBER.pack_into(body, position, _NUMBER.unpack_from(body, position)[0] + added)
+
+
+def _plan(entry: dwarf.Abbreviation, version: int) -> tuple[tuple[_Step, ...], int]:
+    """Return how to walk an entry, and the bytes behind its last step."""
+    steps = []
+    skip = 0
+    for name, form in entry.attributes:
+        if form in _UNMOVABLE:
+            raise DwarfError("a reference that has no room for a larger one")
+        kind = _kind(name, form, version)
+        if kind is None:
+            skip += 8 if form == dwarf.DW_FORM_ADDR else dwarf.FIXED_FORMS[form]
+        else:
+            steps.append(_Step(skip, kind, form))
+            skip = 0
+    return tuple(steps), skip
+
+
+def _kind(name: int, form: int, version: int) -> int | None:
+    if form == dwarf.DW_FORM_REF4:
+        return _MOVED
+    if name == dwarf.DW_AT_RANGES and form == dwarf.DW_FORM_SEC_OFFSET and version == 4:
+        return _RANGES
+    if form in dwarf.FIXED_FORMS or form == dwarf.DW_FORM_ADDR:
+        return None
+    return _OTHER
+
+
+def _line_table(lines: memoryview, offset: int) -> memoryview:
+    if offset < 0:
+        return lines[:0]
+    return lines[offset : offset + 4 + unsigned(lines, offset, 4)]
+
+
+def _addresses(addresses: memoryview, unit: SplitUnit) -> memoryview:
+    """Return the unit's addresses, in version 5 with the header that says how many there are."""
+    if unit.version == 4:
+        return addresses[unit.address_base :]
+    start = unit.address_base - _ADDRESSES_HEADER
+    return addresses[start : start + 4 + unsigned(addresses, start, 4)]
+
+
+def _elf_file(load_address: int, contents: dict[bytes, memoryview | bytes]) -> bytes:
+    """Lay out an ELF file of sections, and of one segment that says where it is loaded."""
+    kept = {name: content for name, content in contents.items() if len(content)}
+    names = b"\0" + b"".join(name + b"\0" for name in kept) + b".shstrtab\0"
+    kept[b".shstrtab"] = names
+    place = layout.EHDR_64.itemsize + layout.PHDR_64.itemsize
+    rows = [bytes(layout.SHDR_64.itemsize)]
+    pieces = []
+    for name, content in kept.items():
+        kind = layout.SHT_STRTAB if name == b".shstrtab" else 1
+        at = names.index(b"\0" + name + b"\0") + 1
+        rows.append(struct.pack("<IIQQQQIIQQ", at, kind, 0, 0, place, len(content), 0, 0, 1, 0))
+        pieces.append(content)
+        place += len(content)
+    ident = layout.ELFMAG + bytes([layout.ELFCLASS64, layout.ELFDATA2LSB, 1]) + bytes(9)
+    head = ident + struct.pack(
+        "<HHIQQQIHHHHHH",
+        *(layout.ET_DYN, layout.EM_X86_64, 1, 0, layout.EHDR_64.itemsize, place, 0),
+        *(layout.EHDR_64.itemsize, layout.PHDR_64.itemsize, 1),
+        *(layout.SHDR_64.itemsize, len(rows), len(rows) - 1),
+    )
+    segment = struct.pack("<IIQQQQQQ", layout.PT_LOAD, 5, 0, load_address, load_address, 0, 0, 1)
+    return b"".join([head, segment, *pieces, *rows])

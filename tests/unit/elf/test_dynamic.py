@@ -12,9 +12,8 @@ import pytest
 
 from builders.elf import Segment, elf_file
 from prospect.elf import layout
-from prospect.elf.dynamic import read_without_sections
 from prospect.elf.image import ElfImage
-from prospect.elf.symbols import read_symbols
+from prospect.elf.symbols import read_symbols, read_without_sections
 
 SYSTEM = sorted(Path("/usr/lib").glob("*-linux-gnu/lib[a-d]*.so.*"))
 SOURCE = "int one(void) { return 1; } int two(void) { return one(); } int data = 3;"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prospect.elf.eh_frame import read_frames, walk_entries
+from prospect.elf.frame_entries import read_frames, walk_entries
 from prospect.elf.image import ElfImage
 
 FDE = re.compile(r"^[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ FDE cie=\w+ pc=(\w+)\.\.(\w+)", re.MULTILINE)

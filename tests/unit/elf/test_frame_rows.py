@@ -6,10 +6,10 @@ import pytest
 
 from builders.eh_frame import cie, entry, sleb128, uleb128
 from builders.elf import Section, code, elf_file
-from prospect.elf import cfa_expressions as expressions
 from prospect.elf import frame_rules as rules
+from prospect.elf import frame_steps as expressions
 from prospect.elf import layout
-from prospect.elf.debug_frame import read_debug_frames
+from prospect.elf.frame_entries import read_debug_frames
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
 

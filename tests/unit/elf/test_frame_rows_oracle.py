@@ -19,7 +19,7 @@ from builders.examples import examples
 from builders.reference_cfi import ARM, X86, plain_rule, rows_of_function
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
-from prospect.elf.eh_frame import read_frames
+from prospect.elf.frame_entries import read_frames
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError

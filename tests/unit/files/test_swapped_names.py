@@ -20,7 +20,7 @@ from prospect.capture.machine.jit_file_holder import JitFileHolder
 from prospect.capture.machine.jit_files import Progress
 from prospect.files.door import OpenFile
 from prospect.lines import split_files
-from prospect.lines.source_text import LARGEST_BYTES, open_named
+from prospect.lines.source_files import LARGEST_BYTES, open_named
 from prospect.symbols.images import image_files
 from prospect.symbols.images.image_files import find_debug_image, open_image
 from prospect.symbols.jit.map_files import open_jit_file

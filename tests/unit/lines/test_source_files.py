@@ -2,8 +2,7 @@
 
 import os
 
-from prospect.lines.source_files import SourcePlaces, find_source
-from prospect.lines.source_text import LARGEST_BYTES
+from prospect.lines.source_files import LARGEST_BYTES, SourcePlaces, find_source
 
 
 def found_at(path, search=(), base=()):

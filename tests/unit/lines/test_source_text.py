@@ -1,6 +1,6 @@
 import os
 
-from prospect.lines.source_text import read_source
+from prospect.lines.source_files import read_source
 
 
 def ours(*paths):

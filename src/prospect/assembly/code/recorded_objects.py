@@ -13,7 +13,7 @@ from prospect.archived.symbolizers import archived_frames, archived_source
 from prospect.files.budget import CostlyError
 from prospect.files.rights import EVERYBODY
 from prospect.lines.finder import LineFinder
-from prospect.lines.source_text import read_source
+from prospect.lines.source_files import read_source
 from prospect.lines.symcache import Frames, no_frames
 from prospect.profile.model import KIND_ELF, KIND_UNKNOWN
 from prospect.records import Record, field

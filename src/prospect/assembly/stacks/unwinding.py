@@ -36,8 +36,7 @@ from prospect.columns.sorting import numbered
 from prospect.profile.model import NO_COPY, StackCopies
 from prospect.records import NamedTuple, replace
 from prospect.unwind import model
-from prospect.unwind.leaves import leaf_callers
-from prospect.unwind.unwinder import unwind
+from prospect.unwind.unwinder import leaf_callers, unwind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

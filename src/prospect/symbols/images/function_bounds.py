@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import layout
-from prospect.elf.eh_frame import read_frames
+from prospect.elf.frame_entries import read_frames
 from prospect.elf.plt import PLT_SECTIONS
 from prospect.records import Record
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf.dynamic import read_without_sections
 from prospect.elf.image import ElfImage
 from prospect.elf.plt import read_plt
-from prospect.elf.symbols import ElfSymbols, read_symbols
+from prospect.elf.symbols import ElfSymbols, read_symbols, read_without_sections
 from prospect.errors import ElfError
 from prospect.profile.naming import NameSource
 from prospect.records import Record, replace
