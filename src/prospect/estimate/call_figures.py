@@ -40,7 +40,7 @@ _CONFIDENCE = 0.95
 # between, or twice the longest gap: in more time it may do something that no window saw.
 _MOST_UNWATCHED = 0.25
 _NORMAL = 1.96  # of the normal distribution, for that
-# However well a probe's cost repeats in a loop of ours, in a program it is this uncertain.
+# However well a probe's cost repeats in our loop, in a program it is this uncertain.
 _LEAST_COST_ERROR = 0.1
 # About a tenth of what a probe takes is sampled in the probed function, as the probe returns to it.
 _MOST_PROBE_SHARE = 0.5

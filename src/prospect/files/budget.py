@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "PROSPECT_MEMORY"
 DEFAULT_BYTES = 1 << 30
-_SHORT_STAY = 0.25  # of the memory for files of others, kept free of what stays in it
+_SHORT_STAY = 0.25  # of the memory for untrusted files, kept free of what stays in it
 _SIZE = r"([0-9]{1,12})([KMGT]?)"
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
@@ -121,7 +121,7 @@ class CostlyError(Exception):
 
 
 class HeldMemory:
-    """Memory that files of others take at this moment, in all of this process."""
+    """Memory that untrusted files take at this moment, in all of this process."""
 
     def __init__(self) -> None:
         self._lock = RLock()

@@ -43,7 +43,7 @@ class OpenFile(NamedTuple):
 
     Attributes:
         path: where it was opened, as seen from `root`.
-        data: its bytes; while this lives, whoever wants to change a mapped file waits.
+        data: its bytes; while this lives, a process that changes a mapped file waits.
         device, inode: as in `os.stat_result`.
         modified_ns: since the epoch.
         speaks_for: user id, with whose rights files that it names are read: never more than those

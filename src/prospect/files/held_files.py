@@ -2,7 +2,7 @@
 
 Touching a mapping beyond the end of its file is a SIGBUS, which no Python program survives. So a
 file is mapped only where nobody can cut it short meanwhile: only its owner and root may write to
-it, its file system is the kernel's own, and a read lease makes whoever wants to write or truncate
+it, its file system is the kernel's own, and a read lease makes a process that writes or truncates
 it wait until the mapping is gone. Everything else is read into memory.
 
 Source: fcntl(2), "Leases": a writer waits at most /proc/sys/fs/lease-break-time, 45 s by default;

@@ -53,7 +53,7 @@ class Mount(NamedTuple):
 
     @property
     def may_wait(self) -> bool:
-        """Whether looking something up there may keep whoever looks waiting."""
+        """Whether a look-up there may have to wait."""
         return not self.is_local and self.kind not in _OF_THE_KERNEL
 
 
@@ -71,7 +71,7 @@ class OwnMounts:
         self._changes = select.poll()
 
     def may_wait(self, descriptor: int) -> bool:
-        """Return whether what is looked up through a descriptor may keep whoever looks waiting."""
+        """Return whether a look-up through a descriptor may have to wait."""
         try:
             number = _mount_of(descriptor)
             if self._fd < 0:
@@ -101,7 +101,7 @@ def is_local(device: int) -> bool:
 
 
 def waiting_points(mountinfo: bytes) -> frozenset[bytes]:
-    """Return where file systems are mounted that may keep whoever looks waiting."""
+    """Return where file systems are mounted on which a look-up may have to wait."""
     return frozenset(one.point for one in mounts(mountinfo) if one.may_wait)
 
 

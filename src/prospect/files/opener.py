@@ -51,7 +51,7 @@ class Refusal(enum.IntEnum):
     FORBIDDEN = 2
     UNFIT = 3  # no regular file, or too big
     SILENT = 4  # its file system did not answer in time
-    COSTLY = 5  # too little is left of the memory that files of others may take
+    COSTLY = 5  # too little is left of the memory that untrusted files may take
 
 
 class UnfitError(Exception):
@@ -141,7 +141,7 @@ class Opener:
             self._socket.close()
 
     def _ask(self, request: Request) -> tuple[int, FileFacts] | Refusal | None:
-        from socket import recv_fds  # noqa: PLC0415 - no file of others, no socket
+        from socket import recv_fds  # noqa: PLC0415 - no untrusted file, no socket
 
         channel = self._socket or self._start()
         head = (request.uid, request.largest_bytes, len(request.root))
@@ -165,7 +165,7 @@ class Opener:
         return None
 
     def _start(self) -> socket.socket:
-        import socket  # noqa: PLC0415 - no file of others, no socket
+        import socket  # noqa: PLC0415 - no untrusted file, no socket
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -184,7 +184,7 @@ def _serve(channel: socket.socket) -> None:
 def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
     uid, largest_bytes, root_bytes, *flags = _REQUEST.unpack_from(request)
     names = request[_REQUEST.size :]
-    from socket import send_fds  # noqa: PLC0415 - no file of others, no socket
+    from socket import send_fds  # noqa: PLC0415 - no untrusted file, no socket
 
     wanted = Request(names[root_bytes:], names[:root_bytes], uid, largest_bytes, *flags)
     try:
@@ -201,7 +201,7 @@ def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
 
 
 def _open(wanted: Request, switch: Switch) -> tuple[int, FileFacts]:
-    """Open a file with the rights of whoever names it."""
+    """Open a file with the rights of the user who names it."""
     # The root is ours to name: the user may not even be allowed to see it.
     root = wanted.root if wanted.root == b"/" else b"/proc/self/fd/%d" % _directory(wanted.root)
     try:
@@ -247,7 +247,7 @@ def _directory(root: bytes) -> int:
 
 
 def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
-    """Open what a descriptor of a path stands for, if it is a file; the descriptor is closed.
+    """Open the file that a descriptor of a path refers to, if it is one; close the descriptor.
 
     A device is not even opened: that alone starts a watchdog.
 
@@ -274,9 +274,9 @@ def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
 
 
 def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
-    """Copy a file into memory, which its descriptor then stands for.
+    """Copy a file into memory; its descriptor then refers to the copy.
 
-    Now and then it is said that this goes on.
+    The other end is told now and then that this goes on.
     """
     memory = os.memfd_create("copy", os.MFD_CLOEXEC)
     try:

@@ -1,7 +1,7 @@
 """A path, walked one name at a time, so that each link on the way can be judged.
 
-Somebody else wrote the path; it is absolute. The walk ends with a descriptor that stands for what
-is there (O_PATH). A link is followed only if nobody could have put it there but root and the user
+Somebody else wrote the path; it is absolute. The walk ends with a descriptor of the path only
+(O_PATH). A link is followed only if nobody could have put it there but root and the user
 whose rights count; its text is read and walked in turn, so that no link of /proc leads to where its
 text does not. Source: path_resolution(7), symlink(7); open(2), O_PATH and O_NOFOLLOW.
 """
@@ -25,7 +25,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class MayBlockError(Exception):
-    """The path leads to a file system that may keep whoever looks waiting."""
+    """The path leads to a file system on which a look-up may have to wait."""
 
 
 def walk(  # noqa: PLR0913 - a keyword for each rule

@@ -3,7 +3,7 @@
 The file is one message of google/pprof's ``proto/profile.proto``, gzipped or not. Samples are
 summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `cause` are
 understood, as Prospect writes them; a profile without them is of one process. A number of samples
-and the time or the count that they stand for are two values of one event; any other value is an
+and the time or the count that they represent are two values of one event; any other value is an
 event of its own, whose unit is counted one by one. Types and units are kept.
 """
 
@@ -129,7 +129,7 @@ def read_events(
 
 
 def _is_pair(types: Sequence[tuple[str, str]]) -> bool:
-    """Return whether two values are samples and what they stand for."""
+    """Return whether two values are samples and what these represent."""
     if len(types) < 2 or types[0][1] != "count":
         return False
     (name, _), (other, unit) = types

@@ -162,7 +162,7 @@ def open_recording(path: str) -> Recording:
 def _open_stdin(name: str) -> Recording:
     if not stat.S_ISREG(os.fstat(_STDIN_FD).st_mode):
         return _open_stream(_read_pieces(_STDIN_FD), name)
-    # Whoever gave it to us may go on using it.
+    # The process that gave it to us may go on using it.
     return _open_file(_STDIN_FD, name, may_map=False)
 
 

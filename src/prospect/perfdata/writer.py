@@ -31,7 +31,7 @@ _ENTRY_BYTES = fmt.ATTR_BYTES + fmt.SECTION_BYTES
 class RecordingWriter:
     """A perf.data file being recorded into a regular file's descriptor.
 
-    The records themselves are appended to the descriptor by whoever drains the rings; until
+    The records themselves are appended to the descriptor by the code that drains the rings; until
     `finish` the header gives the data's size as 0, which readers take for "up to the end of
     the file": a recorder that is killed leaves a readable file. What it knows by then, `describe`
     writes before the records.
@@ -108,7 +108,7 @@ class RecordingWriter:
                 fmt.Section(self.data_offset, data_size),
                 sum(1 << bit for bit, _ in features),
             )
-            # The header comes last: until it stands, the file reads as a killed recorder's.
+            # The header comes last: until it is there, the file reads as a killed recorder's.
             _write_at(self._fd, tail, behind_data)
             _write_at(self._fd, attrs + ids, attrs_offset)
             _write_at(self._fd, header, 0)

@@ -32,7 +32,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def no_samples() -> SampleTable:
-    """Return the table of a profile whose hits stand for their samples."""
+    """Return the table of a profile whose hits represent their samples."""
     return SampleTable(
         hit_index=np.empty(0, np.int32),
         time_ns=np.empty(0, np.uint64),

@@ -30,5 +30,5 @@ def container_name(identity: str) -> str:
 
 @functools.cache  # thousands of processes are in a few
 def group_name(path: str) -> str:
-    """Return the same; of others the last name of the path, "" for the root."""
+    """Return the same, or else the last name of the path, "" for the root."""
     return service_of(path) or path.rstrip("/").rpartition("/")[2]

@@ -18,7 +18,7 @@ _Item = TypeVar("_Item")
 
 
 class LateList(Sequence[_Item]):
-    """A list that makes an item for whoever asks for it, and all at once for who goes through."""
+    """A list that makes an item when it is asked for, and all at once for a pass over them."""
 
     def __init__(self, count: int, make: Callable[[Sequence[int]], list[_Item]]) -> None:
         """Take what makes items.

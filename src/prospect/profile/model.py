@@ -125,7 +125,7 @@ class StackCopies(Record):
         paths: of the objects in which stacks ended, "" for code without an image.
         end: i8[n] row of `ends`; NO_COPY where the stack could not be read.
         frames: i32[n] frames that the copy holds.
-        needed_bytes: i64[n] of a cut stack, how large a copy would have held it whole; 0 of others.
+        needed_bytes: i64[n] of a cut stack, what copy would have held it whole; 0 for others.
         is_least: bool[n] whether even more may be needed, as its thread was never seen whole.
         place: i32[n] row of `paths`, -1 for a stack that is whole or has no frame.
         is_continued: bool[n] whether frame pointers, recorded as well, took it further.
@@ -326,8 +326,8 @@ class HitTable(Record):
         stack_index: i32[h] into `Profile.stacks`: the hits' own frame, in profiles that have stacks
             and no samples; None in all others, where a hit has as many stacks as samples.
         label_index: i32[h] into `Profile.labels`; None where no label source was asked.
-        host_hour: i32[h] the number of the host and hour that stand for others, chosen with the
-            probability `RunInfo.host_share`; -1 for those that stand for themselves. None where
+        host_hour: i32[h] the number of the host and hour that represent others, chosen with the
+            probability `RunInfo.host_share`; -1 for those that represent only themselves. None if
             all do.
         class_index: i32[h] row of `Profile.classes`; None where that is.
     """

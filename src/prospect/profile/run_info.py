@@ -43,7 +43,7 @@ class EventInfo(Record):
     divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 where a period is not
     time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where there is no rate).
     `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
-    `weighs_periods`: samples stand for different amounts, so shares are of summed periods, as those
+    `weighs_periods`: samples represent different amounts, so shares are of summed periods, as those
     of ``perf report`` are, and `relative_error` is the standard deviation of `seconds_per_period`,
     as a share of it.
     `sample_period` is how many times it happened from sample to sample, 0 for a timer or where a
@@ -136,7 +136,7 @@ class RunInfo(Record):
         throttled: control groups that a CPU limit stopped.
         calls_before: when the system calls were read that threads waited in as recording began, and
             thread → system call.
-        host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
+        host_share: of the hosts of a store's part, how many were chosen each hour to represent all.
     """
 
     origin: str

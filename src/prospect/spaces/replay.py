@@ -87,7 +87,7 @@ class SpaceColumns:
         return len(self.version_space) - 1
 
     def place(self, version: int, start: int, end: int, mapping: int) -> None:
-        """Let a mapping stand at its addresses from this version on, over what was there."""
+        """Put a mapping at its addresses from this version on, over what was there."""
         self.made_in.append(version)
         self.made.append(mapping)
         space = self.version_space[version]
@@ -101,7 +101,7 @@ class SpaceColumns:
             self._bounds[space], self._owners[space] = [], []
 
     def place_apart(self, version: int, start: int, end: int, mapping: int) -> bool:
-        """Let a mapping stand that covers nothing, in a space that neither shares nor inherits any.
+        """Put a mapping that covers nothing into a space that neither shares nor inherits any.
 
         Nearly all are such: those of a program that was just started. False, and nothing done, for
         another one.
@@ -147,7 +147,7 @@ class SpaceColumns:
 
 
 def placed_apart(bounds: list[int], owners: list[int], start: int, end: int, mapping: int) -> bool:
-    """Let a mapping stand at [start, end), start < end, if nothing is there."""
+    """Put a mapping at [start, end), start < end, if nothing is there."""
     low = bisect_right(bounds, start)
     if low & 1 or low != bisect_left(bounds, end):
         return False
@@ -157,7 +157,7 @@ def placed_apart(bounds: list[int], owners: list[int], start: int, end: int, map
 
 
 def place_in(bounds: list[int], owners: list[int], start: int, end: int, mapping: int) -> None:
-    """Let a mapping stand at [start, end), start < end, over what was there."""
+    """Put a mapping at [start, end), start < end, over what was there."""
     if placed_apart(bounds, owners, start, end, mapping):
         return
     low, high = bisect_left(bounds, start), bisect_right(bounds, end)

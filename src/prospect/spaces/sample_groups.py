@@ -228,7 +228,7 @@ def group_samples(
     """Group the samples; the spaces of all but user mode are one, and it is -1."""
     tasks = look_up_tasks(samples, timeline, runs)
     kinds = _find_kinds(samples, label)
-    # Outside user mode epochs do not matter: there the first of all pairs alike stands for them.
+    # Outside user mode epochs do not matter: there the first of all equal pairs is for all of them.
     row = timeline.process_row.take(tasks.change).astype(np.int64)
     alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 1) + tasks.comm
     _, first_alike, alike_rank = np.unique(alike, return_index=True, return_inverse=True)

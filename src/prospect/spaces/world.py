@@ -252,7 +252,7 @@ class _Names:
         self._row: dict[bytes, int] = {}
 
     def fill(self, name: list[int], rank: list[int]) -> NDArray[np.int32]:
-        """Return rows of `names`, with a made-up name for each task in place of -1."""
+        """Return rows of `names`, with a made-up name for each task instead of -1."""
         filled = np.array(name, np.int32)
         for row in np.flatnonzero(filled < 0).tolist():
             filled[row] = self._made_up(int(self._ids[rank[row]]))
@@ -294,7 +294,7 @@ def _freeze_timeline(
 def _made_mappings(
     replay: Replay, started: Started, mappings: Mappings, tasks: int
 ) -> tuple[NDArray[np.int32], MadeMappings]:
-    """Return the process row that made each mapping, i32[m], and in which versions they stand."""
+    """Return the process row that made each mapping, i32[m], and the versions in which it did."""
     exec_row, exec_version = np.empty((2, tasks), np.int64)
     exec_row[replay.exec_task], exec_version[replay.exec_task] = (
         replay.exec_row,

@@ -158,7 +158,7 @@ def groups_apart(
     """Yield groups of parts that no stack has two of, until each tested one was in one of them.
 
     Parts have an order: those near the outermost frame come first. A part is taken when none that
-    comes before it, and was not taken yet, stands on a stack with it. So the first of all is
+    comes before it, and was not taken yet, is on a stack with it. So the first of all is
     taken each time, and two that are taken together never meet.
     Source: Jones and Plassmann, SIAM J. Sci. Comput. 14 (1993), for a fixed order.
 

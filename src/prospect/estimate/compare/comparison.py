@@ -63,7 +63,7 @@ class Comparison(Record):
         portions: the same by portion.
         processes, objects, routines: the rows, all of them; each table adds up to the total.
         tested: how many rows were tested together.
-        load_allowance: what of an assumed variation stands for other load, of A and of B.
+        load_allowance: the part of an assumed variation that is for other load, of A and of B.
         verdict: the condition's; None where none was given.
         stacks: the call stacks of both sides; None where they were not asked for.
         inclusive: routines with all that they call, a family of tests of its own; None where they

@@ -238,7 +238,7 @@ def _row_variance(rows: Rows, factors: NDArray[np.float64], before: int) -> floa
 class Spread(NamedTuple):
     """Variances of the mean of each row and side, with degrees of freedom; f64[r, 2] each.
 
-    `is_shared`: one estimate stands for both sides, and has its degrees of freedom once.
+    `is_shared`: one estimate is for both sides, and has its degrees of freedom once.
     """
 
     common: NDArray[np.float64]

@@ -54,8 +54,8 @@ class Design(Record):
         ticks: how many clocks had, where the samples are on their grids; None where there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
         squares: f64[h] sum of the squared times of each hit's samples, in s²; None where samples
-            of the event stand for the same time.
-        host_hour: as in the profile's hits, None where all hosts stand for themselves.
+            of the event represent the same time.
+        host_hour: as in the profile's hits, None if all hosts represent only themselves.
         host_share: likewise, as in `RunInfo`.
     """
 

@@ -61,7 +61,7 @@ def host_error(
     """Return half of the interval of each row, and of its difference to its other, f64[r] s each.
 
     Args:
-        design: how samples were taken; none of its hosts stands for others where it has no
+        design: how samples were taken; none of its hosts represents others if it has no
             `host_hour`.
         row_of_hit: i32[h] the row of each hit, -1 for none.
         other: i64[r] a row to compare each one with, -1 for none.
@@ -259,11 +259,11 @@ def _weighted(
     hits: NDArray[np.float64],
     typical_s: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the same two, f64[r] each, where samples stand for different times.
+    """Return the same two, f64[r] each, if samples represent different times.
 
     n samples of times w are as uncertain as (Σw)²/Σw² equal ones of Σw²/Σw each (Kish, Survey
-    Sampling, 1965, section 11.7). A row that was only seen where samples stand for little may have
-    been missed where they stand for much, so a tick of it is worth at least what one of all is.
+    Sampling, 1965, section 11.7). A row that was only seen where samples represent little may have
+    been missed where they represent much, so a tick of it is worth at least what one of all is.
     """
     own_s = np.divide(squares, seconds, out=np.zeros(len(seconds)), where=seconds > 0)
     tick_s = np.maximum(own_s, typical_s if typical_s > 0 else 1.0)

@@ -151,7 +151,7 @@ class Pairs(NamedTuple):
 
     Attributes:
         earlier, later: i[p] rows of hits, or parts of them, or MISSING.
-        times: i64[p] how often; None where each pair stands for one occurrence.
+        times: i64[p] how often; None if each pair is one occurrence.
     """
 
     earlier: NDArray[Any]

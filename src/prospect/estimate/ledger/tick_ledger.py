@@ -273,7 +273,7 @@ class TickLedger(Record):
         clock: u8[k] which clock of the bank.
         period_ns: f64[k].
         by_clock: k rows; a CPU's row is the sum of its clocks'.
-        idle_s: f64[n] time that no sample stands for and that the CPU was idle: missing ticks, and
+        idle_s: f64[n] time that no sample represents and that the CPU was idle: missing ticks, and
             throttled ones between two hits in process zero.
         busy_s: f64[n] the time of the other missing ticks.
         accounted_idle_s, accounted_steal_s: f64[n] by /proc/stat, nan where it is not known.

@@ -35,7 +35,7 @@ class ClusterSums(NamedTuple):
         products: f64[r] the sum of x W.
         total: the sum of W.
         total_squares: the sum of W².
-        samples: how many samples W stands for.
+        samples: how many samples W represents.
     """
 
     of_rows: Floats
