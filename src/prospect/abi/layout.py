@@ -1,9 +1,11 @@
-"""Where each field of a sample and of a record's sample_id tail stands, for one sample_type.
+"""Layouts of records: of each kind's body, and of samples and sample_id tails for a sample_type.
 
-Source: the comment of PERF_RECORD_SAMPLE in ``include/uapi/linux/perf_event.h``.
+Source: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18).
 """
 
 from __future__ import annotations
+
+import struct
 
 from prospect.abi import constants as abi
 from prospect.records import NamedTuple
@@ -12,6 +14,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr
 
+# struct perf_event_header: type, misc, size.
+HEADER = "IHH"
+# Fields of a record between its header and its sample_id tail, or the name or bytes before that.
+BODIES = {
+    abi.PERF_RECORD_MMAP: "iiQQQ",  # pid tid addr len pgoff, name
+    abi.PERF_RECORD_LOST: "QQ",  # id lost
+    abi.PERF_RECORD_COMM: "ii",  # pid tid, name
+    abi.PERF_RECORD_EXIT: "iiiiQ",  # pid ppid tid ptid time
+    abi.PERF_RECORD_THROTTLE: "QQQ",  # time id stream_id
+    abi.PERF_RECORD_UNTHROTTLE: "QQQ",
+    abi.PERF_RECORD_FORK: "iiiiQ",
+    abi.PERF_RECORD_READ: "ii",  # pid tid, values
+    # pid tid addr len pgoff maj min ino ino_generation prot flags, name
+    abi.PERF_RECORD_MMAP2: "iiQQQIIQQII",
+    abi.PERF_RECORD_ITRACE_START: "ii",  # pid tid
+    abi.PERF_RECORD_LOST_SAMPLES: "Q",  # lost
+    abi.PERF_RECORD_SWITCH: "",
+    abi.PERF_RECORD_SWITCH_CPU_WIDE: "ii",  # next or previous pid, tid
+    abi.PERF_RECORD_NAMESPACES: "ii",  # pid tid, namespaces
+    abi.PERF_RECORD_KSYMBOL: "QIHH",  # addr len type flags, name
+    abi.PERF_RECORD_BPF_EVENT: "HHI",  # type flags id, tag
+    abi.PERF_RECORD_CGROUP: "Q",  # id, path
+    abi.PERF_RECORD_TEXT_POKE: "QHH",  # addr old_len new_len, bytes
+}
+# MMAP2 with PERF_RECORD_MISC_MMAP_BUILD_ID: size of the build id and 20 bytes of it instead of
+# device and inode.
+BUILD_ID = "BBH20s"
+MMAP2_BY_BUILD_ID = f"iiQQQ{BUILD_ID}II"
 # Fixed part of PERF_RECORD_SAMPLE, one u64 word each, in the kernel's order.
 _SAMPLE_WORDS = (
     ("identifier", abi.PERF_SAMPLE_IDENTIFIER),
@@ -64,3 +94,8 @@ def sample_layout(sample_type: int, *, sample_id_all: bool = True) -> SampleLayo
     ends = [name for name, bit in _TAIL_WORDS if sample_type & bit] if sample_id_all else []
     tail = {name: position - len(ends) for position, name in enumerate(ends)}
     return SampleLayout(sample, 1 + len(present), tail, len(ends))
+
+
+def record_struct(kind: int, order: str = "<") -> struct.Struct:
+    """Return header and body of the records of a kind, in a byte order of the struct module."""
+    return struct.Struct(order + HEADER + BODIES[kind])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.abi.layout import record_struct
 from prospect.columns.buffers import segments
 from prospect.events.columns import (
     TASK_COMM,
@@ -42,22 +43,7 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]
 
-# Words of header and body up to the name or the tail; types that are not here are only counted.
-_BODY_WORDS = {
-    abi.PERF_RECORD_MMAP: 5,
-    abi.PERF_RECORD_MMAP2: 9,
-    abi.PERF_RECORD_COMM: 2,
-    abi.PERF_RECORD_FORK: 4,
-    abi.PERF_RECORD_EXIT: 4,
-    abi.PERF_RECORD_LOST: 3,
-    abi.PERF_RECORD_LOST_SAMPLES: 2,
-    abi.PERF_RECORD_THROTTLE: 4,
-    abi.PERF_RECORD_UNTHROTTLE: 4,
-    abi.PERF_RECORD_SWITCH: 1,
-    abi.PERF_RECORD_SWITCH_CPU_WIDE: 2,
-    abi.PERF_RECORD_KSYMBOL: 3,
-    abi.PERF_RECORD_CGROUP: 2,
-}
+# Types that are not here are only counted.
 _NAMED = (
     abi.PERF_RECORD_MMAP,
     abi.PERF_RECORD_MMAP2,
@@ -65,6 +51,19 @@ _NAMED = (
     abi.PERF_RECORD_KSYMBOL,
     abi.PERF_RECORD_CGROUP,
 )
+_DECODED = (
+    *_NAMED,
+    abi.PERF_RECORD_FORK,
+    abi.PERF_RECORD_EXIT,
+    abi.PERF_RECORD_LOST,
+    abi.PERF_RECORD_LOST_SAMPLES,
+    abi.PERF_RECORD_THROTTLE,
+    abi.PERF_RECORD_UNTHROTTLE,
+    abi.PERF_RECORD_SWITCH,
+    abi.PERF_RECORD_SWITCH_CPU_WIDE,
+)
+# Words of header and body, up to the name or the tail.
+_BODY_WORDS = {kind: record_struct(kind).size // 8 for kind in _DECODED}
 # Records whose time stands in the body: word of it.
 _TIME_WORDS = {
     abi.PERF_RECORD_FORK: 3,

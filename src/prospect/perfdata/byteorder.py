@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import layout_of
+from prospect.abi.layout import BODIES, MMAP2_BY_BUILD_ID, layout_of
 from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.records import NamedTuple
 
@@ -56,22 +56,20 @@ def _side(head: str, *, bytes_follow: bool = False) -> _SideLayout:
     return _SideLayout(struct.Struct(">" + head), struct.Struct("<" + head), bytes_follow)
 
 
-_MMAP2_BY_BUILD_ID = _side("iiQQQBBH20sII", bytes_follow=True)
-# Records made of 64-bit words only need no entry.
+_BYTES_FOLLOW = {
+    abi.PERF_RECORD_MMAP,
+    abi.PERF_RECORD_COMM,
+    abi.PERF_RECORD_MMAP2,
+    abi.PERF_RECORD_KSYMBOL,
+    abi.PERF_RECORD_BPF_EVENT,
+    abi.PERF_RECORD_CGROUP,
+    abi.PERF_RECORD_TEXT_POKE,
+}
+_MMAP2_BY_BUILD_ID = _side(MMAP2_BY_BUILD_ID, bytes_follow=True)
+# What follows without bytes is 64-bit words, which are swapped already.
 _SIDE_LAYOUTS = {
-    abi.PERF_RECORD_MMAP: _side("iiQQQ", bytes_follow=True),
-    abi.PERF_RECORD_COMM: _side("ii", bytes_follow=True),
-    abi.PERF_RECORD_EXIT: _side("iiii"),
-    abi.PERF_RECORD_FORK: _side("iiii"),
-    abi.PERF_RECORD_READ: _side("ii"),
-    abi.PERF_RECORD_MMAP2: _side("iiQQQIIQQII", bytes_follow=True),
-    abi.PERF_RECORD_ITRACE_START: _side("ii"),
-    abi.PERF_RECORD_SWITCH_CPU_WIDE: _side("ii"),
-    abi.PERF_RECORD_NAMESPACES: _side("ii"),
-    abi.PERF_RECORD_KSYMBOL: _side("QIHH", bytes_follow=True),
-    abi.PERF_RECORD_BPF_EVENT: _side("HHI", bytes_follow=True),
-    abi.PERF_RECORD_CGROUP: _side("Q", bytes_follow=True),
-    abi.PERF_RECORD_TEXT_POKE: _side("QHH", bytes_follow=True),
+    kind: _side(body, bytes_follow=True) if kind in _BYTES_FOLLOW else _side(body.rstrip("Q"))
+    for kind, body in BODIES.items()
 }
 
 

@@ -22,7 +22,7 @@ import os
 import struct
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import layout_of
+from prospect.abi.layout import HEADER, layout_of, record_struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
     Records = mmap.mmap | bytearray
 
-_HEADER = struct.Struct("<IHH")
+_HEADER = struct.Struct("<" + HEADER)
 _MISC_OFFSET = 4
 _BIT = abi.PERF_RECORD_MISC_MMAP_BUILD_ID
 _MMAP2_TYPE = abi.PERF_RECORD_MMAP2.to_bytes(4, "little")
 _CHUNK_BYTES = 1 << 22
 # address, length, kind, flags; then the name. The other kind has: type, flags, id, tag.
-_KSYMBOL = struct.Struct("<IHHQIHH")
+_KSYMBOL = record_struct(abi.PERF_RECORD_KSYMBOL)
 _BPF_EVENT_BYTES = 24
 # Programs, and the trampolines and dispatchers that call them.
 _NAME = b"bpf_"

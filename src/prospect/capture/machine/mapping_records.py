@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import constants as abi
+from prospect.abi.layout import HEADER, record_struct
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
 
     File = tuple[int, int, int]
 
-_HEADER = struct.Struct("=IHH")
-# type misc size, pid tid addr len pgoff maj min ino, generation prot flags follow
-_MMAP2 = struct.Struct("=IHHiiQQQIIQ")
-_NAME_OFFSET = 72
+_HEADER = struct.Struct("=" + HEADER)
+_MMAP2 = record_struct(abi.PERF_RECORD_MMAP2, "=")
 _TIME_BYTES = 8
 _LOST_OFFSET = 16
 # header, id, lost, time
@@ -73,15 +72,15 @@ def drained(
             kind, misc, size = _HEADER.unpack_from(data, at)
             if size < _HEADER.size or at + size > len(data):
                 break
-            if kind == abi.PERF_RECORD_MMAP2 and size > _NAME_OFFSET + _TIME_BYTES:
+            if kind == abi.PERF_RECORD_MMAP2 and size > _MMAP2.size + _TIME_BYTES:
                 if misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID and found:
                     found.count(leaked=1)
-                _, _, _, pid, _, start, length, offset, *file = _MMAP2.unpack_from(data, at)
-                if file[2]:
+                _, _, _, pid, _, start, length, offset, *rest = _MMAP2.unpack_from(data, at)
+                major, minor, inode, *_ = rest
+                if inode:
                     end = at + size - _TIME_BYTES
-                    path = data[at + _NAME_OFFSET : end].split(b"\0", 1)[0]
+                    path = data[at + _MMAP2.size : end].split(b"\0", 1)[0]
                     (time_ns,) = struct.unpack_from("=Q", data, end)
-                    major, minor, inode = file
                     end = start + length
                     yield MappingRecord(
                         (major, minor, inode), pid, start, end, path, time_ns, offset

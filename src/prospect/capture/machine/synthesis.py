@@ -11,18 +11,16 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import sample_layout
+from prospect.abi.layout import BUILD_ID, HEADER, record_struct, sample_layout
 from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.records import NamedTuple
 
-_HEADER = struct.Struct("<IHH")
-# pid ppid tid ptid time
-_FORK = struct.Struct("<IHHIIIIQ")
-_COMM = struct.Struct("<IHHII")
-_CGROUP = struct.Struct("<IHHQ")
-_MMAP = struct.Struct("<IHHiIQQQ")
-# pid tid addr len pgoff maj min ino ino_generation prot flags
-_MMAP2 = struct.Struct("<IHHIIQQQIIQQII")
+_HEADER = struct.Struct("<" + HEADER)
+_FORK = record_struct(abi.PERF_RECORD_FORK)
+_COMM = record_struct(abi.PERF_RECORD_COMM)
+_CGROUP = record_struct(abi.PERF_RECORD_CGROUP)
+_MMAP = record_struct(abi.PERF_RECORD_MMAP)
+_MMAP2 = record_struct(abi.PERF_RECORD_MMAP2)
 _TAIL = bytes(8 * sample_layout(SAMPLE_TYPE).tail_words)
 
 _PERF_RECORD_FINISHED_ROUND = 68
@@ -30,7 +28,7 @@ _PERF_RECORD_FINISHED_ROUND = 68
 FINISHED_ROUND = _HEADER.pack(_PERF_RECORD_FINISHED_ROUND, 0, _HEADER.size)
 
 # What stands in the place of device and inode where the build id is known: its size, itself.
-_BUILD_ID = struct.Struct("<B3x20s")
+_BUILD_ID = struct.Struct("<" + BUILD_ID)
 _IDENTITY_OFFSET, _IDENTITY_END = 40, 64
 
 # A record's size is 16 bits; PATH_MAX is far below, a damaged source may not be.
@@ -110,7 +108,7 @@ def with_build_id(record: bytes, build_id: bytes) -> bytes:
     return (
         _HEADER.pack(kind, misc, size)
         + record[_HEADER.size : _IDENTITY_OFFSET]
-        + _BUILD_ID.pack(len(build_id), build_id)
+        + _BUILD_ID.pack(len(build_id), 0, 0, build_id)
         + record[_IDENTITY_END:]
     )
 
