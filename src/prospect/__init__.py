@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from prospect.api.annotate import annotate
     from prospect.api.archive import archive
     from prospect.api.calls import calls
+    from prospect.api.count import count
     from prospect.api.diff import Difference, diff
     from prospect.api.profile import Profile, open, record
-    from prospect.recording.stat import count
     from prospect.version import __version__
 
 __all__ = [
@@ -41,15 +41,11 @@ _HOMES = {
     "annotate": "api.annotate",
     "archive": "api.archive",
     "calls": "api.calls",
-    "count": "recording.stat",
+    "count": "api.count",
     "diff": "api.diff",
     "open": "api.profile",
     "record": "api.profile",
 }
-
-
-# Functions that share keywords, which `help` is to show one by one.
-_KEYWORDS = ("annotate", "archive", "calls", "diff", "open", "record")
 
 
 def __getattr__(name: str) -> object:
@@ -58,8 +54,6 @@ def __getattr__(name: str) -> object:
     import importlib  # noqa: PLC0415 - not for the command line
 
     found = getattr(importlib.import_module(f"prospect.{_HOMES[name]}"), name)
-    if name not in _KEYWORDS:
-        return found
     return importlib.import_module("prospect.api.keywords").written_out(found)
 
 

@@ -10,12 +10,12 @@ On the way to COMMAND's start: nothing that is slow to import, and nothing is co
 
 from __future__ import annotations
 
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple, Record, dataclass_transform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Literal, TypedDict, TypeVar
+    from typing import Any, Literal, TypeVar
 
     _Value = TypeVar("_Value")
     Syntax = Literal["att", "intel"]
@@ -24,46 +24,7 @@ if TYPE_CHECKING:
     Detail = Literal["2", "3", "4", "k"]
     Way = tuple[str, str, str, Any]
 
-    class NamingKeywords(TypedDict, total=False):
-        """`NamingOptions` as keywords."""
-
-        system_map: str
-        kernel_image: str
-        use_cache: bool
-        debuginfod_s: float
-        native: bool
-        label: str
-
-    class DisassemblerKeywords(TypedDict, total=False):
-        """`DisassemblerOptions` as keywords."""
-
-        syntax: Syntax
-        disassembler: Disassembler
-        gdb_processes: int
-
-    class RecordingKeywords(TypedDict, total=False):
-        """`RecordingOptions` as keywords."""
-
-        pids: Sequence[int]
-        for_s: float | None
-        frequency_hz: int
-        clocks: int
-        overhead_percent: float | None
-        flush_centiseconds: int
-        count_syscalls: bool
-        count_calls: str
-        count_budget_percent: float
-        count_hook: str
-        call_graph: str
-        off_cpu: bool
-        compress: bool
-        python: PythonFrames
-        events: Sequence[str]
-        max_bytes: int | None
-
-
 DEFAULT_RECORDING = "perf.data"
-
 SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
 DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
 
@@ -77,22 +38,28 @@ class Declared(NamedTuple):
     reads: str
     is_counted: bool
     is_repeated: bool
+    is_keyword: bool
 
     def __set_name__(self, owner: type[Record], name: str) -> None:
-        setattr(owner, name, self.default)
+        if self.default is NEEDED:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, self.default)
         _declared.append((owner, name, self))
 
 
+NEEDED = object()
 _declared: list[tuple[type[Record], str, Declared]] = []
 
 
-def option(
+def option(  # noqa: PLR0913 - what is known of an option
     *ways: Way,
     default: _Value,
     doc: str = "",
     reads: str = "",
     is_counted: bool = False,
     is_repeated: bool = False,
+    kw_only: bool = True,
 ) -> _Value:
     """Declare an option, a field of a record.
 
@@ -103,10 +70,18 @@ def option(
         reads: the parser of its value in `prospect.cli.values`.
         is_counted: whether its value is how often it is typed.
         is_repeated: whether values that are typed one after another are one.
+        kw_only: whether the Python interface takes it by its name only.
     """
     # Past NamedTuple's own way to make one, which costs COMMAND's start 0.1 ms.
-    found: Any = tuple.__new__(Declared, (ways, default, doc, reads, is_counted, is_repeated))
+    found: Any = tuple.__new__(
+        Declared, (ways, default, doc, reads, is_counted, is_repeated, kw_only)
+    )
     return found  # type: ignore[no-any-return]  # the class has the default once it is made
+
+
+def needed(*, doc: str, kw_only: bool) -> Any:
+    """Declare an argument of the Python interface that has no default; arguments as of `option`."""
+    return option(default=NEEDED, doc=doc, kw_only=kw_only)
 
 
 def typed(spelled: str, says: str, takers: str, *, value: Any = True) -> Way:
@@ -122,11 +97,25 @@ def typed(spelled: str, says: str, takers: str, *, value: Any = True) -> Way:
 
 
 def declared_in(kind: type[Record]) -> dict[str, Declared]:
-    """Return the options of a record's class by keyword."""
-    return {name: one for owner, name, one in _declared if issubclass(kind, owner)}
+    """Return the options of a record's class by keyword: its own first, then those of its bases.
+
+    One that is declared again without a meaning has that of the base.
+    """
+    found: dict[str, Declared] = {}
+    for one in kind.__mro__:
+        for owner, name, declared in _declared:
+            if owner is one:
+                known = found.setdefault(name, declared)
+                found[name] = known if known.doc else known._replace(doc=declared.doc)
+    return found
 
 
-class RecordingOptions(Record):
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option, needed))
+class Options(Record):
+    """A record of options."""
+
+
+class RecordingOptions(Options):
     """What is recorded, and of whom."""
 
     pids: tuple[int, ...] = option(
@@ -328,7 +317,7 @@ class RecordingOptions(Record):
     )
 
 
-class ReportOptions(Record):
+class ReportOptions(Options):
     """What a report shows. Each format reads what it has; the others are for other formats."""
 
     detail: Detail = option(
@@ -478,7 +467,7 @@ class ReportOptions(Record):
     )
 
 
-class NamingOptions(Record):
+class NamingOptions(Options):
     """How addresses get names."""
 
     system_map: str = option(
@@ -549,7 +538,7 @@ class NamingOptions(Record):
     )
 
 
-class DisassemblerOptions(Record):
+class DisassemblerOptions(Options):
     """How bytes of code are written as instructions."""
 
     syntax: Syntax = option(
@@ -581,7 +570,7 @@ class DisassemblerOptions(Record):
     )
 
 
-class AnnotateOptions(Record):
+class AnnotatingOptions(Options):
     """Which instructions or source files are shown, and how."""
 
     most_routines: int = option(
@@ -612,7 +601,7 @@ class AnnotateOptions(Record):
         doc="of source files: a directory to write a tree of annotated ones to; what is returned "
         'is then a sentence on how many there are. "" for none',
     )
-    search_dirs: tuple[str, ...] = option(
+    search_dirs: Sequence[str] = option(
         typed(
             "--search-dirs DIR[:DIR...]",
             "with --source: look for sources below these directories first",
@@ -622,7 +611,7 @@ class AnnotateOptions(Record):
         reads="listed",
         doc="directories to look for sources below, first",
     )
-    base_dirs: tuple[str, ...] = option(
+    base_dirs: Sequence[str] = option(
         typed(
             "--base-dirs DIR[:DIR...]",
             "with --search-dirs: directories that sources were compiled in, removed from their "
@@ -633,7 +622,7 @@ class AnnotateOptions(Record):
         reads="listed",
         doc="where sources were compiled; taken off their paths for `search_dirs`",
     )
-    include_files: tuple[str, ...] = option(
+    include_files: Sequence[str] = option(
         typed(
             "--include-files PATTERN[:PATTERN...]",
             "with --source: only files whose path or name matches one of these patterns",
@@ -643,7 +632,7 @@ class AnnotateOptions(Record):
         reads="listed",
         doc="patterns of source files to show, all where there are none",
     )
-    exclude_files: tuple[str, ...] = option(
+    exclude_files: Sequence[str] = option(
         typed(
             "--exclude-files PATTERN[:PATTERN...]",
             "with --source: no files whose path or name matches one of these patterns",
@@ -670,7 +659,7 @@ class AnnotateOptions(Record):
     )
 
 
-class CallsOptions(Record):
+class CallingOptions(Options):
     """Which samples' calls are shown, and how much of them."""
 
     sections: tuple[str, ...] = option(
@@ -775,10 +764,10 @@ class CallsOptions(Record):
     )
 
 
-class CompareOptions(Record):
+class ComparingOptions(Options):
     """What of two sides is compared, and what is made of it."""
 
-    scope: Detail = option(
+    scope: str = option(
         typed(
             "-V 2|3|4|k",
             "compare: 2 the command itself, 3 the command and all its descendants, 4 every "
@@ -823,7 +812,6 @@ class CompareOptions(Record):
         doc="how much a row differs from run to run, as a part of its time; used where no side "
         "has several recordings",
     )
-    rows: int = option(default=20, doc="how many rows a table shows; significant ones always")
     fail_if: str = option(
         typed(
             "--fail-if CONDITION",
@@ -835,6 +823,11 @@ class CompareOptions(Record):
         reads="condition",
         doc='a condition such as "slower by 3% at 95%"; its answer is `verdict`',
     )
+
+
+class DifferenceOptions(Options):
+    """How a comparison is written."""
+
     format: str = option(
         typed(
             "--format text|json|html",
@@ -843,10 +836,12 @@ class CompareOptions(Record):
         ),
         default="text",
         reads="comparison_format",
+        doc='"text", "json" or "html"',
     )
+    rows: int = option(default=20, doc="how many rows a table shows; significant ones always")
 
 
-class RunsOptions(Record):
+class RunsOptions(Options):
     """Commands that are run in turn to be compared."""
 
     side_a: tuple[str, ...] = option(
@@ -898,7 +893,7 @@ class RunsOptions(Record):
     )
 
 
-class CountOptions(Record):
+class CountingOptions(Options):
     """Which events are counted, and of whom."""
 
     events: tuple[str, ...] = option(
@@ -914,7 +909,7 @@ class CountOptions(Record):
         is_repeated=True,
         doc="as behind ``--event``, each one or several; none for the usual ones",
     )
-    scope: Detail = option(
+    scope: str = option(
         typed(
             "-V 2|3|4",
             "count: 2 the command itself, 3 the command and all its descendants, 4 the whole "
@@ -952,7 +947,7 @@ class CountOptions(Record):
     )
 
 
-class PartOptions(Record):
+class PartOptions(Options):
     """Which part of a recording or a store is looked at, and what reads it."""
 
     event_names: tuple[str, ...] = option(
@@ -1025,7 +1020,7 @@ class PartOptions(Record):
     )
 
 
-class StoringOptions(Record):
+class StoringOptions(Options):
     """What a daemon samples, keeps and sends."""
 
     daemon_hz: int = option(
@@ -1114,7 +1109,7 @@ class StoringOptions(Record):
     )
 
 
-class TableOptions(Record):
+class TableOptions(Options):
     """How counts and tables are written."""
 
     format: str = option(
@@ -1133,7 +1128,7 @@ class TableOptions(Record):
     )
 
 
-class OutputOptions(Record):
+class OutputOptions(Options):
     """Where answers and recordings go, and how they look."""
 
     output: str = option(
@@ -1200,7 +1195,7 @@ class OutputOptions(Record):
     )
 
 
-class CommandOptions(Record):
+class CommandOptions(Options):
     """What single commands are to do."""
 
     target: str = option(
@@ -1242,7 +1237,7 @@ class CommandOptions(Record):
         ),
         default="",
         reads="file_to_read",
-        doc='of a gmon.out, the program that wrote it; "" for ``a.out`` beside it',
+        doc='of a gmon.out, the program that wrote it; "" for ``a.out`` in the same directory',
     )
     whole_images: bool = option(
         typed(
@@ -1298,11 +1293,12 @@ class Settings(
     ReportOptions,
     NamingOptions,
     DisassemblerOptions,
-    AnnotateOptions,
-    CallsOptions,
-    CompareOptions,
+    AnnotatingOptions,
+    CallingOptions,
+    ComparingOptions,
+    DifferenceOptions,
     RunsOptions,
-    CountOptions,
+    CountingOptions,
     PartOptions,
     StoringOptions,
     TableOptions,

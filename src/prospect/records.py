@@ -13,6 +13,7 @@ __all__ = [
     "NamedTuple",
     "Record",
     "contents",
+    "dataclass_transform",
     "field",
     "field_names",
     "narrowed",

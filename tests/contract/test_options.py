@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 import prospect
 from prospect import options
-from prospect.api.keywords import chosen, takes, written_out
+from prospect.api.keywords import takes, written_out
 from prospect.cli import completion, option_table
 from prospect.cli import help as pages
 from prospect.cli.commands import REPORT
@@ -20,6 +20,7 @@ from prospect.cli.options import parse
 from prospect.options import Settings
 from prospect.records import Record, field_names, narrowed
 
+ROOT = Path(__file__).parent.parent.parent
 KINDS = (options.NamingOptions, options.DisassemblerOptions, options.RecordingOptions)
 FUNCTIONS = (
     prospect.annotate,
@@ -31,15 +32,44 @@ FUNCTIONS = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_type_checker_knows_the_keywords_of_shared_options(kind):
-    tree = ast.parse(Path(options.__file__).read_text())
-    name = kind.__name__.replace("Options", "Keywords")
-    (known,) = (
-        node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name
+TYPED_CALLER = """\
+import os
+import pathlib
+import prospect
+path: str | os.PathLike[str] = pathlib.Path("run.data")
+profile: prospect.Profile = prospect.open(path, system_map="map", lines=True)
+profile = prospect.open(path=path, syntax="intel", announce=print)
+profile = prospect.record(["make"], pids=[1], frequency_hz=99, python="never", native=True)
+profile = prospect.record(for_s=3)
+text: str = profile.report(detail=4, sort=["pid"], columns="cpu", output="x")
+text = prospect.calls(path, detail=2, cpus=(1,), between=(1.0, 2.5), use_cache=False)
+text = prospect.annotate(path, "main", most_routines=3, search_dirs=["a"], disassembler="gdb")
+text = prospect.archive(path, whole_images=True)
+change: prospect.Difference = prospect.diff("a", after=[profile, "b"], scope=4, stacks=True)
+text = change.report(format="html", rows=9)
+count = prospect.count("make", events=["cycles"], cpus=[0], repeat=3)
+"""
+WRONG_CALLS = """\
+prospect.open()
+prospect.open(path, sytem_map="map")
+prospect.record(["make"], frequency_hz="99")
+prospect.open(path, "map")
+profile.report("text")
+prospect.calls(path, frequency_hz=99)
+"""
+
+
+def test_a_type_checker_knows_every_keyword(tmp_path):
+    pytest.importorskip("mypy")
+    caller = tmp_path / "caller.py"
+    caller.write_text(TYPED_CALLER + WRONG_CALLS)
+    words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".mypy_cache", str(caller)]
+    ran = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False)
+    wrong = re.findall(r"caller\.py:(\d+): error: ", ran.stdout)
+    first = TYPED_CALLER.count("\n") + 1
+    assert sorted({*map(int, wrong)}) == [*range(first, first + WRONG_CALLS.count("\n"))], (
+        ran.stdout
     )
-    keywords = [line.target.id for line in known.body if isinstance(line, ast.AnnAssign)]
-    assert keywords == list(field_names(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,7 +86,7 @@ def test_every_option_is_a_setting_with_a_place_in_help():
     assert {*option_table._ORDER.split(), *option_table._LAST} == declared
 
 
-class Novelties(Record):
+class Novelties(options.Options):
     """What no release has."""
 
     novelty: int = options.option(
@@ -82,24 +112,31 @@ def test_a_declaration_is_all_that_a_new_option_takes(monkeypatch):
     assert " -7 --novelty -h --help" in completion.bash()
     assert "-s 7 -l novelty -r -d 'look for N novelties'" in completion.fish()
     settings, words = parse(REPORT, ["--novelty", "9", "run.data"])
-    assert narrowed(settings, Novelties) == Novelties(9)
+    assert narrowed(settings, Novelties) == Novelties(novelty=9)
     assert words == ["run.data"]
-    assert Novelties() == Novelties(novelty=7)
+    assert Novelties().novelty == 7
 
-    @takes(Novelties)
-    def look(path: str, **keywords):
-        """Look.
+    class LookRequest(Novelties):
+        """What `look` is asked for."""
 
-        Args:
-            path: a file.
-            **keywords: the novelties.
-        """
-        return path, chosen(Novelties, keywords)
+        path: str = options.needed(kw_only=False, doc="a file")
+
+    @takes(LookRequest)
+    def look(asked):
+        """Look."""
+        return asked.path, asked.novelty
 
     look = written_out(look)
     assert str(inspect.signature(look)) == "(path: 'str', *, novelty: 'int' = 7)"
     assert "\n    novelty: how many novelties." in inspect.getdoc(look)
-    assert look("a", novelty=3) == ("a", Novelties(3))
+    assert look("a", novelty=3) == look(path="a", novelty=3) == ("a", 3)
+    for places, keywords, says in (
+        ((), {}, r"look\(\) missing a required argument: 'path'"),
+        (("a", 3), {}, r"look\(\) takes 1 positional arguments, not 2"),
+        (("a",), {"path": "a"}, r"look\(\) got multiple values for argument 'path'"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            look(*places, **keywords)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

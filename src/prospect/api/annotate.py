@@ -13,104 +13,110 @@ from prospect.analysis.annotation import AnnotateOptions
 from prospect.analysis.annotation import annotate as annotate_recording
 from prospect.analysis.source_annotation import SourceOptions, annotate_sources
 from prospect.analysis.wanted import Sinks
-from prospect.api.keywords import chosen, takes
+from prospect.api.keywords import takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.lines.source_files import SourcePlaces
-from prospect.options import DisassemblerOptions, NamingOptions
+from prospect.options import AnnotatingOptions, DisassemblerOptions, NamingOptions, needed, option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Unpack
-
     from prospect.announcing import Announce
     from prospect.api.returned import Written
-    from prospect.options import DisassemblerKeywords, NamingKeywords
-
-    class AnnotateKeywords(DisassemblerKeywords, NamingKeywords):
-        """Keywords of instructions and of names."""
 
 
-@takes(DisassemblerOptions, NamingOptions)
-def annotate(
-    path: str | os.PathLike[str],
-    what: str = "",
-    *,
-    detail: str | int = "3",
-    user_threshold_s: float = 0.02,
-    kernel_threshold_s: float = 0.02,
-    most_routines: int = 5,
-    source: bool = True,
-    source_files: bool = False,
-    output_dir: str = "",
-    search_dirs: Sequence[str] = (),
-    base_dirs: Sequence[str] = (),
-    include_files: Sequence[str] = (),
-    exclude_files: Sequence[str] = (),
-    whole: bool = False,
-    format: str = "text",
-    output: str = "",
-    announce: Announce | None = None,
-    **keywords: Unpack[AnnotateKeywords],
-) -> str:
+class AnnotateKeywords(AnnotatingOptions, DisassemblerOptions, NamingOptions):
+    """What is annotated, and how: what ``prospect annotate`` takes, too."""
+
+    detail: str | int = option(
+        default="3",
+        doc='"2" hits of the command, "3" and of its descendants, "4" all, "k" the kernel\'s',
+    )
+    user_threshold_s: float = option(
+        default=0.02, doc="leave out routines with less user time, unless they are named"
+    )
+    kernel_threshold_s: float = option(
+        default=0.02, doc="leave out kernel routines with less time, unless they are named"
+    )
+    format: str = option(default="text", doc='"text" or "json"')
+
+
+def instruction_options(
+    what: str, asked: AnnotateKeywords, *, colour: bool = False, boxes: bool = False
+) -> AnnotateOptions:
+    """Return what keywords or options ask for, with instructions of `what`."""
+    choice = RoutineChoice(
+        what,
+        str(asked.detail),  # type: ignore[arg-type]  # checked by those who annotate
+        asked.user_threshold_s,
+        asked.kernel_threshold_s,
+        asked.most_routines,
+    )
+    return AnnotateOptions(choice, asked, asked.source, asked.whole, asked.format, colour, boxes)
+
+
+def source_options(what: str, asked: AnnotateKeywords, *, colour: bool = False) -> SourceOptions:
+    """Return what keywords or options ask for, with source files that fit `what`."""
+    return SourceOptions(
+        what=what,
+        detail=str(asked.detail),  # type: ignore[arg-type]  # checked by those who annotate
+        places=SourcePlaces(tuple(asked.search_dirs), tuple(asked.base_dirs)),
+        include=tuple(asked.include_files),
+        exclude=tuple(asked.exclude_files),
+        whole=asked.whole,
+        format=asked.format,
+        colour=colour,
+    )
+
+
+class AnnotateRequest(AnnotateKeywords):
+    """What `annotate` is asked for."""
+
+    path: str | os.PathLike[str] = needed(
+        kw_only=False, doc='a perf.data file, "-" for a pipe on standard input'
+    )
+    what: str = option(
+        default="",
+        kw_only=False,
+        doc='a routine or an image by name or pattern, "" for the hottest routines',
+    )
+    output: str = option(default="", doc='a file to write it to as well, "" for none')
+    announce: Announce | None = option(
+        default=None, doc="called with what is being done, and how far it is"
+    )
+
+
+@takes(AnnotateRequest)
+def annotate(asked: AnnotateRequest) -> str:
     """Return the instructions of routines with their hits, as ``prospect annotate`` writes them.
-
-    Args:
-        path: a perf.data file, "-" for a pipe on standard input.
-        what: a routine or an image by name or pattern, "" for the hottest routines.
-        detail: "2" hits of the command, "3" and of its descendants, "4" all, "k" the kernel's.
-        user_threshold_s: leave out routines with less user time, unless they are named.
-        kernel_threshold_s: leave out kernel routines with less time, unless they are named.
-        most_routines: how many routines, unless they are named.
-        source: whether source lines and inlined functions are shown.
-        source_files: whether source files with their hits are returned instead.
-        output_dir: of source files: a directory to write a tree of annotated ones to; what is
-            returned is then a sentence on how many there are. "" for none.
-        search_dirs: directories to look for sources below, first.
-        base_dirs: where sources were compiled; taken off their paths for `search_dirs`.
-        include_files: patterns of source files to show, all where there are none.
-        exclude_files: patterns of source files not to show.
-        whole: whether instructions or lines far from all hits are shown too.
-        format: "text" or "json".
-        output: a file to write it to as well, "" for none.
-        announce: called with what is being done, and how far it is.
-        **keywords: see `prospect.options`.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.
         UsageError: an option has no meaning, or nothing with hits is called `what`.
         RenderError: the file cannot be written.
     """
-    if output_dir and (output or not source_files):
+    if asked.output_dir and (asked.output or not asked.source_files):
         raise UsageError("annotate: output_dir is for source_files, and excludes output")
-    recording, reading = os.fsdecode(path), (chosen(NamingOptions, keywords), Sinks(announce))
-    choice = RoutineChoice(
-        what,
-        str(detail),  # type: ignore[arg-type]  # checked by those who annotate
-        user_threshold_s,
-        kernel_threshold_s,
-        most_routines,
-    )
-    if not source_files:
-        instructions = AnnotateOptions(
-            choice, chosen(DisassemblerOptions, keywords), source, whole, format
-        )
+    recording, sinks = os.fsdecode(asked.path), Sinks(asked.announce)
+    if not asked.source_files:
+        instructions = instruction_options(asked.what, asked)
         return as_text(
-            returned_report(output, lambda: _instructions(recording, instructions, *reading))
+            returned_report(
+                asked.output, lambda: _instructions(recording, instructions, asked, sinks)
+            )
         )
-    places = SourcePlaces(tuple(search_dirs), tuple(base_dirs))
-    patterns = tuple(include_files), tuple(exclude_files)
-    of_source = SourceOptions(what, choice.detail, places, *patterns, whole, format)
-    if output_dir:
-        return annotate_sources(recording, of_source, *reading).write_tree(output_dir)
+    sources = source_options(asked.what, asked)
+    if asked.output_dir:
+        return annotate_sources(recording, sources, asked, sinks).write_tree(asked.output_dir)
     return as_text(
-        returned_report(output, lambda: annotate_sources(recording, of_source, *reading).render)
+        returned_report(
+            asked.output, lambda: annotate_sources(recording, sources, asked, sinks).render
+        )
     )
 
 
 def _instructions(
-    path: str, options: AnnotateOptions, naming: NamingOptions, sinks: Sinks
+    path: str, instructions: AnnotateOptions, naming: NamingOptions, sinks: Sinks
 ) -> Written:
-    view, renderer = annotate_recording(path, options, naming, sinks)
+    view, renderer = annotate_recording(path, instructions, naming, sinks)
     return lambda out: renderer.render(view, out)

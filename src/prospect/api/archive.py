@@ -10,41 +10,34 @@ from typing import TYPE_CHECKING
 
 from prospect.analysis.archiving import SUFFIX, write_archive
 from prospect.analysis.wanted import Sinks
-from prospect.api.keywords import chosen, takes
-from prospect.options import NamingOptions
+from prospect.api.keywords import takes
+from prospect.options import NamingOptions, needed, option
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from prospect.announcing import Announce
-    from prospect.options import NamingKeywords
 
 
-@takes(NamingOptions)
-def archive(
-    path: str | os.PathLike[str],
-    *,
-    output: str = "",
-    whole_images: bool = False,
-    announce: Announce | None = None,
-    **keywords: Unpack[NamingKeywords],
-) -> str:
+class ArchiveRequest(NamingOptions):
+    """What `archive` is asked for."""
+
+    path: str | os.PathLike[str] = needed(kw_only=False, doc="a perf.data file")
+    output: str = option(default="", doc='the file to write, "" for `path` and ``.archive``')
+    whole_images: bool = option(default=False, doc="keep programs and libraries with hits whole")
+    announce: Announce | None = option(
+        default=None, doc="called with what is being done, and how far it is"
+    )
+
+
+@takes(ArchiveRequest)
+def archive(asked: ArchiveRequest) -> str:
     """Make a recording one file that is reported on elsewhere as it is here, and return its path.
-
-    Args:
-        path: a perf.data file.
-        output: the file to write, "" for `path` and ``.archive``.
-        whole_images: keep programs and libraries with hits whole.
-        announce: called with what is being done, and how far it is.
-        **keywords: see `prospect.options.NamingOptions`.
 
     Raises:
         RecordingError: it cannot be read, is no whole recording, or is an archive already.
         RenderError: the archive cannot be written; an earlier one of that name stays.
         UsageError: the archive would replace its recording.
     """
-    recording = os.fsdecode(path)
-    target = output or recording + SUFFIX
-    naming = chosen(NamingOptions, keywords)
-    write_archive(recording, target, naming, Sinks(announce), whole_images=whole_images)
+    recording = os.fsdecode(asked.path)
+    target = asked.output or recording + SUFFIX
+    write_archive(recording, target, asked, Sinks(asked.announce), whole_images=asked.whole_images)
     return target

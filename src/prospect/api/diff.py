@@ -14,26 +14,24 @@ import numpy as np
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import silent
 from prospect.api import profile as api
-from prospect.api.keywords import chosen, takes
+from prospect.api.keywords import method_takes, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
 from prospect.estimate.compare import comparison as model
 from prospect.estimate.compare.compared_sides import compare
 from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.tables import as_unicode
-from prospect.options import NamingOptions
+from prospect.options import ComparingOptions, DifferenceOptions, NamingOptions, needed, option
 from prospect.profile.model import Profile
-from prospect.records import contents, replace
+from prospect.records import contents, narrowed, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
     from prospect.estimate.compare.changes import ChangeTable
-    from prospect.options import NamingKeywords
 
     Recordings = str | os.PathLike[str] | Profile | Sequence[str | os.PathLike[str] | Profile]
 
@@ -48,6 +46,12 @@ _COLUMNS = (
     "q_value",
     "significant",
 )
+
+
+class DiffReportRequest(DifferenceOptions):
+    """What `Difference.report` is asked for."""
+
+    output: str = option(default="", doc='a file, "" for none')
 
 
 class Difference(model.Comparison):
@@ -78,13 +82,9 @@ class Difference(model.Comparison):
             columns[f"hits_{letter}"] = table.hits[:, side]
         return columns | {column: getattr(table, column) for column in _COLUMNS}
 
-    def report(self, *, format: str = "text", rows: int = 20, output: str = "") -> str:
+    @method_takes(DiffReportRequest)
+    def report(self, asked: DiffReportRequest) -> str:
         """Return the report as the command line writes it; write it to the file `output` as well.
-
-        Args:
-            format: "text", "json" or "html".
-            rows: how many rows a table shows; significant ones always.
-            output: a file, "" for none.
 
         Raises:
             UsageError: there is no such format.
@@ -92,8 +92,8 @@ class Difference(model.Comparison):
         """
         from prospect.render.diff_registry import make_diff_renderer
 
-        renderer = make_diff_renderer(format, rows=rows)
-        return as_text(returned_report(output, lambda: partial(renderer.render, self)))
+        renderer = make_diff_renderer(asked.format, rows=asked.rows)
+        return as_text(returned_report(asked.output, lambda: partial(renderer.render, self)))
 
     def __repr__(self) -> str:
         before, after = self.total.mean[0].tolist() if len(self.total) else (0.0, 0.0)
@@ -112,50 +112,37 @@ class Difference(model.Comparison):
         return self.processes, self.objects, self.routines
 
 
-@takes(NamingOptions)
-def diff(
-    before: Recordings,
-    after: Recordings,
-    *,
-    scope: str | int = "3",
-    per: str = "",
-    fdr: float = 0.05,
-    run_variation: float = 0.05,
-    fail_if: str = "",
-    stacks: bool = False,
-    announce: Announce | None = None,
-    **keywords: Unpack[NamingKeywords],
-) -> Difference:
-    """Compare two recordings, or two sides of several recordings each.
+class DiffRequest(ComparingOptions, NamingOptions):
+    """What `diff` is asked for."""
 
-    Args:
-        before: the recordings of A: a perf.data file or a Profile, or several.
-        after: the recordings of B.
-        scope: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
-        per: "run", "second", or a count of work such as "A=1000,B=1200 requests".
-        fdr: how many of the rows marked significant may be wrong, 0 to 1.
-        run_variation: how much a row differs from run to run, as a part of its time; used where
-            no side has several recordings.
-        fail_if: a condition such as "slower by 3% at 95%"; its answer is `verdict`.
-        stacks: whether call stacks are compared too, for the flame graph of the page and the table
-            "inclusive".
-        announce: called with what is being done, and how far it is.
-        **keywords: see `prospect.options.NamingOptions`.
+    before: Recordings = needed(
+        kw_only=False, doc="the recordings of A: a perf.data file or a Profile, or several"
+    )
+    after: Recordings = needed(kw_only=False, doc="the recordings of B")
+    scope: str | int = option(  # type: ignore[assignment]  # checked by `compare`
+        default="3"
+    )
+    stacks: bool = option(
+        default=False,
+        doc="whether call stacks are compared too, for the flame graph of the page and the table "
+        '"inclusive"',
+    )
+    announce: Announce | None = option(
+        default=None, doc="called with what is being done, and how far it is"
+    )
+
+
+@takes(DiffRequest)
+def diff(asked: DiffRequest) -> Difference:
+    """Compare two recordings, or two sides of several recordings each.
 
     Raises:
         UsageError: a keyword has no meaning, or does not fit the recordings.
         RecordingError: a recording cannot be read, or holds no time.
     """
-    asked = model.CompareOptions(
-        scope=str(scope),  # type: ignore[arg-type] # checked by compare
-        per=per,
-        fdr=fdr,
-        run_variation=run_variation,
-        fail_if=fail_if,
-        stacks=stacks,
-        inclusive=stacks,
-    )
-    return diff_by(before, after, asked, chosen(NamingOptions, keywords), Sinks(announce))
+    options = contents(narrowed(asked, ComparingOptions)) | {"scope": str(asked.scope)}
+    compared = model.CompareOptions(**options, stacks=asked.stacks, inclusive=asked.stacks)
+    return diff_by(asked.before, asked.after, compared, asked, Sinks(asked.announce))
 
 
 def diff_by(

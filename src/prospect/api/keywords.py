@@ -1,89 +1,124 @@
-"""Keywords that functions of the Python interface share with the command line.
+"""Functions of the Python interface as their users see them: with a keyword for each option.
 
-A function takes those of `prospect.options` as ``**keywords`` that a type checker knows, and names
-their classes by `takes`. `written_out` gives what `prospect` offers their names, defaults and
-meanings, for `help` and for editors. Documented in docs/python.md.
+A function takes a record of `prospect.options.Options`, which declares its arguments: names, types,
+defaults and meanings, those of options that it shares with the command line by inheritance. `takes`
+makes of it the function that users call. `written_out` gives that a signature and a docstring, for
+`help` and for editors. Documented in docs/python.md.
 """
 
 from __future__ import annotations
 
 import functools
 import textwrap
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from prospect.options import declared_in
+from prospect.options import NEEDED, declared_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from prospect.records import Record
+    from prospect.options import Options
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_Kind = TypeVar("_Kind", bound="Record")
+_Of = TypeVar("_Of")
+_Asked = TypeVar("_Asked", bound="Options")
 _INDENT = " " * 4
 _WIDTH = 96  # a docstring's, without the indentation of its function
 
 
-def takes(*kinds: type[Record]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Mark a function as one whose ``**keywords`` are the fields of some classes of options."""
+def takes(kind: Callable[_P, _Asked]) -> Callable[[Callable[[_Asked], _R]], Callable[_P, _R]]:
+    """Make a function of a record one of the record's fields."""
 
-    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        code = function.__code__
-        own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        known = {*own, *(name for kind in kinds for name in kind.__record_fields__)}
-
+    def decorate(function: Callable[[_Asked], _R]) -> Callable[_P, _R]:
         @functools.wraps(function)
-        def checked(*args: _P.args, **keywords: _P.kwargs) -> _R:
-            for name in keywords:
-                if name not in known:
-                    raise TypeError(
-                        f"{function.__name__}() got an unexpected keyword argument '{name}'"
-                    )
-            return function(*args, **keywords)
+        def called(*places: _P.args, **keywords: _P.kwargs) -> _R:
+            return function(_asked(kind, function.__name__, places, keywords))
 
-        checked.__dict__["__kinds__"] = kinds
-        return checked
+        called.__dict__["__kind__"] = kind
+        return called
 
     return decorate
 
 
-def chosen(kind: type[_Kind], keywords: Mapping[str, Any]) -> _Kind:
-    """Make options of those keywords that are fields of their class; lists become tuples."""
+def method_takes(
+    kind: Callable[_P, _Asked],
+) -> Callable[[Callable[[_Of, _Asked], _R]], Callable[Concatenate[_Of, _P], _R]]:
+    """Make a method of a record one of the record's fields."""
+
+    def decorate(function: Callable[[_Of, _Asked], _R]) -> Callable[Concatenate[_Of, _P], _R]:
+        @functools.wraps(function)
+        def called(self: _Of, /, *places: _P.args, **keywords: _P.kwargs) -> _R:
+            return function(self, _asked(kind, function.__name__, places, keywords))
+
+        called.__dict__["__kind__"] = kind
+        return called
+
+    return decorate
+
+
+def _asked(kind: Any, function: str, places: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    """Return what a function was called with; lists become tuples.
+
+    Raises:
+        TypeError: it has no such argument, was given one twice, or lacks one.
+    """
+    declared = declared_in(kind)
+    names = [name for name, one in declared.items() if not one.is_keyword]
+    if len(places) > len(names):
+        raise TypeError(f"{function}() takes {len(names)} positional arguments, not {len(places)}")
+    given = dict(zip(names, places, strict=False))
+    for name, value in keywords.items():
+        if name not in declared:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+        if name in given:
+            raise TypeError(f"{function}() got multiple values for argument '{name}'")
+        given[name] = value
+    for name, one in declared.items():
+        if one.default is NEEDED and name not in given:
+            raise TypeError(f"{function}() missing a required argument: '{name}'")
     return kind(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in keywords.items()
-            if name in kind.__record_fields__
-        }
+        **{name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
     )
 
 
-def written_out(function: Any) -> Any:
-    """Give a function that `takes` keywords a signature and a docstring that have each of them."""
-    kinds = function.__dict__.get("__kinds__", ())
-    if not kinds or "__signature__" in function.__dict__:
-        return function
+def written_out(shown: Any) -> Any:
+    """Give a function, or the methods of a class, a signature and a docstring with each keyword."""
+    if isinstance(shown, type):
+        for method in vars(shown).values():
+            written_out(method)
+        return shown
+    kind = getattr(shown, "__dict__", {}).get("__kind__")
+    if kind is None or "__signature__" in shown.__dict__:
+        return shown
     import inspect  # takes as long to import as half of a short report
 
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())[:-1]
+    *own, _ = inspect.signature(shown).parameters.values()
+    types = {
+        name: one
+        for base in reversed(kind.__mro__)
+        for name, one in getattr(base, "__annotations__", {}).items()
+    }
     described = []
-    for kind in kinds:
-        for name, declared in declared_in(kind).items():
-            described += _described(name, declared.doc)
-            default, annotation = declared.default, kind.__annotations__[name]
-            parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-                )
+    for name, one in declared_in(kind).items():
+        own.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY
+                if one.is_keyword
+                else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if one.default is NEEDED else one.default,
+                annotation=types[name],
             )
-    function.__signature__ = signature.replace(parameters=parameters)
-    lines = _docstring(function).split("\n")
+        )
+        described += _described(name, one.doc)
+    shown.__signature__ = inspect.signature(shown).replace(parameters=own)
+    # CPython keeps the indentation of docstrings before 3.13, and -OO none of them.
+    lines = inspect.cleandoc(shown.__doc__ or "").split("\n")
     if any(lines):
-        at = next(at for at, line in enumerate(lines) if line.startswith(f"{_INDENT}**"))
-        function.__doc__ = "\n".join([*lines[:at], *described, *lines[at + 1 :]])
-    return function
+        at = lines.index("Raises:") if "Raises:" in lines else len(lines)
+        shown.__doc__ = "\n".join([*lines[:at], "Args:", *described, "", *lines[at:]]).rstrip("\n")
+    return shown
 
 
 def _described(name: str, meaning: str) -> list[str]:
@@ -95,10 +130,3 @@ def _described(name: str, meaning: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _docstring(described: Any) -> str:
-    """Return a docstring without the indentation that CPython keeps before 3.13; none with -OO."""
-    import inspect
-
-    return inspect.cleandoc(described.__doc__ or "")

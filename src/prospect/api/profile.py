@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import counted
-from prospect.api.keywords import chosen, takes
+from prospect.api.keywords import method_takes, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.dimensions import known_dimension, known_sort_keys
 from prospect.errors import ProspectError, UsageError
@@ -25,25 +25,36 @@ from prospect.options import (
     NamingOptions,
     RecordingOptions,
     ReportOptions,
+    needed,
+    option,
 )
 from prospect.profile import model
-from prospect.records import contents
+from prospect.records import contents, narrowed, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Unpack
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
     from prospect.figures.processes import Detail
-    from prospect.options import DisassemblerKeywords, NamingKeywords, RecordingKeywords
 
-    class OpenKeywords(NamingKeywords, DisassemblerKeywords):
-        """Keywords of what is read."""
 
-    class RecordKeywords(RecordingKeywords, OpenKeywords):
-        """Keywords of what is recorded and read."""
+class ReportRequest(ReportOptions):
+    """What `Profile.report` is asked for."""
+
+    detail: str | int = option(  # type: ignore[assignment]  # checked by renderers
+        default="3"
+    )
+    separate: Sequence[str] = option(  # type: ignore[assignment]  # kept as a tuple
+        default=()
+    )
+    sort: Sequence[str] = option(  # type: ignore[assignment]  # kept as a tuple
+        default=()
+    )
+    output: str = option(
+        default="", doc='a file, "" for none; a format that is no text needs one, and returns ""'
+    )
 
 
 class Profile(model.Profile):
@@ -101,44 +112,9 @@ class Profile(model.Profile):
 
         return columns_table(self, known_dimension(columns), known_sort_keys(sort), str(detail))
 
-    def report(
-        self,
-        *,
-        format: str = "text",
-        detail: str | int = "3",
-        user_threshold_s: float = 0.02,
-        kernel_threshold_s: float = 0.02,
-        threshold: float | None = None,
-        disassemble: int = 0,
-        inline: bool = False,
-        lines: bool = False,
-        calls: tuple[str, ...] = (),
-        classic: bool = False,
-        separate: Sequence[str] = (),
-        sort: Sequence[str] = (),
-        columns: str = "",
-        output: str = "",
-    ) -> str:
+    @method_takes(ReportRequest)
+    def report(self, asked: ReportRequest) -> str:
         """Return the report as the command line writes it; write it to the file `output` as well.
-
-        Args:
-            format: "text", "json", "csv", "html", or one of call stacks, as ``--format`` names
-                them.
-            detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
-            user_threshold_s: leave out processes and routines with less user time.
-            kernel_threshold_s: leave out kernel routines with less time.
-            threshold: in place of both, in percent of the time of all, as of ``--threshold``.
-            disassemble: 1 shows the instructions of routines that pass the thresholds, 2 of every
-                routine; in text, JSON and HTML, of a profile that was made with `code`.
-            inline: show inlined functions in call stacks, of a profile that was made with `lines`.
-            lines: show hits by source line too; in text and JSON, likewise.
-            calls: sections of who called whom, of a profile that was made with `stacks`.
-            classic: the text in the order of Prospect 0.9, without the summary at its top.
-            separate: "process" shows functions of each process apart, in the text.
-            sort: one table instead, of text, JSON or CSV: time by these keys, as of ``--sort``.
-            columns: one table instead, likewise: what each class of hits has, side by side, as of
-                ``--columns``.
-            output: a file, "" for none; a format that is no text needs one, and returns "".
 
         Raises:
             UsageError: an option has no meaning.
@@ -146,25 +122,18 @@ class Profile(model.Profile):
         """
         from prospect.render.registry import format_of, make_renderer
 
-        asked = ReportOptions(
-            detail=str(detail),  # type: ignore[arg-type]  # checked by renderers
-            user_threshold_s=user_threshold_s,
-            kernel_threshold_s=kernel_threshold_s,
-            disassemble=disassemble,
-            threshold=threshold,
-            inline=inline,
-            lines=lines,
-            calls=tuple(calls),
-            classic=classic,
-            separate=tuple(separate),
-            sort=known_sort_keys(sort),
-            columns=columns and known_dimension(columns),
+        shown = replace(
+            narrowed(asked, ReportOptions),
+            detail=str(asked.detail),  # type: ignore[arg-type]  # checked by renderers
+            separate=tuple(asked.separate),
+            sort=known_sort_keys(asked.sort),
+            columns=asked.columns and known_dimension(asked.columns),
         )
-        renderer = make_renderer(format, asked)
-        is_binary = format_of(format).is_binary
-        if is_binary and not output:
-            raise UsageError(f"{format} is not text: name a file as output")
-        report = returned_report(output, lambda: partial(renderer.render, self))
+        renderer = make_renderer(asked.format, shown)
+        is_binary = format_of(asked.format).is_binary
+        if is_binary and not asked.output:
+            raise UsageError(f"{asked.format} is not text: name a file as output")
+        report = returned_report(asked.output, lambda: partial(renderer.render, self))
         return "" if is_binary else as_text(report)
 
     def to_arrow(self, table: str = "hits", *, detail: str | int = "3") -> Any:
@@ -217,28 +186,51 @@ class Profile(model.Profile):
         return profile_cell(self)
 
 
-@takes(RecordingOptions, NamingOptions, DisassemblerOptions)
-def record(
-    command: str | Sequence[str] = (),
-    *,
-    save: str = "",
-    lines: bool = False,
-    stacks: bool = False,
-    code: bool = False,
-    announce: Announce | None = None,
-    **keywords: Unpack[RecordKeywords],
-) -> Profile:
-    """Run a command, or attach to processes, record what the machine does, return the profile.
+class OpenKeywords(NamingOptions, DisassemblerOptions):
+    """What is wanted of a recording."""
 
-    Args:
-        command: the words of the command; a string is split as a shell would, without one.
-        save: keep the recording in this file (perf.data format).
-        lines: whether the source line of every hit is wanted, for the tables and the report.
-        stacks: whether call stacks are wanted, for flame graphs and the formats that show them;
-            those of user space are recorded with `call_graph`.
-        code: whether the instructions of every routine with a hit are wanted, for the report.
-        announce: called with what is being done once the command has ended, and how far it is.
-        **keywords: see `prospect.options`.
+    lines: bool = option(
+        default=False,
+        doc="whether the source line of every hit is wanted, for the tables and the report",
+    )
+    stacks: bool = option(
+        default=False, doc="whether call stacks are wanted, for the formats that show them"
+    )
+    code: bool = option(
+        default=False,
+        doc="whether the instructions of every routine with a hit are wanted, for the report",
+    )
+
+
+class RecordRequest(OpenKeywords, RecordingOptions):
+    """What `record` is asked for."""
+
+    command: str | Sequence[str] = option(
+        default=(),
+        kw_only=False,
+        doc="the words of the command; a string is split as a shell would, without one",
+    )
+    save: str = option(default="", doc="keep the recording in this file (perf.data format)")
+    stacks: bool = option(
+        default=False,
+        doc="whether call stacks are wanted, for flame graphs and the formats that show them; "
+        "those of user space are recorded with `call_graph`",
+    )
+    pids: Sequence[int] = option(  # type: ignore[assignment]  # kept as a tuple
+        default=()
+    )
+    events: Sequence[str] = option(  # type: ignore[assignment]  # kept as a tuple
+        default=()
+    )
+    announce: Announce | None = option(
+        default=None,
+        doc="called with what is being done once the command has ended, and how far it is",
+    )
+
+
+@takes(RecordRequest)
+def record(asked: RecordRequest) -> Profile:
+    """Run a command, or attach to processes, record what the machine does, return the profile.
 
     Raises:
         CommandError: the command cannot be started.
@@ -248,17 +240,16 @@ def record(
     from prospect.recording.events import RecordOptions
     from prospect.recording.run import record as record_command
 
-    recording = chosen(RecordingOptions, keywords)
+    recording = narrowed(asked, RecordingOptions)
     _check_rate(recording)
     is_attached = bool(recording.pids) or recording.for_s is not None
-    naming = chosen(NamingOptions, keywords)
     order = RecordOptions(
         **contents(recording),
-        command=() if is_attached and not command else _words(command),
+        command=() if is_attached and not asked.command else _words(asked.command),
         command_line=tuple(sys.argv),
-        use_cache=naming.use_cache,
+        use_cache=asked.use_cache,
     )
-    file = outputs.RecordingFile(save)
+    file = outputs.RecordingFile(asked.save)
     try:
         try:
             record_command(order, file.descriptor)
@@ -266,12 +257,8 @@ def record(
             file.withdraw()
             raise
         try:
-            return read(
-                f"/proc/self/fd/{file.descriptor}",
-                naming,
-                _wanted(keywords, lines=lines, stacks=stacks, code=code),
-                Sinks(announce),
-            )
+            path = f"/proc/self/fd/{file.descriptor}"
+            return read(path, asked, _wanted(asked), Sinks(asked.announce))
         except Exception as error:
             if path := file.keep():
                 error.add_note(f"the recording is kept: {path}")
@@ -280,45 +267,41 @@ def record(
         file.close()
 
 
-@takes(NamingOptions, DisassemblerOptions)
-def open(
-    path: str | os.PathLike[str],
-    *,
-    program: str = "",
-    lines: bool = False,
-    stacks: bool = False,
-    code: bool = False,
-    announce: Announce | None = None,
-    **keywords: Unpack[OpenKeywords],
-) -> Profile:
-    """Read a recording by Prospect or by perf, or a profile of another tool, and return it.
+class OpenRequest(OpenKeywords):
+    """What `open` is asked for."""
 
-    Args:
-        path: a perf.data file, folded stacks, a profile of pprof or a gmon.out; "-" for a recording
-            on standard input.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
-        lines: whether the source line of every hit is wanted, for the tables and the report.
-        stacks: whether call stacks are wanted, for the formats that show them.
-        code: whether the instructions of every routine with a hit are wanted, for the report.
-        announce: called with what is being done, and how far it is.
-        **keywords: see `prospect.options`.
+    path: str | os.PathLike[str] = needed(
+        kw_only=False,
+        doc='a perf.data file, folded stacks, a profile of pprof or a gmon.out; "-" for a '
+        "recording on standard input",
+    )
+    program: str = option(
+        default="",
+        doc='of a gmon.out, the program that wrote it; "" for ``a.out`` in the same directory',
+    )
+    announce: Announce | None = option(
+        default=None, doc="called with what is being done, and how far it is"
+    )
+
+
+@takes(OpenRequest)
+def open(asked: OpenRequest) -> Profile:
+    """Read a recording by Prospect or by perf, or a profile of another tool, and return it.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
         UsageError: a keyword has no meaning.
     """
-    wanted = _wanted(keywords, lines=lines, stacks=stacks, code=code)
-    naming = chosen(NamingOptions, keywords)
-    return read(os.fsdecode(path), naming, wanted, Sinks(announce), program)
+    path, sinks = os.fsdecode(asked.path), Sinks(asked.announce)
+    return read(path, asked, _wanted(asked), sinks, asked.program)
 
 
-def _wanted(keywords: Mapping[str, Any], *, lines: bool, stacks: bool, code: bool) -> Wanted:
-    if not code:
-        return Wanted(lines=lines, stacks=stacks)
+def _wanted(asked: OpenKeywords) -> Wanted:
+    if not asked.code:
+        return Wanted(lines=asked.lines, stacks=asked.stacks)
     from prospect.assembly.code.code import code_of_report
 
-    choice = code_of_report(chosen(DisassemblerOptions, keywords))
-    return Wanted(lines=lines, stacks=stacks, code=choice)
+    return Wanted(lines=asked.lines, stacks=asked.stacks, code=code_of_report(asked))
 
 
 def read(

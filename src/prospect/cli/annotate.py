@@ -16,6 +16,7 @@ from prospect.cli.store_part import StorePart
 from prospect.cli.terminal import say, takes_escapes
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
+from prospect.records import narrowed
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -109,18 +110,13 @@ def _write_sources(
 ) -> None:
     """Write annotated sources to a file, or below the chosen directory where that is None."""
     get_ready()
-    from prospect.analysis.source_annotation import SourceOptions, annotate_sources
-    from prospect.lines.source_files import SourcePlaces
+    from prospect.analysis.source_annotation import annotate_sources
+    from prospect.api.annotate import AnnotateKeywords, source_options
 
     with Progress("reading the recording") as progress:
-        options = SourceOptions(
-            what=what,
-            detail=settings.detail,
-            places=SourcePlaces(settings.search_dirs, settings.base_dirs),
-            include=settings.include_files,
-            exclude=settings.exclude_files,
-            whole=settings.whole,
-            format=settings.format,
+        options = source_options(
+            what,
+            narrowed(settings, AnnotateKeywords),
             colour=target is not None and takes_colour(target),
         )
         sources = annotate_sources(recording, options, settings, sinks(progress, unread))
@@ -136,22 +132,13 @@ def _write(
     what: str, recording: str | StorePart, settings: Settings, target: ReportFile, unread: Unread
 ) -> None:
     get_ready()
-    from prospect.analysis.annotation import AnnotateOptions, annotate
-    from prospect.figures.routine_choice import RoutineChoice
+    from prospect.analysis.annotation import annotate
+    from prospect.api.annotate import AnnotateKeywords, instruction_options
 
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
-    options = AnnotateOptions(
-        choice=RoutineChoice(
-            what=what,
-            detail=settings.detail,
-            user_threshold_s=settings.user_threshold_s,
-            kernel_threshold_s=settings.kernel_threshold_s,
-            most=settings.most_routines,
-        ),
-        disassembler=settings,
-        source=settings.source,
-        whole=settings.whole,
-        format=settings.format,
+    options = instruction_options(
+        what,
+        narrowed(settings, AnnotateKeywords),
         colour=takes_colour(target),
         boxes=has_boxes,
     )

@@ -12,10 +12,11 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import StorePart, refuse
 from prospect.files.outputs import ReportFile
-from prospect.options import Settings
+from prospect.records import narrowed, replace
 
 if TYPE_CHECKING:
     from prospect.api.calls import CallsOptions
+    from prospect.options import Settings
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -57,28 +58,10 @@ def _write(recording: str | StorePart, settings: Settings, target: ReportFile) -
 
 
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:
-    from prospect.api.calls import CallsOptions
-    from prospect.figures.calls.calls_view import CallsChoice
-    from prospect.figures.calls.sample_choice import SampleChoice
+    from prospect.api.calls import CallsKeywords, calls_options
 
-    samples = SampleChoice(
-        detail=settings.detail,
-        process=settings.process,
-        thread=settings.thread,
-        cpus=settings.cpus,
-        objects=settings.object,
-        routine=settings.routine,
-        through=settings.through,
-        cause=settings.cause,
-        between_s=settings.between,
-    )
-    # Who asks for one tree sees no other unless asked for too.
-    is_by_default = settings.callers_of and settings.sections == Settings().sections
-    choice = CallsChoice(
-        samples=samples,
-        sections=() if is_by_default else settings.sections,
-        callers_of=settings.callers_of,
-        most=settings.rows,
-        share=settings.share,
-    )
-    return CallsOptions(choice, settings.inline, settings.program, settings.format, colour)
+    asked = narrowed(settings, CallsKeywords)
+    if asked.callers_of and asked.sections == CallsKeywords.sections:
+        # Who asks for one tree sees no other unless asked for too.
+        asked = replace(asked, sections=())
+    return calls_options(asked, colour=colour)

@@ -15,6 +15,8 @@ from prospect.cli.store_part import StorePart
 from prospect.cli.terminal import say
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile, are_same_file
+from prospect.options import ComparingOptions
+from prospect.records import contents, narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,11 +106,7 @@ def compare_options(settings: Settings) -> CompareOptions:
     from prospect.estimate.compare.comparison import CompareOptions
 
     return CompareOptions(
-        scope=settings.scope,
-        per=settings.per,
-        fdr=settings.fdr,
-        run_variation=settings.run_variation,
-        fail_if=settings.fail_if,
+        **contents(narrowed(settings, ComparingOptions)),
         stacks=settings.format == "html",
         inclusive=True,
     )

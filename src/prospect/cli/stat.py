@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from prospect.cli.terminal import fit_for, show
 from prospect.errors import CommandError
 from prospect.files.outputs import ReportFile
+from prospect.options import CountingOptions
 from prospect.recording.stat import CountOptions, count_events
+from prospect.records import contents, narrowed
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -25,15 +27,7 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
     Raises:
         ProspectError: before the command starts, where that can be known; else for the report.
     """
-    options = CountOptions(
-        command=tuple(command),
-        events=settings.events,
-        scope=settings.scope,
-        pids=settings.pids,
-        cpus=settings.cpus,
-        interval_s=settings.interval_s,
-        repeat=settings.repeat,
-    )
+    options = CountOptions(**contents(narrowed(settings, CountingOptions)), command=tuple(command))
     target = ReportFile(settings.output)
     try:
         # Somebody may be watching: intervals are shown as they end.

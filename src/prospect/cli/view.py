@@ -19,6 +19,8 @@ from prospect.cli.recordings import readable
 from prospect.cli.store_part import refuse
 from prospect.cli.terminal import say
 from prospect.errors import ProspectError, UsageError
+from prospect.options import ReportOptions
+from prospect.records import contents, narrowed, replace
 
 if TYPE_CHECKING:
     import threading
@@ -78,9 +80,7 @@ def _of_store(settings: Settings, words: list[str], typed: Repeated) -> int:
     from prospect.web.store_site import ShownStore, StoreSite
 
     token = secrets.token_urlsafe()
-    renderer = HtmlRenderer(
-        settings.detail, settings.user_threshold_s, settings.kernel_threshold_s, repeated=typed
-    )
+    renderer = HtmlRenderer(**contents(narrowed(settings, ReportOptions)), repeated=typed)
     code = code_of_report(settings)
     gc.enable()
     with Progress("reading the store"):
@@ -102,7 +102,6 @@ def _prepared(
     from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
     from prospect.assembly.code.code import code_of_report
-    from prospect.records import replace
     from prospect.render.html import HtmlRenderer
     from prospect.web.recording import CodeFinder, serve_profile
 
@@ -114,9 +113,7 @@ def _prepared(
         profile = api.read(recording, settings, wanted, keeping, settings.program)
         progress.announce("preparing the page")
         renderer = HtmlRenderer(
-            settings.detail,
-            settings.user_threshold_s,
-            settings.kernel_threshold_s,
+            **contents(narrowed(settings, ReportOptions)),
             recording=recording if recording != "-" else "",
             repeated=typed,
         )

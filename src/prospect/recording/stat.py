@@ -18,6 +18,7 @@ from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.loop.command import Command
 from prospect.capture.loop.signals import SignalWatch
 from prospect.errors import CaptureError, UsageError
+from prospect.options import CountingOptions
 from prospect.profile.event_counts import (
     Count,
     CountedEvent,
@@ -25,10 +26,9 @@ from prospect.profile.event_counts import (
     CountInterval,
     EventCounts,
 )
-from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 ALONE, FAMILY, SYSTEM = "2", "3", "4"
 SOFTWARE_EVENTS = "task-clock,context-switches,cpu-migrations,page-faults"
@@ -39,81 +39,14 @@ SHORTEST_INTERVAL_S = 0.001
 _SIGNALLED = 128
 
 
-class CountOptions(NamedTuple):
-    """What to count.
+class CountOptions(CountingOptions):
+    """What to count, and meanwhile.
 
     Attributes:
         command: the words of the command; none to count until a signal, or `pids`, end it.
-        events: as behind ``--event``; none for the usual ones.
-        scope: ALONE the command itself, FAMILY with its descendants, SYSTEM everything.
-        pids: processes to count instead of the command.
-        cpus: CPUs to count, of the whole system; None for all.
-        interval_s: how long the parts are that counts are also given for, 0 for none.
-        repeat: how often the command is run.
     """
 
     command: tuple[str | bytes, ...] = ()
-    events: tuple[str, ...] = ()
-    scope: str = FAMILY
-    pids: tuple[int, ...] = ()
-    cpus: tuple[int, ...] | None = None
-    interval_s: float = 0.0
-    repeat: int = 1
-
-
-class Counts(EventCounts):
-    """Counts as the Python interface returns them; in a notebook they show as a table."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        from prospect.render.notebook import counts_cell  # noqa: PLC0415 - not for the command line
-
-        return counts_cell(self)
-
-
-def count(  # noqa: PLR0913 - a keyword for each option of the command line
-    command: str | Sequence[str] = (),
-    *,
-    events: Sequence[str] = (),
-    scope: str = FAMILY,
-    pids: Sequence[int] = (),
-    cpus: Sequence[int] | None = None,
-    interval_s: float = 0.0,
-    repeat: int = 1,
-) -> Counts:
-    """Count events while a command runs, or until processes end.
-
-    Args:
-        command: its words; a string is split as a shell would, without one.
-        events: as behind ``--event``, each one or several; none for the usual ones.
-        scope: "2" the command itself, "3" with its descendants, "4" the whole system.
-        pids: processes to count instead of the command.
-        cpus: CPUs to count, of the whole system.
-        interval_s: the length of the parts that counts are also given for, 0 for none.
-        repeat: how often the command is run.
-
-    Raises:
-        UsageError: keywords that contradict each other, or an unknown event.
-        CommandError: the command cannot be started.
-        CaptureError: an event cannot be counted; the message says what to do.
-    """
-    if isinstance(command, str):
-        import shlex  # noqa: PLC0415 - not for the command line
-
-        command = shlex.split(command)
-    if scope not in (ALONE, FAMILY, SYSTEM):
-        raise UsageError(f"count: scope is '2', '3' or '4', not {scope!r}")
-    options = CountOptions(
-        command=tuple(command),
-        events=tuple(events),
-        scope=scope,
-        pids=tuple(pids),
-        cpus=None if cpus is None else tuple(cpus),
-        interval_s=interval_s,
-        repeat=repeat,
-    )
-    return Counts(*count_events(options))
 
 
 def count_events(

@@ -20,6 +20,7 @@ from prospect.profile.event_counts import (
     EventCounts,
 )
 from prospect.recording.doctor import STATES, STATUS_NOTHING, Check, Diagnosis
+from prospect.records import contents
 from prospect.render.escape import escaped
 from prospect.target.asked import COUNTS, DIAGNOSIS, EVENTS
 from prospect.target.frames import FrameError
@@ -60,7 +61,7 @@ def count_on(
         CaptureError: an event cannot be counted there, or the connection was lost.
     """
     refuse_probes(options.events)
-    question = options._asdict() | {"question": COUNTS, "is_live": on_interval is not None}
+    question = contents(options) | {"question": COUNTS, "is_live": on_interval is not None}
     lines = _Lines(on_interval)
     with Remote(target, AGENT, question) as remote:
         return _read(_counts_in, _result(remote, lines))
