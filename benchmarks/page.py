@@ -32,7 +32,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from prospect.assembly.code.code import code_of_report
 from prospect.options import DisassemblerOptions
 from prospect.render.html import HtmlRenderer
-from prospect.render.html.parts import Selection
+from prospect.render.html.cells import Selection
 from prospect.render.registry import make_renderer
 from prospect.web.recording import CodeFinder, serve_profile
 from prospect.web.server import LoopbackServer

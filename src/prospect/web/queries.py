@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from prospect.fleet.answers import QUESTIONS
 from prospect.records import NamedTuple, replace
-from prospect.render.html.parts import SCOPES, Selection
+from prospect.render.html.cells import SCOPES, Selection
 from prospect.render.html.timeline import Choice
 from prospect.web.fleet_pages import FleetQuestion
 

@@ -16,11 +16,10 @@ from prospect.figures.portions import event_has_time
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.records import Record, replace
 from prospect.render.encoding import encoded
-from prospect.render.html.cells import stack_names
+from prospect.render.html.cells import Selection, event_parts, stack_names
 from prospect.render.html.document import document
 from prospect.render.html.instructions import NO_CODE, code_fields, instruction_slots, source_block
 from prospect.render.html.page import SCRIPTS, page_samples
-from prospect.render.html.parts import Selection, event_parts
 from prospect.render.html.stacks import block_of_events, block_of_part, events_of
 from prospect.render.json.disassembly import disassembly_fields
 
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
     from prospect.profile.source import CodeTable
-    from prospect.render.html.cells import StackNames
+    from prospect.render.html.cells import EventParts, StackNames
     from prospect.render.html.page import HtmlRenderer
-    from prospect.render.html.parts import EventParts
 
 _INLINED = "inlined: its instructions are in the routines that it was inlined into"
 _NO_ROUTINE = "no routine is known at these addresses"

@@ -12,8 +12,7 @@ from prospect.figures.stacks.call_forest import LEFT_OUT, THREADS, subtree_sums
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import replace
 from prospect.render.html import cells as cells_module
-from prospect.render.html.cells import sample_cells, stack_names
-from prospect.render.html.parts import Selection, event_parts
+from prospect.render.html.cells import Selection, event_parts, sample_cells, stack_names
 
 PROFILES = {
     "stacks": stacks_profile,
@@ -46,9 +45,9 @@ def test_every_sample_is_in_a_cell(case):
     assert cells.count.sum() == names.samples.count[chosen].sum()
     by_context = np.bincount(cells.context, cells.count)
     for column, of_sample in (
-        (cells.thread, names.threads.thread_index),
-        (cells.cpu, names.samples.cpu),
-        (cells.cause, names.samples.of_hit(names.samples.profile.hits.cause_index)),
+        (cells.contexts.thread, names.threads.thread_index),
+        (cells.contexts.cpu, names.samples.cpu),
+        (cells.contexts.cause, names.samples.of_hit(names.samples.profile.hits.cause_index)),
     ):
         expected = np.bincount(of_sample[chosen], names.samples.count[chosen])
         assert np.bincount(column, by_context).tolist() == expected.tolist()
@@ -128,7 +127,9 @@ def test_too_many_cells_become_coarser_ones_and_none_is_lost(monkeypatch):
     assert left_out.any()
     assert (own[left_out] > 0).all()
     assert (total > 0).all()
-    assert (coarse.thread == len(names.threads)).any()  # what is none of the largest threads
+    assert (
+        coarse.contexts.thread == len(names.threads)
+    ).any()  # what is none of the largest threads
 
 
 def test_stretches_are_in_time_and_long_enough_to_hold_samples():

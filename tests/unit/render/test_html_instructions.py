@@ -11,9 +11,8 @@ from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import replace
 from prospect.render.html import cells as cells_module
 from prospect.render.html import instructions as instructions_module
-from prospect.render.html.cells import sample_cells, stack_names
+from prospect.render.html.cells import Selection, event_parts, sample_cells, stack_names
 from prospect.render.html.instructions import code_cells, code_fields, instruction_slots
-from prospect.render.html.parts import Selection, event_parts
 from prospect.render.registry import make_renderer
 
 
@@ -72,8 +71,8 @@ def test_circumstances_are_those_of_the_samples():
     names, slots, cells, found = made(profile)
     threads = names.threads
     for cpu, process in ((1, 0), (3, 1)):
-        is_in = cells.cpu.take(found.context) == cpu
-        is_in &= threads.process_index.take(cells.thread.take(found.context)) == process
+        is_in = cells.contexts.cpu.take(found.context) == cpu
+        is_in &= threads.process_index.take(cells.contexts.thread.take(found.context)) == process
         chosen = profile.samples.cpu == cpu
         chosen &= profile.hits.process_index.take(profile.samples.hit_index) == process
         assert counted(names, slots, found, is_in) == expected(profile, chosen)
@@ -94,10 +93,10 @@ def test_threads_and_stretches_are_put_together_as_those_of_the_samples(monkeypa
     monkeypatch.setattr(cells_module, "_MOST_CELLS", 800)
     names, slots, cells, found = made(profile)
     assert cells.stretches < 128
-    others = np.flatnonzero(cells.thread == len(names.threads))
-    assert 0 < len(others) < len(cells.thread)
+    others = np.flatnonzero(cells.contexts.thread == len(names.threads))
+    assert 0 < len(others) < len(cells.contexts.thread)
     assert counted(names, slots, found, slice(None)) == expected(profile, slice(None))
-    kept = np.setdiff1d(cells.thread, [len(names.threads)])
+    kept = np.setdiff1d(cells.contexts.thread, [len(names.threads)])
     is_other = ~np.isin(names.threads.thread_index, kept)
     hits = counted(names, slots, found, np.isin(found.context, others))
     assert hits == expected(profile, is_other)

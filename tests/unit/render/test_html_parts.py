@@ -10,9 +10,8 @@ from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.figures.stacks.call_forest import LEFT_OUT, THREADS, subtree_sums
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import replace
-from prospect.render.html import parts as parts_module
-from prospect.render.html.cells import sample_cells, stack_names
-from prospect.render.html.parts import Selection, event_parts
+from prospect.render.html import cells as cells_module
+from prospect.render.html.cells import Selection, event_parts, sample_cells, stack_names
 
 PROFILES = {
     "stacks": stacks_profile,
@@ -59,7 +58,9 @@ def test_the_whole_is_what_the_page_in_one_file_shows(case):
     assert (ours.tree.frame_index == page.tree.frame_index).all()
     assert ours.is_whole
     for name in ("thread", "cpu", "cause", "portion"):
-        column, expected = (getattr(cells, name).take(cells.context) for cells in (ours, page))
+        column, expected = (
+            getattr(cells.contexts, name).take(cells.context) for cells in (ours, page)
+        )
         assert (np.bincount(column, ours.count) == np.bincount(expected, page.count)).all()
     if names.samples.time_ns is not None:
         by_stretch = [np.bincount(one.stretch, one.count, one.stretches) for one in (ours, page)]
@@ -119,7 +120,7 @@ def test_stretches_of_a_closer_look_divide_its_time():
 def test_what_is_left_out_is_the_smallest_and_no_sample_is_lost(monkeypatch):
     names, parts = made(random_stacks_profile(20_000, 4000, 12))
     whole = parts.cells(Selection())
-    monkeypatch.setattr(parts_module, "_NODES", 2000)
+    monkeypatch.setattr(cells_module, "_NODES", 2000)
     cells = parts.cells(Selection())
     left_out = cells.tree.frame_index == len(names.frames) + LEFT_OUT
     assert not cells.is_whole
@@ -142,7 +143,7 @@ def test_what_is_left_out_is_the_smallest_and_no_sample_is_lost(monkeypatch):
 def test_too_many_cells_become_fewer_and_no_sample_is_lost(monkeypatch):
     _, parts = made(random_stacks_profile(20_000, 4000, 12))
     fine = parts.cells(Selection(is_by_time=True))
-    monkeypatch.setattr(parts_module, "_MOST_CELLS", len(fine.node) * 4 // 5)
+    monkeypatch.setattr(cells_module, "_MOST_CELLS_OF_PART", len(fine.node) * 4 // 5)
     coarse = parts.cells(Selection(is_by_time=True))
     assert 0 < len(coarse.node) <= len(fine.node) * 4 // 5
     assert coarse.stretches < fine.stretches
@@ -153,7 +154,7 @@ def test_too_many_cells_become_fewer_and_no_sample_is_lost(monkeypatch):
 def test_what_is_zoomed_to_is_told_apart_first(monkeypatch):
     names, parts = made(random_stacks_profile(20_000, 4000, 12))
     whole = stacks_of(names, parts.cells(Selection()))
-    monkeypatch.setattr(parts_module, "_NODES", 2000)
+    monkeypatch.setattr(cells_module, "_NODES", 2000)
     last = len(names.frames) + LEFT_OUT
     rough = stacks_of(names, parts.cells(Selection()))
     path = next(path[:-1] for path in rough if path[-1] == last and len(path) > 5)
@@ -166,7 +167,7 @@ def test_what_is_zoomed_to_is_told_apart_first(monkeypatch):
 def test_what_is_searched_for_is_told_apart_first(monkeypatch):
     names, parts = made(random_stacks_profile(20_000, 4000, 12))
     whole = stacks_of(names, parts.cells(Selection()))
-    monkeypatch.setattr(parts_module, "_NODES", 2000)
+    monkeypatch.setattr(cells_module, "_NODES", 2000)
     rough = stacks_of(names, parts.cells(Selection()))
     shown = {frame for path in rough for frame in path}
     frame = next(frame for path in whole for frame in path if frame not in shown)

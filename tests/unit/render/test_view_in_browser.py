@@ -26,9 +26,8 @@ from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.options import DisassemblerOptions
 from prospect.records import replace
 from prospect.render.html import HtmlRenderer
-from prospect.render.html import parts as parts_module
-from prospect.render.html.cells import stack_names
-from prospect.render.html.parts import event_parts
+from prospect.render.html import cells as cells_module
+from prospect.render.html.cells import event_parts, stack_names
 from prospect.web.recording import CodeFinder, serve_profile
 from prospect.web.server import LoopbackServer
 from prospect.web.site import Site
@@ -221,7 +220,7 @@ def test_hostile_code_and_names_are_inert(opened):
 @pytest.fixture
 def few_rows(monkeypatch):
     """A page with room for few rows of the flame graph."""
-    monkeypatch.setattr(parts_module, "_NODES", 400)
+    monkeypatch.setattr(cells_module, "_NODES", 400)
 
 
 @pytest.mark.usefixtures("few_rows")

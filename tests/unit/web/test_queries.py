@@ -2,7 +2,7 @@
 
 import pytest
 
-from prospect.render.html.parts import Selection
+from prospect.render.html.cells import Selection
 from prospect.web.queries import QueryError, code_query, hits_query, part_query
 
 

@@ -23,11 +23,9 @@ from prospect.figures.stacks.stack_weights import nanoseconds
 from prospect.profile.source import innermost
 from prospect.records import Record
 from prospect.render.encoding import encoded
-from prospect.render.html.cells import STRETCHES, sample_stretches
+from prospect.render.html.cells import STRETCHES, Contexts, sample_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from prospect.profile.source import CodeTable
@@ -115,7 +113,7 @@ def code_cells(
     samples = names.samples
     is_in = (samples.of_hit(samples.profile.hits.event) == event) & (slots.of_sample >= 0)
     rows = np.flatnonzero(is_in)
-    context = _rows_of(_contexts(names, rows, cells), _columns(cells))
+    context = _rows_of(_contexts(names, rows, cells), cells.contexts)
     shortest = sample_stretches(names, rows)
     keys, (count, period) = group_sums(
         (slots.of_sample.take(rows), context, shortest // (STRETCHES // cells.stretches)),
@@ -128,44 +126,30 @@ def code_cells(
     return CodeCells(slot, context, stretch, count, time_ns, left_out)
 
 
-def _columns(cells: SampleCells) -> list[NDArray[np.int64]]:
-    return [cells.thread, cells.cpu, cells.cause, cells.portion]
-
-
-def _contexts(
-    names: StackNames, rows: NDArray[np.intp], cells: SampleCells
-) -> list[NDArray[np.int64]]:
-    """Return the circumstances of samples, threads put together as the cells have them."""
-    thread, *others = _sample_contexts(names, rows)
-    is_apart = np.isin(thread, cells.thread)
-    return [np.where(is_apart, thread, len(names.threads)), *others]
-
-
-def _sample_contexts(names: StackNames, rows: NDArray[np.intp]) -> list[NDArray[np.int64]]:
-    """Return the threads, CPUs, causes and portions of samples, i64[n] each."""
+def _contexts(names: StackNames, rows: NDArray[np.intp], cells: SampleCells) -> Contexts:
+    """Return the contexts of samples, threads put together as the cells have them."""
     samples = names.samples
     hit = samples.hit_index.take(rows)
-    return [
-        names.threads.thread_index.take(rows).astype(np.int64),
+    thread = names.threads.thread_index.take(rows).astype(np.int64)
+    return Contexts(
+        np.where(np.isin(thread, cells.contexts.thread), thread, len(names.threads)),
         samples.cpu.take(rows).astype(np.int64),
         samples.profile.hits.cause_index.take(hit).astype(np.int64),
         names.portion.take(hit).astype(np.int64),
-    ]
+    )
 
 
-def _rows_of(
-    columns: Sequence[NDArray[np.int64]], distinct: list[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return i64[n]: which of the distinct rows, in ascending order, each row of columns is."""
+def _rows_of(contexts: Contexts, distinct: Contexts) -> NDArray[np.int64]:
+    """Return i64[n]: which of the distinct contexts, in ascending order, each one is."""
     sizes = [int(column.max(initial=0)) + 1 for column in distinct]
 
-    def packed(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    def packed(rows: Contexts) -> NDArray[np.int64]:
         key = rows[0]
         for column, size in zip(rows[1:], sizes[1:], strict=True):
             key = key * size + column
         return key
 
-    return np.searchsorted(packed(distinct), packed(columns))
+    return np.searchsorted(packed(distinct), packed(contexts))
 
 
 def _left_out(routine: NDArray[np.int64], count: NDArray[np.int64], routines: int) -> list[int]:

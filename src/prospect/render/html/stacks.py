@@ -136,12 +136,7 @@ def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock
         "is_timer": is_timer(info),
         "frame": block.add(cells.tree.frame_index),
         "depth": block.add(cells.tree.depth),
-        "context": {
-            "thread": block.add(cells.thread),
-            "cpu": block.add(cells.cpu),
-            "cause": block.add(cells.cause),
-            "portion": block.add(cells.portion),
-        },
+        "context": {name: block.add(column) for name, column in cells.contexts._asdict().items()},
         "cells": {
             "node_step": block.add(np.diff(cells.node, prepend=0)),
             "context": block.add(cells.context),
