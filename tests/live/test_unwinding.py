@@ -12,7 +12,7 @@ import pytest
 from builders.recordings import PROGRAMS
 from builders.unwinding import name_sites, read_recording
 from prospect.perfdata.file_header import read_file_header
-from prospect.perfdata.kernel_faults import clear_build_id_bits
+from prospect.perfdata.leaked_bits import clear_build_id_bits
 from prospect.unwind import model
 from prospect.unwind.unwinder import unwind
 

@@ -1,7 +1,4 @@
-"""Records that the kernel wrote wrong → records that perf accepts.
-
-If another recorder asks for build ids, the kernel sets the bit of a build id in our MMAP2 records,
-too, and `perf report` aborts at them. The bit is cleared.
+"""Records of BPF programs that the kernel wrote wrong → records that perf accepts.
 
 If several events on a CPU watch for BPF programs, also those of other recorders, the kernel adds
 the size of each one's tail to one header: the record says more bytes than it has, and its tail is
@@ -10,15 +7,13 @@ stacks are part of a recording, and may hold whatever a profiled program likes: 
 only if the chain of records leads to it. The chain is followed only if something looks like one, as
 most recordings have none.
 
-Source: perf_event_mmap_output() in ``kernel/events/core.c``, Linux 6.18, which sets the bit in a
-header that the next event gets as well; perf_event_ksymbol_output() and perf_event_bpf_output(),
-which do not put header.size back as it does.
+Source: perf_event_ksymbol_output() and perf_event_bpf_output() in ``kernel/events/core.c``, Linux
+6.18, which do not put header.size back as perf_event_mmap_output() does.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 
 from prospect.abi import constants as abi
@@ -37,10 +32,6 @@ if TYPE_CHECKING:
     Records = mmap.mmap | bytearray
 
 _HEADER = struct.Struct("<" + HEADER)
-_MISC_OFFSET = 4
-_BIT = abi.PERF_RECORD_MISC_MMAP_BUILD_ID
-_MMAP2_TYPE = abi.PERF_RECORD_MMAP2.to_bytes(4, "little")
-_CHUNK_BYTES = 1 << 22
 # address, length, kind, flags; then the name. The other kind has: type, flags, id, tag.
 _KSYMBOL = record_struct(abi.PERF_RECORD_KSYMBOL)
 _BPF_EVENT_BYTES = 24
@@ -51,63 +42,6 @@ _ID = struct.Struct("<Q")
 _MOST_NAME = 512
 # If so many names are in nothing that looks like a record, following the chain takes less.
 _MOST_NAMES = 10_000
-
-
-def clear_build_id_bits(fd: int, begin: int) -> None:
-    """Clear the bit in all MMAP2 records from `begin` to the file's end.
-
-    Raises:
-        OSError: the file cannot be read or written.
-    """
-    reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        at = begin
-        while chunk := os.pread(reading, _CHUNK_BYTES, at):
-            whole = _clear_in(fd, chunk, at)
-            if not whole:
-                break
-            at += whole
-    finally:
-        os.close(reading)
-
-
-def clear_bits_in_memory(records: bytearray) -> None:
-    """Clear the bit in whole records before they are packed."""
-    at = records.find(_MMAP2_TYPE)
-    while at >= 0 and (at % 8 or not records[at + _MISC_OFFSET + 1] << 8 & _BIT):
-        at = records.find(_MMAP2_TYPE, at + 1)
-    if at < 0:
-        return
-    # Contents of stacks may look like such a header: only the chain of records says what is one.
-    for place, misc in _leaked(records)[0]:
-        records[place : place + 2] = misc.to_bytes(2, "little")
-
-
-def _clear_in(fd: int, chunk: bytes, offset: int) -> int:
-    """Clear it in the whole records of a piece of the file; return how many bytes they have."""
-    places, whole = _leaked(chunk)
-    for place, misc in places:
-        os.pwrite(fd, misc.to_bytes(2, "little"), offset + place)
-    return whole
-
-
-def _leaked(chunk: bytes | bytearray) -> tuple[list[tuple[int, int]], int]:
-    """Find the records with the bit.
-
-    Returns:
-        The place and the right value of each one's `misc`, and the size of the whole records.
-    """
-    places = []
-    at = 0
-    unpack, head, end = _HEADER.unpack_from, _HEADER.size, len(chunk)
-    while at + head <= end:
-        kind, misc, size = unpack(chunk, at)
-        if size < head or at + size > end:
-            break
-        if kind == abi.PERF_RECORD_MMAP2 and misc & _BIT:
-            places.append((at + _MISC_OFFSET, misc & ~_BIT))
-        at += size
-    return places, at
 
 
 def mend_program_records(data: Records, begin: int, events: Sequence[EventDescription]) -> int:

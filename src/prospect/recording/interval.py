@@ -194,7 +194,7 @@ def _written(
             info = info._replace(compression=started.sink.compression())
         return _finish(started.writer, info, result)
     if started.mapped_files.has_leaked_bits:
-        from prospect.perfdata.kernel_faults import clear_build_id_bits  # noqa: PLC0415 - seldom
+        from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
 
         clear_build_id_bits(started.output_fd, started.writer.data_offset)
     if started.sink.keeps_records:

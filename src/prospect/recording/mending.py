@@ -43,7 +43,7 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
 
 def mend_in_memory(records: bytearray, events: Sequence[EventDescription]) -> None:
     """Put right whole records before they are packed, after which they cannot be found."""
-    from prospect.perfdata.kernel_faults import clear_bits_in_memory  # noqa: PLC0415 - only with -z
+    from prospect.perfdata.leaked_bits import clear_bits_in_memory  # noqa: PLC0415 - only with -z
 
     if not records:
         return

@@ -1,0 +1,79 @@
+"""The bit of a build id that the kernel sets in MMAP2 records without one is cleared.
+
+It does so if another recorder asks for build ids, and `perf report` aborts at such records. Without
+numpy: a target's recorder does this, too.
+
+Source: perf_event_mmap_output() in ``kernel/events/core.c``, Linux 6.18, which sets the bit in a
+header that the next event gets as well.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from prospect.abi import constants as abi
+from prospect.abi.layout import HEADER
+
+_HEADER = struct.Struct("<" + HEADER)
+_MISC_OFFSET = 4
+_BIT = abi.PERF_RECORD_MISC_MMAP_BUILD_ID
+_MMAP2_TYPE = abi.PERF_RECORD_MMAP2.to_bytes(4, "little")
+_CHUNK_BYTES = 1 << 22
+
+
+def clear_build_id_bits(fd: int, begin: int) -> None:
+    """Clear the bit in all MMAP2 records from `begin` to the file's end.
+
+    Raises:
+        OSError: the file cannot be read or written.
+    """
+    reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        at = begin
+        while chunk := os.pread(reading, _CHUNK_BYTES, at):
+            whole = _clear_in(fd, chunk, at)
+            if not whole:
+                break
+            at += whole
+    finally:
+        os.close(reading)
+
+
+def clear_bits_in_memory(records: bytearray) -> None:
+    """Clear the bit in whole records before they are packed."""
+    at = records.find(_MMAP2_TYPE)
+    while at >= 0 and (at % 8 or not records[at + _MISC_OFFSET + 1] << 8 & _BIT):
+        at = records.find(_MMAP2_TYPE, at + 1)
+    if at < 0:
+        return
+    # Contents of stacks may look like such a header: only the chain of records says what is one.
+    for place, misc in _leaked(records)[0]:
+        records[place : place + 2] = misc.to_bytes(2, "little")
+
+
+def _clear_in(fd: int, chunk: bytes, offset: int) -> int:
+    """Clear it in the whole records of a piece of the file; return how many bytes they have."""
+    places, whole = _leaked(chunk)
+    for place, misc in places:
+        os.pwrite(fd, misc.to_bytes(2, "little"), offset + place)
+    return whole
+
+
+def _leaked(chunk: bytes | bytearray) -> tuple[list[tuple[int, int]], int]:
+    """Find the records with the bit.
+
+    Returns:
+        The place and the right value of each one's `misc`, and the size of the whole records.
+    """
+    places = []
+    at = 0
+    unpack, head, end = _HEADER.unpack_from, _HEADER.size, len(chunk)
+    while at + head <= end:
+        kind, misc, size = unpack(chunk, at)
+        if size < head or at + size > end:
+            break
+        if kind == abi.PERF_RECORD_MMAP2 and misc & _BIT:
+            places.append((at + _MISC_OFFSET, misc & ~_BIT))
+        at += size
+    return places, at
