@@ -91,7 +91,7 @@ class SortedCsvRenderer(FiguresRenderer):
         titles = ("event", *self.sort, "hits", "seconds", "error_seconds", "percent")
         yield bytes_of(",".join(map(quoted, titles)) + END)
         for event in report.events:
-            rows = rows_by_keys(report, event, self.sort, report.grid)
+            rows = rows_by_keys(event, self.sort)
             for at, names in enumerate(zip(*rows.names, strict=True)):
                 times = f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_s[at])}"
                 figures = f"{rows.hits[at]},{times},{percent_text(float(rows.share[at]))}"

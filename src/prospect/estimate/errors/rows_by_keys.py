@@ -1,7 +1,7 @@
 """Time by any keys of a sample: program, process, thread, object, routine, mode, cause and others.
 
-Comes in: a `ReportView` and keys in an order. Goes out: `RowsByKeys`, one row for each combination
-that was hit, most time first, of the processes that `-V` asks for.
+There is one row for each combination that was hit, most time first, of the processes that `-V` asks
+for.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.clocks.grid import Grid
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.estimate.report import EventReport
     from prospect.profile.run_info import EventInfo
 
 
@@ -64,27 +63,18 @@ class RowsByKeys(Record):
         return len(self.hits)
 
 
-def rows_by_keys(
-    view: ReportView, event: EventView, keys: Sequence[str], grid: Grid | None
-) -> RowsByKeys:
-    """Add an event's hits up by some keys, and estimate the error of each row.
-
-    Args:
-        view: the report.
-        event: one of its events.
-        keys: of `SORT_KEYS`.
-        grid: the `tick_grid` of the profile's samples.
-    """
-    profile = kept_apart_for(view.profile, keys)
-    if profile is not view.profile:
-        grid = tick_grid(profile)
+def rows_by_keys(event: EventReport, keys: Sequence[str]) -> RowsByKeys:
+    """Add an event's hits up by some of `SORT_KEYS`, and estimate the error of each row."""
+    report = event.report
+    profile = kept_apart_for(report.profile, keys)
+    grid = report.grid if profile is report.profile else tick_grid(profile)
     design = sampling_design(profile, event.event_index, grid)
-    chosen = chosen_hits(profile, view.detail) & (profile.hits.event == event.event_index)
+    chosen = chosen_hits(profile, report.detail) & (profile.hits.event == event.event_index)
     at = np.flatnonzero(chosen)
     columns = [hit_keys(profile, key) for key in keys]
     row_of, first_at = combined([column.number.take(at) for column in columns])
     found = first_rows(profile, design, at, row_of, Bound(len(first_at)))
-    is_shown = found.seconds >= view.user_threshold_s if design.has_time else found.hits > 0
+    is_shown = found.seconds >= report.user_threshold_s if design.has_time else found.hits > 0
     shown = int(np.count_nonzero(is_shown))  # the rows descend
     # All others are one row behind those shown; each hit is in one of them.
     row = np.minimum(found.row_of_hit, shown)

@@ -62,7 +62,9 @@ if TYPE_CHECKING:
     from prospect.figures.portions import EventHits
     from prospect.figures.ranked_rows import RankedRows
     from prospect.figures.report.sample_data import DataFigures
+    from prospect.figures.report.side_by_side import SideBySide
     from prospect.figures.report.waiting import Waiting
+    from prospect.figures.stacks.stack_quality import StackQuality
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo, Throttled
@@ -374,6 +376,22 @@ class ReportView:
     def is_widened(self) -> bool:
         """Whether every process is shown though the command's own were asked for."""
         return is_widened(self.profile.run, self.asked, self.detail)
+
+    @cached_property
+    def stack_quality(self) -> StackQuality | None:
+        """How far call stacks can be trusted; None if none was copied or cut."""
+        if not self.has_short_stacks:
+            return None
+        from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - few have any
+
+        return stack_quality(self.profile, self.detail)
+
+    @cached_property
+    def side_by_side(self) -> SideBySide:
+        """The hits of each routine by event."""
+        from prospect.figures.report.side_by_side import side_by_side  # noqa: PLC0415 - of several events only
+
+        return side_by_side(self.profile, [event.event_index for event in self.events], self.detail)
 
     @property
     def has_short_stacks(self) -> bool:

@@ -66,9 +66,8 @@ class _Report(NamedTuple):
     @property
     def events(self) -> Iterator[_Sorted]:
         """The events of `--sort`."""
-        report = self.report
-        for event in report.events:
-            yield _Sorted(rows_by_keys(report, event, self.keys, report.grid), self.keys)
+        for event in self.report.events:
+            yield _Sorted(rows_by_keys(event, self.keys), self.keys)
 
 
 def _head(name: str, **asked: Field) -> dict[str, Field | Part]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from prospect.estimate.ledger.lateness import USUAL_SHARE
 from prospect.estimate.ledger.tick_ledger import TickCounts
-from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.calls import EVENT_CALLS, event_calls
@@ -398,9 +397,7 @@ REPORT = Object(
         "report.lateness",
     ),
     own_cost=OWN_COST("what profiling cost", "report.cost"),
-    any_stack_quality=Part(
-        ANY_STACK_QUALITY, lambda of: stack_quality(of.report.profile, of.report.detail)
-    ),
+    any_stack_quality=Part(ANY_STACK_QUALITY, lambda of: of.report.stack_quality),
     waiting=WAITING(
         "what threads did, see [waiting](waiting.md); absent without `--off-cpu`",
         _threads,

@@ -28,17 +28,14 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
     """Yield the table, nothing where fewer than two events have hits."""
     if len(view.events) < 2:
         return
-    from prospect.figures.report.side_by_side import side_by_side  # noqa: PLC0415 - only for several events
-
-    profile = view.profile
-    table = side_by_side(profile, [event.event_index for event in view.events], view.detail)
+    table = view.side_by_side
     yield from style.section("Events side by side: hits of each routine, by mean share")
     if not len(table):
         yield "No routine of these processes was hit."
         yield ""
         return
     shown = table.function[:_MOST_ROWS].tolist()
-    functions, objects = profile.functions, profile.objects
+    functions, objects = view.profile.functions, view.profile.objects
     hits = table.hits[:_MOST_ROWS].T.tolist()
     names = [escaped(functions.name[row]) or _NO_NAME for row in shown]
     files = [escaped(objects.path[functions.object_index[row]]) for row in shown]

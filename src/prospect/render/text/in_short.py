@@ -305,11 +305,7 @@ def _reason(view: ReportView, short: InShort) -> str:
 
 
 def _cut_stacks(view: ReportView) -> Iterator[str]:
-    if not view.has_short_stacks:
-        return
-    from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
-
-    quality = stack_quality(view.profile, view.detail)
+    quality = view.stack_quality
     if quality is None:
         return
     cut = f"{_percent(quality.cut_share)} of stacks cut"

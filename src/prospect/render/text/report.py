@@ -120,10 +120,9 @@ def _evidence(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
 def _stack_quality(report: Report, style: Style) -> Iterator[str]:
     """Yield what became of copies of stacks, where there are any."""
     if report.has_short_stacks:
-        from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
         from prospect.render.text.quality import stack_quality_lines  # noqa: PLC0415 - seldom there
 
-        yield from stack_quality_lines(stack_quality(report.profile, report.detail), style)
+        yield from stack_quality_lines(report.stack_quality, style)
 
 
 def _seldom_lines(report: Report, style: Style) -> Iterator[str]:

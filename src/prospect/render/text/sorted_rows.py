@@ -44,7 +44,7 @@ class SortedTextRenderer(FiguresRenderer):
     def _lines(self, report: Report) -> Iterator[str]:
         style = Style(self.colour)
         for event in report.events:
-            rows = rows_by_keys(report, event, self.sort, report.grid)
+            rows = rows_by_keys(event, self.sort)
             what = "Time" if rows.has_time else "Hits"
             of_event = f", {escaped(event.event.name)}" if len(report.events) > 1 else ""
             whose = asked_for(report.profile.run, report.detail)
