@@ -27,6 +27,8 @@ NO_ROWS = ()  # a table without rows
 
 
 class _Value:
+    of_array: Callable[[list[Any]], list[Any]] | None = None
+
     def __call__(self, about: str = "", get: Get = "", *, optional: bool = False) -> Field:
         """Return a field with such values; see `Field`."""
         return Field(self, about, get, optional=optional)
@@ -38,12 +40,12 @@ class Kind(_Value, Record):
     Attributes:
         schema: what a validator accepts.
         convert: makes the document's value of the program's; None if they are the same.
-        is_coercion: `convert` only makes Python's type of numpy's, as `tolist` does for a column.
+        of_array: the same for the list of a whole array: numbers of Python's types, none missing.
     """
 
     schema: dict[str, Any]
     convert: Callable[[Any], Any] | None = None
-    is_coercion: bool = False
+    of_array: Callable[[list[Any]], list[Any]] | None = None
     in_pieces: ClassVar[bool] = False
 
     @property
@@ -55,9 +57,8 @@ class Kind(_Value, Record):
             if "type" in schema
             else {"enum": [*schema["enum"], None]}
         )
-        return Kind(
-            schema | types, convert and (lambda value: None if value is None else convert(value))
-        )
+        known = convert and (lambda value: None if value is None else convert(value))
+        return Kind(schema | types, known, self.of_array)
 
     def within(self, minimum: float, maximum: float | None = None) -> Kind:
         """Return the same with bounds."""
@@ -65,17 +66,27 @@ class Kind(_Value, Record):
         return replace(self, schema=self.schema | bounds)
 
 
+def _same(values: list[Any]) -> list[Any]:
+    return values
+
+
+def _all_rounded(values: list[float]) -> list[float]:
+    return [round(value, 9) for value in values]
+
+
 TEXT = Kind({"type": "string"})
 NAME = Kind({"type": ["string", "null"]}, lambda text: text or None)  # "" is null
-FLAG = Kind({"type": "boolean"}, bool, is_coercion=True)
-INTEGER = Kind({"type": "integer"}, int, is_coercion=True)
+FLAG = Kind({"type": "boolean"}, bool, _same)
+INTEGER = Kind({"type": "integer"}, int, _same)
 COUNT = INTEGER.within(0)
 INDEX = Kind({"type": ["integer", "null"]}, lambda row: int(row) if row >= 0 else None).within(0)
 NUMBER = Kind({"type": "number"})  # null if it is not finite
 AMOUNT = NUMBER.within(0)
 SHARE = NUMBER.within(0, 1)
 SUMMED_SHARE = NUMBER.within(0, 1.000001)  # rounding of a sum
-ROUNDED = Kind({"type": "number"}, rounded)  # to nine decimals: a time to the nanosecond
+ROUNDED = Kind(
+    {"type": "number"}, rounded, _all_rounded
+)  # to nine decimals: a time to the nanosecond
 SECONDS = ROUNDED.within(0)
 
 
@@ -276,9 +287,10 @@ class Object(_Value):
             is_array = hasattr(column, "tolist")
             if is_array:
                 column = column.tolist()
-            if convert is not None and not (is_array and getattr(kind, "is_coercion", False)):
-                column = map(convert, column)
-            found[name] = column
+            if is_array and kind.of_array is not None:
+                found[name] = kind.of_array(column)
+            else:
+                found[name] = column if convert is None else map(convert, column)
         return found
 
     def written(self, source: Any) -> Iterator[bytes]:
