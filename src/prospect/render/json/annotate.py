@@ -39,6 +39,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
+    itself,
     schema,
 )
 from prospect.render.renderer import write_pieces
@@ -154,9 +155,7 @@ _ROUTINE = Object(
     blocks=Rows(Object("", start=_ADDRESS.or_null("address"), hits=COUNT()))(
         "its basic blocks", _blocks
     ),
-    instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)(
-        "all its instructions", lambda one: one
-    ),
+    instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)("all its instructions", itself),
 )
 ANNOTATION = Object(
     "annotation",
@@ -169,7 +168,7 @@ ANNOTATION = Object(
         detail=DETAIL("the `-V` that is shown"),
         user_threshold_s=AMOUNT("`-m`", "choice.user_threshold_s"),
         kernel_threshold_s=AMOUNT("`-k`", "choice.kernel_threshold_s"),
-    )("options of the annotation", lambda view: view),
+    )("options of the annotation", itself),
     notes=TEXTS(NOTES.about, lambda view: [*view.notes, *([view.nothing] if view.nothing else [])]),
     warnings=WARNINGS,
     events=Rows(
@@ -297,7 +296,7 @@ _FILE = Object(
                 ),
                 by_column=True,
                 in_pieces=True,
-            )(get=lambda event: event),
+            )(get=itself),
         ),
         in_pieces=True,
     )("its hits by event"),

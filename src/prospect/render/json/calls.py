@@ -23,6 +23,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
+    itself,
     schema,
 )
 from prospect.render.renderer import write_pieces
@@ -135,7 +136,7 @@ EVENT_CALLS = Object(
     hits=COUNT("samples and their time", "event.graph.hits"),
     seconds=NUMBER(get="event.graph.seconds"),
     without_callers=COUNT("hits of which no caller is known", "event.without_callers"),
-    routines=Rows(_ROUTINE, by_column=True)("the totals", lambda calls: calls),
+    routines=Rows(_ROUTINE, by_column=True)("the totals", itself),
     callees=_TREE(
         "the trees, rows in the order of the text; `null` where not asked for",
         lambda calls: _tree(calls.event.callees, calls.known.callees_s),
@@ -230,7 +231,7 @@ CALL_SHARES = Object(
             self_calls=INTEGER("from itself", _in_order("self_calls")),
         ),
         by_column=True,
-    )("routines and cycles of routines that ran or were called", lambda shares: shares),
+    )("routines and cycles of routines that ran or were called", itself),
     arcs=Rows(
         Object(
             "",
@@ -241,7 +242,7 @@ CALL_SHARES = Object(
             children_s=NUMBER(get="arc_child_s"),
         ),
         by_column=True,
-    )("who called whom", lambda shares: shares),
+    )("who called whom", itself),
 )
 
 

@@ -27,6 +27,7 @@ from prospect.render.json.document_fields import (
     Object,
     Rows,
     document,
+    itself,
     numbered,
     one_of,
     schema,
@@ -132,8 +133,8 @@ TABLE = Object(
         rows=COUNT(get=lambda rows: len(rows.table) - rows.shown),
         a=NUMBER(get=lambda rows: rows.left[0]),
         b=NUMBER(get=lambda rows: rows.left[1]),
-    )("how many rows are not listed, and the sums of their `a` and `b`", lambda rows: rows),
-    rows=Rows(ROW, by_column=True, in_pieces=True)("the rows", lambda rows: rows),
+    )("how many rows are not listed, and the sums of their `a` and `b`", itself),
+    rows=Rows(ROW, by_column=True, in_pieces=True)("the rows", itself),
 )
 VARIATION = Object(
     "",
@@ -185,7 +186,7 @@ DIFF = Object(
         fdr=SHARE(get="comparison.options.fdr"),
         run_variation=SHARE(get="comparison.options.run_variation"),
         rows=COUNT(),
-    )("options of the comparison", lambda diff: diff),
+    )("options of the comparison", itself),
     per=Object(
         "",
         kind=one_of(("run", "second", "count"))("what it is"),

@@ -19,6 +19,7 @@ from prospect.render.json.document_fields import (
     TEXT,
     Object,
     Rows,
+    itself,
     numbered,
     taken,
 )
@@ -122,7 +123,7 @@ DISASSEMBLED_ROUTINE = Object(
         "the time without interrupts too; `null` where there is none",
         lambda one: one.address(one.routine.unmasking),
     ),
-    instructions=Rows(INSTRUCTION, by_column=True)("those with hits", lambda one: one),
+    instructions=Rows(INSTRUCTION, by_column=True)("those with hits", itself),
 )
 
 

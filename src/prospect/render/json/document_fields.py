@@ -364,6 +364,11 @@ def taken(column: Any, rows: NDArray[np.integer]) -> Any:
     return [column[row] for row in rows.tolist()]
 
 
+def itself(source: Any) -> Any:
+    """Return the source: it is that of the field's object or array, too."""
+    return source
+
+
 def present(value: Any) -> Any:
     """Return a value, ABSENT for None."""
     return ABSENT if value is None else value

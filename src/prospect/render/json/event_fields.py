@@ -34,6 +34,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     cut,
+    itself,
     numbered,
     one_of,
     present,
@@ -424,7 +425,7 @@ class _Detail(_Process):
 
 DETAILS = Object(
     "details",
-    process=Part(PROCESS, lambda detail: detail),
+    process=Part(PROCESS, itself),
     routines=TABLES("a table for each portion"),
     kernel_causes=CAUSES("those of the process", lambda detail: _causes(detail.event, detail.row)),
     system_calls=SYSTEM_CALLS(
@@ -528,7 +529,7 @@ CALL_COUNTS = Object(
     left_out=Rows(Object("", name=TEXT(), object=TEXT(), reason=TEXT()))(
         "functions that were not counted, or not to the end", _left_out
     ),
-    routines=Rows(COUNTED_ROUTINE, by_column=True)("functions with calls", lambda calls: calls),
+    routines=Rows(COUNTED_ROUTINE, by_column=True)("functions with calls", itself),
 ).or_null
 
 
@@ -645,12 +646,12 @@ EVENT_REPORT = Object(
         lambda event: event.calls if event.calls.is_counted else None,
     ),
     call_counts=CALL_COUNTS("with `--count-calls`, otherwise `null`", _call_counts),
-    symbol_quality=SYMBOL_QUALITY("where names came from", lambda event: event),
+    symbol_quality=SYMBOL_QUALITY("where names came from", itself),
     processes_skipped=Object(
         "",
         processes=COUNT(get=lambda event: len(event.processes.skipped_rows)),
         portions=Part(PORTIONS, _skipped),
-    )("the processes that pass no threshold", lambda event: event),
+    )("the processes that pass no threshold", itself),
     details_skipped=COUNT(
         "how many more than `details` `-V` asks for that pass no threshold", "detail_skipped"
     ),

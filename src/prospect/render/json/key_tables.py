@@ -22,6 +22,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
+    itself,
     schema,
 )
 from prospect.version import __version__
@@ -126,10 +127,8 @@ SORTED_ROWS = Object(
                 rows=COUNT(get="rows.left_out"),
                 hits=COUNT(get="rows.left_out_hits"),
                 seconds=ROUNDED.or_null(get=lambda table: table.seconds("left_out_s")),
-            )("what is under `-m`", lambda table: table),
-            rows=Rows(_SORTED_ROW, by_column=True, in_pieces=True)(
-                "most time first", lambda table: table
-            ),
+            )("what is under `-m`", itself),
+            rows=Rows(_SORTED_ROW, by_column=True, in_pieces=True)("most time first", itself),
         ),
         in_pieces=True,
         before=b"\n",
@@ -209,7 +208,7 @@ CLASS_COLUMNS = Object(
                     None if classes.dimension == EVENT_DIMENSION else classes.table.events[0]
                 ),
             ),
-            classes=Rows(_CLASS, by_column=True)("each class", lambda table: table),
+            classes=Rows(_CLASS, by_column=True)("each class", itself),
             others=COUNT("how many classes the last one is of", "table.others"),
             left_out=Object(
                 "",
@@ -218,7 +217,7 @@ CLASS_COLUMNS = Object(
                 seconds=Rows(ROUNDED.or_null)(
                     "by class", lambda classes: classes.seconds(classes.table.left_out_s)
                 ),
-            )("what is under `-m`", lambda classes: classes),
+            )("what is under `-m`", itself),
             rows=Rows(
                 Object(
                     "class_row",
@@ -227,7 +226,7 @@ CLASS_COLUMNS = Object(
                 ),
                 by_column=True,
                 in_pieces=True,
-            )("largest share first", lambda classes: classes),
+            )("largest share first", itself),
         ),
         in_pieces=True,
         before=b"\n",

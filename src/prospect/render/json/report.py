@@ -40,6 +40,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
+    itself,
     schema,
 )
 from prospect.render.json.event_fields import EVENT_REPORT
@@ -206,12 +207,12 @@ THREAD = Object(
 )
 WAITING = Object(
     "waiting",
-    threads=Rows(THREAD, by_column=True)("what each thread did", lambda threads: threads),
+    threads=Rows(THREAD, by_column=True)("what each thread did", itself),
     sampled_s=AMOUNT("time on CPUs by samples alone", "waiting.sampled_s"),
     blockers=Rows(BLOCKER).or_null(
         "what threads waited for; `null` where waits have no stacks", "waiting.blockers"
     ),
-    wakers=Rows(Object("", who=TEXT(), blocker=Part(BLOCKER, lambda waker: waker))).or_null(
+    wakers=Rows(Object("", who=TEXT(), blocker=Part(BLOCKER, itself))).or_null(
         "`who` ended the waits of a row of `blockers`; `null` where that was not recorded",
         "waiting.wakers",
     ),
@@ -268,7 +269,7 @@ CPU_TICKS = Object(
 )
 LEDGER = Object(
     "ledger",
-    cpus=Rows(CPU_TICKS, by_column=True)("a row for each CPU", lambda ledger: ledger),
+    cpus=Rows(CPU_TICKS, by_column=True)("a row for each CPU", itself),
     unsampled_s=AMOUNT("time of all ticks that were lost, throttled or missing while busy"),
     unwatched_s=AMOUNT("for how long CPUs were offline, or back and not yet watched"),
     unclocked=COUNT("samples that belong to no described clock"),
@@ -287,7 +288,7 @@ LATENESS = Object(
             usual_ns=NUMBER.or_null("the median"),
         ),
         by_column=True,
-    )("limits of each CPU, of samples in user mode", lambda lateness: lateness),
+    )("limits of each CPU, of samples in user mode", itself),
 ).or_null
 COST = Object("cost", seconds=AMOUNT(), share=AMOUNT.or_null()).or_null
 OWN_COST = Object(
@@ -305,7 +306,7 @@ LOSSES = Object(
     lost=COUNT("samples in all", lambda losses: losses.lost.sum()),
     throttled=COUNT("events in all", lambda losses: losses.throttled.sum()),
     by_cpu=Rows(Object("", cpu=INTEGER(), lost=COUNT(), throttled=COUNT()), by_column=True)(
-        get=lambda losses: losses
+        get=itself
     ),
 )
 
@@ -376,8 +377,8 @@ REPORT = Object(
     b"\n",
     schema=schema("prospect-report/1"),
     generator=GENERATOR,
-    options=OPTIONS("options of the report", lambda of: of),
-    in_short=IN_SHORT("the first screen", lambda of: of),
+    options=OPTIONS("options of the report", itself),
+    in_short=IN_SHORT("the first screen", itself),
     run=RUN("facts of the run", "report.profile.run"),
     notes_and_warnings=Part(NOTES_AND_WARNINGS, "report"),
     statistics=Mapping(
