@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from prospect.render.json.annotate import ANNOTATION, SOURCE_FILES
-from prospect.render.json.calls import CALL_SHARES, CALLS
-from prospect.render.json.counts import COUNTS
-from prospect.render.json.diff import DIFF
+from prospect.render.json.annotation_documents import ANNOTATION, SOURCE_FILES
+from prospect.render.json.calls_document import CALL_SHARES, CALLS
+from prospect.render.json.counts_document import COUNTS
+from prospect.render.json.diff_document import DIFF
 from prospect.render.json.document_fields import (
     Columns,
     Field,
@@ -28,8 +28,8 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
 )
-from prospect.render.json.key_tables import CLASS_COLUMNS, SORTED_ROWS
-from prospect.render.json.report import REPORT
+from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
+from prospect.render.json.report_document import REPORT
 
 DOCS = Path(__file__).parent.parent / "docs"
 DOCUMENTS = (

@@ -26,7 +26,7 @@ from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.estimate.report import Report
 from prospect.profile.model import ClockStopTable, SampleTable
 from prospect.records import replace
-from prospect.render.json.report import JsonRenderer
+from prospect.render.json.report_document import JsonRenderer
 from prospect.render.text.report import TextRenderer
 
 # A gap lies between samples that tell what the CPU did; a late sample is the first of several.

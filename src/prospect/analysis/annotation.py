@@ -18,7 +18,7 @@ from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.perfdata.reader import open_recording
 from prospect.records import Record, field, replace
-from prospect.render.json.annotate import JsonAnnotation
+from prospect.render.json.annotation_documents import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from prospect.lines.source_files import SourcePlaces, find_source
 from prospect.perfdata.reader import open_recording
 from prospect.profile.source import SourceFile
 from prospect.records import Record, field, replace
-from prospect.render.json.annotate import JsonSource
+from prospect.render.json.annotation_documents import JsonSource
 from prospect.render.text.annotated_source import MARK, TextSource
 
 if TYPE_CHECKING:

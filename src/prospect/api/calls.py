@@ -21,7 +21,7 @@ from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.processes import DETAILS
 from prospect.options import CallingOptions, NamingOptions, needed, option
 from prospect.records import Record, field
-from prospect.render.json.calls import JsonCalls, JsonCallShares
+from prospect.render.json.calls_document import JsonCalls, JsonCallShares
 from prospect.render.text.calls import TextCalls, TextCallShares
 
 if TYPE_CHECKING:

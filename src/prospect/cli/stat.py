@@ -82,7 +82,7 @@ class _Live:
 def _rest(found: EventCounts, form: str, *, is_live: bool) -> bytes:
     """Return what is to be written at the end: all, or what was not shown yet."""
     if form == "json":
-        from prospect.render.json.counts import counts_json
+        from prospect.render.json.counts_document import counts_json
 
         return counts_json(found)
     if form == "csv":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from prospect.errors import UsageError
 from prospect.records import field_names
 from prospect.render.html.diff import HtmlDiff
-from prospect.render.json.diff import JsonDiff
+from prospect.render.json.diff_document import JsonDiff
 from prospect.render.text.diff import TextDiff
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class Format(NamedTuple):
 
 FORMATS = {
     "text": Format("text.report", "TextRenderer"),
-    "json": Format("json.report", "JsonRenderer", is_json=True),
+    "json": Format("json.report_document", "JsonRenderer", is_json=True),
     "csv": Format("csv", "CsvRenderer"),
     "html": Format("html", "HtmlRenderer", has_stacks=True),
     "xml": Format("opreport_xml", "OprofileXmlRenderer"),
@@ -55,14 +55,14 @@ FORMATS = {
 # Of one table by the keys of `--sort`.
 SORTED_FORMATS = {
     "text": Format("text.sorted_rows", "SortedTextRenderer"),
-    "json": Format("json.key_tables", "SortedJsonRenderer", is_json=True),
+    "json": Format("json.key_table_documents", "SortedJsonRenderer", is_json=True),
     "csv": Format("csv", "SortedCsvRenderer"),
 }
 
 # Of one table with columns for each class of `--columns`.
 CLASS_FORMATS = {
     "text": Format("text.sorted_rows", "ClassTextRenderer"),
-    "json": Format("json.key_tables", "ClassJsonRenderer", is_json=True),
+    "json": Format("json.key_table_documents", "ClassJsonRenderer", is_json=True),
     "csv": Format("csv", "ClassCsvRenderer"),
 }
 

@@ -11,7 +11,7 @@ from builders.profile_builder import ProfileBuilder
 from prospect.estimate.annotate.source_view import source_view
 from prospect.profile.source import SourceFile
 from prospect.records import replace
-from prospect.render.json.annotate import JsonSource
+from prospect.render.json.annotation_documents import JsonSource
 from prospect.render.text.annotated_source import TextSource
 
 LINES = {

@@ -11,7 +11,7 @@ from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT, NO_TARGET
 from prospect.records import replace
-from prospect.render.json.annotate import JsonAnnotation
+from prospect.render.json.annotation_documents import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 
 

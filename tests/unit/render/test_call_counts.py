@@ -20,8 +20,8 @@ from prospect.foreign.gmon_profile import read_gmon
 from prospect.profile.complete import complete
 from prospect.profile.counted_calls import CallCounts, CallWindows, CountedFunctions
 from prospect.records import replace
-from prospect.render.json.calls import JsonCalls
-from prospect.render.json.report import JsonRenderer
+from prospect.render.json.calls_document import JsonCalls
+from prospect.render.json.report_document import JsonRenderer
 from prospect.render.registry import make_renderer
 from prospect.render.text.calls import TextCalls
 from prospect.render.text.report import TextRenderer

@@ -14,8 +14,8 @@ from prospect.errors import UsageError
 from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.calls_view import SECTIONS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
-from prospect.render.json.calls import JsonCalls
-from prospect.render.json.report import JsonRenderer
+from prospect.render.json.calls_document import JsonCalls
+from prospect.render.json.report_document import JsonRenderer
 from prospect.render.text.calls import TextCalls
 from prospect.render.text.report import TextRenderer
 

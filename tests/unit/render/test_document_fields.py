@@ -12,9 +12,9 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.profile import perf_profile
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
-from prospect.render.json.annotate import ANNOTATION, SOURCE_FILES
-from prospect.render.json.calls import CALLS
-from prospect.render.json.counts import COUNTS, counts_json
+from prospect.render.json.annotation_documents import ANNOTATION, SOURCE_FILES
+from prospect.render.json.calls_document import CALLS
+from prospect.render.json.counts_document import COUNTS, counts_json
 from prospect.render.json.document_fields import (
     ABSENT,
     COUNT,
@@ -32,7 +32,7 @@ from prospect.render.json.document_fields import (
     document,
     numbered,
 )
-from prospect.render.json.key_tables import CLASS_COLUMNS, SORTED_ROWS
+from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
 from prospect.render.registry import make_renderer
 
 TESTS = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from builders.profile import (
     qsort_profile,
     rowless_profile,
 )
-from prospect.render.json.report import JsonRenderer
+from prospect.render.json.report_document import JsonRenderer
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = json.loads((DOCS / "report.schema.json").read_text())

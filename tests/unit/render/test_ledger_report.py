@@ -13,7 +13,7 @@ from builders.profile import qsort_profile
 from builders.ticks import ASLEEP, FULL, HELD, IDLE, KERNEL, THROTTLED, USER, Ticking
 from prospect.estimate.report import Report
 from prospect.records import replace
-from prospect.render.json.report import JsonRenderer
+from prospect.render.json.report_document import JsonRenderer
 from prospect.render.text.ledger import accounting_lines, ledger_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.style import Style

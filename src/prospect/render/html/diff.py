@@ -17,7 +17,7 @@ from prospect.records import Record
 from prospect.render.comparison_words import compared_line, per, unit_of, verdict_line
 from prospect.render.encoding import encoded
 from prospect.render.html.document import ColumnBlock, document
-from prospect.render.json.diff import JsonDiff
+from prospect.render.json.diff_document import JsonDiff
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:

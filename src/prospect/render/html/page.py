@@ -13,7 +13,7 @@ from prospect.render.html.cells import stack_names
 from prospect.render.html.document import document
 from prospect.render.html.instructions import instruction_slots, source_block
 from prospect.render.html.stacks import stack_block
-from prospect.render.json.report import JsonRenderer
+from prospect.render.json.report_document import JsonRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES
 from prospect.records import NamedTuple
 from prospect.render.json.common_fields import ERROR_BAR, EVENT, SOURCE, TEXTS
-from prospect.render.json.disassembly import DISASSEMBLED_ROUTINE, CodeRoutine, disassembled
+from prospect.render.json.disassembly_fields import DISASSEMBLED_ROUTINE, CodeRoutine, disassembled
 from prospect.render.json.document_fields import (
     ABSENT,
     AMOUNT,

@@ -17,7 +17,7 @@ from prospect.render.json.common_fields import (
     TEXTS,
     WARNINGS,
 )
-from prospect.render.json.disassembly import (
+from prospect.render.json.disassembly_fields import (
     FLOW,
     CodeRoutine,
     of_code,

@@ -15,7 +15,7 @@ from prospect.estimate.ledger.lateness import USUAL_SHARE
 from prospect.estimate.ledger.tick_ledger import TickCounts
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
-from prospect.render.json.calls import EVENT_CALLS, event_calls
+from prospect.render.json.calls_document import EVENT_CALLS, event_calls
 from prospect.render.json.common_fields import (
     ANY_STACK_QUALITY,
     DETAIL,
