@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.counted_calls import CallCounts
-    from prospect.profile.memory_map import MemoryMap
+    from prospect.profile.mapped_memory import MemoryMap
     from prospect.profile.run_info import RunInfo
     from prospect.profile.source import CodeTable, LineTable
 

@@ -14,7 +14,7 @@ from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
     from prospect.estimate.compare.comparison import Comparison
-    from prospect.estimate.compare.verdict import Verdict
+    from prospect.estimate.compare.condition_verdict import Verdict
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 

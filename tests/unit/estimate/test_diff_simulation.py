@@ -18,6 +18,7 @@ from builders.runs import RATE_HZ, simulated_run
 from prospect.estimate.compare.changes import changes
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
+from prospect.estimate.compare.condition_verdict import judge
 from prospect.estimate.compare.option_texts import parse_condition
 from prospect.estimate.compare.variation import (
     Rows,
@@ -26,7 +27,6 @@ from prospect.estimate.compare.variation import (
     spread_of,
     variation_of,
 )
-from prospect.estimate.compare.verdict import judge
 from prospect.estimate.statistics.false_discovery import adjusted
 
 TIMES = simulated(300)

@@ -20,7 +20,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import counts_of, mapping_of, unpacked
 from prospect.columns import sorting
-from prospect.profile.memory_map import MemoryMap
+from prospect.profile.mapped_memory import MemoryMap
 from prospect.profile.model import KIND_JIT
 from prospect.spaces.mappings import recorded_prot
 from prospect.symbols.objects import classify

@@ -27,6 +27,7 @@ from prospect.estimate.compare.comparison import (
     Comparison,
 )
 from prospect.estimate.compare.comparison_remarks import comparison_notes, comparison_warnings
+from prospect.estimate.compare.condition_verdict import judge
 from prospect.estimate.compare.matched_stacks import matched_stacks
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.estimate.compare.option_texts import chosen_work, parse_condition, parse_work
@@ -37,7 +38,6 @@ from prospect.estimate.compare.variation import (
     spread_of,
     variation_of,
 )
-from prospect.estimate.compare.verdict import judge
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.figures.processes import DETAIL_WORDS, DETAILS
 from prospect.records import Record, replace
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_run import ComparedRun, RunParts
     from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
     from prospect.estimate.compare.option_texts import Condition, Work
     from prospect.estimate.compare.variation import Spread, Variation
-    from prospect.estimate.compare.verdict import Verdict
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
 

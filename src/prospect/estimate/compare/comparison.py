@@ -12,9 +12,9 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.option_texts import Work
     from prospect.estimate.compare.variation import Variation
-    from prospect.estimate.compare.verdict import Verdict
     from prospect.figures.processes import Detail
     from prospect.profile.run_info import RunInfo
 

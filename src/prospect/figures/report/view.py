@@ -50,7 +50,7 @@ from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscal
 from prospect.figures.runtime_hints import RuntimeHint, runtime_hints
 from prospect.figures.smaller_profiles import by_routine, without_waits
 from prospect.profile.complete import complete
-from prospect.profile.memory_map import MemoryMap
+from prospect.profile.mapped_memory import MemoryMap
 from prospect.profile.model import CUT_OBJECT
 
 if TYPE_CHECKING:

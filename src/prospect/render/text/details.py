@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.report.view import EventView, ReportView
-    from prospect.profile.memory_map import MemoryMap
+    from prospect.profile.mapped_memory import MemoryMap
     from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
     from prospect.render.text.style import Style
