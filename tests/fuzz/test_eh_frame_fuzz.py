@@ -15,7 +15,7 @@ from builders.examples import examples
 from prospect.elf.eh_pointers import EhData
 from prospect.elf.frame_entries import MOST_ENTRIES, parse_cie, read_frames, walk_entries
 from prospect.elf.image import ElfImage
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 FUNCTIONS = [(0x1000 + 0x20 * number, 0x18 + number % 8) for number in range(40)]
 EXPORTED = [Symbol("first", 0x1040, 0x10), Symbol("second", 0x1200, 0), Symbol("third", 0x1400, 8)]

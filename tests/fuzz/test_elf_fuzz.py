@@ -14,7 +14,7 @@ from builders.examples import examples
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 SYMBOLS = [
     Symbol("f", 0x1000, 16),

@@ -17,8 +17,8 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.records import Record
 from prospect.symbols.images.image_files import open_image
-from prospect.symbols.kernel.kernel import load_kernel
 from prospect.symbols.kernel.kernel_listings import address_of
+from prospect.symbols.kernel.kernel_names import load_kernel
 from prospect.symbols.kernel.running_kernel import (
     RUNNING_MACHINE,
     is_running_kernel,

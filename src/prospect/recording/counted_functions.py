@@ -30,7 +30,7 @@ from prospect.files.opening import read_system_file
 from prospect.profile.naming import NameSource
 from prospect.symbols.demangling.demangle import demangle
 from prospect.symbols.images.image_files import find_debug_image, open_image
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

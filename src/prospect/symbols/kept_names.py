@@ -142,13 +142,15 @@ class KeepingSymbolizer(Symbolizer):
         rows = known.row.take(place)
         return replace(known.answer, named=_selected(known.answer.named, rows))
 
-    def _resolve_kernel(self, path: str, address: NDArray[np.uint64]) -> Resolution:
+    def _resolve_kernel(
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> Resolution:
         if self._kernel.names is None:
             self._kept.modules = loaded_modules(self._places)
-        found = super()._resolve_kernel(path, address)
+        found = super()._resolve_kernel(key, pids, address)
         if (found.named.function < 0).any() and self._has_new_modules():
             self._kernel.names = None
-            found = super()._resolve_kernel(path, address)
+            found = super()._resolve_kernel(key, pids, address)
         return found
 
     def _has_new_modules(self) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import KernelSymbols
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.jit.map_files import MapCopy
-    from prospect.symbols.python.python_code import PythonCode
+    from prospect.symbols.python_code import PythonCode
 
 DEBUG_SERVERS_S = 30.0
 """How long debug-file servers may delay a report, if nothing else is said."""

@@ -32,8 +32,13 @@ from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key, kept_ta
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of, key_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
-from prospect.symbols.kernel.kernel import KernelNames, load_kernel
-from prospect.symbols.kernel.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
+from prospect.symbols.kernel.kernel_names import (
+    KernelNames,
+    is_outdated,
+    kernel_symbol_table,
+    load_kernel,
+    name_kernel,
+)
 from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, is_running_kernel
 from prospect.symbols.live_process import live_process
 from prospect.symbols.objects import JITDUMP_PREFIX, VSYSCALL, HitObject, Missing
@@ -168,7 +173,7 @@ class Symbolizer:
             self._note(f"{_shown(key.path)} was not used for {use}: {note}.")
         return not left_out
 
-    def resolve(  # noqa: PLR0911 - a return for each kind
+    def resolve(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
         """Name the addresses of one object.
@@ -184,32 +189,14 @@ class Symbolizer:
             A resolution of all n addresses in their order; images' are turned into SVMA where the
             image was found.
         """
-        path = _shown(key.path)
-        if key.kind in _KERNEL_KINDS:
-            return replace(self._resolve_kernel(path, address), kind=key.kind)
-        if key.path == VSYSCALL:
-            table = vsyscall_table()
-            covered = named(table, table.lookup(address), address, NameSource.NO_COVER, path)
-            return Resolution(covered, path, KIND_VDSO)
-        if key.kind == KIND_PYTHON and self._options.python is not None:
-            return self._options.python.resolve(key.path, address)
-        if key.kind == KIND_VDSO:
-            return self._resolve_vdso(key, path, pids, address)
-        if key.kind in {KIND_ANON, KIND_JIT}:
-            is_dumped = key.path in self._options.jit_code
-            return (
-                self._resolve_dumped(key, path, address)
-                if is_dumped
-                else self._resolve_anonymous(key, path, pids, address)
-            )
-        if key.kind == KIND_ELF:
-            return self._resolve_image(key, path, pids, address)
-        reason = NameSource.NO_MAPPING
-        if key.path.startswith(_GUEST_PREFIXES):
-            reason = NameSource.NO_GUEST
-        elif path == CUT_OBJECT:
-            reason = NameSource.NO_CALLERS
-        return Resolution(nameless(address, reason), path, key.kind)
+        by_kind = {
+            **dict.fromkeys(_KERNEL_KINDS, self._resolve_kernel),
+            **dict.fromkeys((KIND_ANON, KIND_JIT), self._resolve_jit),
+            KIND_ELF: self._resolve_image,
+            KIND_VDSO: self._resolve_vdso,
+            KIND_PYTHON: self._resolve_python,
+        }
+        return by_kind.get(key.kind, self._resolve_unmapped)(key, pids, address)
 
     def are_trampolines(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -226,7 +213,12 @@ class Symbolizer:
         is_python = [name.startswith(_PYTHON_PREFIX) for name in found.name]
         return np.array([*is_python, False], np.bool_).take(found.function)
 
-    def _resolve_kernel(self, path: str, address: NDArray[np.uint64]) -> Resolution:
+    def _resolve_kernel(
+        self,
+        key: ObjectKey,
+        pids: Sequence[int],  # noqa: ARG002 - as all of `resolve`
+        address: NDArray[np.uint64],
+    ) -> Resolution:
         if self._kernel.names is None:
             self._kernel.names = load_kernel(self._options, self._places, self._kernel_cache)
         if isinstance(self._kernel.names, KernelNames) and is_outdated(
@@ -234,11 +226,13 @@ class Symbolizer:
         ):
             self._kernel.names = load_kernel(self._options, self._places, None)
         self._note(self._kernel.names.note)
-        return name_kernel(path, self._kernel.names, self._loaded, address)
+        found = name_kernel(_shown(key.path), self._kernel.names, self._loaded, address)
+        return replace(found, kind=key.kind)
 
     def _resolve_image(
-        self, key: ObjectKey, path: str, pids: Sequence[int], offset: NDArray[np.uint64]
+        self, key: ObjectKey, pids: Sequence[int], offset: NDArray[np.uint64]
     ) -> Resolution:
+        path = _shown(key.path)
         loaded = self._load_image(key, pids)
         unfetched = self._unfetched.get(key, "")
         if not isinstance(loaded, Missing):
@@ -306,8 +300,13 @@ class Symbolizer:
         return image
 
     def _resolve_vdso(
-        self, key: ObjectKey, path: str, pids: Sequence[int], offset: NDArray[np.uint64]
+        self, key: ObjectKey, pids: Sequence[int], offset: NDArray[np.uint64]
     ) -> Resolution:
+        path = _shown(key.path)
+        if key.path == VSYSCALL:
+            table = vsyscall_table()
+            names = named(table, table.lookup(offset), offset, NameSource.NO_COVER, path)
+            return Resolution(names, path, KIND_VDSO)
         image = self.vdso(key, pids)
         if isinstance(image, Missing):
             return Resolution(nameless(offset, image.reason), path, key.kind, note=image.note)
@@ -318,17 +317,23 @@ class Symbolizer:
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
 
-    def _resolve_dumped(self, key: ObjectKey, path: str, address: NDArray[np.uint64]) -> Resolution:
-        code = self._options.jit_code[key.path]
-        path = path.removeprefix(JITDUMP_PREFIX.decode())
+    def _resolve_jit(
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> Resolution:
+        """Name code of a JIT by the jitdump file that describes it, else by map files."""
+        code = self._options.jit_code.get(key.path)
+        if code is None:
+            return self._resolve_anonymous(key, pids, address)
+        path = _shown(key.path).removeprefix(JITDUMP_PREFIX.decode())
         row = code.table.lookup(address)
         return Resolution(
             named(code.table, row, address, NameSource.NO_COVER, path), path, KIND_JIT
         )
 
     def _resolve_anonymous(
-        self, key: ObjectKey, path: str, pids: Sequence[int], address: NDArray[np.uint64]
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
+        path = _shown(key.path)
         notes = []
         for pid in pids:
             found = self._maps.table(pid, key.life)
@@ -344,6 +349,27 @@ class Symbolizer:
         self.process_notes.update(dict.fromkeys(notes))
         note = notes[0][1] if notes else ""
         return Resolution(nameless(address, NameSource.NO_ANONYMOUS), path, key.kind, note=note)
+
+    def _resolve_python(
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> Resolution:
+        if self._options.python is None:
+            return self._resolve_unmapped(key, pids, address)
+        return self._options.python.resolve(key.path, address)
+
+    def _resolve_unmapped(
+        self,
+        key: ObjectKey,
+        pids: Sequence[int],  # noqa: ARG002 - as all of `resolve`
+        address: NDArray[np.uint64],
+    ) -> Resolution:
+        path = _shown(key.path)
+        reason = NameSource.NO_MAPPING
+        if key.path.startswith(_GUEST_PREFIXES):
+            reason = NameSource.NO_GUEST
+        elif path == CUT_OBJECT:
+            reason = NameSource.NO_CALLERS
+        return Resolution(nameless(address, reason), path, key.kind)
 
     def _note(self, sentence: str) -> None:
         if sentence and sentence not in self.notes:
@@ -374,9 +400,9 @@ def _read(
     debug_image: ElfImage | None = None,
     source: NameSource = NameSource.DEBUG_FILE,
 ) -> SymbolTable:
-    from prospect.symbols.images import images  # noqa: PLC0415 - the cache has most tables
+    from prospect.symbols.images.image_symbols import read_symbol_table  # noqa: PLC0415 - the cache has most tables
 
-    return images.read_symbol_table(image, debug_image, source)
+    return read_symbol_table(image, debug_image, source)
 
 
 def _lacks_symbols(found: FoundImage) -> bool:

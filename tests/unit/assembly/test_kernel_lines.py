@@ -15,7 +15,7 @@ from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
 from prospect.records import replace
 from prospect.symbols.images.image_files import open_image, received_images
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.kernel.kernel_listings import address_of
 from prospect.symbols.objects import ObjectKey
 from prospect.symbols.options import SymbolOptions

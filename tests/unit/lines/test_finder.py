@@ -19,7 +19,7 @@ from prospect.lines.finder import LineFinder
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.image_files import DebugImage, FoundImage, open_image
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 pytest.importorskip("symbolic")
 NEEDS_GCC = pytest.mark.skipif(not shutil.which("gcc"), reason="builds small C programs")

@@ -21,7 +21,7 @@ import pytest
 from builders.llvm_frames import llvm_frames
 from prospect.lines.finder import LineFinder
 from prospect.symbols.images.image_files import find_debug_image, open_image
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 pytest.importorskip("symbolic")
 pytestmark = pytest.mark.skipif(not shutil.which("llvm-symbolizer"), reason="needs llvm")

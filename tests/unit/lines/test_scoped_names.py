@@ -13,7 +13,7 @@ from prospect.lines.finder import LineFinder
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.image_files import open_image
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 pytest.importorskip("symbolic")
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="builds small C++ programs")

@@ -7,7 +7,7 @@ from prospect.events.columns import KernelSymbols
 from prospect.live import carried as module
 from prospect.live.carried import LoadedPrograms
 from prospect.records import replace
-from prospect.symbols.kernel.kernel_functions import kernel_symbol_table
+from prospect.symbols.kernel.kernel_names import kernel_symbol_table
 
 BASE = 0xFFFF_FFFF_C000_0000
 

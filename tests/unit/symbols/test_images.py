@@ -9,7 +9,7 @@ from builders.elf import Section, Symbol, code, elf_file, rela
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 DATA = Section(".data", bytes(64), flags=layout.SHF_ALLOC, addr=0x8000)
 

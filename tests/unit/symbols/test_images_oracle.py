@@ -14,7 +14,7 @@ from prospect.elf.image import ElfImage
 from prospect.elf.layout import SHF_EXECINSTR
 from prospect.elf.symbols import read_symbols
 from prospect.profile.naming import NameSource
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 
 SOURCE = r"""
 #include <cstdlib>

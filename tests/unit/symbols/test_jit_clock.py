@@ -5,7 +5,7 @@ import os
 import pytest
 
 from builders.jitdump import DumpBuilder
-from prospect.symbols.jit.jit_clock import clock_shift_ns
+from prospect.symbols.jit.dump_files import clock_shift_ns
 from prospect.symbols.jit.jitdump import parse_jitdump
 from prospect.symbols.live_process import monotonic_shift_ns
 

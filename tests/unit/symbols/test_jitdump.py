@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.builders.jitdump import DumpBuilder
 
+from prospect.symbols.jit.dump_files import dump_pid, find_dump
 from prospect.symbols.jit.jit_code import number_generations
-from prospect.symbols.jit.jit_files import dump_pid, find_dump
 from prospect.symbols.jit.jitdump import parse_jitdump
 
 CODE = bytes(range(16))

@@ -11,7 +11,7 @@ from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.symbols import kept_names
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
 from prospect.symbols.objects import Missing, ObjectKey

@@ -14,8 +14,8 @@ from prospect.records import replace
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images import image_files
 from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
-from prospect.symbols.kernel.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel.kernel_listings import address_of
+from prospect.symbols.kernel.kernel_names import KernelNames, load_kernel
 from prospect.symbols.kernel.running_kernel import KernelPlaces
 from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions

@@ -5,8 +5,12 @@ from prospect.events.columns import KernelSymbols
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.naming import NameSource
 from prospect.symbols.kernel.kallsyms import parse_kallsyms
-from prospect.symbols.kernel.kernel import KernelNames
-from prospect.symbols.kernel.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
+from prospect.symbols.kernel.kernel_names import (
+    KernelNames,
+    is_outdated,
+    kernel_symbol_table,
+    name_kernel,
+)
 from prospect.symbols.objects import Missing
 from prospect.symbols.resolution import Resolution
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.abi import python_frames as wire
-from prospect.symbols.python.line_tables import (
+from prospect.symbols.python_code import (
     _SHORT_TABLE,
     LineTable,
     _lines_of,

@@ -1,6 +1,6 @@
 import pytest
 
-from prospect.symbols.demangling.rust_legacy import demangle_legacy
+from prospect.symbols.demangling.rust_names import demangle_legacy
 
 HASH = "17h0123456789abcdef"
 

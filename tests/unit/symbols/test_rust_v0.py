@@ -1,6 +1,6 @@
 import pytest
 
-from prospect.symbols.demangling.rust_v0 import demangle_v0
+from prospect.symbols.demangling.rust_names import demangle_v0
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from builders.elf import Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
 from prospect.profile.naming import NameSource
-from prospect.symbols.images import images
-from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images import image_symbols
+from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.jit.map_files import parse_map_file
 from prospect.symbols.objects import HitObject, ObjectKey
@@ -89,7 +89,7 @@ def test_symbols_of_the_vdso_are_read_once(tmp_path: Path, monkeypatch: pytest.M
     key = ObjectKey(b"[vdso]", vdso.build_id or b"", kind=KIND_VDSO)
     offset = vdso.offset_of_svma(read_symbol_table(vdso).start)
     found = [symbolizer(use_cache=True).resolve(key, (), offset).named]
-    monkeypatch.setattr(images, "read_symbol_table", None)
+    monkeypatch.setattr(image_symbols, "read_symbol_table", None)
     found.append(symbolizer(use_cache=True).resolve(key, (), offset).named)
     first, again = ((list(one.name), one.source.tolist(), one.aliases) for one in found)
     assert first == again
@@ -203,7 +203,7 @@ def test_a_file_is_read_once_under_all_its_names(
         read.append(images)
         return read_symbol_table(*images)
 
-    monkeypatch.setattr("prospect.symbols.images.images.read_symbol_table", read_table)
+    monkeypatch.setattr("prospect.symbols.images.image_symbols.read_symbol_table", read_table)
     key, offset = image(tmp_path, symbols=[Symbol(b"main", 0x1000, 16)])
     names = symbolizer()
     for path in (key.path, os.fsencode(tmp_path) + b"/./image"):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.objects import Missing
     from prospect.symbols.options import SymbolOptions
-    from prospect.symbols.python.python_code import PythonCode
+    from prospect.symbols.python_code import PythonCode
     from prospect.symbols.symbolizer import Symbolizer
     from prospect.symbols.table import SymbolTable
 

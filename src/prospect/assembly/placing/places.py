@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.mapped_objects import IsOther
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
-    from prospect.symbols.python.python_code import PythonCode
+    from prospect.symbols.python_code import PythonCode
 
 KERNEL_KEY = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
 NOWHERE_KEY = ObjectKey(b"[unknown]", kind=KIND_UNKNOWN)

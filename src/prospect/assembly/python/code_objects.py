@@ -15,9 +15,9 @@ from prospect.abi import python_frames as wire
 from prospect.columns.grouping import alike
 from prospect.events.python_records import CodeKey, CodeText
 from prospect.records import NamedTuple
-from prospect.symbols.python.line_tables import LineTable
-from prospect.symbols.python.python_code import (
+from prospect.symbols.python_code import (
     MOST_LINES,
+    LineTable,
     PythonCode,
     PythonFunction,
     standing,

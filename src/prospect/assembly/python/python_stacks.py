@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events, Samples
     from prospect.events.python_records import PythonImage, PythonRecords
     from prospect.profile.run_info import ProcessNote
-    from prospect.symbols.python.python_code import PythonCode
+    from prospect.symbols.python_code import PythonCode
 
 _READ = (wire.WALKED, wire.TRUNCATED, wire.FAULT)
 _SHIMS_SINCE = 12

@@ -99,9 +99,8 @@ def _demangle_each(
 
 
 def _ask_child(names: Sequence[bytes]) -> Answers:
-    from prospect.symbols.demangling.cxx_names import demangle_costly  # noqa: PLC0415 - as below
-
-    return demangle_costly(names)
+    answers: Answers = _cxx_names().demangle_costly(names)
+    return answers
 
 
 def _demangle_one(name: bytes) -> str | None:
@@ -110,28 +109,29 @@ def _demangle_one(name: bytes) -> str | None:
     if len(name) > _LONGEST_NAME_BYTES or not name.startswith((b"_Z", b"_R")):
         return text
     if name.startswith(b"_R"):
-        return _rust_v0()(text) or text
+        rust: str | None = _rust_names().demangle_v0(text)
+        return rust or text
     # Rust's legacy names first: they are C++ names too, but not readable ones.
-    cxx_names, demangle_legacy = _cxx_and_legacy()
-    rust = demangle_legacy(text)
+    rust = _rust_names().demangle_legacy(text)
     if rust is not None:
         return rust
-    return None if cxx_names.is_costly(name) else _as_text(cxx_names.demangle_cxx(name) or name)
+    cxx = _cxx_names()
+    return None if cxx.is_costly(name) else _as_text(cxx.demangle_cxx(name) or name)
 
 
 # Each demangler is loaded for the first name that is mangled so: most programs have none.
 @cache
-def _rust_v0() -> Callable[[str], str | None]:
-    from prospect.symbols.demangling.rust_v0 import demangle_v0  # noqa: PLC0415 - for the first such name
+def _rust_names() -> ModuleType:
+    from prospect.symbols.demangling import rust_names  # noqa: PLC0415 - for the first such name
 
-    return demangle_v0
+    return rust_names
 
 
 @cache
-def _cxx_and_legacy() -> tuple[ModuleType, Callable[[str], str | None]]:
-    from prospect.symbols.demangling import cxx_names, rust_legacy  # noqa: PLC0415 - for the first such name
+def _cxx_names() -> ModuleType:
+    from prospect.symbols.demangling import cxx_names  # noqa: PLC0415 - for the first such name
 
-    return cxx_names, rust_legacy.demangle_legacy
+    return cxx_names
 
 
 def _as_text(name: bytes) -> str:

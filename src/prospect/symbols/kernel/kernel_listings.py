@@ -124,6 +124,6 @@ def _unless_empty(table: SymbolTable) -> Iterator[SymbolTable]:
 
 
 def _image_table(image: ElfImage) -> SymbolTable:
-    from prospect.symbols.images.images import read_symbol_table  # noqa: PLC0415 - rarely needed
+    from prospect.symbols.images.image_symbols import read_symbol_table  # noqa: PLC0415 - rarely needed
 
     return read_symbol_table(image)

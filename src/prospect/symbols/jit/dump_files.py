@@ -1,8 +1,10 @@
-"""Where a process's jitdump file is: the copy in the recording, else the file on this machine.
+"""Where a process's jitdump file is, and how far the clock of its writer is ahead.
 
-Comes in: the path of a mapping that a JIT made so that its dump is found, and its process. Goes
-out: the parsed file, or why it was not used. Whoever could write the file could name code of
-another user's process as he likes, so its owner must be the process's, root or us.
+The copy in the recording counts, else the file on this machine. Whoever could write the file could
+name code of another user's process as he likes, so its owner must be the process's, root or us.
+
+Both clocks are CLOCK_MONOTONIC, which a time namespace shifts: records of the kernel have the time
+of the initial namespace. Defined by time_namespaces(7).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from prospect.symbols.jit.map_files import held_bytes_of, objection, open_jit_fi
 
 if TYPE_CHECKING:
     from prospect.symbols.jit.jit_code import JitCode
+    from prospect.symbols.jit.jitdump import JitDump
     from prospect.symbols.live_process import LiveProcess
 
 LARGEST_BYTES = 1 << 30
@@ -24,6 +27,14 @@ LARGEST_BYTES = 1 << 30
 _MARK = b"jit-"
 _NAME = rb"(?s:.*/)?jit-([0-9]{1,10})\.dump(?: \(deleted\))?"
 _DELETED = b" (deleted)"
+_S = 1_000_000_000
+# A JIT maps the file as it writes the header. A smaller difference is no namespace's.
+_SAME_NS = _S
+# V8 (Node 22) has another clock in the header: such a time is nowhere near the first record's.
+_LONGEST_NS = 3600 * _S
+# Shifts are mostly whole seconds; a JIT takes this long from the header to its first record.
+_FIRST_RECORD_NS = 100_000_000
+_BEFORE_NS = 20_000_000
 
 
 def dump_pid(path: bytes) -> int:
@@ -79,3 +90,28 @@ def find_dump(
     if dump.pid != dump_pid(path):
         return f"{shown} was not used: process {dump.pid} wrote it"
     return number_generations(path, dump, speaks_for)
+
+
+def clock_shift_ns(dump: JitDump, mapped_ns: int, end_ns: int) -> int | None:
+    """Return by how much times of a dump are too late; None if that is not known.
+
+    Args:
+        dump: with times of CLOCK_MONOTONIC.
+        mapped_ns: when its writer mapped it, on the recording's clock; 0 for before the recording.
+        end_ns: when the recording ended.
+    """
+    if not len(dump):
+        return 0
+    first_ns = int(dump.time_ns.min())
+    has_header = 0 <= first_ns - dump.opened_ns < _LONGEST_NS
+    opened_ns = dump.opened_ns if has_header else first_ns
+    if not mapped_ns:
+        return None if opened_ns > end_ns else 0
+    ahead_ns = opened_ns - mapped_ns
+    # A JIT without work writes its first record late, but none for samples of this recording.
+    is_late = ahead_ns > 0 and not has_header and opened_ns <= end_ns
+    if abs(ahead_ns) < _SAME_NS or is_late:
+        return 0
+    over_ns = (ahead_ns + _BEFORE_NS) % _S
+    is_whole = over_ns < _FIRST_RECORD_NS
+    return ahead_ns + _BEFORE_NS - over_ns if is_whole else ahead_ns

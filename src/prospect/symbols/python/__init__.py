@@ -1,1 +1,0 @@
-"""Python functions: code objects as a recording has them → functions and lines."""

@@ -1,0 +1,279 @@
+"""The Python functions of a recording, each line of which has an address.
+
+`PythonCode` names addresses as other code is named: a file is an object, a function a symbol in it,
+a line an instruction. In processes they are where no process has memory (`PYTHON_BASE`). A
+function's place follows from its file, name and line, so that it is the same in all processes, and
+in all parts of a session.
+
+`LineTable` reads the lines of a code object; its bytes are from a recording and may be anything.
+Defined by: ``Objects/locations.md`` (3.11 on), PEP 626 and ``Objects/lnotab_notes.txt`` (3.10), the
+latter for 3.8 and 3.9.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.profile.model import KIND_PYTHON
+from prospect.profile.naming import NameSource
+from prospect.records import Record
+from prospect.symbols.objects import PYTHON_BASE, PYTHON_END, PYTHON_PREFIX
+from prospect.symbols.resolution import Resolution, named
+from prospect.symbols.table import build_symbol_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from prospect.symbols.table import SymbolTable
+
+    Numbers = NDArray[np.int64]
+
+_PLACE_BITS, _PLACES = 17, 1 << 29
+# Of a function; there is room for one behind them, and for what has no line.
+MOST_LINES = (1 << _PLACE_BITS) - 2
+_LOCATIONS_SINCE = 11
+_LINETABLE_SINCE = 10
+_MOST_LINE = 1 << 24
+# Codes of ``Objects/locations.md``; the first byte of an entry alone has the highest bit.
+_ENTRY = 0x80
+_SHORT_END, _ONE_LINE_END, _NO_COLUMNS, _LONG, _NOWHERE = 10, 13, 13, 14, 15
+# Up to here a loop over the entries is faster than whole columns.
+_SHORT_TABLE = 256
+_NUMBER_DIGITS = 5  # of 6 bits each: no line is further away
+_NO_LINE = 128
+
+
+class PythonFunction(NamedTuple):
+    """A function: its source file, qualified name, and first line; all that is one in a report."""
+
+    file: str
+    name: str
+    first: int
+
+
+def standing(
+    functions: Iterable[PythonFunction],
+) -> tuple[list[PythonFunction], NDArray[np.uint64]]:
+    """Return distinct functions in the order of their addresses, and u64[k] where each begins."""
+    place: dict[int, PythonFunction] = {}
+    for one in sorted(functions):
+        words = "\0".join(map(str, one)).encode("utf-8", "surrogatepass")
+        digest = blake2b(words, digest_size=8).digest()
+        number = int.from_bytes(digest, "little") % _PLACES
+        while number in place:
+            number = (number + 1) % _PLACES
+        place[number] = one
+    order = sorted(place)
+    start = np.array(order, np.uint64) << np.uint64(_PLACE_BITS)
+    return [place[number] for number in order], start
+
+
+class PythonCode(Record, eq=False):
+    """Functions, with addresses.
+
+    Attributes:
+        functions: in the order of their addresses.
+        start: u64[k] where each begins: at its beginning is what has no line, behind it the
+            first line, and so on.
+        end: u64[k] where its last line that is known ends.
+    """
+
+    functions: list[PythonFunction]
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+
+    @cached_property
+    def files(self) -> list[str]:
+        """The source files."""
+        return list(dict.fromkeys(function.file for function in self.functions))
+
+    @cached_property
+    def file_of(self) -> NDArray[np.int64]:
+        """i64[k] row of `files`."""
+        rows = {file: row for row, file in enumerate(self.files)}
+        return np.array([rows[function.file] for function in self.functions], np.int64)
+
+    @cached_property
+    def _rows_of(self) -> dict[bytes, list[int]]:
+        """The functions of each object, by its key's path."""
+        paths = [self.key_path(file) for file in self.files]
+        rows: dict[bytes, list[int]] = {path: [] for path in paths}
+        for row, file in enumerate(self.file_of.tolist()):
+            rows[paths[file]].append(row)
+        return rows
+
+    def covers(self, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return whether each address u64[n] of a process is in some function, bool[n]."""
+        covered = (address >= PYTHON_BASE) & (address < PYTHON_END)
+        inside = address[covered] - PYTHON_BASE
+        row = np.searchsorted(self.start, inside, side="right") - 1
+        covered[covered] = (row >= 0) & (inside < self.end.take(row, mode="clip"))
+        return covered
+
+    def row_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return i64[n] the function at each address u64[n], one that is in some function."""
+        return np.searchsorted(self.start, address, side="right") - 1
+
+    def lines_of(self, address: NDArray[np.uint64]) -> list[tuple[str, int]]:
+        """Return file and line of each address; line 0 where it is not known."""
+        found = []
+        row = self.row_of(address)
+        inside = address - self.start.take(row)
+        for number, offset in zip(row.tolist(), inside.tolist(), strict=True):
+            function = self.functions[number]
+            found.append((function.file, function.first + offset - 1 if offset else 0))
+        return found
+
+    def key_path(self, file: str) -> bytes:
+        """Return what the object of a file is known by."""
+        return PYTHON_PREFIX + file.encode("utf-8", "surrogatepass")
+
+    def resolve(self, path: bytes, address: NDArray[np.uint64]) -> Resolution:
+        """Name addresses in an object, by its key's path: the recording itself has the names."""
+        table = self.table(path)
+        shown = path.removeprefix(PYTHON_PREFIX).decode("utf-8", "surrogatepass")
+        names = named(table, table.lookup(address), address, NameSource.NO_COVER, shown)
+        return Resolution(names, shown, KIND_PYTHON)
+
+    def table(self, path: bytes) -> SymbolTable:
+        """Return the functions of an object, by its key's path."""
+        rows = np.array(self._rows_of.get(path, ()), np.int64)
+        names = [self.functions[row].name.encode("utf-8", "surrogatepass") for row in rows.tolist()]
+        length = np.array([len(name) for name in names], np.int64)
+        end = self.end.take(rows)
+        return build_symbol_table(
+            strings=b"".join(names),
+            start=self.start.take(rows),
+            end=end,
+            limit=end,
+            name_start=np.cumsum(length) - length,
+            name_length=length,
+            is_global=np.ones(len(rows), np.bool_),
+            source=np.full(len(rows), NameSource.PYTHON, np.uint8),
+        )
+
+
+class LineTable:
+    """The lines of one code object.
+
+    Attributes:
+        last: the last line that it has.
+    """
+
+    def __init__(self, minor: int, first: int, table: bytes) -> None:
+        """Read the table.
+
+        Args:
+            minor: of CPython 3.
+            first: the code object's first line.
+            table: its table.
+        """
+        self._first = first
+        if minor >= _LOCATIONS_SINCE and len(table) <= _SHORT_TABLE:
+            ends, lines = _short_locations(first, table)
+        else:
+            # As whole columns: a process may make up tables of thousands of entries.
+            ends, lines = map(_packed, _lines_of(minor, first, np.frombuffer(table, np.uint8)))
+        self.last = max(lines, default=first)
+        self._ends, self._lines = ends, lines
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the columns."""
+        return self._ends.itemsize * (len(self._ends) + len(self._lines))
+
+    def at(self, offset: int) -> int:
+        """Return the line of the instruction at an offset in bytes; the first one's before it."""
+        if offset < 0 or not self._ends:
+            return self._first
+        row = bisect_right(self._ends, offset)
+        return self._lines[min(row, len(self._lines) - 1)]
+
+
+def _short_locations(first: int, table: bytes) -> tuple[array[int], array[int]]:
+    ends, lines = [], []
+    offset, line = 0, first
+    for at, head in enumerate(table):
+        if not head & _ENTRY:
+            continue
+        offset += 2 * ((head & 7) + 1)
+        code = head >> 3 & 15
+        if _SHORT_END <= code < _ONE_LINE_END:
+            line += code - _SHORT_END
+        elif code in (_NO_COLUMNS, _LONG):
+            value = shift = 0
+            for byte in table[at + 1 : at + 1 + _NUMBER_DIGITS]:
+                value |= (byte & 63) << shift
+                shift += 6
+                if not byte & 64:
+                    break
+            line += -(value >> 1) if value & 1 else value >> 1
+        ends.append(offset)
+        lines.append(line if code != _NOWHERE and 0 < line < _MOST_LINE else 0)
+    return array("q", ends), array("q", lines)
+
+
+def _packed(column: Numbers) -> array[int]:
+    found = array("q")
+    found.frombytes(column.tobytes())
+    return found
+
+
+def _lines_of(minor: int, first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
+    """Return where each piece ends, in bytes of code, and its line; ends rise."""
+    if minor >= _LOCATIONS_SINCE:
+        ends, lines = _locations(first, table)
+    else:
+        pairs = table[: len(table) & ~1].reshape(-1, 2).astype(np.int64)
+        ends, lines = (_linetable if minor >= _LINETABLE_SINCE else _lnotab)(first, pairs)
+    return ends, np.where((lines > 0) & (lines < _MOST_LINE), lines, 0)
+
+
+def _locations(first: int, table: NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
+    start = np.flatnonzero(table & _ENTRY)
+    head = table.take(start).astype(np.int64)
+    code = head >> 3 & 15
+    delta = np.where((code >= _SHORT_END) & (code < _ONE_LINE_END), code - _SHORT_END, 0)
+    far = np.flatnonzero((code == _NO_COLUMNS) | (code == _LONG))
+    delta[far] = _signed(table, start.take(far) + 1)
+    lines = np.where(code == _NOWHERE, 0, first + np.cumsum(delta))
+    return 2 * np.cumsum((head & 7) + 1), lines
+
+
+def _signed(table: NDArray[np.uint8], at: Numbers) -> Numbers:
+    """Read numbers of 6 bits a byte, the lowest first, until a byte without 0x40."""
+    value = np.zeros(len(at), np.int64)
+    goes_on = np.ones(len(at), np.bool_)
+    for number in range(_NUMBER_DIGITS if len(at) else 0):
+        is_there = goes_on & (at + number < len(table))
+        byte = np.where(is_there, table.take(at + number, mode="clip"), 0).astype(np.int64)
+        value |= (byte & 63) << 6 * number
+        goes_on &= byte & 64 > 0
+        if not goes_on.any():
+            break
+    return np.where(value & 1, -(value >> 1), value >> 1)
+
+
+def _linetable(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
+    delta = pairs[:, 1]
+    has_none = delta == _NO_LINE
+    steps = np.where(has_none, 0, np.where(delta > _NO_LINE, delta - 256, delta))
+    return np.cumsum(pairs[:, 0]), np.where(has_none, 0, first + np.cumsum(steps))
+
+
+def _lnotab(first: int, pairs: Numbers) -> tuple[Numbers, Numbers]:
+    """Read bytes of code to skip and lines to add after them: a line lasts until the next skip."""
+    steps = np.where(pairs[:, 1] >= _NO_LINE, pairs[:, 1] - 256, pairs[:, 1])
+    line = first + np.concatenate([[0], np.cumsum(steps)])
+    skips = np.flatnonzero(pairs[:, 0])
+    # The last line lasts to the end of the code.
+    ends = np.append(np.cumsum(pairs[:, 0]).take(skips), 1 << 32)
+    return ends, np.append(line.take(skips), line[-1])
