@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from prospect.archived.answers import Answers, Code, Image, Owner
 from prospect.archived.archive_format import decode, encode, pack, unpack
-from prospect.archived.images import restored
-from prospect.archived.symbolizers import Collector
+from prospect.archived.symbolizers import Collector, restored
 from prospect.errors import RecordingError
 from prospect.lines.symcache import no_frames
 from prospect.profile.naming import NameSource

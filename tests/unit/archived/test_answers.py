@@ -10,12 +10,12 @@ import pytest
 
 from prospect.archived.answers import Answers, Asked, Code, Image, Owner, owner_of
 from prospect.archived.archive_format import decode, encode, pack, unpack
-from prospect.archived.images import restored
 from prospect.archived.symbolizers import (
     ArchivedSymbolizer,
     Collector,
     archived_frames,
     archived_source,
+    restored,
 )
 from prospect.elf.image import ElfImage
 from prospect.errors import RecordingError

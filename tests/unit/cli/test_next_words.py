@@ -13,7 +13,7 @@ from builders.stacks import stacks_profile
 from prospect.cli.commands import COMMANDS, PROFILE, RECORD, REPORT
 from prospect.cli.next_words import repeated
 from prospect.cli.options import parse
-from prospect.figures.called_routines import routines_called
+from prospect.figures.routine_choice import routines_called
 from prospect.options import RecordingOptions
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource

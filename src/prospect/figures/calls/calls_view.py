@@ -8,7 +8,6 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
-from prospect.figures.called_routines import inlined_called
 from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals
 from prospect.figures.calls.call_tree import callees_tree, callers_tree, self_callers_tree
 from prospect.figures.calls.sample_choice import (
@@ -21,6 +20,7 @@ from prospect.figures.portions import event_has_time
 from prospect.figures.processes import shown_detail
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
+from prospect.figures.routine_choice import inlined_called
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.model import MODE_USER
 from prospect.records import Record, field

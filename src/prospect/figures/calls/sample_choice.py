@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import UsageError
-from prospect.figures.called_routines import routines_called
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.processes import chosen_hits
 from prospect.figures.remarks import no_sample_left, nothing_chosen
+from prospect.figures.routine_choice import routines_called
 from prospect.figures.routine_names import routine_names
 from prospect.figures.stacks.call_forest import levels
 from prospect.profile.model import NO_CPU
