@@ -26,7 +26,7 @@ from prospect.perfdata.reader import open_recording
 from prospect.profile.source import SourceFile
 from prospect.records import Record, field, replace
 from prospect.render.json.annotation_documents import JsonSource
-from prospect.render.text.annotated_source import MARK, TextSource
+from prospect.render.text.annotation import MARK, TextSource
 
 if TYPE_CHECKING:
     from typing import BinaryIO

@@ -12,7 +12,7 @@ from prospect.estimate.annotate.source_view import source_view
 from prospect.profile.source import SourceFile
 from prospect.records import replace
 from prospect.render.json.annotation_documents import JsonSource
-from prospect.render.text.annotated_source import TextSource
+from prospect.render.text.annotation import TextSource
 
 LINES = {
     "/src/a.c": ["int work(int n) {", "\tint sum = 0;", *["\t// more"] * 20, "\treturn sum;", "}"],

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.class_columns import ClassColumns
     from prospect.estimate.errors.rows_by_keys import RowsByKeys
     from prospect.estimate.report import Report
+    from prospect.profile.run_info import EventInfo
 
 # Of all names but the last, which ends its line.
 _NAME_WIDTH = 24
@@ -45,10 +46,8 @@ class SortedTextRenderer(FiguresRenderer):
         style = Style(self.colour)
         for event in report.events:
             rows = rows_by_keys(event, self.sort)
-            what = "Time" if rows.has_time else "Hits"
-            of_event = f", {escaped(event.event.name)}" if len(report.events) > 1 else ""
-            whose = asked_for(report.profile.run, report.detail)
-            yield from style.section(f"{what} by {', '.join(self.sort)} of {whose}{of_event}")
+            info = event.event if len(report.events) > 1 else None
+            yield from style.section(_title(self, report, info, has_time=rows.has_time))
             if rows.total_hits:
                 yield from _table(rows, self.sort, style)
                 yield from _closing(rows, report.user_threshold_s, style)
@@ -56,6 +55,15 @@ class SortedTextRenderer(FiguresRenderer):
                 yield escaped(nothing_chosen(report.profile, report.detail))
         yield from note_lines(report)
         yield from warning_lines(report, style)
+
+
+def _title(
+    renderer: FiguresRenderer, report: Report, event: EventInfo | None, *, has_time: bool
+) -> str:
+    """Return a table's title; it names the event if there are several."""
+    what, keys = "Time" if has_time else "Hits", ", ".join(renderer.sort)
+    of_event = f", {escaped(event.name)}" if event else ""
+    return f"{what} by {keys} of {asked_for(report.profile.run, report.detail)}{of_event}"
 
 
 def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[str]:
@@ -119,12 +127,10 @@ class ClassTextRenderer(FiguresRenderer):
     def _lines(self, report: Report) -> Iterator[str]:
         style = Style(self.colour)
         tables = class_columns(report, self.columns, self.sort, MOST_COLUMNS)
-        whose = asked_for(report.profile.run, report.detail)
         for table in tables:
-            what = "Time" if table.has_time(0) else "Hits"
-            of_event = f", {escaped(table.events[0].name)}" if len(tables) > 1 else ""
-            title = f"{what} by {', '.join(self.sort)} of {whose}{of_event}, by {self.columns}"
-            yield from style.section(title)
+            info = table.events[0] if len(tables) > 1 else None
+            title = _title(self, report, info, has_time=table.has_time(0))
+            yield from style.section(f"{title}, by {self.columns}")
             if table.total_hits.any():
                 yield from self._table(table, style)
                 yield from self._closing(table, report.user_threshold_s, style)
