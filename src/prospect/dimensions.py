@@ -9,7 +9,7 @@ number of one, and a *process* is both, as NAME (PID). Likewise `comm` is a name
 `tid` the number of one, and a *thread* is both.
 
 The table of options loads this module before COMMAND starts, so it imports nothing that is slow,
-and no room: `figures.hit_columns` has what the functions of an entry are given.
+and no room: `figures.hit_keys` has what the functions of an entry are given.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Dimension(Record):
         instead: what to type instead, if `--sort` does not have it.
         columns: the same of `--columns`, with the words of OProfile and of specifications.
         words: of specifications that choose by it.
-        keys: gives the `Keys` of `figures.hit_columns.HitColumns`; None if the table of hits does
+        keys: gives the `Keys` of `figures.hit_keys.HitColumns`; None if the table of hits does
             not have it.
-        samples: gives the column of `figures.hit_columns.SampleColumns`, if the table of hits does
+        samples: gives the column of `figures.hit_keys.SampleColumns`, if the table of hits does
             not have it.
         missing: what is said of a recording that does not have that column either.
         kept_as: the dimension whose `HitClasses` say it; "" if none do.

@@ -26,8 +26,7 @@ from prospect.dimensions import (
     known_sort_keys,
 )
 from prospect.errors import ProspectError
-from prospect.figures.hit_columns import SampleColumns
-from prospect.figures.hit_keys import hit_keys, kept_apart, kept_apart_for
+from prospect.figures.hit_keys import SampleColumns, hit_keys, kept_apart, kept_apart_for
 from prospect.profile.complete import complete
 from prospect.profile.group_names import service_of
 from prospect.profile.model import NO_CPU

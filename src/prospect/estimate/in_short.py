@@ -6,17 +6,17 @@ itself are in no row.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct, run_starts
-from prospect.estimate.errors.error_bars import error_bars, half_widths
-from prospect.estimate.errors.first_rows import Bound, first_rows
-from prospect.estimate.errors.hit_parts import parts_of
-from prospect.estimate.statistics.ranks import alike, needed_seconds
+from prospect.estimate.breakdown import Bound, breakdown
+from prospect.estimate.errors.error_bars import half_widths, parts_of
 from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.hit_keys import hit_keys
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
 from prospect.figures.processes import (
     busy_of_run,
@@ -25,17 +25,19 @@ from prospect.figures.processes import (
     idle_hits,
 )
 from prospect.figures.routine_names import main_callers, shown_name, shown_names
-from prospect.profile.group_names import group_name
 from prospect.profile.model import CAUSE_NONE
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.first_rows import FirstRows
-    from prospect.estimate.errors.hit_parts import Parts
+    from prospect.estimate.breakdown import Breakdown
+    from prospect.estimate.errors.error_bars import Parts
     from prospect.estimate.report import EventReport
+    from prospect.figures.hit_keys import Keys
     from prospect.profile.run_info import EventInfo
 
 MOST_PROGRAMS = 3
@@ -206,26 +208,18 @@ class _Summary:
         is_aside = processes.is_recorder.take(hits.process_index)
         self._chosen = self._is_busy & chosen_hits(profile, report.detail) & ~is_aside
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
-        names: dict[str, int] = {}
-        of_process = [names.setdefault(name, len(names)) for name in processes.name]
-        self._program_names = list(names)
-        self._program_of_process = np.array(of_process, np.int64)
-        self._program = self._program_of_process.take(hits.process_index)
-        groups = processes.control_group or [""] * len(processes)
-        services: dict[str, int] = {}
-        of_process = [services.setdefault(group_name(group), len(services)) for group in groups]
-        self._service_names = list(services)
-        self._service = np.array(of_process, np.int64).take(hits.process_index)
+        self._program = hit_keys(profile, "program")
+        self._service = hit_keys(profile, "service")
 
     def made(self, least_s: float) -> InShort:
         """Return the summary."""
         chosen, hits = self._chosen, self._profile.hits
-        programs = self._table(self._program, Bound(MOST_PROGRAMS, least_s))
-        functions = self._table(self._function, Bound(MOST_FUNCTIONS, least_s))
+        programs = self._table([self._program.number], Bound(MOST_PROGRAMS, least_s))
+        functions = self._table([self._function], Bound(MOST_FUNCTIONS, least_s))
         count = int(hits.count[chosen].sum())
         every = np.where(chosen, 0, -1).astype(np.int32)
         parts = parts_of(self._design, (every, programs.row_of_hit, functions.row_of_hit))
-        rows, needed_s = self._function_rows(functions, functions.key, parts)
+        rows, needed_s = self._function_rows(functions, parts)
         is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
         source = self._profile.functions.source
         of_source = np.bincount(source.take(self._function[chosen]), hits.count[chosen], 64)
@@ -243,9 +237,9 @@ class _Summary:
             busy_s=self._busy_s if is_whole else np.nan,
             busy_share=self._busy_share() if is_whole else np.nan,
             programs=self._program_rows(programs, parts),
-            more_programs=programs.more,
+            more_programs=programs.left_out,
             functions=rows,
-            more_functions=functions.more,
+            more_functions=functions.left_out,
             needed_s=needed_s,
             causes=self._causes(is_kernel),
             kernel_s=float(self._amounts(is_kernel).sum()),
@@ -255,7 +249,7 @@ class _Summary:
             seen_s=self._profile.run.wall_seconds
             * self._profile.run.cpus
             * self._design.known_share,
-            has_services=len(distinct(self._service[chosen])) > 1,
+            has_services=len(distinct(self._service.number[chosen])) > 1,
         )
 
     def _busy_share(self) -> float:
@@ -277,21 +271,20 @@ class _Summary:
 
     def by_process(self, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
         """Return the rows of `functions_by_process`, and how many there are besides."""
-        process, functions = self._profile.hits.process_index, len(self._profile.functions)
-        table = self._table(process * np.int64(functions) + self._function, Bound(0, least_s))
-        of_row, function = np.divmod(table.key, functions)
-        pids = self._profile.processes.pid.take(of_row).tolist()
-        rows, _ = self._function_rows(table, function, None)
-        return tuple(row._replace(pid=pid) for row, pid in zip(rows, pids, strict=True)), table.more
+        process = self._profile.hits.process_index
+        table = self._table([process.astype(np.int64), self._function], Bound(0, least_s))
+        pids = self._profile.processes.pid.take(process.take(table.example)).tolist()
+        rows, _ = self._function_rows(table, None)
+        found = tuple(row._replace(pid=pid) for row, pid in zip(rows, pids, strict=True))
+        return found, table.left_out
 
-    def _table(self, key_of_hit: NDArray[np.int64], bound: Bound) -> FirstRows:
-        at = np.flatnonzero(self._chosen)
-        return first_rows(self._profile, self._design, at, key_of_hit.take(at), bound)
+    def _table(self, keys: Sequence[NDArray[np.int64]], bound: Bound) -> Breakdown:
+        return breakdown(self._profile, self._design, self._chosen, keys, bound)
 
-    def _program_rows(self, table: FirstRows, parts: Parts) -> tuple[ProgramRow, ...]:
+    def _program_rows(self, table: Breakdown, parts: Parts) -> tuple[ProgramRow, ...]:
         member = table.row_of_hit >= 0
         row, amounts = table.row_of_hit[member], self._amounts(member)
-        rows = len(table.key)
+        rows = len(table)
         cell = row * np.int64(PORTION_COUNT) + hit_portions(self._profile)[member]
         portions = np.bincount(cell, amounts, rows * PORTION_COUNT).reshape(rows, PORTION_COUNT)
         user = portions[:, PORTION_USER] / np.maximum(portions.sum(axis=1), 1e-12)
@@ -299,14 +292,14 @@ class _Summary:
         is_asked_for = chosen_by_detail(processes, self._detail)
         has_hits = np.zeros(len(processes), np.bool_)
         has_hits[self._profile.hits.process_index[member]] = True
-        counted = self._program_of_process[is_asked_for & (has_hits | processes.is_descendant)]
-        number = np.bincount(counted, minlength=len(self._program_names))
+        counted = np.flatnonzero(is_asked_for & (has_hits | processes.is_descendant))
+        number = Counter(processes.name[row] for row in counted.tolist())
         halves = half_widths(self._design, table.row_of_hit, rows, parts)
-        services = self._mostly(table, self._service, self._service_names)
+        services = self._mostly(table, self._service)
         return tuple(
             ProgramRow(
-                name=self._program_names[key],
-                processes=int(number[key]),
+                name=name,
+                processes=number[name],
                 hits=int(table.hits[at]),
                 seconds=float(table.seconds[at]),
                 half_s=float(halves[at]),
@@ -315,33 +308,24 @@ class _Summary:
                 service=services[at][0],
                 other_services=services[at][1],
             )
-            for at, key in enumerate(table.key.tolist())
+            for at, name in enumerate(self._program.texts(table.example))
         )
 
     def _function_rows(
-        self, table: FirstRows, of_row: NDArray[np.int64], parts: Parts | None
+        self, table: Breakdown, parts: Parts | None
     ) -> tuple[tuple[FunctionRow, ...], float]:
         """Return the rows, and how long a run would have to be to tell the first ones apart.
 
         Args:
             table: the rows.
-            of_row: i64[r] the function of each.
             parts: as of `error_bars`.
         """
-        profile, rows = self._profile, len(table.key)
-        above = np.arange(rows) - 1
-        halves, is_alike, needed_s = np.full(rows, np.nan), np.zeros(rows, np.bool_), 0.0
-        if self._design.has_bars and rows:
-            bars = error_bars(self._design, table.row_of_hit, rows, above, parts)
-            halves = bars.half_width_s
-            difference_half_s = bars.difference_half_s
-            is_alike = alike(bars.seconds, above, difference_half_s)
-            wall_s = profile.run.wall_seconds
-            needed = needed_seconds(bars.seconds, above, difference_half_s, wall_s)
-            needed_s = float(
-                needed[:MOST_FUNCTIONS].max(initial=0.0, where=is_alike[:MOST_FUNCTIONS])
-            )
-        programs = self._mostly(table, self._program, self._program_names)
+        profile, rows = self._profile, len(table)
+        of_row = self._function.take(table.example)
+        errors = table.errors(parts)
+        is_alike = errors.is_like_above[:MOST_FUNCTIONS]
+        needed_s = float(errors.needed_s[:MOST_FUNCTIONS].max(initial=0.0, where=is_alike))
+        programs = self._mostly(table, self._program)
         callers = main_callers(profile, table.row_of_hit, rows)
         names = shown_names(profile.functions, of_row.tolist())
         paths, object_of = profile.objects.path, profile.functions.object_index
@@ -352,9 +336,9 @@ class _Summary:
                 object_path=paths[object_of[function]],
                 hits=int(table.hits[row]),
                 seconds=float(table.seconds[row]),
-                half_s=float(halves[row]),
+                half_s=float(errors.half_s[row]),
                 share=float(table.share[row]),
-                is_like_above=bool(is_alike[row]),
+                is_like_above=bool(errors.is_like_above[row]),
                 program=programs[row][0],
                 other_programs=programs[row][1],
                 caller=shown_name(profile.functions, callers[row]) if callers[row] >= 0 else "",
@@ -364,19 +348,17 @@ class _Summary:
         )
         return found, needed_s
 
-    def _mostly(
-        self, table: FirstRows, of_hit: NDArray[np.int64], names: list[str]
-    ) -> list[tuple[str, int]]:
+    def _mostly(self, table: Breakdown, keys: Keys) -> list[tuple[str, int]]:
         """Return for each row what has most of its hits, and how many others there are."""
         member = table.row_of_hit >= 0
-        of_row = table.row_of_hit[member].astype(np.int64), of_hit[member]
+        of_row = table.row_of_hit[member].astype(np.int64), keys.number[member]
         (row, owner), (count,) = group_sums(of_row, (self._profile.hits.count[member],))
         # Of each row the owner with most hits comes first, of equals the first one.
         order = np.lexsort((-count, row))
         starts = run_starts(row)  # the groups are in the order of rows already
         others = np.diff(np.append(starts, len(row))) - 1
         mains = owner.take(order).take(starts).tolist()
-        return [(names[main], more) for main, more in zip(mains, others.tolist(), strict=True)]
+        return [(keys.names[main], more) for main, more in zip(mains, others.tolist(), strict=True)]
 
     def _causes(self, is_kernel: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
         causes = self._profile.causes

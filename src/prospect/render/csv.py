@@ -15,8 +15,8 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
+from prospect.estimate.breakdown import rows_by_keys
 from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
-from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.figures.processes import BIRTH_NAMES
 from prospect.profile.late import taken

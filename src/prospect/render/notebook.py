@@ -15,12 +15,10 @@ import html
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.estimate.errors.hottest import HottestRoutines, hottest_routines
+from prospect.estimate.breakdown import Bound, rows_by_keys
 from prospect.estimate.report import Report
-from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.routine_names import shown_name
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.comparison_words import compared_line, unit_of, verdict_line
 from prospect.render.escape import display_width, escaped, short_name, shortened
@@ -34,6 +32,7 @@ from prospect.render.text.numbers import Figures, percent_column, percent_digits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.compare.comparison import Comparison
     from prospect.figures.processes import Detail
     from prospect.profile.event_counts import EventCounts
@@ -53,18 +52,21 @@ _CLEAR = "rgba(0,0,0,0)"
 
 def profile_cell(profile: Profile) -> str:
     """Return a profile: its hottest routines, its flame graph, and what must be said of it."""
-    hottest = hottest_routines(profile, _DETAIL, _ROWS)
-    graph = flame_graph(stack_samples(profile, hottest.detail), inlined=profile.lines is not None)
-    notes = run_notes(hottest.profile, [hottest.event], asked=_DETAIL, shown=hottest.detail)
-    if profile.stacks is None and len(profile.hits):
-        notes += ("Callers are not shown: they come with stacks=True of open and record.",)
-    return _cell(
-        f"<pre>{_in_short(profile)}</pre>",
-        _warnings(run_warnings(hottest.profile, run_counters(hottest.profile))),
-        _routines(hottest),
-        icicle(graph),
-        _notes(notes),
-    )
+    with Report(profile, _DETAIL, 0.0, 0.0) as report:
+        hottest = hottest_routines(report)
+        graph = flame_graph(
+            stack_samples(profile, report.detail), inlined=profile.lines is not None
+        )
+        notes = run_notes(report.profile, [hottest.event], asked=_DETAIL, shown=report.detail)
+        if profile.stacks is None and len(profile.hits):
+            notes += ("Callers are not shown: they come with stacks=True of open and record.",)
+        return _cell(
+            f"<pre>{_in_short(report)}</pre>",
+            _warnings(run_warnings(report.profile, run_counters(report.profile))),
+            _routines(hottest),
+            icicle(graph),
+            _notes(notes),
+        )
 
 
 def comparison_cell(comparison: Comparison) -> str:
@@ -100,35 +102,36 @@ def _cell(*parts: str) -> str:
     return f'<div style="max-width:1100px">{"".join(parts)}</div>'
 
 
-def _in_short(profile: Profile) -> str:
+def hottest_routines(report: Report) -> Breakdown:
+    """Return the first rows by routine, mode and object, of the first event that has any."""
+    for event in report.events:
+        found = rows_by_keys(event, ("routine", "mode", "object"), Bound(_ROWS), idle=False)
+        if len(found):
+            break
+    return found
+
+
+def _in_short(report: Report) -> str:
     """Return the first screen of the text report."""
-    with Report(profile, _DETAIL, 0.0, 0.0) as report:
-        return "<br>".join(map(_text, in_short_plain(report, "")[1]))
+    return "<br>".join(map(_text, in_short_plain(report, "")[1]))
 
 
-def _figures(hottest: HottestRoutines) -> Figures:
-    return Figures(hottest.total_hits, hottest.total_s, has_time=hottest.has_time)
-
-
-def _routines(hottest: HottestRoutines) -> str:
-    if not len(hottest):
+def _routines(rows: Breakdown) -> str:
+    if not len(rows):
         return ""
-    profile, functions = hottest.profile, hottest.profile.functions
-    shares = percent_column(hottest.share.tolist(), percent_digits(hottest.total_hits))
-    seconds, halves = _figures(hottest).time_columns(hottest.seconds.tolist(), hottest.half_width_s)
-    rows = hottest.function.tolist()
-    modes = [PORTION_NAMES[portion] for portion in hottest.portion.tolist()]
-    paths = [escaped(profile.objects.path[int(functions.object_index[row])]) for row in rows]
+    figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
+    seconds, halves = figures.time_columns(rows.seconds.tolist(), rows.half_s)
+    routines, modes, paths = (list(map(escaped, names)) for names in rows.names)
     columns = [
-        Column("Pcnt", shares),
-        Column("Hits", [str(hits) for hits in hottest.hits.tolist()]),
-        seconds._replace(when=hottest.has_time),
+        Column("Pcnt", percent_column(rows.share.tolist(), percent_digits(rows.total_hits))),
+        Column("Hits", [str(hits) for hits in rows.hits.tolist()]),
+        seconds._replace(when=rows.has_time),
         halves,
         Column("Mode", modes, right=False),
-        Column("Routine", [escaped(shown_name(functions, row)) for row in rows], right=False),
+        Column("Routine", routines, right=False),
         Column("Filename", paths, right=False),
     ]
-    return _table(columns, hottest.share.tolist()) + _left_out(hottest.left_out)
+    return _table(columns, rows.share.tolist()) + _left_out(rows.left_out)
 
 
 def _table(every: Sequence[Column], shares: Sequence[float] = ()) -> str:

@@ -15,8 +15,7 @@ import numpy as np
 from prospect.columns.grouping import exact_sums, group_sums
 from prospect.dimensions import EVENTS
 from prospect.errors import UsageError
-from prospect.figures.hit_columns import HitColumns, SampleColumns
-from prospect.figures.hit_keys import hit_keys
+from prospect.figures.hit_keys import HitColumns, SampleColumns, hit_keys
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.builder import no_clocks, no_samples

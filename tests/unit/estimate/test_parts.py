@@ -8,10 +8,9 @@ import pytest
 from builders.programs import switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
-from prospect.estimate.errors import hit_parts as module
+from prospect.estimate.errors import error_bars as module
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.hit_parts import parts_of
+from prospect.estimate.errors.error_bars import error_bars, parts_of
 from prospect.records import contents, replace
 
 PROGRAMS = 40

@@ -30,10 +30,10 @@ from builders.stacks import (
 from builders.switches import SWITCH, switched_profile
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
-from prospect.estimate.errors.hottest import hottest_routines
 from prospect.estimate.report import Report
+from prospect.figures.hit_keys import HitColumns
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
-from prospect.render.notebook import comparison_cell, counts_cell, profile_cell
+from prospect.render.notebook import comparison_cell, counts_cell, hottest_routines, profile_cell
 from prospect.render.text.report import TextRenderer
 
 PROFILES = {
@@ -135,8 +135,8 @@ def test_a_cell_begins_with_the_first_screen_of_the_text_report(case):
 
 def test_rows_are_those_of_the_report():
     profile = simulated_run(np.random.default_rng(5), [0.9, 0.3, 0.2, 0.09])
-    hottest = hottest_routines(profile, "3", 15)
     view = Report(profile, "3", 0.0, 0.0)
+    hottest = hottest_routines(view)
     (event,) = view.events
     (estimates,) = (event.estimates for event in view.events)
     (process,) = event.detailed.tolist()
@@ -150,12 +150,14 @@ def test_rows_are_those_of_the_report():
                 float(table.seconds[row]),
                 float(known.half_width_s[row]),
             )
-    columns = (hottest.function, hottest.portion, hottest.hits, hottest.seconds)
-    found = zip(*(c.tolist() for c in (*columns, hottest.half_width_s)), strict=True)
+    columns = HitColumns(hottest.profile)
+    keys = (columns.function.take(hottest.example), columns.mode.take(hottest.example))
+    figures = (hottest.hits, hottest.seconds, hottest.half_s)
+    found = zip(*(c.tolist() for c in (*keys, *figures)), strict=True)
     assert {(f, p): (hits, s, half) for f, p, hits, s, half in found} == bars
     assert len(bars) == 4
     assert hottest.total_hits == sum(hits for hits, _, _ in bars.values())
-    assert np.isfinite(hottest.half_width_s).all()
+    assert np.isfinite(hottest.half_s).all()
 
 
 def test_the_table_shows_what_was_computed():
@@ -178,7 +180,7 @@ def test_an_event_without_time_has_hits_alone():
 
 def test_routines_that_are_left_out_are_counted():
     cell = Cell(profile_cell(hostile_profile()))
-    shown = hottest_routines(hostile_profile(), "3", 15)
+    shown = hottest_routines(Report(hostile_profile(), "3", 0.0, 0.0))
     assert (len(cell.rows), shown.left_out) == (16, 34)
     assert "… and 34 more routines" in cell.text
 

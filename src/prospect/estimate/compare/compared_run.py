@@ -18,8 +18,7 @@ from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import distinct
 from prospect.errors import RecordingError
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars
-from prospect.estimate.errors.hit_parts import parts_of
+from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars, parts_of
 from prospect.estimate.statistics.beta import student_quantile
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
 from prospect.figures.processes import busy_of_run, chosen_by_detail
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.estimate.errors.hit_parts import Parts
+    from prospect.estimate.errors.error_bars import Parts
     from prospect.figures.processes import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import half_widths
-from prospect.estimate.errors.hit_parts import parts_of
+from prospect.estimate.errors.error_bars import half_widths, parts_of
 from prospect.figures.calls.call_graph import numbers_within, of_each_hit
 from prospect.records import Record
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.estimate.errors.hit_parts import Parts
+    from prospect.estimate.errors.error_bars import Parts
     from prospect.figures.calls.call_graph import CallGraph
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.calls.calls_view import CallsView, EventCalls

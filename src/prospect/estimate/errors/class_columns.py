@@ -13,10 +13,10 @@ import numpy as np
 
 from prospect.columns.grouping import exact_sums
 from prospect.dimensions import BY_NAME
+from prospect.estimate.breakdown import combined
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.rows_by_keys import combined
 from prospect.figures.hit_keys import hit_keys, kept_apart, kept_apart_for
 from prospect.figures.portions import event_weight
 from prospect.figures.processes import chosen_hits

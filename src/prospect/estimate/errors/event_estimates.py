@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.alias import alarms
-from prospect.estimate.errors.error_bars import ErrorBars, error_bars
-from prospect.estimate.errors.hit_parts import parts_of
+from prospect.estimate.errors.error_bars import ErrorBars, error_bars, parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds, separation_sentence
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER
 from prospect.records import Record, contents, field_names, replace
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.estimate.errors.hit_parts import Parts
+    from prospect.estimate.errors.error_bars import Parts
     from prospect.figures.ranked_rows import RankedRows
     from prospect.figures.report.view import EventView
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from prospect.dimensions import BY_NAME
+from prospect.estimate.breakdown import rows_by_keys
 from prospect.estimate.errors.class_columns import EVENT as EVENT_DIMENSION
 from prospect.estimate.errors.class_columns import MOST_COLUMNS, class_columns
-from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.common_fields import DETAIL, EVENT, NOTES_AND_WARNINGS, RUN, TEXTS
@@ -30,8 +31,8 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.estimate.errors.rows_by_keys import RowsByKeys
     from prospect.estimate.report import Report
 
 _KEY = Columns(
@@ -48,7 +49,7 @@ def _key_columns(keys: tuple[str, ...], names: tuple[list[str], ...]) -> dict[st
 
 
 def _key_value(key: str, name: str) -> str | int | None:
-    if key in ("pid", "tid"):
+    if BY_NAME[key].is_number:
         return int(name) if name.isdigit() else None
     return name or None
 
@@ -87,7 +88,7 @@ def _head(name: str, **asked: Field) -> dict[str, Field | Part]:
 
 
 class _Sorted(NamedTuple):
-    rows: RowsByKeys
+    rows: Breakdown
     keys: tuple[str, ...]
 
     def seconds(self, name: str) -> Any:

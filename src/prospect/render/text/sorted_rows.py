@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import counted
 from prospect.dimensions import BY_NAME
+from prospect.estimate.breakdown import rows_by_keys
 from prospect.estimate.errors.class_columns import class_columns
-from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
 from prospect.render.escape import display_width, escaped, short_names, shortened
@@ -21,8 +21,8 @@ from prospect.render.text.style import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.estimate.errors.rows_by_keys import RowsByKeys
     from prospect.estimate.report import Report
     from prospect.profile.run_info import EventInfo
 
@@ -66,7 +66,7 @@ def _title(
     return f"{what} by {keys} of {asked_for(report.profile.run, report.detail)}{of_event}"
 
 
-def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[str]:
+def _table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Iterator[str]:
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_s.tolist())
     ranks = [f"{at}{'=' * is_like}" for at, is_like in enumerate(rows.is_like_above.tolist(), 1)]
@@ -94,7 +94,7 @@ def key_columns(keys: tuple[str, ...], names: Sequence[Sequence[str]]) -> list[C
     return columns
 
 
-def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str]:
+def _closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterator[str]:
     """Yield what is not shown, the total, and what the marks mean."""
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     if rows.left_out:
