@@ -216,7 +216,7 @@ def _flat(of: Object, page: str, links: _Links) -> list[tuple[list[str], Any, st
         if isinstance(one, Field):
             found.append(([f"`{key}`"], one.kind, one.about))
         elif isinstance(one.of, Named):
-            found.append((_names(one.of), one.of.of, "by portion"))
+            found.append((_names(one.of), one.of.of, one.of.about))
         elif isinstance(one.of, Columns):
             found.append((["a field for each key"], None, one.of.about))
         elif one.of.name:

@@ -79,7 +79,7 @@ def test_a_document_is_the_same_in_pieces(between, in_pieces):
         between,
         rows=Rows(ROW, by_column=True, in_pieces=in_pieces and bool(between))(get="table"),
         kinds=Rows(numbered(("a", "b")))(),
-        by_name=Named(("x", "y"), ROW)(get="table"),
+        by_name=Named(("x", "y"), ROW, "by name")(get="table"),
         absent=TEXT(get=lambda _: ABSENT, optional=True),
         counters=Mapping(NUMBER)(),
         nothing=ROW.or_null(),

@@ -151,10 +151,17 @@ class Rows(_Value, Record):
 
 
 class Named(_Value, Record):
-    """A JSON object whose fields are all of one kind: the rows of a table, each with its name."""
+    """A JSON object whose fields are all of one kind: the rows of a table, each with its name.
+
+    Attributes:
+        names: of the rows.
+        of: what each row is.
+        about: what the rows are by.
+    """
 
     names: tuple[str, ...]
     of: Object
+    about: str
     in_pieces: ClassVar[bool] = False
 
     def convert(self, table: Any) -> dict[str, Any]:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prospect.estimate.annotate.event_lines import LinesOfGroup
     from prospect.estimate.call_figures import CallFigures
     from prospect.estimate.errors.event_estimates import RowEstimates
     from prospect.estimate.report import EventReport, Report
@@ -72,7 +73,7 @@ PORTION = Object(
     seconds=SECONDS("their time, with an error bar"),
     error_bar=Part(ERROR_BAR, "estimates"),
 )
-PORTIONS = Named(PORTION_NAMES, PORTION)
+PORTIONS = Named(PORTION_NAMES, PORTION, "by portion")
 
 
 # Tables of routines
@@ -269,17 +270,19 @@ SYSTEM_CALLS_COUNTED = Object(
 
 # Hits by source line
 
+
+def _of_line(name: str) -> Callable[[LinesOfGroup], list[Any]]:
+    return lambda lines: [getattr(row, name) for row in lines.rows]
+
+
 SOURCE_LINE = Object(
     "source_line",
     share=SUMMED_SHARE("as of a routine", shown("share")),
     accumulated=SUMMED_SHARE(get=shown("accumulated")),
     hits=COUNT(get=shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
-    error_s=ROUNDED.or_null(get=lambda lines: [r.half_width_s for r in lines.rows]),
-    file=NAME(
-        "as the compiler had them, `null` where unknown",
-        lambda lines: [row.file for row in lines.rows],
-    ),
+    error_s=ROUNDED.or_null(get=_of_line("half_width_s")),
+    file=NAME("as the compiler had them, `null` where unknown", _of_line("file")),
     line=INTEGER.within(1).or_null(get=lambda lines: [row.line or None for row in lines.rows]),
     function=NAME(
         "that the line is written in, `null` where unknown",
@@ -290,15 +293,10 @@ SOURCE_LINE = Object(
         lambda lines: [row.functions[1:] for row in lines.rows],
     ),
     other_places=COUNT(
-        "how many other ways through inlined functions lead there",
-        lambda lines: [row.other_places for row in lines.rows],
+        "how many other ways through inlined functions lead there", _of_line("other_places")
     ),
-    object=TEXT(
-        "path of an object with hits there", lambda lines: [row.object_path for row in lines.rows]
-    ),
-    no_line_because=NAME(
-        "why the line is unknown, or `null`", lambda lines: [row.reason for row in lines.rows]
-    ),
+    object=TEXT("path of an object with hits there", _of_line("object_path")),
+    no_line_because=NAME("why the line is unknown, or `null`", _of_line("reason")),
 )
 SOURCE_LINES = Object("source_lines", **cut("lines", SOURCE_LINE))
 
