@@ -55,13 +55,7 @@ _NO_DEVICE = -1
 def kept_pieces(
     image: ElfImage, *, whole: bool, call_frames: bool
 ) -> tuple[tuple[int, bytes], ...]:
-    """Return the pieces of a file that are archived, by their offset.
-
-    Args:
-        image: the file.
-        whole: whether all of it is.
-        call_frames: whether its call-frame information is.
-    """
+    """Return the pieces of a file that are archived, by their offset."""
     if whole:
         ranges = [(at, at + _PIECE_BYTES) for at in range(0, len(image.data), _PIECE_BYTES)]
     else:

@@ -37,12 +37,7 @@ _LOST_RECORDS = {
 
 
 def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
-    """Return what this run could not see, as a whole and of the processes and files shown.
-
-    Args:
-        profile: what is reported on.
-        shown: the `-V` that is shown.
-    """
+    """Return what this run could not see, as a whole and of the processes and files shown."""
     run, processes = profile.run, profile.processes
     pids = set(processes.pid[chosen_by_detail(processes, shown)].tolist())
     of_processes = [sentence for pid, sentence in run.process_notes if pid in pids]
@@ -184,12 +179,7 @@ NO_HITS = "This part of the store has no samples: nothing was measured, or nothi
 
 
 def nothing_chosen(profile: ProfileByRoutine, detail: Detail) -> str:
-    """Say which other `-V` has hits, not of idle CPUs nor of Prospect; see `has_chosen` first.
-
-    Args:
-        profile: completed.
-        detail: the `-V` that leaves nothing.
-    """
+    """Say which other `-V` has hits, not of idle CPUs nor of Prospect; see `has_chosen` first."""
     processes, hits = profile.processes, profile.hits
     if not int(hits.count.sum()):
         return NO_HITS if profile.run.store_part else NO_SAMPLES

@@ -33,12 +33,7 @@ def shown_names(functions: FunctionTable, rows: Sequence[int]) -> list[str]:
 
 
 def routine_names(profile: Profile, row: int) -> list[str]:
-    """Return a function's names and aliases; those of C++ also without their parameters.
-
-    Args:
-        profile: whose functions are meant.
-        row: of them.
-    """
+    """Return a function's names and aliases; those of C++ also without their parameters."""
     functions = profile.functions
     found = []
     for name in (functions.name[row], functions.raw_name[row], *functions.aliases[row]):

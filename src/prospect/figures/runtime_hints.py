@@ -212,12 +212,7 @@ _RUNTIMES = (
 
 
 def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHint, ...]:
-    """Return which runtimes' functions have no names, and what would name them.
-
-    Args:
-        profile: named.
-        detail: the processes that are asked for.
-    """
+    """Return which runtimes' functions have no names, and what would name them."""
     functions, objects, hits = profile.functions, profile.objects, profile.hits
     chosen = chosen_hits(profile, detail)
     chosen &= ~profile.processes.is_recorder.take(hits.process_index)

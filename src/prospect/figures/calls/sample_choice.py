@@ -61,10 +61,6 @@ class SampleChoice(Record):
 def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bool_]:
     """Return bool[n]: the samples that pass every filter.
 
-    Args:
-        samples: of all processes.
-        choice: what was asked for.
-
     Raises:
         UsageError: a name that nothing has, or a filter that the recording cannot answer.
     """

@@ -142,12 +142,7 @@ class _CallSums(Record):
 
 
 def syscall_figures(profile: ProfileByRoutine, event_index: int) -> SyscallFigures:
-    """Gather the system calls of a completed profile.
-
-    Args:
-        profile: as `complete` returns it.
-        event_index: the event whose samples count.
-    """
+    """Gather the system calls of a completed profile."""
     counted = profile.syscalls
     calls = _sum_calls(profile, event_index)
     kernel_s = _kernel_seconds(profile, event_index)
