@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import prospect
-from prospect.analysis.source_annotation import INDEX
+from prospect.analysis.annotation import INDEX
 
 pytest.importorskip("symbolic")
 pytestmark = [

@@ -1,29 +1,46 @@
-"""One annotation of a recording, and the renderer that writes it.
+"""Annotations of a recording, by instruction or as annotated sources, and their renderers.
 
-The command line and the Python interface share it.
+The command line and the Python interface share them.
 """
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
+from prospect.announcing import counted
+from prospect.archived.archive_format import decode as decode_archive
 from prospect.assembly.code.code import CodeChoice
 from prospect.assembly.code.later_code import code_by_identity
 from prospect.errors import UsageError
 from prospect.estimate.annotate.annotation_view import annotation_view
-from prospect.figures.processes import DETAILS
+from prospect.estimate.annotate.source_view import source_view
+from prospect.figures.processes import DETAILS, chosen_locations
 from prospect.figures.routine_choice import RoutineChoice, choose_routines
+from prospect.files.output_tree import OutputTree
+from prospect.lines.source_files import SourcePlaces, find_source
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.perfdata.reader import open_recording
+from prospect.profile.source import SourceFile
 from prospect.records import Record, field, replace
-from prospect.render.json.annotation_documents import JsonAnnotation
-from prospect.render.text.annotation import TextAnnotation
+from prospect.render.json.annotation_documents import JsonAnnotation, JsonSource
+from prospect.render.text.annotation import MARK, TextAnnotation, TextSource
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
     from prospect.analysis.wanted import Sinks
     from prospect.estimate.annotate.annotation_view import AnnotationView
+    from prospect.estimate.annotate.source_view import SourceView
+    from prospect.figures.processes import Detail
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 
@@ -94,3 +111,174 @@ def _check(options: AnnotateOptions) -> None:
     ):
         if value not in known:
             raise UsageError(f"annotate: {name} is one of {', '.join(known)}, not {value!r}")
+
+
+INDEX = "prospect-index.txt"
+_KEPT = "lines that the archive keeps; the others are empty here"
+_FORMATS = ("text", "json")
+_MOST_LINES = 1 << 20
+
+
+class SourceOptions(Record):
+    """The sources to annotate, and how.
+
+    Attributes:
+        what: a routine or an image by name or pattern, whose hits count alone; "" for all.
+        detail: `-V`: whose hits count.
+        places: where sources are.
+        include, exclude: patterns of source paths; all of them, less the excluded, where none.
+        whole: whether lines far from all hits are shown too.
+        format: "text" or "json".
+        colour: whether a terminal reads it.
+    """
+
+    what: str = ""
+    detail: Detail = "3"
+    places: SourcePlaces = field(default_factory=SourcePlaces)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    whole: bool = False
+    format: str = "text"
+    colour: bool = False
+
+
+class AnnotatedSources(Record):
+    """Figures by source line, and what writes them.
+
+    `kept` has the text of lines that an archive keeps, by path and number; None for a recording.
+    """
+
+    view: SourceView
+    options: SourceOptions
+    kept: dict[str, dict[int, str]] | None = None
+
+    def render(self, out: BinaryIO) -> None:
+        """Write all in one, in the chosen format.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        options = self.options
+        if options.format == "json":
+            JsonSource().render(self.view, self._read, out)
+        else:
+            TextSource(options.whole, options.colour).render(self.view, self._read, out)
+
+    def write_tree(self, directory: str) -> str:
+        """Write a file for each source below a directory, and an index of them.
+
+        Returns:
+            A sentence that says how many were written, and how many not.
+
+        Raises:
+            RenderError: there is no such directory, or its index cannot be written.
+            UsageError: the format is not text.
+        """
+        if self.options.format != "text":
+            raise UsageError("--output-dir writes text: leave out --format, or the directory")
+        text, view = TextSource(whole=True), self.view
+        outcome: dict[int, str] = {}
+        with OutputTree(directory, MARK.encode()) as tree:
+            for file in view.order:
+                source = self._read(view.paths[file])
+                if source is not None:
+                    write = functools.partial(text.render_file, view, file, source)
+                    path = view.paths[file]
+                    outcome[file] = tree.write(path, write, is_public=source.is_public)
+            refused = tree.write(
+                INDEX, lambda out: text.render_index(view, outcome, out), is_public=True
+            )
+        written = sum(not why for why in outcome.values())
+        if refused:
+            raise UsageError(f"--output-dir {directory}: {INDEX} cannot be written: {refused}")
+        missing = len(view.order) - len(outcome)
+        return (
+            f"{counted(written, 'annotated file')} written to {directory}; "
+            f"{counted(missing, 'source')} not found, {len(outcome) - written} not written: "
+            f"see {INDEX} there"
+        )
+
+    def _read(self, path: str) -> SourceFile | None:
+        """Read a source file; of an archive, which anyone may have made, none that it names."""
+        places = replace(self.options.places, as_recorded=self.kept is None)
+        lines = self.view.profile.lines
+        found = find_source(path, places, lines.named_by.get(path, set()) if lines else set())
+        return found if found or not self.kept else self._kept_source(path, self.kept)
+
+    def _kept_source(self, path: str, kept: dict[str, dict[int, str]]) -> SourceFile | None:
+        texts = kept.get(path)
+        if texts is None:
+            return None
+        # As many lines as there are hits at, but no more than a hostile archive's numbers cost.
+        last = max(texts)
+        lines = [texts.get(number, "") for number in range(1, min(last, _MOST_LINES) + 1)]
+        return SourceFile(_KEPT, lines, 0, 0, 0, is_public=False)
+
+
+def annotate_sources(
+    path: str, options: SourceOptions, naming: NamingOptions, sinks: Sinks
+) -> AnnotatedSources:
+    """Read a recording and find the source line of every hit.
+
+    Args:
+        path: a perf.data file, "-" for a pipe on standard input.
+        options: what was asked for.
+        naming: how addresses are named.
+        sinks: what receives progress and remarks meanwhile.
+
+    Raises:
+        RecordingError: it cannot be read, or is no recording.
+        UsageError: an option has no meaning, or nothing with hits is called what was asked for.
+    """
+    for name, value, known in (
+        ("format", options.format, _FORMATS),
+        ("detail", options.detail, DETAILS),
+    ):
+        if value not in known:
+            raise UsageError(f"annotate: {name} is one of {', '.join(known)}, not {value!r}")
+    if options.places.base_dirs and not options.places.search_dirs:
+        raise UsageError("--base-dirs is a prefix to remove before --search-dirs: give both")
+    chosen: list[NDArray[np.int64] | None] = []
+
+    def locations(profile: Profile) -> NDArray[np.bool_]:
+        functions = _functions(profile, options)
+        chosen.append(functions)
+        shown = chosen_locations(profile, options.detail)
+        if functions is not None:
+            shown &= np.isin(profile.locations.function_index, functions)
+        return shown
+
+    with open_recording(path) as recording:
+        wanted = Wanted(lines=True, line_choice=locations)
+        profile = build_profile(recording, naming, wanted, sinks)
+        kept = _kept_lines(recording.info.archive)
+
+    def is_wanted(path: str) -> bool:
+        is_included = not options.include or _fits(path, options.include)
+        return is_included and not _fits(path, options.exclude)
+
+    view = source_view(profile, options.detail, chosen[0], is_wanted)
+    return AnnotatedSources(view, options, kept)
+
+
+def _functions(profile: Profile, options: SourceOptions) -> NDArray[np.int64] | None:
+    """Return the rows of the functions that the options choose, None for all."""
+    if not options.what:
+        return None
+    most = max(len(profile.functions), 1)
+    return choose_routines(profile, RoutineChoice(options.what, options.detail, 0.0, 0.0, most))
+
+
+def _kept_lines(archive: bytes | memoryview) -> dict[str, dict[int, str]] | None:
+    """Return the text of source lines in an archive's section; None where there is no archive."""
+    if not archive:
+        return None
+    kept: dict[str, dict[int, str]] = defaultdict(dict)
+    for (path, line), text in decode_archive(archive).source.items():
+        kept[path][line] = text
+    return kept
+
+
+def _fits(path: str, patterns: tuple[str, ...]) -> bool:
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path, one) or fnmatchcase(name, one) for one in patterns)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prospect.analysis.annotation import AnnotateOptions
+from prospect.analysis.annotation import AnnotateOptions, SourceOptions, annotate_sources
 from prospect.analysis.annotation import annotate as annotate_recording
-from prospect.analysis.source_annotation import SourceOptions, annotate_sources
 from prospect.analysis.wanted import Sinks
 from prospect.api.keywords import takes
 from prospect.api.returned import as_text, returned_report

@@ -110,7 +110,7 @@ def _write_sources(
 ) -> None:
     """Write annotated sources to a file, or below the chosen directory where that is None."""
     get_ready()
-    from prospect.analysis.source_annotation import annotate_sources
+    from prospect.analysis.annotation import annotate_sources
     from prospect.api.annotate import AnnotateKeywords, source_options
 
     with Progress("reading the recording") as progress:
