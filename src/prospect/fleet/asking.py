@@ -73,7 +73,7 @@ class Question(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is wanted of an answer.
+    """The rows that are wanted of an answer.
 
     Attributes:
         rows: how many, at most.
@@ -114,7 +114,7 @@ def question(
 
 
 class HostBooks(NamedTuple):
-    """What was measured of a host.
+    """The measured time and ticks of a host.
 
     Attributes:
         host: its name.

@@ -1,8 +1,8 @@
-"""Which builds of a program's files differ from the usual one in what the program's time goes to.
+"""Builds of a program's files that differ from the usual one in where the program's time goes.
 
 A program's hits on a host belong to the build of a file that it ran there at that time: from the
-first hit in one build until the first in the next. Where two take turns, as after going back to an
-old one, or in two containers, hits cannot be told apart, and the host is left out of that file.
+first hit in one build until the first in the next. If two take turns, as after going back to an old
+one, or in two containers, hits cannot be told apart, and the host is left out of that file.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class BuildOutlier(NamedTuple):
         build_id: of this build.
         usual_build_id: of the one that is usual, for most hosts ran it.
         function, function_object: what has another share of the program's time.
-        share: of the program's samples, where it ran this build.
-        usual: where it ran the usual one.
+        share: of the program's samples, while it ran this build.
+        usual: while it ran the usual one.
         half: of the 95 % interval of their difference.
         hosts, usual_hosts: how many ran it, and the usual one.
         samples: of the program with this build.

@@ -1,4 +1,4 @@
-"""What of all hosts was measured and what was not, and which objects have no names."""
+"""Coverage of all hosts: the time that was measured, and the objects without names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _US = 1e-6
 
 
 class NamelessObject(NamedTuple):
-    """A build of a file that was hit where it has no names.
+    """A build of a file with hits in code that has no name.
 
     Attributes:
         object: its path.
-        build_id: of it; "" where that is not known.
+        build_id: of it; "" if unknown.
         samples: in code without a name.
         hosts: on how many.
         why: what is known of the reason.
@@ -38,7 +38,7 @@ class NamelessObject(NamedTuple):
 
 
 class Coverage(Record):
-    """What was measured.
+    """The measured time of hosts, and what it lacks.
 
     Attributes:
         hosts: what is known of each, those that miss most time first.

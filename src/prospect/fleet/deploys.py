@@ -63,7 +63,7 @@ class Change(NamedTuple):
 
 
 class Deploys(Record):
-    """What a deploy changed, or which there were.
+    """The changes of one deploy, or a list of builds.
 
     Attributes:
         build: that was asked for; None where all of them are listed.

@@ -1,4 +1,4 @@
-"""Where an OpenTelemetry collector takes profiles. Cheap to import: options are read with it.
+"""The address of an OpenTelemetry collector. Cheap to import: options are read with it.
 
 Source: as `fleet.otlp`.
 """

@@ -1,9 +1,9 @@
 """The hits of all hosts by function, added up some hosts at a time.
 
-Of each function stay sums over hosts; what one host did with it stays only as long as its turn
-lasts, for hosts times functions are more than memory holds. Sums of periods over hosts and those of
-squares are DECIMAL(38): nanoseconds of 3,300 hosts' days of 64 CPUs, half of them busy, are more
-than 64 bits hold. They are exact, so that every engine says the same, however hosts take turns.
+Sums over hosts are kept of each function. A host's own sums are kept only during its turn, for
+hosts times functions are more than memory holds. Sums of periods over hosts and those of squares
+are DECIMAL(38): nanoseconds of 3,300 hosts' days of 64 CPUs, half of them busy, are more than 64
+bits hold. They are exact, so that every engine says the same, however hosts take turns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FILES = "files_in_turn"
 
 
 class Busy(NamedTuple):
-    """What all chosen hits are together.
+    """Sums of all chosen hits.
 
     Attributes:
         hosts: how many hosts have any.

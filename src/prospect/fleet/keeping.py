@@ -4,8 +4,9 @@
                                     DIGEST.hosts.parquet        what was measured of each host
                                     DIGEST.parts.parquet        the windows that these are of
 
-A digest is of the parts: who is killed and begins anew writes the same files. That of the parts
-comes last, and makes it whole; who reads a day leaves out the hosts' segments that it is made of.
+A digest is of the parts: a writer that is killed and begins anew writes the same files. The file of
+parts comes last, and makes a day whole; readers of a day leave out the hosts' segments that it is
+made of.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _kept(store: HostsDirectory, make_engine: EngineMaker, now_s: float) -> Made
         new = [one for one in own if not any(each.ranges.has(ranges_of([one])) for each in before)]
         if not new:
             continue
-        # What is new belongs to one sum with the rest, as long as all of the rest is there.
+        # New windows belong to one sum with the rest, as long as all of the rest is there.
         is_all_there = all(ranges_of(own).has(each.ranges) for each in before)
         if not is_all_there:
             known = [each.ranges for each in before]

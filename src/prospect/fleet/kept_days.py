@@ -1,4 +1,4 @@
-"""Sums of all hosts that are kept for long: what their files are called, have, and stand for."""
+"""Sums of all hosts that are kept for long: their files' names and columns, and their windows."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _joined(windows: Iterable[tuple[str, int, int]]) -> Ranges:
 def days_of(store: HostsDirectory) -> tuple[list[KeptDay], list[str]]:
     """Return the days that are kept, each window in one, and a sentence for each left out.
 
-    Where two have windows in common, as after a crash between a new one's last file and the removal
+    If two have windows in common, as after a crash between a new one's last file and the removal
     of the old one, that with more windows counts.
     """
     files: dict[str, set[str]] = {}

@@ -1,9 +1,9 @@
-"""Functions by share of all hosts, where sums of whole days are read in place of hosts' stores.
+"""Functions by share of all hosts, read from sums of whole days instead of hosts' stores.
 
-Which hosts a function of a day was on is not kept, so that the error bars of several days are those
-of the worst case, that hosts which had more of it one day had more of it on all: the square of a
-sum of m numbers is at most m times the sum of their squares (Cauchy and Schwarz). Of one day they
-are exact. How many hosts several days are is estimated from sketches.
+The hosts of a day's function are not kept. So the error bars of several days are those of the worst
+case, that hosts which had more of it one day had more of it on all: the square of a sum of m
+numbers is at most m times the sum of their squares (Cauchy and Schwarz). Those of one day are
+exact. The number of hosts of several days is estimated from sketches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
 
-# What sums of all hosts are told apart by.
+# Sums of all hosts are told apart by these.
 _WORDS = {"service", "symbol", "lib-image"}
 _US = 10**6
 _THREADS = 2
@@ -59,7 +59,7 @@ class Kept(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """What was found of all hosts.
+    """Sums of all hosts.
 
     Attributes:
         rows: path, name, samples, on how many hosts, of each function; those with most time first.
@@ -146,7 +146,7 @@ def summed_with_days(
     kept: Kept,
     rows: int,
 ) -> Summed:
-    """Add up days of all hosts, and what hosts' stores have beside them.
+    """Add up days of all hosts, and what hosts' stores have besides.
 
     Args:
         store: to read.
@@ -254,7 +254,7 @@ class _Pieces:
 
     @property
     def most_times(self) -> int:
-        """Of how many numbers a host's sum is one, at most."""
+        """The most numbers that a host's sum consists of."""
         counts: Counter[str] = Counter()
         for times, books in zip(self._times, self.books, strict=True):
             for one in books:

@@ -1,9 +1,9 @@
-"""What was measured and removed before it could be sent: its books go in its place.
+"""Windows that were removed before they could be sent: their books are sent instead.
 
-Retention goes by age and bytes, whatever was sent: so a target that is away costs the disk no more
-than the store may have. The books of what goes unsent stay, a few KB a window, until they are sent
-with every sample counted as lost: to who reads the target, a host that lost an hour is none that
-was idle.
+Retention goes by age and bytes, whatever was sent: a target that is away costs the disk no more
+than the store may have. The books of unsent windows stay, a few KB a window, until they are sent
+with every sample counted as lost: so readers of the target do not take a host that lost an hour for
+one that was idle.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
     Args:
         store: that lost it.
         target: to send to.
-        shipment: for which host, and how many such hosts it stands for.
+        shipment: for which host, and how many such hosts it represents.
 
     Raises:
         StoreError: the target does not take one, or DuckDB is not installed.
@@ -74,7 +74,7 @@ def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
     aside = books_aside(store)
     if not aside:
         return 0
-    from prospect.records import replace  # noqa: PLC0415 - only where there are such books
+    from prospect.records import replace  # noqa: PLC0415 - only if there are such books
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
 
     with closing(Engine(store, memory=_MEMORY)) as engine:
@@ -113,8 +113,8 @@ def _send_run(
     store: StoreDirectory, target: Target, engine: Engine, head: Head, run: list[Segment]
 ) -> int:
     """Make one segment of several, without samples, and send it; return how many windows."""
-    from prospect.store.schema import COLUMNS, ORDER  # noqa: PLC0415 - behind the engine
-    from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - behind the engine
+    from prospect.store.schema import COLUMNS, ORDER  # noqa: PLC0415 - after the engine
+    from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - after the engine
 
     sums = {name: f'"{name}"' for name in COLUMNS[COVERAGE]}
     sums |= {"lost": "lost + recorded", "recorded": "0"}
@@ -151,7 +151,7 @@ def _send_run(
 
 def latest_head(store: StoreDirectory, engine: Engine) -> Head | None:
     """Return the head of the latest segment that is whole, None for none."""
-    from prospect.store.reading import checked  # noqa: PLC0415 - behind the engine
+    from prospect.store.reading import checked  # noqa: PLC0415 - after the engine
 
     for one in sorted(store.segments(), key=lambda one: one.begin_s, reverse=True):
         if head := checked(store, engine, [one])[0].get(one):

@@ -35,7 +35,7 @@ _DISTRIBUTION = "prospect-profiler[fleet]"
 _RETRIES = 2
 _CHUNK_BYTES = 1 << 20
 _STATUS = re.compile(r"status code: (\d{3})")
-# What obstore's text has, and what it means; the first that fits counts.
+# Parts of obstore's text, and their meaning; the first that fits counts.
 _REASONS = (
     ("/latest/api/token", "no credentials were found in the environment, files or the instance"),
     ("/latest/meta-data", "the instance has no credentials"),
@@ -80,8 +80,8 @@ class ObjectStore:
             StoreError: obstore is not installed, or the settings mean nothing.
         """
         require_obstore(place)
-        import obstore  # noqa: PLC0415 - only where there is a bucket
-        from obstore.store import S3Store  # noqa: PLC0415 - only where there is a bucket
+        import obstore  # noqa: PLC0415 - only if there is a bucket
+        from obstore.store import S3Store  # noqa: PLC0415 - only if there is a bucket
 
         self.url = place.url
         self._obstore = obstore
@@ -109,7 +109,7 @@ class ObjectStore:
             raise self._told(error) from None
 
     def put(self, path: str, content: bytes) -> None:
-        """Store an object, in place of one of its name.
+        """Store an object, instead of one of its name.
 
         Raises:
             StoreError: the server does not take it.
@@ -120,7 +120,7 @@ class ObjectStore:
             raise self._told(error) from None
 
     def size(self, path: str) -> int:
-        """Return the bytes of an object, -1 for none, -2 where it may not be asked.
+        """Return the bytes of an object, -1 for none, -2 if it may not be asked.
 
         Raises:
             StoreError: the server does not answer.
@@ -187,7 +187,7 @@ class ObjectStore:
 
 
 def require_obstore(place: Place) -> None:
-    """Say how obstore is installed where it is not, without loading it.
+    """Say how to install obstore if it is missing, without loading it.
 
     Raises:
         StoreError: it is not.

@@ -1,4 +1,4 @@
-"""What somebody names as a store → the store: a daemon's own, or those of many hosts."""
+"""Opens a store by its name: a daemon's own, or those of many hosts."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def engine_of(name: str) -> EngineMaker:
     """
     if name == "local":
         return local_engine
-    from prospect.fleet.spark.session import address_of  # noqa: PLC0415 - where it is asked for
+    from prospect.fleet.spark.session import address_of  # noqa: PLC0415 - only if asked for
 
     address_of(name)
 
     def spark_engine(store: StoreDirectory) -> Queries:
-        from prospect.fleet.spark.engine import SparkEngine  # noqa: PLC0415 - where it is asked for
+        from prospect.fleet.spark.engine import SparkEngine  # noqa: PLC0415 - only if asked for
 
         return SparkEngine(store, name)
 

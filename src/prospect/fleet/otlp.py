@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SILENT_S, WHOLE_S, PAUSE_S = 5.0, 15.0, 1.0
 """How long one step may take, both tries together, and how long passes between them."""
 
-# What may be otherwise the next time.
+# These may be otherwise the next time.
 _PASSING = (429, 502, 503, 504)
 _REASONS = {
     401: "it does not know the credentials of OTEL_EXPORTER_OTLP_HEADERS",

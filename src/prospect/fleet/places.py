@@ -1,4 +1,4 @@
-"""What people name as a place of stores: a directory, its URL, or a prefix of an S3 bucket.
+"""Names of places of stores: a directory, its URL, or a prefix of an S3 bucket.
 
 A URL is shown in messages and lists of processes: one that carries a password is refused, and
 neither it nor what could be a part of it is repeated.
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
     @property
     def url(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         if self.scheme == FILE:
             return self.path
         return f"{S3}://{self.bucket}/{self.path}".rstrip("/")

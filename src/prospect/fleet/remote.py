@@ -1,7 +1,7 @@
 """The stores of many hosts in a bucket, read through a directory on this machine.
 
-What lies in a bucket is content of others: of its names only those count that a store gives, and a
-file only where it has the bytes that its name says. A file is fetched when it is to be read.
+The contents of a bucket are untrusted: only names count that a store gives, and a file only if it
+has the bytes that its name says. A file is fetched when it is to be read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})\.[a-z]+$")
 
 
 class _OtherContentError(Exception):
-    """What came is not what was listed, or what its name says."""
+    """The bytes are not those that were listed, or that the name says."""
 
 
 class RemoteDirectory(HostsDirectory):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VARIABLE = "PROSPECT_FLEET_CACHE"
 DEFAULT_BYTES = 4 << 30
 _NAME = "buckets"
-# What was used so short ago is in use, maybe by another command.
+# Files used so short ago are in use, maybe by another command.
 _IN_USE_S = 300.0
 
 
@@ -35,7 +35,7 @@ class KeptObject(NamedTuple):
 
 
 def directory_for(url: str) -> str:
-    """Return the directory for files of a bucket, "" where this user keeps none.
+    """Return the directory for files of a bucket, "" if this user keeps none.
 
     Its name says nothing of the bucket's.
     """
@@ -56,7 +56,7 @@ def directory_for(url: str) -> str:
 
 
 def base(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the directory of all buckets' files, "" where this user keeps none."""
+    """Return the directory of all buckets' files, "" if this user keeps none."""
     cache = cache_path(environment)
     return os.path.join(cache, _NAME) if cache else ""
 

@@ -5,8 +5,9 @@
 A name follows from the host, the store, the windows and the content: what is sent twice is stored
 once. Windows go in the order of their numbers, and a segment's samples last, so that one number
 says what was sent: that of the first window that was not. Another one is for days, which are
-summaries beside their hours. Both stand in a file of the store, and are written as each directory
-is through, so that a sender that is killed sends little again.
+summaries besides their hours. Both are in a file of the store, written after each directory, so
+that a sender that is killed sends little again. A hash of host and hour chooses which hosts send an
+hour, if only a share of them does.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ if TYPE_CHECKING:
 STATE = "shipped.json"
 _HOUR_S = 3600
 _MOST_STATE_BYTES = 1 << 16
-# A day of a very busy host in one file; more is none of ours.
+# A day of a very busy host in one file; we write none that is larger.
 _MOST_FILE_BYTES = 1 << 30
 _WHOLE = 1 << 64
 
 
 class Shipment(NamedTuple):
-    """What is to be sent where.
+    """A target for a store's segments, and which of them go there.
 
     Attributes:
         url: of the target.
@@ -60,7 +61,7 @@ class Shipment(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What was not sent yet.
+    """Segments that were not sent yet.
 
     Attributes:
         segments: in the order of their windows.

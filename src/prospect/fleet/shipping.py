@@ -42,7 +42,7 @@ _WEIGHING_MEMORY = "256MB"
 
 
 class Shipped(NamedTuple):
-    """What became of it.
+    """The result of sending.
 
     Attributes:
         sent_bytes: that the target has taken.
@@ -116,7 +116,7 @@ def contents_to_send(store: StoreDirectory, share: float) -> Iterator[Contents]:
     if share >= 1:
         yield whole_file(store)
         return
-    from prospect.records import replace  # noqa: PLC0415 - behind the engine
+    from prospect.records import replace  # noqa: PLC0415 - after the engine
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB
     from prospect.store.reading import checked  # noqa: PLC0415 - 60 MB
     from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS  # noqa: PLC0415 - 60 MB

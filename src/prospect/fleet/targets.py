@@ -1,4 +1,4 @@
-"""Where finished segments go: a directory, or a prefix of an S3 bucket."""
+"""Destinations of finished segments: a directory, or a prefix of an S3 bucket."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Target(Protocol):
     url: str
 
     def put(self, path: str, content: bytes) -> None:
-        """Store a file, whole or not at all, in place of one of its name.
+        """Store a file, whole or not at all, instead of one of its name.
 
         Raises:
             StoreError: it is not taken.
         """
 
     def size(self, path: str) -> int:
-        """Return the bytes of a file, -1 for none, -2 where that may not be asked.
+        """Return the bytes of a file, -1 for none, -2 if that may not be asked.
 
         Raises:
             StoreError: there is no answer.
@@ -41,14 +41,14 @@ class Target(Protocol):
 class TargetDirectory(StoreDirectory):
     """A directory that many hosts send to; it belongs to whoever sends, and follows no links.
 
-    It is never made: where a file system is not mounted, its mount point is not what was meant.
+    It is never made: if a file system is not mounted, its mount point is not what was meant.
     """
 
     def __init__(self, path: str) -> None:
         """Open it.
 
         Raises:
-            StoreError: it is not there, or not ours alone.
+            StoreError: it is not there, or others can write to it.
         """
         self.url = path
         if not os.path.isdir(path):

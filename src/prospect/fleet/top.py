@@ -154,7 +154,7 @@ def _summed(
 def _top(found: Summed) -> Top:
     shares = shares_of(found.sums)
     event, books = found.heads[-1].events[0], found.books
-    # Sums of periods stand for all hosts, where a share of them sent.
+    # Sums of periods are for all hosts, also if only a share of them sent.
     share_of_hosts = min(head.host_share for head in found.heads)
     # Lost and missing ticks are neither busy nor idle time: what CPUs did then is not known.
     known_s = sum(one.measured_s * one.cpus * _known_share([one]) for one in books) / share_of_hosts

@@ -1,7 +1,6 @@
-"""What a page asks, as it stands behind the ``?`` of an address → what is looked at.
+"""The queries of a page's addresses, read as bounded numbers and selections.
 
-Comes in: text that anybody who has the token may have written. Goes out: numbers within bounds.
-`assets/parts.js` writes it.
+Anybody who has the token may have written them. `assets/parts.js` writes those of the page.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class QueryError(ValueError):
 
 
 class HitsQuery(NamedTuple):
-    """Of which event and routine, numbers of the page, and of what of it."""
+    """The event and routine, numbers of the page, and the part of it that is asked about."""
 
     event: int
     frame: int
@@ -36,7 +35,7 @@ class HitsQuery(NamedTuple):
 
 
 class CodeQuery(NamedTuple):
-    """Which routine, and of which event; numbers of the page."""
+    """The routine and its event, numbers of the page."""
 
     event: int
     frame: int
@@ -123,7 +122,7 @@ def hits_query(query: str) -> HitsQuery:
 
 
 def _selection(fields: dict[str, str], others: set[str]) -> tuple[Selection, dict[str, int]]:
-    """Read a selection, and other numbers that stand beside it."""
+    """Read a selection, and the other numbers of its query."""
     scope = fields.pop("scope", "all")
     numbers = {name: _number(text) for name, text in fields.items()}
     known = {"begin_ns", "end_ns", "process", "cpu", "thread", *others}

@@ -1,7 +1,7 @@
-"""A profile → the answers to what a page asks: its blocks, cells of a selection, code of a routine.
+"""Answers to what a page asks of a profile: its blocks, cells of a selection, code of a routine.
 
-Comes in: a profile with its stacks, and what finds the code behind it. Goes out: bytes as the
-page's script reads them. The profile stays in memory; nothing is asked of the recording again.
+They are bytes as the page's script reads them. The profile stays in memory; the recording is not
+read again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CodeFinder(Record):
     """Finds the instructions of a profile's routines.
 
     Attributes:
-        later: goes back to the files behind the profile; None where it has none.
+        later: goes back to the files of the profile; None without any.
         choice: how instructions are written; whose is asked each time.
     """
 
@@ -146,7 +146,7 @@ def serve_profile(profile: Profile, renderer: HtmlRenderer, finder: CodeFinder) 
     """Prepare a profile, so that each answer takes a fraction of a second.
 
     Args:
-        profile: with stacks, where the recording has any.
+        profile: with stacks, if the recording has any.
         renderer: the page's options.
         finder: of instructions.
 

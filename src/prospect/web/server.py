@@ -71,7 +71,7 @@ class LoopbackServer(ThreadingHTTPServer):
         self.server_name, self.server_port = _ADDRESS, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection; where there are too many, one that is silent ends."""
+        """Start a thread for a connection; if there are too many, one that is silent ends."""
         if self._free.acquire(blocking=False) or (
             self.waiting.drop_one() and self._free.acquire(timeout=_DROPPED_S)
         ):
@@ -97,7 +97,7 @@ class LoopbackServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that goes away; what else happens is a mistake of ours."""
+        """Say nothing of a browser that goes away; all else is a mistake of this program."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _head(connection: socket.socket) -> bytes:
-    """Read a request's head; nothing where it is too large, or takes too long."""
+    """Read a request's head; nothing if it is too large, or takes too long."""
     deadline = time.monotonic() + _ARRIVAL_S
     head = b""
     try:

@@ -1,9 +1,8 @@
-"""Requests → answers: who may ask, and what is where. Opens no socket.
+"""Answers to requests: who may ask, and what each address has. No socket is opened here.
 
-Comes in: a request's target and headers. Goes out: an `Answer`. Whoever knows the token may read
-the recording, and nobody else: other users of the machine reach the socket too, and any web page
-can make a browser send requests to it. So the token is part of every address, and only addresses
-of this machine by its own name are answered, and only where no other page asks.
+Only those who know the token may read the recording: other users of the machine reach the socket
+too, and any web page can make a browser send requests to it. So the token is part of every address,
+and only requests to this machine by its own name are answered, and only if no other page asks.
 Source: RFC 9110, 7.2 (Host); Fetch Standard, 3.2 (Origin); Fetch Metadata Request Headers.
 """
 
@@ -30,7 +29,7 @@ _JSON = "application/json"
 _BYTES = "application/octet-stream"
 _MEDIA_TYPES = {"report": _JSON, "source": _JSON, "stacks": _BYTES}
 
-# For every answer. The page's own policy stands in it; this is what only a header can say.
+# For every answer. The page contains its own policy; only a header can say this.
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -43,7 +42,7 @@ HEADERS = {
 
 
 class Answer(Record):
-    """A status, and where it is 200 a body."""
+    """A status, and a body if that is 200."""
 
     status: int
     media_type: str = "text/plain"
@@ -56,7 +55,7 @@ NOT_FOUND = Answer(404)
 
 
 class GuardedSite(ABC):
-    """Answers to whoever knows a token."""
+    """Answers to those who know a token."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -65,7 +64,7 @@ class GuardedSite(ABC):
         """Answer a GET request.
 
         Args:
-            target: as it stands in the request line.
+            target: as the request line has it.
             headers: of the request.
         """
         if not is_own_page(headers):
@@ -85,8 +84,8 @@ class GuardedSite(ABC):
         """Answer a request of somebody who knows the token.
 
         Args:
-            name: what stands behind the token.
-            query: what stands behind the ``?``.
+            name: after the token.
+            query: after the ``?``.
 
         Raises:
             QueryError: the query means nothing.
@@ -97,7 +96,7 @@ class GuardedSite(ABC):
 class Site(GuardedSite):
     """Answers for one recording.
 
-    Of each kind one question at a time is worked on: each may use much memory. Code may take
+    It works on one question of each kind at a time: each may use much memory. Code may take
     seconds, which a selection is not to wait for.
     """
 
@@ -132,7 +131,7 @@ class Site(GuardedSite):
 def is_own_page(headers: Message) -> bool:
     """Return whether a request is for this machine by its own name, and from no other page.
 
-    A name that somebody else's name server gives out for 127.0.0.1 is not ours (DNS rebinding).
+    A foreign name server may give out a name for 127.0.0.1: such a name is refused (DNS rebinding).
     Any port will do: ``ssh -L`` may lead here from another one.
     """
     hosts = headers.get_all("Host", [])
@@ -140,6 +139,6 @@ def is_own_page(headers: Message) -> bool:
         return False
     if headers.get("Origin", f"http://{hosts[0]}") != f"http://{hosts[0]}":
         return False
-    # A link or an address that is typed navigates; what a page of others loads does not.
+    # A link or an address that is typed navigates; what a foreign page loads does not.
     is_navigation = headers.get("Sec-Fetch-Mode") == "navigate"
     return is_navigation or headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")

@@ -1,7 +1,6 @@
-"""A store in a browser: the time axis, the page of a span, two spans side by side. Opens no socket.
+"""A store in a browser: the time axis, the page of a span, two spans side by side.
 
-Comes in: requests, as in `site`, and a store. Goes out: answers. A span's page is that of a
-recording, below an address of its own.
+A span's page is that of a recording, below an address of its own. No socket is opened here.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class StoreSite(GuardedSite):
         self._shown, self._token_text = shown, token
         self._turn = threading.Lock()
         self._parts: dict[Span, Site] = {}
-        self.timeline_page(Choice())  # what cannot be read is said before anybody looks
+        self.timeline_page(Choice())  # an unreadable store is reported before anybody looks
 
     def known(self, name: str, query: str) -> Answer:
         """Answer a request of somebody who knows the token.

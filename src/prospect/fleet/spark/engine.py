@@ -37,7 +37,7 @@ _TYPES = {
     "UBIGINT": "DECIMAL(20, 0)",
     "BOOLEAN": "BOOLEAN",
 }
-# Of a path, Spark takes these for patterns, or for the end of one, and reads files twice.
+# Spark takes these in a path for patterns, or for the end of one, and reads files twice.
 _PATTERN = re.compile(r"[\[\]{}*?;,\\]")
 _UNSIGNED = {
     name for columns in COLUMNS.values() for name, type_ in columns.items() if type_ == "UBIGINT"

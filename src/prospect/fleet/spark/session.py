@@ -93,9 +93,9 @@ def _started(master: str, own: str) -> Any:
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - a second, where Spark is asked
     from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, where Spark is asked
 
-    # Of pandas, which is not used here.
+    # Warnings on pandas, which is not used here.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    # On errors pyspark writes the trace of Java to standard error beside what it raises.
+    # On errors pyspark writes the trace of Java to standard error besides what it raises.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     addresses = {"spark.driver.host": own, "spark.driver.bindAddress": own}
     conf = SparkConf().setMaster(master).setAll([*(_SETTINGS | addresses).items()])

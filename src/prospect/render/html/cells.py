@@ -74,7 +74,7 @@ class Contexts(NamedTuple):
 
 
 class StackNames(Record):
-    """What all events of a page share.
+    """Names and samples that all events of a page share.
 
     Attributes:
         samples: of all events.
@@ -103,7 +103,7 @@ class SampleCells(Record):
         contexts: the distinct ones.
         node, context, stretch: i64[c] rows of the tree and of the contexts, and stretches of time.
         count: i64[c] samples.
-        time_ns: i64[c] their time; 0 where the event has none.
+        time_ns: i64[c] their time; 0 if the event has none.
         begin_ns, end_ns: of what time these are, since the interval's begin.
         stretches: how many that time has.
         is_whole: whether every stack and every thread is kept apart.
@@ -131,7 +131,7 @@ class _Finest(NamedTuple):
         names: of the samples of all events.
         event: its row in `RunInfo.events`.
         tree: in preorder.
-        end: i64[t] the first row behind each subtree.
+        end: i64[t] the first row after each subtree.
         leaf, hits: i64[p] of each pair; `hits` are its samples.
         contexts: of each pair.
         pair: i64[c] of each cell, ascending.
@@ -238,7 +238,7 @@ def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLe
         key_of_sample += names.forest.row_of_stack.take(samples.stack_index[rows])
         found, place = distinct_keys(key_of_sample, len(kinds.row) * size)
         of_sample = place.astype(np.int32)
-    # Of some of the hits there may be no sample.
+    # Some hits may have no sample.
     there, of_sample = without_gaps(of_sample, len(found))
     kind, row = np.divmod(found.take(there), size)
     leaf, place = distinct_keys(comm.take(kind) * size + row, len(profile.comms) * size)
@@ -380,7 +380,7 @@ def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) 
 
 def _ranks(names: StackNames) -> NDArray[np.int64]:
     """Return i64 the places of all frames by name: of routines, ALL, LEFT_OUT and threads."""
-    rest = ["", "\U0010ffff", *names.samples.profile.comms]  # what is left out stands last
+    rest = ["", "\U0010ffff", *names.samples.profile.comms]  # what is left out comes last
     _, rank = np.unique(np.array([*names.labels, *rest], object), return_inverse=True)
     return rank.astype(np.int64)
 
@@ -398,7 +398,7 @@ def _largest_threads(
 
 
 class AddressSums(Record):
-    """What a routine has by address: u64[a] ascending, i64[a] samples and their time, 0 if none."""
+    """A routine by address: u64[a] ascending, i64[a] samples and their time, 0 if none."""
 
     address: NDArray[np.uint64]
     count: NDArray[np.int64]
@@ -406,7 +406,7 @@ class AddressSums(Record):
 
 
 class Selection(Record):
-    """What is looked at.
+    """The part of an event that is looked at.
 
     Attributes:
         begin_ns, end_ns: since the interval's begin, `end_ns` excluded; None for its end.
@@ -454,11 +454,11 @@ class EventParts(Record):
         names: of the samples of all events.
         event: its row in `RunInfo.events`.
         tree: every stack below its thread's name, in preorder.
-        end: i64[t] the first row behind the subtree of each row.
+        end: i64[t] the first row after the subtree of each row.
         contexts: the distinct ones.
         pairs: of leaves of the tree and contexts.
         location: i32[n] of samples, rows of the profile's.
-        time_ns: i64[n] of samples, ascending; all 0 where they have none.
+        time_ns: i64[n] of samples, ascending; all 0 if they have none.
         count, period: i64[n] of samples.
     """
 
@@ -518,7 +518,7 @@ class EventParts(Record):
         return AddressSums(address, count, nanoseconds(profile, event, count, period))
 
     def _interval(self, selection: Selection) -> tuple[int, int, int]:
-        """Return the first sample in a selection's time, the first behind it, and its end."""
+        """Return the first sample in a selection's time, the first after it, and its end."""
         end_ns = self.names.end_ns if selection.end_ns is None else selection.end_ns
         if self.names.samples.time_ns is None:
             return 0, len(self.count), end_ns
@@ -641,7 +641,7 @@ class EventParts(Record):
     def _found(self, text: str) -> NDArray[np.bool_]:
         """Return bool[f]: the frames of routines that have a text in their or their object's name.
 
-        Behind those of routines stand the tree's own frames, which are not searched.
+        The tree's own frames come after those of routines, and are not searched.
         """
         names, wanted = self.names, text.lower()
         in_object = [wanted in path.lower() for path in names.samples.profile.objects.path]

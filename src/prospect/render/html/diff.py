@@ -1,7 +1,6 @@
 """A comparison as one HTML file: a differential flame graph, and tables of what changed.
 
-Comes in: a Comparison. Goes out: an HTML document, as `document` makes it. The figures of its
-tables are those of the JSON of the comparison, which is one of its data blocks.
+The figures of its tables are those of the JSON of the comparison, which is one of its data blocks.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _SCRIPTS = (
 
 
 class HtmlDiff(Record):
-    """What changed, as a page for a browser.
+    """A comparison as a page for a browser.
 
     Attributes:
         rows: how many rows a table lists; significant ones always.

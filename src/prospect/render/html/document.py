@@ -67,7 +67,7 @@ def document(
 
 
 def asset(name: str) -> str:
-    """Return the text of a file beside this module."""
+    """Return the text of a file next to this module."""
     return files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
@@ -91,7 +91,7 @@ class ColumnBlock:
         self._size = 0
 
     def add(self, column: NDArray[Any]) -> dict[str, Any]:
-        """Take a column and return where it stands, as the header has it.
+        """Take a column and return its place, as the header has it.
 
         Args:
             column: [n] whole numbers that are not negative, or floating-point numbers.

@@ -41,7 +41,7 @@ class InstructionSlots(Record):
     Attributes:
         code: the routines.
         routine: i64[s] row of `code` of each slot, ascending.
-        instruction: i64[s] counted from the routine's first; behind its last for what is between
+        instruction: i64[s] counted from the routine's first; after its last for hits between
             instructions, and for all of a routine that has none.
         of_sample: i64[n] slot of each sample, -1 for those in other routines.
     """
@@ -62,7 +62,7 @@ class CodeCells(Record):
         slot: i64[c] ascending.
         context, stretch: i64[c] as in `SampleCells`.
         count: i64[c] samples.
-        time_ns: i64[c] their time; 0 where the event has none.
+        time_ns: i64[c] their time; 0 if the event has none.
         left_out: rows of the code table that there is no room for.
     """
 
@@ -88,9 +88,9 @@ def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
     function = profile.locations.function_index.take(profile.hits.location_index)
     routine = routine_of_function.take(function)
     row = instruction_of_hits(profile, code)
-    # Behind the instructions of each routine there is one place more.
-    behind = code.start.take(routine + 1)
-    place_of_hit = np.where(routine < 0, -1, np.where(row >= 0, row, behind) + routine)
+    # After the instructions of each routine there is one place more.
+    after = code.start.take(routine + 1)
+    place_of_hit = np.where(routine < 0, -1, np.where(row >= 0, row, after) + routine)
     place = place_of_hit.take(samples.hit_index)
     used = distinct(place[place >= 0])
     of_sample = np.where(place < 0, -1, np.searchsorted(used, place))

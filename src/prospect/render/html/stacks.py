@@ -1,7 +1,7 @@
-"""Stacks of all events as one block of columns: what the page's pictures are made of.
+"""Stacks of all events as one block of columns: the data of the page's pictures.
 
-Comes in: samples with their stacks. Goes out: bytes as `columns` describes them. The header has
-names and, by event, where its columns stand; `assets/model.js` reads it.
+`document.ColumnBlock` describes the bytes. The header has names and, by event, the places of its
+columns; `assets/model.js` reads it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def stack_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
 
     Args:
         names: of the samples.
-        slots: which instructions they were taken at; None where there is no code.
+        slots: which instructions they were taken at; None without code.
     """
     cells = {event: sample_cells(names, event) for event in events_of(names)}
     if slots is None:
@@ -112,7 +112,7 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
 
 
 def _places_in_report(names: StackNames, events: Iterable[int]) -> list[int]:
-    """Return where the report has each event, -1 for waits; several may have one name."""
+    """Return the place of each event in the report, -1 for waits; several may have one name."""
     profile = names.samples.profile
     present = distinct(profile.hits.event).tolist()
     sampled = [row for row in present if not profile.run.events[row].is_waiting]

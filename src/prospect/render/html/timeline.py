@@ -1,7 +1,7 @@
 """A store over time as a page: a bar for each stretch, and links that choose a span of them.
 
-Comes in: how busy each stretch was, and what was chosen so far. Goes out: an HTML document without
-a script: two clicks choose a span, which links then show, zoom into, or compare with another one.
+The page has no script: two clicks choose a span, which links then show, zoom into, or compare with
+another one.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Bar(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was chosen so far, each in seconds since 1970.
+    """The choices so far, each in seconds since 1970.
 
     Attributes:
         view: which part of the time is shown, None for all.
-        begin: where a span begins whose end is not chosen yet.
+        begin: of a span whose end is not chosen yet.
         span: that was chosen.
         other: that is kept to be compared with.
     """

@@ -267,7 +267,7 @@ def _shown(margins: list[_Margin], lines: int, *, whole: bool) -> Iterable[int]:
 
 
 class _Margin:
-    """One event's figures beside the lines of one file."""
+    """One event's figures of the lines of one file."""
 
     def __init__(self, event: SourceEvent, file: int) -> None:
         found = event.files[file]
@@ -298,7 +298,7 @@ class _Margin:
         self._cells: dict[int, str] = dict(zip(numbers, cells, strict=True))
 
     def cell(self, number: int) -> str:
-        """Return the figures of a line, blanks where it has no hit."""
+        """Return the figures of a line, blanks without a hit."""
         return self._cells.get(number, " " * len(self.title))
 
 

@@ -43,7 +43,7 @@ _MICROSECONDS = 1e6
 
 
 class TextCalls(Record):
-    """Who called whom, for people.
+    """Callers and callees by sampled stacks, for people.
 
     Attributes:
         colour: mark titles for a terminal.
@@ -232,7 +232,7 @@ def _graph(
     for frame in event.blocks.tolist():
         callers = np.flatnonzero((arcs.callee == frame) & (arcs.caller != frame))
         callees = np.flatnonzero((arcs.caller == frame) & (arcs.callee != frame))
-        # The largest stand next to the routine itself.
+        # The largest are next to the routine itself.
         callers = callers[arcs.by_time(callers)[::-1]]
         callees = callees[arcs.by_time(callees)]
         cells += rows_of(callers, arcs.caller)
@@ -265,7 +265,7 @@ def _arc_rows(
 
 
 class TextCallShares(Record):
-    """Who called whom how often, for people.
+    """Callers and callees of counted calls, for people.
 
     Attributes:
         flat, graph: which tables are wanted.

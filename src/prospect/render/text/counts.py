@@ -1,7 +1,4 @@
-"""Counts of events as text: a line an event, with what follows from it.
-
-Comes in: `EventCounts`. Goes out: text; docs/stat.md describes it.
-"""
+"""Counts of events as text, as docs/stat.md describes it: a line an event, with derived figures."""
 
 from __future__ import annotations
 

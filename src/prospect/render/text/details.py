@@ -38,7 +38,7 @@ _PORTIONS = (
     (PORTION_INTERRUPT, "INTERRUPT", "-k"),
     (PORTION_OTHER, "OTHER", "-k"),
 )
-# Shown only where there is any.
+# Shown only if there is any.
 _OCCASIONAL = (PORTION_INTERRUPT, PORTION_OTHER)
 _NOT_ITS_DOING = "Interrupts and softirqs while the process ran; as a rule not its doing."
 _INDENT = " " * 16
@@ -58,7 +58,7 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield ""
         yield from _intersection_lines(page, process, routines)
         if page.event.lines is not None:
-            from prospect.render.text.source_lines import process_source_lines  # noqa: PLC0415 - seldom asked for
+            from prospect.render.text.source_lines import process_source_lines  # noqa: PLC0415 - rarely asked for
 
             yield from process_source_lines(page, process)
         yield from syscall_lines(page, process)
@@ -153,7 +153,7 @@ def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) ->
             rows = _rows(page, process, portion)
             yield from routines.lines(rows, option, threshold_s)
             if page.event.code is not None:
-                from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - seldom asked for
+                from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - rarely asked for
 
                 yield from process_disassembly(page, process, portion, rows)
         yield ""
@@ -221,5 +221,5 @@ def _listed(mapped: MemoryMap) -> NDArray[np.int64]:
 
 
 def _kibibytes(size_bytes: int) -> str:
-    """Return a size without decimals where it is whole pages, as all but a JIT's code is."""
+    """Return a size without decimals if it is whole pages, as all but a JIT's code is."""
     return str(size_bytes // 1024) if size_bytes % 1024 == 0 else f"{size_bytes / 1024:.1f}"

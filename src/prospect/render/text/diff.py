@@ -1,7 +1,4 @@
-"""The text of a comparison: what changed, most first, with how sure that is.
-
-Comes in: a Comparison. Goes out: UTF-8 lines as docs/diff.md describes them.
-"""
+"""The text of a comparison, as docs/diff.md describes it: the largest changes first, with ±."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ _MOST_ROUTINES = 5
 
 
 class TextDiff(Record):
-    """What changed, for people.
+    """The text of a comparison, for people.
 
     Attributes:
         rows: how many rows a table shows; significant ones always.
@@ -234,7 +231,7 @@ def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> 
 
 
 def _digits(half_width: NDArray[np.float64]) -> int:
-    """Return how many digits behind the point the most exact row has a right to."""
+    """Return how many decimals the most exact row has a right to."""
     least = float(half_width[half_width > 0].min(initial=np.inf))
     if not math.isfinite(least):
         return 0

@@ -1,8 +1,7 @@
-"""The disassembled profile behind a table of routines: a block a routine, with the hits in it.
+"""The disassembled profile after a table of routines: a block a routine, with the hits in it.
 
-Comes in: a page and the `AnnotatedRoutine`s of a table. Goes out: lines with Prospect's
-``<do_softirq+77>:`` form of address. Only what is near hits is shown; `prospect annotate` has whole
-routines with their source.
+Addresses have Prospect's form ``<do_softirq+77>:``. Only instructions near hits are shown;
+`prospect annotate` has whole routines with their source.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _PART_TITLES = {
 }
 _CALLS_IN_ONE = "all, see System Calls"
 _MANY = 0.01  # of all calls that were counted
-# What estimates call the whole system instead of the row of a process.
+# The whole system instead of the row of a process, as estimates call it.
 _SYSTEM = -1
 # The processes that -V chooses, for whose sum there is no estimate.
 _CHOSEN = -2
@@ -55,7 +55,7 @@ def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter)
         yield from page.style.section(title)
         yield from routines.lines(rows, "-k", page.report.kernel_threshold_s)
         if title == _WHOLE_TITLE and page.event.code is not None:
-            from prospect.render.text.disassembly import kernel_disassembly  # noqa: PLC0415 - seldom asked for
+            from prospect.render.text.disassembly import kernel_disassembly  # noqa: PLC0415 - rarely asked for
 
             yield from kernel_disassembly(page, rows)
         yield ""
@@ -84,7 +84,7 @@ def _parts(page: Page, kernel: KernelProfiles) -> list[tuple[str, Rows]]:
 
 
 def process_cause_lines(page: Page, process: int) -> Iterator[str]:
-    """Yield a process's block; nothing where it took no kernel time or no causes are known."""
+    """Yield a process's block; nothing if it took no kernel time or no causes are known."""
     if not page.event.causes.is_known:
         return
     rows = page.event.causes.of_process(process, calls_in_one=True)
@@ -132,7 +132,7 @@ def _which(rows: CauseRows, row: int) -> str:
 
 
 def syscall_lines(page: Page, process: int) -> Iterator[str]:
-    """Yield a process's section; nothing where it made no system call that is known."""
+    """Yield a process's section; nothing if it made no known system call."""
     if page.event.calls.is_counted or page.event.causes.is_known:
         calls = page.event.calls.of_process(process)
         yield from _section(page, page.style.words.system_calls, calls, process)

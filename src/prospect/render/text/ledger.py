@@ -162,7 +162,7 @@ def _cost_words(cost: Cost) -> str:
 
 
 def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) -> Iterator[str]:
-    """Yield the section; nothing where the recording holds no accounting."""
+    """Yield the section; nothing if the recording holds no accounting."""
     if not rows:
         return
     yield from style.section("Accounting: Sampled Time and the Kernel's Own")

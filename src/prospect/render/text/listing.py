@@ -54,9 +54,9 @@ class ListingLine(NamedTuple):
 
     Attributes:
         text: printable, with the styles of the form.
-        instruction: the instruction that it shows or stands above, from 0; their number for what
-            closes the listing.
-        part: 0 for the instruction itself, 1 and up for what stands above it, the nearest last.
+        instruction: the instruction that it shows or precedes, from 0; their number for what closes
+            the listing.
+        part: 0 for the instruction itself, 1 and up for the lines above it, the nearest last.
         is_hot: it shows an instruction that has a good part of the routine's hits.
     """
 
@@ -88,11 +88,11 @@ class Listing:
 
     @property
     def title(self) -> str:
-        """What stands above the columns."""
+        """The titles of the columns."""
         return f"{self._title}{_GAP}Address and instruction"
 
     def opening(self) -> Iterator[str]:
-        """Yield the block with most hits, where the whole is longer than is seen at once."""
+        """Yield the block with most hits, if the whole is longer than is seen at once."""
         counted_hits, blocks = self._routine.counted, self._routine.blocks
         rows = len(counted_hits) if self._form.whole else int(near_hits(counted_hits).sum())
         if rows <= _SEEN_AT_ONCE or not len(blocks.start):
@@ -199,7 +199,7 @@ def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Ite
     Args:
         code: the code table.
         routine: one of its routines.
-        start: where that begins.
+        start: its first address.
     """
     if routine.stray_hits:
         yield (
@@ -228,7 +228,7 @@ def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Ite
 def _figure_columns(
     routine: AnnotatedRoutine, figures: Figures, digits: int
 ) -> tuple[str, list[str]]:
-    """Return the titles of the figures, and those of each instruction; "" where it has no hit."""
+    """Return the titles of the figures, and those of each instruction; "" without a hit."""
     hits = routine.counted.tolist()
     error = routine.instruction_half_width_s
     seconds = figures.seconds_column(routine.instruction_seconds.tolist())
@@ -276,7 +276,7 @@ def _name(lines: LineTable, frame: tuple[int, int, int]) -> str:
 
 
 class Glyphs(NamedTuple):
-    """The characters of an arrow; each stands for one column."""
+    """The characters of an arrow; each takes one column."""
 
     down: str
     across: str
@@ -300,7 +300,7 @@ def draw_arrows(rows: int, jumps: Sequence[tuple[int, int]], glyphs: Glyphs) -> 
         glyphs: what to draw with.
 
     Returns:
-        One string a row, all equally long; "" each where nothing is drawn.
+        One string a row, all equally long; "" each if nothing is drawn.
     """
     lanes = _lanes(sorted(set(jumps), key=lambda jump: (abs(jump[1] - jump[0]), jump)))
     if not lanes:
@@ -314,7 +314,7 @@ def draw_arrows(rows: int, jumps: Sequence[tuple[int, int]], glyphs: Glyphs) -> 
 
 
 def _lanes(jumps: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Give each jump the first lane where it shares no row; the first lane is the innermost."""
+    """Give each jump the first lane in which it shares no row; the first lane is the innermost."""
     lanes: list[list[tuple[int, int]]] = []
     spans: list[list[tuple[int, int]]] = []  # first and last row of each, ascending
     for jump in jumps:

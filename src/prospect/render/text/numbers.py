@@ -1,8 +1,8 @@
-"""How many digits a figure gets: no more than its error bar, or the hits behind it, justify.
+"""How many digits a figure gets: no more than its error bar or its number of hits justifies.
 
 A single hit is the least that sampling can tell apart, so seconds get the digits that show one
-hit, and fewer where the error bar is wider. A share of n hits has a standard error of up
-to 50 / sqrt(n) percentage points; whole percents are given below 1,000 hits, tenths from there,
+hit, and fewer if the error bar is wider. A share of n hits has a standard error of up to
+50 / sqrt(n) percentage points: whole percents are given below 1,000 hits, tenths from there,
 hundredths from 1,000,000.
 """
 
@@ -29,12 +29,12 @@ NO_TIME = "-"
 
 
 def percent_digits(hits: int) -> int:
-    """Return how many digits behind the point a share of `hits` hits is given with."""
+    """Return how many decimals a share of `hits` hits is given with."""
     return (hits >= _TENTHS_FROM_HITS) + (hits >= _HUNDREDTHS_FROM_HITS)
 
 
 def second_digits(hits: int, seconds: float) -> int:
-    """Return how many digits behind the point of a second show one hit."""
+    """Return how many decimals of a second show one hit."""
     if hits <= 0 or seconds <= 0:
         return _LEAST_SECOND_DIGITS
     # The tolerance keeps 1000 Hz at 3 digits: a hit of a bank is worth a little more or less.
@@ -43,7 +43,7 @@ def second_digits(hits: int, seconds: float) -> int:
 
 
 class Figures:
-    """Formats the times of one event: all with the same digits, or none where it has no time."""
+    """Formats the times of one event: all with the same digits, or none if it has no time."""
 
     def __init__(self, hits: int, seconds: float, *, has_time: bool) -> None:
         self.has_time = has_time
@@ -64,7 +64,7 @@ class Figures:
     ) -> tuple[list[str], list[str]]:
         """Return the cells of a column of seconds and of their error bars.
 
-        Each row has the digits that its own bar supports; points stand below each other.
+        Each row has the digits that its own bar supports; points are below each other.
         """
         if not self.has_time:
             return [NO_TIME] * len(column), [NO_TIME] * len(column)
@@ -72,9 +72,9 @@ class Figures:
         for seconds, half in zip(column, half_widths, strict=True):
             digits = self._digits_of(half)
             # The point goes with the last digit.
-            behind = " " * (self.digits - digits + (digits == 0))
-            times.append(f"{significant(seconds):.{digits}f}{behind}")
-            bar = f"{significant(half):.{digits}f}{behind}"
+            padding = " " * (self.digits - digits + (digits == 0))
+            times.append(f"{significant(seconds):.{digits}f}{padding}")
+            bar = f"{significant(half):.{digits}f}{padding}"
             bars.append(bar if _is_known(seconds, half) else NO_TIME)
         return times, bars
 
@@ -86,14 +86,14 @@ class Figures:
         return Column(title, times), Column("±", bars, when=self.has_time)
 
     def with_bar(self, seconds: float, half_s: float) -> str:
-        """Return a time in seconds with its error bar, where that is known."""
+        """Return a time in seconds with its error bar, if known."""
         if not self.has_time or not _is_known(seconds, half_s):
             return self.seconds(seconds)
         digits = self._digits_of(half_s)
         return f"{significant(seconds):.{digits}f} ± {significant(half_s):.{digits}f}"
 
     def milliseconds_with_bar(self, seconds: float, half_s: float) -> str:
-        """Return a time in milliseconds with its error bar, where that is known, and its unit."""
+        """Return a time in milliseconds with its error bar, if known, and its unit."""
         if not self.has_time:
             return "unknown"
         if not _is_known(seconds, half_s):
@@ -125,7 +125,7 @@ def rank_column(estimates: RowEstimates) -> list[str]:
 
 
 def microseconds(seconds: float) -> str:
-    """Return a time in µs, where it is known."""
+    """Return a time in µs, if known."""
     return NO_TIME if math.isnan(seconds) else f"{seconds * 1e6:.3f}"
 
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from prospect.render.text.page import Page
 
 _PORTIONS = ("User", "System", "Interrupt", "Other")
-# Columns that are always there; the others only where there are any.
+# Columns that are always there; the others only if there are any.
 _USUAL = 2
 _NAME_WIDTH = 24
 
 
 def program_lines(page: Page, short: InShort) -> Iterator[str]:
-    """Yield the section of programs, most time first; nothing where there was no hit."""
+    """Yield the section of programs, most time first; nothing if there was no hit."""
     rows, style = short.programs, page.style
     if not rows:
         return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def quality_lines(
     view: ReportView, quality: SymbolQuality, figures: Figures, style: Style
 ) -> Iterator[str]:
-    """Yield the section; it is empty but for its first line where there are no hits."""
+    """Yield the section; it is empty but for its first line if there are no hits."""
     yield from style.section("Symbol quality")
     digits = percent_digits(quality.hits)
     nameless = quality.hits - quality.named_hits
@@ -50,7 +50,7 @@ def quality_lines(
 
 
 def _part(part: int, whole: int) -> str:
-    """Return a share as a percentage, which is 100 only where nothing is missing."""
+    """Return a share as a percentage, which is 100 only if nothing is missing."""
     digits = percent_digits(whole)
     text = percent(part / whole, digits)
     if part < whole and text == percent(1.0, digits):
@@ -78,7 +78,7 @@ def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
 
 
 def _whose(view: ReportView, found: ObjectHits) -> str:
-    """Say whose anonymous memory it is; nothing where the object's name says enough."""
+    """Return the process of anonymous memory; "" if the object's name says enough."""
     if found.process_index < 0:
         return ""
     processes = view.profile.processes

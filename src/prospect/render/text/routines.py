@@ -1,7 +1,7 @@
 """A table of routines: `Pcnt Accum% Hits Secs Address Routine name | Instruction TEXT Filename`.
 
-Before it stands the rank, behind the seconds their error bar, and in the kernel the share of late
-samples. A name wider than its column is cut there, and stands whole at the end of its line.
+The rank precedes it, the error bar follows the seconds, and in the kernel there is the share of
+late samples. A name wider than its column is cut, and is whole at the end of its line.
 """
 
 from __future__ import annotations

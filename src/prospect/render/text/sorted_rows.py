@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.estimate.report import Report
     from prospect.profile.run_info import EventInfo
 
-# Of all names but the last, which ends its line.
+# The last name, which ends its line, may be longer.
 _NAME_WIDTH = 24
 MOST_COLUMNS = 6
 _SPACE = "  "
@@ -121,7 +121,7 @@ class ClassTextRenderer(FiguresRenderer):
     suffix: ClassVar[str] = ".txt"
 
     def pieces(self, report: Report) -> Iterator[bytes]:
-        """Yield the lines: a table for each event, one of all where these are the columns."""
+        """Yield the lines: a table for each event, one of all if these are the columns."""
         return encoded(self._lines(report))
 
     def _lines(self, report: Report) -> Iterator[str]:

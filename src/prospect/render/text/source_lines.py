@@ -1,7 +1,7 @@
 """Tables of source lines: `Pcnt Accum% Hits Secs ± Source line Function`.
 
-Comes in: a page and the `LinesOfGroup` of a process or of all. Goes out: lines. A path that is too
-wide loses its first directories, a function the end of its name; JSON has both whole.
+A path that is too wide loses its first directories, a function the end of its name; JSON has both
+whole.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def process_source_lines(page: Page, process: int) -> Iterator[str]:
 
 
 def all_source_lines(page: Page) -> Iterator[str]:
-    """Yield the lines of all processes together, where these are not exactly one."""
+    """Yield the lines of all processes together, unless there is exactly one."""
     is_one = len(page.event.detailed) == 1 and not page.event.detail_skipped
     if page.event.lines is not None and not (is_one and page.report.detail != "k"):
         title = f"Source Lines of All Hits Specified with '-V {page.report.detail}' Option"

@@ -65,7 +65,7 @@ class Words(Record):
 
     @property
     def left_out(self) -> str:
-        """What begins a line that says what is not shown."""
+        """The first words of a line that says what is not shown."""
         return "Skip remainder," if self.is_classic else "Left out:"
 
     def skipped(self, seconds: float, option: str, threshold_s: float, what: str) -> str:

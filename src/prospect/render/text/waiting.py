@@ -33,7 +33,7 @@ _KIND = ("work", "idle")  # by `idle`
 
 
 def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
-    """Yield the section; nothing where the recording has no switches."""
+    """Yield the section; nothing if the recording has no switches."""
     found = view.waiting
     if found is None:
         return
