@@ -68,7 +68,7 @@ class Breakdown(Record):
         design: how they were sampled.
         chosen: bool[h] the hits that are added up.
         example: i64[r] a hit of each row.
-        names: of each key a list with a name for each row, where keys are dimensions.
+        names: of each key a list with a name for each row; none if keys are no dimensions.
         hits: i64[r].
         seconds, share: f64[r] their time, and their part of all chosen hits, 0 to 1.
         row_of_hit: i32[h] row of each of the profile's hits, -1 for none.
@@ -103,6 +103,23 @@ class Breakdown(Record):
     def has_time(self) -> bool:
         """Whether they are worth seconds."""
         return self.design.has_time
+
+    def ordered(self, rows: NDArray[np.int64]) -> Breakdown:
+        """Return some of the rows, in another order; the others are left out."""
+        rank = np.full(len(self) + 1, -1, np.int32)
+        rank[rows] = np.arange(len(rows))
+        hits, seconds = self.hits.take(rows), self.seconds.take(rows)
+        return replace(
+            self,
+            example=self.example.take(rows),
+            hits=hits,
+            seconds=seconds,
+            share=self.share.take(rows),
+            row_of_hit=rank.take(self.row_of_hit),
+            left_out=self.left_out + len(self) - len(rows),
+            left_out_hits=self.total_hits - int(hits.sum()),
+            left_out_s=self.total_s - float(seconds.sum()),
+        )
 
     def errors(self, parts: Parts | None = None) -> RowErrors:
         """Estimate how sure the rows are.

@@ -13,7 +13,6 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import error_bars
 from prospect.figures.portions import (
     PORTION_COUNT,
     PORTION_INTERRUPT,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.estimate.errors.error_bars import ErrorBars
     from prospect.live.session import LiveState
     from prospect.profile.complete import CompleteProfile
 
@@ -81,15 +79,6 @@ class LiveFigures(Record):
         """Which hits interrupted their process, bool[h], and are not its doing."""
         interrupts: NDArray[np.bool_] = self.portion == PORTION_INTERRUPT
         return interrupts
-
-    def bars(
-        self,
-        row_of_hit: NDArray[np.int32],
-        rows: int,
-        above: NDArray[np.int64] | None = None,
-    ) -> ErrorBars:
-        """Estimate the error of rows, as the report does."""
-        return error_bars(self.design, row_of_hit, rows, above)
 
     @property
     def seconds_by_portion(self) -> NDArray[np.float64]:

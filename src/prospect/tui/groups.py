@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.hit_keys import hit_keys
 from prospect.figures.portions import is_kernel_portion
 from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
 from prospect.profile.group_names import group_name
@@ -48,33 +49,24 @@ class Group(NamedTuple):
 
     Attributes:
         of_hit: i64[h] the group's number, 0 and more.
-        bound: above all numbers.
         row: gives the row of a number, without figures.
     """
 
     of_hit: NDArray[np.int64]
-    bound: int
     row: Callable[[int], Row]
 
 
 class _Names(NamedTuple):
-    """Distinct names, and which one each of something has, i64[n]."""
+    """Distinct names, interrupts after them, and the one that each hit counts for, i64[h]."""
 
     distinct: list[str]
     number: NDArray[np.int64]
 
 
-def _names(names: Sequence[str]) -> _Names:
-    numbers: dict[str, int] = {}
-    number = [numbers.setdefault(name, len(numbers)) for name in names]
-    return _Names(list(numbers), np.array(number, np.int64))
-
-
-def _owners(figures: LiveFigures) -> tuple[_Names, NDArray[np.int64]]:
-    """Return names of processes, interrupts behind them, and the one that each hit counts for."""
-    names = _names([*figures.profile.processes.name, INTERRUPTS])
-    owner = names.number.take(figures.profile.hits.process_index)
-    return names, np.where(figures.is_interrupt, names.number[-1], owner)
+def _with_interrupts(figures: LiveFigures, dimension: str) -> _Names:
+    keys = hit_keys(figures.profile, dimension)
+    number = np.where(figures.is_interrupt, len(keys.names), keys.number)
+    return _Names([*keys.names, INTERRUPTS], number)
 
 
 def routine_of(profile: Profile, function: int) -> Routine:
@@ -108,7 +100,7 @@ def functions_of(profile: CompleteProfile, routine: Routine) -> NDArray[np.int64
 
 def _by_routine(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
     profile = figures.profile
-    names, owner = _owners(figures)
+    names = _with_interrupts(figures, "program")
     functions = max(len(profile.functions), 1)
     is_kernel = np.isin(profile.objects.kind, KERNEL_KINDS).take(profile.functions.object_index)
 
@@ -125,11 +117,11 @@ def _by_routine(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) 
             target=Place(CALLERS, process, place.thread, place.cause, routine),
         )
 
-    return Group(owner * functions + figures.function, functions * len(names.distinct), row)
+    return Group(names.number * functions + figures.function, row)
 
 
 def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -> Group:
-    names, owner = _owners(figures)
+    names = _with_interrupts(figures, "program")
     pids = _pids(figures, chosen)
 
     def row(number: int) -> Row:
@@ -142,7 +134,7 @@ def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -
             target=Place(ROUTINES, name, place.thread, place.cause),
         )
 
-    return Group(owner, len(names.distinct), row)
+    return Group(names.number, row)
 
 
 def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
@@ -169,11 +161,8 @@ def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
 
 
 def _by_thread(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
-    profile = figures.profile
-    threads = _names([*profile.comms, INTERRUPTS])
-    names, owner = _owners(figures)
-    thread = threads.number.take(profile.hits.comm_index)
-    thread = np.where(figures.is_interrupt, threads.number[-1], thread)
+    threads = _with_interrupts(figures, "comm")
+    names = _with_interrupts(figures, "program")
     owners = len(names.distinct)
 
     def row(number: int) -> Row:
@@ -187,7 +176,7 @@ def _by_thread(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -
             target=Place(ROUTINES, process, "" if is_interrupt else name, place.cause),
         )
 
-    return Group(thread * owners + owner, len(threads.distinct) * owners, row)
+    return Group(threads.number * owners + names.number, row)
 
 
 def _by_cause(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
@@ -214,7 +203,7 @@ def _by_cause(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) ->
         )
 
     of_hit = np.where(in_kernel, figures.profile.hits.cause_index.astype(np.int64), user)
-    return Group(of_hit, user + 1, row)
+    return Group(of_hit, row)
 
 
 def cause_label(kind: int, name: str) -> str:

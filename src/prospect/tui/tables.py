@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import distinct_keys
-from prospect.estimate.statistics.ranks import alike
+from prospect.estimate.breakdown import Bound, breakdown
 from prospect.records import NamedTuple
 from prospect.tui.figures import BUCKET_S
 from prospect.tui.groups import GROUPS, fitting, in_scope
@@ -22,6 +21,7 @@ from prospect.tui.rows import Page
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.estimate.breakdown import Breakdown
     from prospect.tui.figures import LiveFigures
     from prospect.tui.groups import Group
     from prospect.tui.places import Place
@@ -57,40 +57,29 @@ def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
     if view.words:
         chosen &= fitting(figures, place.page, view.words)
     group = GROUPS[place.page](figures, place, chosen)
-    at = np.flatnonzero(chosen)
-    numbers, row = distinct_keys(group.of_hit.take(at), group.bound)
-    row_of_hit = np.full(len(chosen), -1, np.int32)
-    row_of_hit[at] = row
-    hits = np.bincount(row, figures.design.hits.take(at), len(numbers)).astype(np.int64)
-    seconds = np.bincount(row, figures.seconds.take(at), len(numbers)).astype(np.float64)
-    history = figures.history(row_of_hit, len(numbers))
-    shown, rows = _chosen(group, numbers, _weights(view.order, seconds, history), view)
-    rank = np.full(len(numbers) + 1, -1, np.int32)
-    rank[shown] = np.arange(len(shown))
+    every = breakdown(figures.profile, figures.design, chosen, [group.of_hit], Bound(least_s=0.0))
+    history = figures.history(every.row_of_hit, len(every))
+    shown, rows = _shown(group, every, history, view)
+    table = every.ordered(shown)
     return Page(
-        rows=_with_figures(figures, rows, rank.take(row_of_hit), hits[shown], history[shown]),
-        more=len(numbers) - len(shown),
-        more_s=float(seconds.sum() - seconds[shown].sum()),
-        total_s=float(seconds.sum()),
+        rows=_with_figures(figures, rows, table, history[shown]),
+        more=table.left_out,
+        more_s=table.left_out_s,
+        total_s=table.total_s,
     )
 
 
-def _weights(
-    order: str, seconds: NDArray[np.float64], history: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the figure by which rows are ordered: the one that they show."""
-    if order != BY_RECENT:
-        return seconds
-    recent: NDArray[np.int64] = np.maximum(history[:, -_RECENT_BUCKETS:], 0).sum(axis=1)
-    return recent.astype(np.float64)
-
-
-def _chosen(
-    group: Group, numbers: NDArray[np.int64], weight: NDArray[np.float64], view: View
+def _shown(
+    group: Group, every: Breakdown, history: NDArray[np.int64], view: View
 ) -> tuple[NDArray[np.int64], list[Row]]:
     """Return which rows are shown, the first one first, and these rows without figures."""
-    heaviest = np.argsort(-weight, kind="stable")[:_MOST_ROWS]
-    rows = [group.row(number) for number in numbers.take(heaviest).tolist()]
+    heaviest = np.arange(len(every))
+    if view.order == BY_RECENT:
+        recent = np.maximum(history[:, -_RECENT_BUCKETS:], 0).sum(axis=1)
+        heaviest = np.argsort(-recent, kind="stable")
+    heaviest = heaviest[:_MOST_ROWS]
+    numbers = group.of_hit.take(every.example.take(heaviest)).tolist()
+    rows = [group.row(number) for number in numbers]
     if view.order != BY_NAME:
         return heaviest, rows
     order = sorted(range(len(rows)), key=lambda one: (rows[one].name, rows[one].process))
@@ -98,26 +87,18 @@ def _chosen(
 
 
 def _with_figures(
-    figures: LiveFigures,
-    rows: list[Row],
-    row_of_hit: NDArray[np.int32],
-    hits: NDArray[np.int64],
-    history: NDArray[np.int64],
+    figures: LiveFigures, rows: list[Row], table: Breakdown, history: NDArray[np.int64]
 ) -> tuple[Row, ...]:
     """Give rows their times and error bars."""
-    if not rows:
-        return ()
-    above = np.arange(-1, len(rows) - 1)
-    bars = figures.bars(row_of_hit, len(rows), above)
     recent = history[:, -_RECENT_BUCKETS:]
     recent_s = np.where((recent >= 0).all(axis=1), recent.sum(axis=1), np.nan)
     columns = (
-        hits.tolist(),
-        bars.seconds.tolist(),
-        bars.half_width_s.tolist(),
+        table.hits.tolist(),
+        table.seconds.tolist(),
+        table.half_s.tolist(),
         (recent_s * figures.seconds_per_sample).tolist(),
         history.tolist(),
-        alike(bars.seconds, above, bars.difference_half_s).tolist(),
+        table.is_like_above.tolist(),
     )
     return tuple(
         row._replace(
