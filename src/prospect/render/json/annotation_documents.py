@@ -39,6 +39,8 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
+    each,
+    each_row,
     itself,
     schema,
 )
@@ -48,10 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-    from prospect.estimate.annotate.annotation_view import (
-        AnnotationView,
-        EventAnnotation,
-    )
+    from prospect.estimate.annotate.annotation_view import AnnotationView, EventAnnotation
     from prospect.estimate.annotate.source_view import SourceEvent, SourceView
     from prospect.profile.source import LineTable, SourceFile
 
@@ -124,7 +123,7 @@ _INSTRUCTION = Object(
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
     plus_minus_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
     percent=_PERCENT("of the routine's", of_instruction("instruction_share")),
-    frames=Rows(Object("", function=TEXT(), file=TEXT(), line=COUNT()))(
+    frames=each(function=TEXT(), file=TEXT(), line=COUNT())(
         "the outermost function first; `line` is 0 and a name empty where unknown", _frames
     ),
 )
@@ -152,9 +151,7 @@ _ROUTINE = Object(
         lambda one: one.address(one.routine.hottest),
     ),
     likely_meant=_ADDRESS.or_null(get=lambda one: one.address(one.routine.likely)),
-    blocks=Rows(Object("", start=_ADDRESS.or_null("address"), hits=COUNT()))(
-        "its basic blocks", _blocks
-    ),
+    blocks=each(start=_ADDRESS.or_null("address"), hits=COUNT())("its basic blocks", _blocks),
     instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)("all its instructions", itself),
 )
 ANNOTATION = Object(
@@ -212,19 +209,16 @@ class _File(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where the compiler had it."""
         return self.view.paths[self.file]
 
     @property
     def newer_than(self) -> str:
-        """An image that it is newer than."""
         if self.source is None:
             return ""
         return self.view.newer_than(self.file, self.source.modified_ns)
 
     @property
     def events(self) -> list[_FileEvent]:
-        """The events with hits in it."""
         return [_FileEvent(event, self) for event in self.view.events if self.file in event.files]
 
 
@@ -234,18 +228,15 @@ class _FileEvent(NamedTuple):
 
     @property
     def found(self) -> Any:
-        """What the event has of the file."""
         return self.event.files[self.of.file]
 
     @property
     def whole(self) -> Amounts:
-        """What the file has."""
         first: list[Any] = [None if column is None else column[0] for column in self.found.file]
         return Amounts(*first)
 
     @property
     def texts(self) -> list[str | None]:
-        """The text of each line."""
         source = self.of.source
         texts = source.lines if source else ()
         return [
@@ -281,11 +272,8 @@ _FILE = Object(
             b"\n",
             name=TEXT(get="event.event.name"),
             amounts=Part(_AMOUNTS, "whole"),
-            functions=Rows(
-                Object(
-                    "", function=TEXT(), first_line=INTEGER(), amounts=Part(_AMOUNTS, "functions")
-                ),
-                by_column=True,
+            functions=each_row(
+                function=TEXT(), first_line=INTEGER(), amounts=Part(_AMOUNTS, "functions")
             )(get="found"),
             lines=Rows(
                 Object(
@@ -309,7 +297,6 @@ class _Source(NamedTuple):
 
     @property
     def files(self) -> Iterator[_File]:
-        """The files in their order."""
         for file in self.view.order:
             yield _File(self.view, file, self.read(self.view.paths[file]))
 
@@ -323,22 +310,14 @@ SOURCE_FILES = Object(
         "options of the annotation", "view"
     ),
     notes_and_warnings=Part(NOTES_AND_WARNINGS, "view"),
-    events=Rows(
-        Object(
-            "",
-            event=Part(EVENT, "event"),
-            has_time=FLAG(),
-            hits=COUNT(),
-            seconds=SECONDS(),
-            without_line=Rows(
-                Object(
-                    "",
-                    object=TEXT(get=lambda row: row[0]),
-                    because=TEXT(get=lambda row: row[1]),
-                    hits=COUNT(get=lambda row: row[2]),
-                )
-            )(get="without_file"),
-        )
+    events=each(
+        event=Part(EVENT, "event"),
+        has_time=FLAG(),
+        hits=COUNT(),
+        seconds=SECONDS(),
+        without_line=each(object=TEXT(get=0), because=TEXT(get=1), hits=COUNT(get=2))(
+            get="without_file"
+        ),
     )("the events", "view.events"),
     files=Rows(_FILE, in_pieces=True, after=b"\n")("the files"),
 )

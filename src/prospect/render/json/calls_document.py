@@ -23,6 +23,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
+    each_row,
     itself,
     schema,
 )
@@ -50,13 +51,11 @@ class _Calls(NamedTuple):
 
     @property
     def functions(self) -> NDArray[np.int64]:
-        """The function of each frame."""
         functions: NDArray[np.int64] = self.event.graph.frames.function_index
         return functions
 
     @property
     def hottest(self) -> list[int]:
-        """The frames in the table of totals."""
         frames: list[int] = self.event.hottest.tolist()
         return frames
 
@@ -216,32 +215,24 @@ CALL_SHARES = Object(
     event=Part(EVENT, lambda shares: shares.profile.run.events[0]),
     hits=COUNT("samples and their time", "ticks"),
     seconds=NUMBER(get="total_s"),
-    nodes=Rows(
-        Object(
-            "",
-            name=TEXT(get=lambda shares: [shares.labels[node] for node in shares.order.tolist()]),
-            is_cycle=FLAG(get=lambda shares: shares.order >= shares.routines),
-            cycle=INTEGER.within(1).or_null(
-                "the cycle that it is in",
-                lambda shares: [cycle or None for cycle in _in_order("cycle")(shares).tolist()],
-            ),
-            self_s=NUMBER(get=_in_order("self_s")),
-            children_s=NUMBER(get=_in_order("child_s")),
-            calls=INTEGER("from others", _in_order("calls")),
-            self_calls=INTEGER("from itself", _in_order("self_calls")),
+    nodes=each_row(
+        name=TEXT(get=lambda shares: [shares.labels[node] for node in shares.order.tolist()]),
+        is_cycle=FLAG(get=lambda shares: shares.order >= shares.routines),
+        cycle=INTEGER.within(1).or_null(
+            "the cycle that it is in",
+            lambda shares: [cycle or None for cycle in _in_order("cycle")(shares).tolist()],
         ),
-        by_column=True,
+        self_s=NUMBER(get=_in_order("self_s")),
+        children_s=NUMBER(get=_in_order("child_s")),
+        calls=INTEGER("from others", _in_order("calls")),
+        self_calls=INTEGER("from itself", _in_order("self_calls")),
     )("routines and cycles of routines that ran or were called", itself),
-    arcs=Rows(
-        Object(
-            "",
-            caller=TEXT(get=_arc_label("caller")),
-            callee=TEXT(get=_arc_label("callee")),
-            calls=INTEGER(get="arc_calls"),
-            self_s=NUMBER("what the caller is charged with", "arc_self_s"),
-            children_s=NUMBER(get="arc_child_s"),
-        ),
-        by_column=True,
+    arcs=each_row(
+        caller=TEXT(get=_arc_label("caller")),
+        callee=TEXT(get=_arc_label("callee")),
+        calls=INTEGER(get="arc_calls"),
+        self_s=NUMBER("what the caller is charged with", "arc_self_s"),
+        children_s=NUMBER(get="arc_child_s"),
     )("who called whom", itself),
 )
 

@@ -16,6 +16,7 @@ from prospect.render.json.document_fields import (
     Mapping,
     Object,
     Rows,
+    each,
     numbered,
     one_of,
     present,
@@ -100,9 +101,9 @@ STACK_QUALITY = Object(
         "bytes that would have held 99 % of the stacks whole, 0 if the recorded ones did"
     ),
     is_size_least=FLAG("even more bytes may be needed"),
-    places=Rows(
-        Object("", object=TEXT(get="object_path"), reason=TEXT(), samples=INTEGER.within(1)())
-    )("where stacks ended early"),
+    places=each(object=TEXT(get="object_path"), reason=TEXT(), samples=INTEGER.within(1)())(
+        "where stacks ended early"
+    ),
 )
 ANY_STACK_QUALITY = Object(
     "",

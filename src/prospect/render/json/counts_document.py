@@ -16,6 +16,7 @@ from prospect.render.json.document_fields import (
     Object,
     Rows,
     document,
+    each,
     schema,
 )
 
@@ -49,12 +50,10 @@ class _Part(NamedTuple):
 
     @property
     def counts(self) -> list[_EventCount]:
-        """The count of each event."""
         return [_EventCount(*one) for one in zip(self.events, self.of.counts, strict=True)]
 
     @property
     def intervals(self) -> list[_Part]:
-        """The intervals of a run."""
         return [_Part(self.events, interval) for interval in getattr(self.of, "intervals", ())]
 
 
@@ -64,7 +63,6 @@ class _Counts(NamedTuple):
 
     @property
     def events(self) -> list[_Event]:
-        """The events with their means."""
         means, events = self.means, self.found.events
         values = tuple(mean.value if mean else None for mean in means.counts)
         figures = derived_figures(events, values, means.elapsed_s.value)
@@ -73,7 +71,6 @@ class _Counts(NamedTuple):
 
     @property
     def runs(self) -> list[_Part]:
-        """The runs."""
         return [_Part(self.found.events, run) for run in self.found.runs]
 
 
@@ -82,15 +79,12 @@ _MEAN = Object(
     value=NUMBER(),
     half=NUMBER.or_null("half width of its 95 % interval, `null` of a single run"),
 ).or_null
-_COUNTS = Rows(
-    Object(
-        "",
-        name=TEXT(get="event.name"),
-        value=INTEGER("as the kernel gave it", "counted.value"),
-        enabled_ns=INTEGER(get="counted.enabled_ns"),
-        running_ns=INTEGER(get="counted.running_ns"),
-        count=NUMBER.or_null("scaled to the whole time", "counted.estimate"),
-    )
+_COUNTS = each(
+    name=TEXT(get="event.name"),
+    value=INTEGER("as the kernel gave it", "counted.value"),
+    enabled_ns=INTEGER(get="counted.enabled_ns"),
+    running_ns=INTEGER(get="counted.running_ns"),
+    count=NUMBER.or_null("scaled to the whole time", "counted.estimate"),
 )("its counts")
 _INTERVAL = Object(
     "", begin_s=NUMBER(get="of.begin_s"), end_s=NUMBER(get="of.end_s"), counts=_COUNTS

@@ -55,12 +55,10 @@ class _Table(NamedTuple):
 
     @property
     def changes(self) -> NDArray[np.float64]:
-        """The changes that are shown."""
         return self._significant(self.table.change)
 
     @property
     def errors(self) -> NDArray[np.float64]:
-        """Their ±."""
         return self._significant(self.table.half_width)
 
     def _significant(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -187,11 +185,9 @@ DIFF = Object(
         run_variation=SHARE(get="comparison.options.run_variation"),
         rows=COUNT(),
     )("options of the comparison", itself),
-    per=Object(
-        "",
-        kind=one_of(("run", "second", "count"))("what it is"),
-        unit=TEXT("its name"),
-    )("the unit of work", "comparison.work"),
+    per=Object("", kind=one_of(("run", "second", "count"))("what it is"), unit=TEXT("its name"))(
+        "the unit of work", "comparison.work"
+    ),
     a=Rows(RECORDING)("the recordings of both sides", "comparison.before"),
     b=Rows(RECORDING)(get="comparison.after"),
     notes=TEXTS("sentences", "comparison.notes"),
@@ -214,7 +210,7 @@ DIFF = Object(
 
 
 class JsonDiff(Record):
-    """What changed, for programs.
+    """A comparison, for programs.
 
     Attributes:
         rows: how many rows a table lists; significant ones always.

@@ -7,7 +7,7 @@ Schemas and the tables of fields in docs/ from the same lists.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.records import Record, replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Get = str | Callable[[Any], Any]
+    Get = str | int | Callable[[Any], Any]
 
 ABSENT = object()  # the value of an optional field that is left out
 NO_ROWS = ()  # a table without rows
@@ -209,8 +209,8 @@ class Field:
     Attributes:
         kind: of its value.
         about: its meaning; "" if that of the field before it is said of both.
-        get: an attribute of the source (with dots: of its attribute), or a function of the source;
-            the attribute of the field's name by default.
+        get: an attribute of the source (with dots: of its attribute), an element of it, or a
+            function of it; the attribute of the field's name by default.
         optional: the field may be left out: `get` returns ABSENT.
     """
 
@@ -247,9 +247,9 @@ class Object(_Value):
         self.name, self.between, self.fields = name, between, fields
         self.in_pieces, self.is_nullable = bool(between), False
         self._getters: tuple[tuple[str | None, Callable[[Any], Any], Any, Any], ...] = tuple(
-            (key, _getter(one.get or key), one.kind.convert, one.kind)
+            (key, _getter(key if one.get == "" else one.get), one.kind.convert, one.kind)
             if isinstance(one, Field)
-            else (None, _getter(one.get or key), one.of.convert, one.of)
+            else (None, _getter(key if one.get == "" else one.get), one.of.convert, one.of)
             for key, one in fields.items()
         )
 
@@ -329,7 +329,19 @@ class Object(_Value):
 
 
 def _getter(get: Get) -> Callable[[Any], Any]:
-    return attrgetter(get) if isinstance(get, str) else get
+    if isinstance(get, str):
+        return attrgetter(get)
+    return itemgetter(get) if isinstance(get, int) else get
+
+
+def each(**fields: Field | Part) -> Rows:
+    """Return an array of objects."""
+    return Rows(Object("", **fields))
+
+
+def each_row(**fields: Field | Part) -> Rows:
+    """Return an array of objects that are made of one table, of which getters return columns."""
+    return Rows(Object("", **fields), by_column=True)
 
 
 def schema(name: str) -> Field:

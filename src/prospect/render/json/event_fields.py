@@ -34,6 +34,7 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     cut,
+    each,
     itself,
     numbered,
     one_of,
@@ -454,7 +455,6 @@ class _CountedCalls(NamedTuple):
 
     @property
     def callers(self) -> list[list[_Caller]]:
-        """The callers of each routine."""
         functions, objects = self.profile.functions, self.profile.objects
         return [
             [
@@ -501,7 +501,7 @@ COUNTED_ROUTINE = Object(
     half_width=AMOUNT.or_null("of `calls`", "figures.half_width"),
     self_s=AMOUNT.or_null("sampled, `null` if not known", "figures.self_s"),
     total_s=AMOUNT.or_null("likewise", "figures.total_s"),
-    callers=Rows(Object("", name=TEXT(), object=TEXT(), counted=COUNT()))(),
+    callers=each(name=TEXT(), object=TEXT(), counted=COUNT())(),
 )
 CALL_COUNTS = Object(
     "call_counts",
@@ -512,9 +512,7 @@ CALL_COUNTS = Object(
     cost_s=AMOUNT(get="figures.counts.cost_s"),
     cost_share=AMOUNT(get="figures.counts.cost_share"),
     dropped=COUNT(get="figures.counts.dropped"),
-    hook=Object(
-        "", name=TEXT(get=lambda hook: hook[0]), lines=TEXTS(get=lambda hook: hook[1:])
-    ).or_null(
+    hook=Object("", name=TEXT(get=0), lines=TEXTS(get=lambda hook: hook[1:])).or_null(
         "what an entry hook found, or `null`", lambda calls: calls.figures.counts.hook or None
     ),
     windows=Object(
@@ -524,7 +522,7 @@ CALL_COUNTS = Object(
         gap_s=AMOUNT("outside of them", lambda windows: windows.gap_s.sum()),
     ).or_null("when calls were counted, `null` where every call was", "figures.counts.windows"),
     uncalled=COUNT("how many functions were never called", "figures.uncalled"),
-    left_out=Rows(Object("", name=TEXT(), object=TEXT(), reason=TEXT()))(
+    left_out=each(name=TEXT(), object=TEXT(), reason=TEXT())(
         "functions that were not counted, or not to the end", _left_out
     ),
     routines=Rows(COUNTED_ROUTINE, by_column=True)("functions with calls", itself),
@@ -545,7 +543,6 @@ class _Source(NamedTuple):
 
     @property
     def objects(self) -> list[_SourceObject]:
-        """The objects with the most hits of it."""
         objects = self.profile.objects
         return [
             _SourceObject(
@@ -581,14 +578,11 @@ SYMBOL_QUALITY = Object(
             remedy=TEXT.or_null(
                 "what would help, or `null`", lambda source: REMEDIES.get(source.found.source)
             ),
-            objects=Rows(
-                Object(
-                    "",
-                    object=TEXT(),
-                    hits=COUNT(),
-                    note=NAME("or `null`"),
-                    process_index=INDEX("the owner of anonymous memory, else `null`"),
-                )
+            objects=each(
+                object=TEXT(),
+                hits=COUNT(),
+                note=NAME("or `null`"),
+                process_index=INDEX("the owner of anonymous memory, else `null`"),
             )("the objects with the most hits of it, empty if nothing needs improving"),
             objects_left_out=COUNT("how many further objects there are", "found.objects_left_out"),
         )

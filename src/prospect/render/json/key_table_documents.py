@@ -61,13 +61,11 @@ class _Report(NamedTuple):
 
     @property
     def tables(self) -> Iterator[_Classes]:
-        """The tables of `--columns`."""
         for table in class_columns(self.report, self.dimension, self.keys, MOST_COLUMNS):
             yield _Classes(table, self.keys, self.dimension)
 
     @property
     def events(self) -> Iterator[_Sorted]:
-        """The events of `--sort`."""
         for event in self.report.events:
             yield _Sorted(rows_by_keys(event, self.keys), self.keys)
 
@@ -161,7 +159,6 @@ class _Classes(NamedTuple):
 
     @property
     def cells(self) -> list[_Cells]:
-        """The cells of each row."""
         return [_Cells(self, row) for row in range(len(self.table))]
 
 

@@ -40,6 +40,8 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
     document,
+    each,
+    each_row,
     itself,
     schema,
 )
@@ -60,7 +62,7 @@ _NS = 1e-9
 
 
 class _Report(NamedTuple):
-    """What the document is made of."""
+    """The sources of the document."""
 
     report: Report
     options: JsonRenderer
@@ -158,13 +160,9 @@ IN_SHORT = Object(
     functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),
     more_functions=COUNT("how many there are besides", "short.functions_behind"),
     kernel=ROUNDED("time in the kernel; hits where the event has no time", "short.kernel_s"),
-    causes=Rows(
-        Object(
-            "",
-            name=TEXT(get=lambda cause: cause[0]),
-            amount=ROUNDED("as `kernel`", lambda cause: cause[1]),
-        )
-    )("the first four causes of that", "short.causes"),
+    causes=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", lambda cause: cause[1]))(
+        "the first four causes of that", "short.causes"
+    ),
     nameless_share=ROUNDED.within(0, 1)(
         "part of the hits in code without names, 0 to 1", "short.nameless"
     ),
@@ -212,19 +210,16 @@ WAITING = Object(
     blockers=Rows(BLOCKER).or_null(
         "what threads waited for; `null` where waits have no stacks", "waiting.blockers"
     ),
-    wakers=Rows(Object("", who=TEXT(), blocker=Part(BLOCKER, itself))).or_null(
+    wakers=each(who=TEXT(), blocker=Part(BLOCKER, itself)).or_null(
         "`who` ended the waits of a row of `blockers`; `null` where that was not recorded",
         "waiting.wakers",
     ),
-    stacks=Rows(
-        Object(
-            "",
-            waits=COUNT(),
-            seconds=AMOUNT(),
-            longest_s=AMOUNT(),
-            kernel=TEXTS("frames from the inside out"),
-            user=TEXTS(),
-        )
+    stacks=each(
+        waits=COUNT(),
+        seconds=AMOUNT(),
+        longest_s=AMOUNT(),
+        kernel=TEXTS("frames from the inside out"),
+        user=TEXTS(),
     )("those with most time blocked", "waiting.stacks"),
     more_stacks=COUNT("how many there are besides", "waiting.more_stacks"),
 )
@@ -280,14 +275,10 @@ LATENESS = Object(
     usual_share=SHARE(
         "the part of samples in user mode that counts as late", lambda _: USUAL_SHARE
     ),
-    cpus=Rows(
-        Object(
-            "",
-            cpu=INTEGER(),
-            limit_ns=NUMBER.or_null("later than that is late"),
-            usual_ns=NUMBER.or_null("the median"),
-        ),
-        by_column=True,
+    cpus=each_row(
+        cpu=INTEGER(),
+        limit_ns=NUMBER.or_null("later than that is late"),
+        usual_ns=NUMBER.or_null("the median"),
     )("limits of each CPU, of samples in user mode", itself),
 ).or_null
 COST = Object("cost", seconds=AMOUNT(), share=AMOUNT.or_null()).or_null
@@ -305,9 +296,7 @@ LOSSES = Object(
     "",
     lost=COUNT("samples in all", lambda losses: losses.lost.sum()),
     throttled=COUNT("events in all", lambda losses: losses.throttled.sum()),
-    by_cpu=Rows(Object("", cpu=INTEGER(), lost=COUNT(), throttled=COUNT()), by_column=True)(
-        get=itself
-    ),
+    by_cpu=each_row(cpu=INTEGER(), lost=COUNT(), throttled=COUNT())(get=itself),
 )
 
 
@@ -318,34 +307,21 @@ SAMPLE_DATA = Object(
     event=TEXT(),
     source=TEXT("the package"),
     samples=INTEGER(),
-    numbers=Rows(
-        Object(
-            "",
-            name=TEXT(),
-            samples=INTEGER(),
-            mean=NUMBER(),
-            median=NUMBER(),
-            high=NUMBER("95 % are at most that"),
-            most=NUMBER(),
-            routines=Rows(
-                Object("", routine=TEXT(), samples=INTEGER(), mean=NUMBER(), share=NUMBER())
-            )("with most of the sum"),
-        )
+    numbers=each(
+        name=TEXT(),
+        samples=INTEGER(),
+        mean=NUMBER(),
+        median=NUMBER(),
+        high=NUMBER("95 % are at most that"),
+        most=NUMBER(),
+        routines=each(routine=TEXT(), samples=INTEGER(), mean=NUMBER(), share=NUMBER())(
+            "with most of the sum"
+        ),
     )(),
-    texts=Rows(
-        Object(
-            "",
-            name=TEXT(),
-            samples=INTEGER(),
-            rows=Rows(
-                Object(
-                    "",
-                    text=TEXT(get=lambda row: row[0]),
-                    samples=INTEGER(get=lambda row: row[1]),
-                    share=NUMBER(get=lambda row: row[2]),
-                )
-            )(),
-        )
+    texts=each(
+        name=TEXT(),
+        samples=INTEGER(),
+        rows=each(text=TEXT(get=0), samples=INTEGER(get=1), share=NUMBER(get=2))(),
     )(),
 )
 
