@@ -160,7 +160,7 @@ IN_SHORT = Object(
     functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),
     more_functions=COUNT("how many there are besides", "short.functions_behind"),
     kernel=ROUNDED("time in the kernel; hits where the event has no time", "short.kernel_s"),
-    causes=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", lambda cause: cause[1]))(
+    causes=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", 1))(
         "the first four causes of that", "short.causes"
     ),
     nameless_share=ROUNDED.within(0, 1)(
