@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.call_figures import CallFigures
     from prospect.profile.complete import CompleteProfile
-    from prospect.render.text.page import Page
+    from prospect.render.text.style import Page
 
 _MOST_ROUTINES = 40
 _MOST_CALLERS = 5

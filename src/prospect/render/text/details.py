@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from prospect.figures.report.view import EventView, ReportView
     from prospect.profile.mapped_memory import MemoryMap
-    from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
-    from prospect.render.text.style import Style
+    from prospect.render.text.style import Page, Style
 
 _PORTIONS = (
     (PORTION_USER, "USER", "-m"),

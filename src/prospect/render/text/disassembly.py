@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
-    from prospect.render.text.page import Page
     from prospect.render.text.routines import Rows
+    from prospect.render.text.style import Page
 
 # The instruction before a hit is the one that is likely meant, and the next is the usual context.
 _CONTEXT = 2

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from prospect.figures.report.routines import KernelProfiles
     from prospect.figures.report.syscalls import SyscallRows
     from prospect.figures.report.view import EventView
-    from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
+    from prospect.render.text.style import Page
 
 _WHOLE_TITLE = "Global KERNEL Profile"
 _PART_TITLES = {

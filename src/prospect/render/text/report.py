@@ -20,12 +20,10 @@ from prospect.render.text.in_short import in_short_lines
 from prospect.render.text.kernel import kernel_lines, system_call_lines, system_cause_lines
 from prospect.render.text.ledger import accounting_lines, ledger_lines
 from prospect.render.text.numbers import Figures
-from prospect.render.text.page import Page
-from prospect.render.text.programs import function_lines, program_lines
+from prospect.render.text.programs import function_lines, program_lines, summary_lines
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
-from prospect.render.text.style import RULE, Style, Words
-from prospect.render.text.summary import summary_lines
+from prospect.render.text.style import RULE, Page, Style, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.annotate.event_lines import LinesOfGroup, SourceLine
-    from prospect.render.text.page import Page
+    from prospect.render.text.style import Page
 
 _PATH_WIDTH = 48
 _NAME_WIDTH = 48

@@ -8,10 +8,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from prospect.estimate.report import EventReport, Report
+    from prospect.render.text.numbers import Figures
 
 _BIRTHS = {
     "exec": "Began by exec",
@@ -112,3 +115,22 @@ class Style(Record):
     def section(self, title: str) -> list[str]:
         """Return the three lines that open a section."""
         return [RULE, self.title(title), RULE]
+
+
+class Page(NamedTuple):
+    """One event of a report, and how it is written.
+
+    Attributes:
+        event: its figures.
+        figures: how its times are written.
+        style: how lines are coloured.
+    """
+
+    event: EventReport
+    figures: Figures
+    style: Style
+
+    @property
+    def report(self) -> Report:
+        """What the event is of."""
+        return self.event.report
