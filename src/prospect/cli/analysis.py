@@ -1,4 +1,4 @@
-"""What every command that analyses a recording does first: this process, and how names are found.
+"""What every command that analyses a recording does around that: before, and with the answer.
 
 Nothing here is on the way to a command's exec: numpy and all stages may be imported.
 """
@@ -10,16 +10,30 @@ import io
 import os
 from typing import TYPE_CHECKING
 
+from prospect.cli.commands import ANNOTATE, CALLS, DIFF, RECORD, REPORT, VIEW, Command
+from prospect.cli.options import given_options
 from prospect.cli.terminal import fit_for, is_ascii_locale, say, takes_escapes
+from prospect.options import NamingOptions
+from prospect.records import field_names
+from prospect.render.next_commands import Repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
     from prospect.analysis.wanted import Sinks
     from prospect.cli.progress import Progress
     from prospect.files.outputs import ReportFile
     from prospect.options import Settings
+
+_USUAL_PAGER = "less"
+# What git gives: quit where all fits one screen, take colours, leave the text on the screen.
+_LESS_OPTIONS = "FRX"
+# Where and under which name the recording is written: the next one has the usual name.
+_NOT_RECORDED = ("save", "help", "version")
+# Which samples are shown, and how they are named and read.
+_READING = ("detail", "scope", "inline", "engine", "program")
+_READERS = (REPORT, CALLS, ANNOTATE, VIEW, DIFF)
 
 
 def get_ready() -> None:
@@ -84,9 +98,74 @@ def put(
     write(text)
     progress.end()
     shown = fit_for(target.descriptor, text.getvalue(), settings.format)
-    if target.is_stdout and settings.pager and takes_escapes(target.descriptor):
-        from prospect.cli.pager import show_paged
+    is_paged = target.is_stdout and settings.pager and takes_escapes(target.descriptor)
+    if not (is_paged and show_paged(shown)):
+        target.put(lambda out: out.write(shown))
 
-        if show_paged(shown):
-            return
-    target.put(lambda out: out.write(shown))
+
+def show_paged(text: bytes) -> bool:
+    """Show text by ``$PAGER``, or ``less`` if it is not set, and wait until that ends.
+
+    As git does it, but without a shell.
+
+    Returns:
+        False where nothing was shown: it fits the terminal, or there is no such program.
+    """
+    import shlex
+    import shutil
+    import signal
+    import subprocess
+
+    if text.count(b"\n") < shutil.get_terminal_size().lines:
+        return False
+    try:
+        words = shlex.split(os.environ.get("PAGER", _USUAL_PAGER))
+    except ValueError:  # an open quote
+        return False
+    program = shutil.which(words[0]) if words else None
+    if program is None or words == ["cat"]:
+        return False
+    environment = {"LESS": _LESS_OPTIONS, "LV": "-c", **os.environ}
+    try:
+        pager = subprocess.Popen([program, *words[1:]], stdin=subprocess.PIPE, env=environment)
+    except OSError:
+        return False
+    # Ctrl-C is the pager's: it ends a search there.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pager.communicate(text)  # a pager that is left early is no error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return True
+
+
+def repeated(command: Command, arguments: Sequence[str]) -> Repeated:
+    """Return the options, and COMMAND, that other commands repeat.
+
+    Args:
+        command: the command that was given.
+        arguments: the words after its name, without errors.
+    """
+    rest = list(arguments)
+    options = rest[:1] if command.runs_another else rest
+    if not any(word.startswith("-") for word in options):
+        return Repeated(tuple(rest) if command.runs_another else ())
+    from prospect.cli.option_table import options_of  # slow to import
+
+    reading = {*_READING, *field_names(NamingOptions)} - {"label"}
+    given = list(given_options(command, options_of(command), rest, []))
+
+    def kept(other: Command, keywords: set[str]) -> tuple[str, ...]:
+        taken = {(one.keyword, name) for one in options_of(other) for name in one.spellings}
+        words: list[str] = []
+        for spelling, option, text in given:
+            if option.keyword in keywords and (option.keyword, spelling) in taken:
+                words += (spelling, text) if option.check else (spelling,)
+        return tuple(words)
+
+    record: tuple[str, ...] = ()
+    if command.runs_another:
+        keywords = {option.keyword for option in options_of(RECORD)} - {*_NOT_RECORDED}
+        end = ("--",) if rest and rest[0].startswith("-") else ()
+        record = (*kept(RECORD, keywords), *end, *rest)
+    return Repeated(record, {other.name: kept(other, reading) for other in _READERS})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.options import unexpected
 from prospect.cli.progress import Progress
-from prospect.cli.store_place import usual_store
+from prospect.cli.store_part import usual_store
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
 from prospect.records import Record, contents

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from prospect.cli.commands import HELP, PERF_WORDS, PROFILE, REPORT, SUBCOMMANDS, Command
+from prospect.cli.commands import EXAMPLES, HELP, PERF_WORDS, PROFILE, REPORT, SUBCOMMANDS, Command
 from prospect.cli.options import parse, unexpected
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
@@ -62,7 +62,7 @@ def _run(arguments: list[str]) -> int:
     if not words and not settings.pids and settings.for_s is None:
         return _short_usage(given_options=bool(arguments))
     if words and words[0] in PERF_WORDS and "--" not in arguments[: -len(words)]:
-        from prospect.cli.perf_words import instead
+        from prospect.cli.instead import instead
 
         raise UsageError(instead(words[0]))
     from prospect.cli import profile
@@ -83,6 +83,11 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
         raise UsageError(unexpected(command, words[most_words]))
     if command is HELP:
         return _help(words[0] if words else "")
+    if command is EXAMPLES:
+        from prospect.cli.help import examples
+
+        show(examples())
+        return 0
     # As importlib.import_module, which would take 1 ms to import.
     module = __import__(f"prospect.cli.{command.name}", fromlist=["run"])
     status: int = module.run(settings, words, ("prospect", command.name, *arguments))

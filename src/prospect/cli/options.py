@@ -185,7 +185,7 @@ def _unknown(command: Command, given: str, known: Iterable[str]) -> str:
         *most, last = sorted({f"prospect {c.name}".strip() for c in others})
         takers = f"{', '.join(most)} and {last} have it" if most else f"{last} has it"
         return f"{f'prospect {command.name}'.strip()} has no option {given}; {takers}"
-    from prospect.cli.perf_words import option_instead
+    from prospect.cli.instead import option_instead
     from prospect.spelling import nearest
 
     if known_to_perf := option_instead(given):

@@ -63,7 +63,7 @@ def record_into(
     except ProspectError as error:
         file.withdraw()
         if isinstance(error, CommandError) and not settings.target:
-            from prospect.cli.not_found import explained
+            from prospect.cli.instead import explained
 
             raise explained(error, command) from None
         raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
+from prospect.cli.analysis import Unread, get_ready, put, repeated, sinks, takes_colour
 from prospect.cli.commands import PROFILE, REPORT
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
@@ -170,8 +170,6 @@ def _shown_locations(detail: Detail) -> Callable[[Profile], NDArray[np.bool_]]:
 
 def _repeated(command_line: tuple[str, ...]) -> Repeated:
     """Return the options, and COMMAND, that the commands after `Next:` repeat."""
-    from prospect.cli.next_words import repeated
-
     if command_line[1:2] == (REPORT.name,):
         return repeated(REPORT, command_line[2:])
     return repeated(PROFILE, command_line[1:])

@@ -38,7 +38,7 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
         except CommandError as error:
             if settings.target:
                 raise
-            from prospect.cli.not_found import explained
+            from prospect.cli.instead import explained
 
             raise explained(error, command) from None
         report = _rest(found, settings.format, is_live=is_live)

@@ -11,9 +11,8 @@ import signal
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, sinks
+from prospect.cli.analysis import Unread, get_ready, repeated, sinks
 from prospect.cli.commands import VIEW
-from prospect.cli.next_words import repeated
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import refuse

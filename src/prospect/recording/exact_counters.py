@@ -1,7 +1,7 @@
 """What the kernel counts exactly beside the samples: system calls, calls of functions.
 
-Comes in: what was asked for, and the command before it is executed. Goes out: counters that are
-ready to start, by the name that their document has in the recording.
+The counters are opened before the command is executed, and have the names that their documents have
+in the recording.
 """
 
 from __future__ import annotations
@@ -9,22 +9,12 @@ from __future__ import annotations
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from prospect.records import NamedTuple
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from prospect.announcing import Announce
-
-
-class CountChoice(NamedTuple):
-    """What is to be counted; as in `recording.run.RecordOptions`."""
-
-    syscalls: bool
-    calls: str
-    call_budget_percent: float
-    call_hook: str = ""
+    from prospect.recording.events import RecordOptions
 
 
 class Counted(Protocol):
@@ -55,13 +45,12 @@ class ExactCounter(Protocol):
 
 @contextmanager
 def exact_counters(
-    choice: CountChoice, command: Sequence[str | bytes], pid: int, warn: Announce
+    options: RecordOptions, pid: int, warn: Announce
 ) -> Iterator[Mapping[str, ExactCounter]]:
     """Open the counters that were asked for; behind the context nothing of them is left.
 
     Args:
-        choice: what to count.
-        command: the words of the command.
+        options: what to count, and in what command.
         pid: of the process that will become it.
         warn: called before COMMAND runs, with what counting may cost it.
 
@@ -72,13 +61,13 @@ def exact_counters(
     with ExitStack() as stack:
         counters: dict[str, ExactCounter] = {}
         # Each import is paid by whoever waits for the command's start, so only where it is needed.
-        if choice.syscalls:
+        if options.count_syscalls:
             from prospect.capture.counting.syscall_counts import SyscallCounter  # noqa: PLC0415 - COMMAND waits for it
 
             syscalls = stack.enter_context(closing(SyscallCounter()))
             syscalls.open()
             counters["syscalls"] = syscalls
-        if choice.calls:
+        if options.count_calls:
             from prospect.capture.counting.call_counts import (  # noqa: PLC0415 - COMMAND waits for it
                 CallCounter,
                 require_known_machine,
@@ -87,13 +76,13 @@ def exact_counters(
             from prospect.recording.counted_functions import counted_functions  # noqa: PLC0415 - COMMAND waits for it
 
             require_known_machine()
-            patterns = parse_call_patterns(choice.calls)
-            functions = stack.enter_context(counted_functions(patterns, command))
-            budget = choice.call_budget_percent / 100
+            patterns = parse_call_patterns(options.count_calls)
+            functions = stack.enter_context(counted_functions(patterns, options.command))
+            budget = options.count_budget_percent / 100
             calls = stack.enter_context(closing(CallCounter(functions, budget)))
             calls.open(pid)
-            if choice.call_hook:
-                calls.add_hook(choice.call_hook, pid)
+            if options.count_hook:
+                calls.add_hook(options.count_hook, pid)
             if calls.warning:
                 warn(calls.warning)
             counters["calls"] = calls

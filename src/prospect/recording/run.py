@@ -225,13 +225,9 @@ def _exact_counters(
     if not (options.count_syscalls or options.count_calls):
         return _NoCounters()
     from prospect.announcing import silent  # noqa: PLC0415 - only where calls are counted
-    from prospect.recording.exact_counters import CountChoice, exact_counters  # noqa: PLC0415 - only where calls are counted
+    from prospect.recording.exact_counters import exact_counters  # noqa: PLC0415 - only where calls are counted
 
-    choice = CountChoice(
-        *(options.count_syscalls, options.count_calls, options.count_budget_percent),
-        options.count_hook,
-    )
-    return exact_counters(choice, options.command, pid, warn or silent)
+    return exact_counters(options, pid, warn or silent)
 
 
 def _early_size_bytes(options: RecordOptions, events: EventSet) -> int:

@@ -10,8 +10,8 @@ import pytest
 
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stacks_profile
+from prospect.cli.analysis import repeated
 from prospect.cli.commands import COMMANDS, PROFILE, RECORD, REPORT
-from prospect.cli.next_words import repeated
 from prospect.cli.options import parse
 from prospect.figures.routine_choice import routines_called
 from prospect.options import RecordingOptions

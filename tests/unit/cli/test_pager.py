@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from prospect.cli import pager
+from prospect.cli import analysis as pager
 
 LONG = b"".join(b"line %d\n" % number for number in range(100))
 

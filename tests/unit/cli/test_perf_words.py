@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from prospect.cli.commands import PERF_WORDS, SUBCOMMANDS
+from prospect.cli.instead import instead
 from prospect.cli.main import main
-from prospect.cli.perf_words import instead
 
 
 @pytest.fixture

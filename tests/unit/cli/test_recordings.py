@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from prospect.cli.not_found import explained
+from prospect.cli.instead import explained
 from prospect.cli.recordings import readable
 from prospect.errors import CommandError, RecordingError, UsageError
 

@@ -13,7 +13,8 @@ from prospect.capture.counting.call_patterns import CallPattern
 from prospect.errors import CaptureError, UsageError
 from prospect.recording import counted_functions as module
 from prospect.recording.counted_functions import counted_functions
-from prospect.recording.exact_counters import CountChoice, exact_counters
+from prospect.recording.events import RecordOptions
+from prospect.recording.exact_counters import exact_counters
 
 X86_64, I386 = 0x0303, 0x0003
 
@@ -86,9 +87,9 @@ def test_the_loader_is_refused(tmp_path):
 def test_another_machine_is_refused_before_anything_is_looked_up(monkeypatch, calls):
     other = os.uname_result(("Linux", "host", "6.1.0", "#1", "aarch64"))
     monkeypatch.setattr(os, "uname", lambda: other)
-    choice = CountChoice(syscalls=False, calls=calls, call_budget_percent=5.0)
+    options = RecordOptions(command=(sys.executable,), count_calls=calls)
     with (
         pytest.raises(CaptureError, match=r"^--count-calls works on x86_64, not on aarch64$"),
-        exact_counters(choice, [sys.executable], 1, warn=silent),
+        exact_counters(options, 1, warn=silent),
     ):
         pass
