@@ -3,6 +3,8 @@
 import io
 import json
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -129,6 +131,11 @@ def test_tables_by_keys_keep_to_their_fields(options):
 
 def test_counts_keep_to_their_fields():
     assert errors(json.loads(counts_json(counted())), COUNTS) == []
+
+
+def test_counts_do_not_wait_for_numpy():
+    script = "import sys, prospect.render.json.counts_document; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_every_document_has_a_table_in_the_documentation():

@@ -14,7 +14,6 @@ from prospect.render.json.common_fields import (
     NOTES,
     NOTES_AND_WARNINGS,
     SOURCE,
-    TEXTS,
     WARNINGS,
 )
 from prospect.render.json.disassembly_fields import (
@@ -34,6 +33,7 @@ from prospect.render.json.document_fields import (
     ROUNDED,
     SECONDS,
     TEXT,
+    TEXTS,
     Kind,
     Object,
     Part,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import NamedTuple, Record, nested_contents
-from prospect.render.json.common_fields import ANY_STACK_QUALITY, EVENT, NOTES, TEXTS, WARNINGS
+from prospect.render.json.common_fields import ANY_STACK_QUALITY, EVENT, NOTES, WARNINGS
 from prospect.render.json.document_fields import (
     COUNT,
     FLAG,
@@ -18,6 +18,7 @@ from prospect.render.json.document_fields import (
     INTEGER,
     NUMBER,
     TEXT,
+    TEXTS,
     Kind,
     Object,
     Part,

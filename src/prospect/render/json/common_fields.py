@@ -13,6 +13,7 @@ from prospect.render.json.document_fields import (
     NUMBER,
     SECONDS,
     TEXT,
+    TEXTS,
     Mapping,
     Object,
     Rows,
@@ -24,7 +25,6 @@ from prospect.render.json.document_fields import (
 
 DETAIL = one_of(DETAILS)
 SOURCE = numbered({int(source): source.name for source in NameSource})
-TEXTS = Rows(TEXT)
 NOTES = TEXTS("sentences: what could not be seen, and how to get it")
 WARNINGS = TEXTS("sentences: what was lost or damaged")
 NOTES_AND_WARNINGS = Object("", notes=NOTES, warnings=WARNINGS)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from prospect.estimate.count_means import count_means
 from prospect.profile.event_counts import derived_figures
 from prospect.records import NamedTuple
-from prospect.render.json.common_fields import TEXTS
 from prospect.render.json.document_fields import (
     COUNT,
     INTEGER,
     NUMBER,
     TEXT,
+    TEXTS,
     Object,
     Rows,
     document,

@@ -12,7 +12,7 @@ import numpy as np
 from prospect.figures.portions import PORTION_NAMES
 from prospect.records import NamedTuple, Record
 from prospect.render.encoding import significant
-from prospect.render.json.common_fields import DETAIL, TEXTS
+from prospect.render.json.common_fields import DETAIL
 from prospect.render.json.document_fields import (
     ABSENT,
     AMOUNT,
@@ -24,6 +24,7 @@ from prospect.render.json.document_fields import (
     NUMBER,
     SHARE,
     TEXT,
+    TEXTS,
     Object,
     Rows,
     document,

@@ -334,6 +334,9 @@ def _getter(get: Get) -> Callable[[Any], Any]:
     return itemgetter(get) if isinstance(get, int) else get
 
 
+TEXTS = Rows(TEXT)
+
+
 def each(**fields: Field | Part) -> Rows:
     """Return an array of objects."""
     return Rows(Object("", **fields))

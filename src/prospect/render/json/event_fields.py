@@ -13,7 +13,7 @@ from prospect.profile.group_names import group_name
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES
 from prospect.records import NamedTuple
-from prospect.render.json.common_fields import ERROR_BAR, EVENT, SOURCE, TEXTS
+from prospect.render.json.common_fields import ERROR_BAR, EVENT, SOURCE
 from prospect.render.json.disassembly_fields import DISASSEMBLED_ROUTINE, CodeRoutine, disassembled
 from prospect.render.json.document_fields import (
     ABSENT,
@@ -29,6 +29,7 @@ from prospect.render.json.document_fields import (
     SHARE,
     SUMMED_SHARE,
     TEXT,
+    TEXTS,
     Named,
     Object,
     Part,

@@ -10,12 +10,13 @@ from prospect.estimate.errors.class_columns import EVENT as EVENT_DIMENSION
 from prospect.estimate.errors.class_columns import MOST_COLUMNS, class_columns
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
-from prospect.render.json.common_fields import DETAIL, EVENT, NOTES_AND_WARNINGS, RUN, TEXTS
+from prospect.render.json.common_fields import DETAIL, EVENT, NOTES_AND_WARNINGS, RUN
 from prospect.render.json.document_fields import (
     COUNT,
     FLAG,
     ROUNDED,
     TEXT,
+    TEXTS,
     Columns,
     Field,
     Kind,

@@ -16,13 +16,7 @@ from prospect.estimate.ledger.tick_ledger import TickCounts
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.calls_document import EVENT_CALLS, event_calls
-from prospect.render.json.common_fields import (
-    ANY_STACK_QUALITY,
-    DETAIL,
-    NOTES_AND_WARNINGS,
-    RUN,
-    TEXTS,
-)
+from prospect.render.json.common_fields import ANY_STACK_QUALITY, DETAIL, NOTES_AND_WARNINGS, RUN
 from prospect.render.json.document_fields import (
     ABSENT,
     AMOUNT,
@@ -35,6 +29,7 @@ from prospect.render.json.document_fields import (
     ROUNDED,
     SHARE,
     TEXT,
+    TEXTS,
     Mapping,
     Object,
     Part,
