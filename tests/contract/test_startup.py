@@ -67,7 +67,7 @@ UNASKED = {
     "prospect.figures.routine_choice",
     "prospect.estimate.annotate.event_lines",
     "prospect.figures.calls.calls_view",
-    "prospect.figures.report.side_by_side",
+    "prospect.figures.report.event_figures",
     "prospect.figures.report.waiting",
     "prospect.figures.stacks.frames",
     "prospect.lines",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from builders.profile import perf_profile
-from prospect.figures.report.side_by_side import side_by_side
+from prospect.figures.report.event_figures import side_by_side
 from prospect.profile.complete import complete
 
 

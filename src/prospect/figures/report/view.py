@@ -61,8 +61,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.portions import EventHits
     from prospect.figures.ranked_rows import RankedRows
-    from prospect.figures.report.sample_data import DataFigures
-    from prospect.figures.report.side_by_side import SideBySide
+    from prospect.figures.report.event_figures import DataFigures, SideBySide
     from prospect.figures.report.waiting import Waiting
     from prospect.figures.stacks.stack_quality import StackQuality
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
@@ -363,7 +362,7 @@ class ReportView:
         """The data that event sources attached to samples, by event."""
         if not self.whole.sample_data:
             return ()
-        from prospect.figures.report.sample_data import data_figures  # noqa: PLC0415 - few have any
+        from prospect.figures.report.event_figures import data_figures  # noqa: PLC0415 - few have any
 
         return data_figures(self.whole, self.detail)
 
@@ -389,7 +388,7 @@ class ReportView:
     @cached_property
     def side_by_side(self) -> SideBySide:
         """The hits of each routine by event."""
-        from prospect.figures.report.side_by_side import side_by_side  # noqa: PLC0415 - of several events only
+        from prospect.figures.report.event_figures import side_by_side  # noqa: PLC0415 - of several events only
 
         return side_by_side(self.profile, [event.event_index for event in self.events], self.detail)
 

@@ -15,7 +15,7 @@ from prospect.render.text.numbers import percent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.figures.report.sample_data import DataFigures
+    from prospect.figures.report.event_figures import DataFigures
     from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 

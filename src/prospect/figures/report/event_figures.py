@@ -1,7 +1,8 @@
-"""Figures of the data that event sources attach to samples.
+"""Figures of events: several side by side, and the data that event sources attach to samples.
 
-For each event: how its numbers are distributed, where most of each comes from, and how often each
-text occurs.
+What an event counts differs, so rows of several are ordered by shares of an event, never by sums
+over events. Data are shown by event: how numbers are distributed, where most of each comes from,
+and how often each text occurs.
 """
 
 from __future__ import annotations
@@ -10,16 +11,66 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.processes import chosen_hits
+from prospect.columns.grouping import group_sums
+from prospect.figures.processes import chosen_by_detail, chosen_hits
 from prospect.figures.routine_names import shown_name
-from prospect.records import NamedTuple
+from prospect.profile.model import MODE_KERNEL
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.figures.processes import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import DataColumn, SampleData
+
+
+class SideBySide(Record):
+    """Routines and their hits by event.
+
+    Attributes:
+        events: rows of `RunInfo.events`, in the order of the columns.
+        function: i64[r] rows of functions, the largest mean share first.
+        hits: i64[r, e].
+        total: i64[e] sums over all rows.
+    """
+
+    events: tuple[int, ...]
+    function: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    total: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.function)
+
+
+def side_by_side(profile: CompleteProfile, events: Sequence[int], detail: Detail) -> SideBySide:
+    """Return the hits of routines in the processes that `-V detail` looks at.
+
+    Args:
+        profile: completed: each index of each table is a row.
+        events: rows of `RunInfo.events`, ascending.
+        detail: as in `report_view`; "k" is the kernel's code in all processes.
+    """
+    table = profile.hits
+    chosen = chosen_by_detail(profile.processes, detail).take(table.process_index)
+    if detail == "k":
+        chosen = table.mode == MODE_KERNEL
+    rows = np.flatnonzero(chosen & np.isin(table.event, events))
+    of_hit = profile.locations.function_index.take(table.location_index.take(rows))
+    (function, event), (count,) = group_sums(
+        (of_hit, table.event.take(rows)), (table.count.take(rows),)
+    )
+    distinct, row = np.unique(function, return_inverse=True)
+    hits = np.zeros((len(distinct), len(events)), np.int64)
+    hits[row, np.searchsorted(np.asarray(events, np.int64), event)] = count
+    total = hits.sum(axis=0)
+    shares = hits / np.maximum(total, 1)
+    order = np.lexsort((distinct, -shares.sum(axis=1)))
+    return SideBySide(tuple(events), distinct.take(order), hits.take(order, axis=0), total)
+
 
 _MOST_ROUTINES = 5
 _HIGH = 95
