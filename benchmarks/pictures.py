@@ -101,8 +101,8 @@ def intervals(rows: list[Row]) -> str:
         share = f"{held} of {len(of_kind)} hold"
         marks.append(text(10, top + 48, share, INK, size=11))
         for place, row in enumerate(chosen):
-            half_s = row["half_width_s"] or 1.0
-            low, high = ((row[end] - row["truth_s"]) / half_s for end in ("low_s", "high_s"))
+            half_width_s = row["half_width_s"] or 1.0
+            low, high = ((row[end] - row["truth_s"]) / half_width_s for end in ("low_s", "high_s"))
             colour = HOLDS if low <= 0 <= high else MISSES
             # What lies beyond the frame shows as a stump at its edge.
             low, high = min(low, EDGE - STUMP), max(high, STUMP - EDGE)

@@ -56,7 +56,7 @@ def check(profile):
     assert (bars.seconds <= bars.high_s).all()
     assert (bars.low_s >= 0).all()
     assert ((bars.half_width_s > 0) == (bars.seconds > 0)).all()
-    assert np.isnan(bars.difference_half_s[0])
+    assert np.isnan(bars.difference_half_width_s[0])
 
 
 @settings(max_examples=examples(300))

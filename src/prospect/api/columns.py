@@ -36,7 +36,7 @@ def columns_table(
         for figure, column in (
             ("hits", [table.hits[:, at] for table in tables]),
             ("seconds", [table.seconds[:, at] for table in tables]),
-            ("error_seconds", [table.half_s[:, at] for table in tables]),
+            ("error_seconds", [table.half_width_s[:, at] for table in tables]),
             ("share", [table.share[:, at] for table in tables]),
         ):
             found[f"{dimension} {name} {figure}"] = np.concatenate(column)

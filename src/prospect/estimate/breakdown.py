@@ -50,12 +50,12 @@ class RowErrors(NamedTuple):
     """How sure the rows are.
 
     Attributes:
-        half_s: f64[r] half of the 95 % interval, NaN where unknown.
+        half_width_s: f64[r] half of the 95 % interval, NaN where unknown.
         is_like_above: bool[r] whether a row cannot be told from the one above.
         needed_s: f64[r] how long a run would have to be to tell it from that; see `needed_seconds`.
     """
 
-    half_s: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
     is_like_above: NDArray[np.bool_]
     needed_s: NDArray[np.float64]
 
@@ -132,11 +132,11 @@ class Breakdown(Record):
             return RowErrors(unknown, np.zeros(len(self), np.bool_), unknown)
         above = np.arange(len(self)) - 1
         bars = error_bars(self.design, self.row_of_hit, len(self), above, parts)
-        difference_half_s, wall_s = bars.difference_half_s, self.profile.run.wall_seconds
+        difference_s, wall_s = bars.difference_half_width_s, self.profile.run.wall_seconds
         return RowErrors(
             bars.half_width_s,
-            alike(bars.seconds, above, difference_half_s),
-            needed_seconds(bars.seconds, above, difference_half_s, wall_s),
+            alike(bars.seconds, above, difference_s),
+            needed_seconds(bars.seconds, above, difference_s, wall_s),
         )
 
     @cached_property
@@ -144,9 +144,9 @@ class Breakdown(Record):
         return self.errors()
 
     @property
-    def half_s(self) -> NDArray[np.float64]:
+    def half_width_s(self) -> NDArray[np.float64]:
         """Half of each row's 95 % interval, f64[r]; NaN where unknown."""
-        return self._errors.half_s
+        return self._errors.half_width_s
 
     @property
     def is_like_above(self) -> NDArray[np.bool_]:
@@ -154,7 +154,7 @@ class Breakdown(Record):
         return self._errors.is_like_above
 
     @cached_property
-    def total_half_s(self) -> float:
+    def total_half_width_s(self) -> float:
         """Half of the 95 % interval of all rows together; NaN where unknown."""
         return float(half_widths(self.design, np.where(self.chosen, 0, -1), 1)[0])
 

@@ -53,7 +53,7 @@ class ProgramRow(NamedTuple):
         name: as the kernel has it.
         processes: how many there were.
         hits: samples.
-        seconds, half_s: time, and half of its 95 % interval; NaN where the event has none.
+        seconds, half_width_s: time, and half of its 95 % interval; NaN where the event has none.
         user_share: part of it in user mode, 0 to 1.
         by_portion: seconds, or hits where there is no time, by portion.
         service: the service, container or other control group in which most of its hits are, ""
@@ -65,7 +65,7 @@ class ProgramRow(NamedTuple):
     processes: int
     hits: int
     seconds: float
-    half_s: float
+    half_width_s: float
     user_share: float
     by_portion: tuple[float, ...]
     service: str = ""
@@ -79,7 +79,7 @@ class FunctionRow(NamedTuple):
         function: row of the profile's functions.
         name: or in brackets why it has none.
         object_path: where its code was mapped from.
-        hits, seconds, half_s: as of programs; its own, without what it calls.
+        hits, seconds, half_width_s: as of programs; its own, without what it calls.
         share: of all that is asked for, 0 to 1.
         is_like_above: whether it cannot be told from the row above.
         program: in which most of its time was spent.
@@ -94,7 +94,7 @@ class FunctionRow(NamedTuple):
     object_path: str
     hits: int
     seconds: float
-    half_s: float
+    half_width_s: float
     share: float
     is_like_above: bool
     program: str
@@ -110,7 +110,7 @@ class InShort(Record):
     Attributes:
         has_time: whether hits are worth seconds: samples of a timer.
         event: whose samples these are.
-        hits, seconds, half_s: of all that is asked for.
+        hits, seconds, half_width_s: of all that is asked for.
         busy_s: of all processes of the system but idle CPUs; NaN where not all were sampled.
         busy_share: of all CPUs' time, 0 to 1; likewise.
         programs: the first ones, or all down to the least time that is shown.
@@ -132,7 +132,7 @@ class InShort(Record):
     event: EventInfo
     hits: int
     seconds: float
-    half_s: float
+    half_width_s: float
     busy_s: float
     busy_share: float
     programs: tuple[ProgramRow, ...]
@@ -233,7 +233,7 @@ class _Summary:
             event=self._event,
             hits=count,
             seconds=float(self._design.seconds[chosen].sum()),
-            half_s=float(half_widths(self._design, every, 1, parts)[0]),
+            half_width_s=float(half_widths(self._design, every, 1, parts)[0]),
             busy_s=self._busy_s if is_whole else np.nan,
             busy_share=self._busy_share() if is_whole else np.nan,
             programs=self._program_rows(programs, parts),
@@ -302,7 +302,7 @@ class _Summary:
                 processes=number[name],
                 hits=int(table.hits[at]),
                 seconds=float(table.seconds[at]),
-                half_s=float(halves[at]),
+                half_width_s=float(halves[at]),
                 user_share=float(user[at]),
                 by_portion=tuple(portions[at].tolist()),
                 service=services[at][0],
@@ -336,7 +336,7 @@ class _Summary:
                 object_path=paths[object_of[function]],
                 hits=int(table.hits[row]),
                 seconds=float(table.seconds[row]),
-                half_s=float(errors.half_s[row]),
+                half_width_s=float(errors.half_width_s[row]),
                 share=float(table.share[row]),
                 is_like_above=bool(errors.is_like_above[row]),
                 program=programs[row][0],

@@ -93,7 +93,9 @@ class SortedCsvRenderer(FiguresRenderer):
         for event in report.events:
             rows = rows_by_keys(event, self.sort)
             for at, names in enumerate(zip(*rows.names, strict=True)):
-                times = f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_s[at])}"
+                times = (
+                    f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_width_s[at])}"
+                )
                 figures = f"{rows.hits[at]},{times},{percent_text(float(rows.share[at]))}"
                 yield bytes_of(_sorted_line(event, names, figures))
             if rows.left_out:
@@ -270,7 +272,7 @@ def _row_figures(table: ClassColumns, row: int) -> Iterator[str]:
         has_time = table.has_time(at)
         yield str(table.hits[row, at])
         yield seconds_text(float(table.seconds[row, at]), has_time=has_time)
-        yield seconds_text(float(table.half_s[row, at]), has_time=has_time)
+        yield seconds_text(float(table.half_width_s[row, at]), has_time=has_time)
         yield percent_text(float(table.share[row, at]))
 
 

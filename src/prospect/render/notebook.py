@@ -120,7 +120,7 @@ def _routines(rows: Breakdown) -> str:
     if not len(rows):
         return ""
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
-    seconds, halves = figures.time_columns(rows.seconds.tolist(), rows.half_s)
+    seconds, halves = figures.time_columns(rows.seconds.tolist(), rows.half_width_s)
     routines, modes, paths = (list(map(escaped, names)) for names in rows.names)
     columns = [
         Column("Pcnt", percent_column(rows.share.tolist(), percent_digits(rows.total_hits))),

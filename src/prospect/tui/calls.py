@@ -104,7 +104,7 @@ def _rows(graph: CallGraph, tree: CallTree, place: Place) -> tuple[Row, ...]:
                 lead=lead,
                 hits=hits,
                 seconds=seconds,
-                half_s=half,
+                half_width_s=half,
                 target=target,
             )
         )

@@ -174,7 +174,7 @@ def row_lines(
         cursor: the place of the row that keys act on.
     """
     percent = 100.0 / scale.span_s
-    digits = [bar_digits(row.half_s * percent) for row in rows]
+    digits = [bar_digits(row.half_width_s * percent) for row in rows]
     lines = []
     for place, (row, points) in enumerate(zip(rows, digits, strict=True), start=first):
         cells = [_cell(column, row, place, points, scale) for column in form.columns]
@@ -196,7 +196,7 @@ def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> S
         share = (row.ready_s if what == _READY else row.blocked_s) * 100.0 / scale.span_s
         return Span(("" if math.isnan(share) else f"{share:.1f}").rjust(width) + " ")
     if what == _BAR:
-        half = row.half_s * 100.0 / scale.span_s
+        half = row.half_width_s * 100.0 / scale.span_s
         text = "" if math.isnan(half) else _pointed(half, digits)
         return Span(text.rjust(width) + " ", FAINT)
     if what == _HISTORY:

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 def interval_words(row: Row, scale: Scale, *, is_short: bool = False) -> str:
     """Say a row's time and how sure it is, in words; `is_short` for a narrow screen."""
     percent = 100.0 / scale.span_s
-    digits = bar_digits(row.half_s * percent)
+    digits = bar_digits(row.half_width_s * percent)
     if not math.isnan(row.blocked_s):
         return _waiting_words(row, percent)
     if math.isnan(row.seconds):
         return "called the row above"
     share = f"{row.seconds * percent:.{digits}f} % of a CPU"
-    if math.isnan(row.half_s):
+    if math.isnan(row.half_width_s):
         return share
     if is_short:
-        return f"{row.seconds * percent:.{digits}f} % ± {row.half_s * percent:.{digits}f}"
-    low, high = (max(row.seconds + sign * row.half_s, 0.0) * percent for sign in (-1, 1))
+        return f"{row.seconds * percent:.{digits}f} % ± {row.half_width_s * percent:.{digits}f}"
+    low, high = (max(row.seconds + sign * row.half_width_s, 0.0) * percent for sign in (-1, 1))
     return f"{share}, 95 % sure: {low:.{digits}f} to {high:.{digits}f}"
 
 

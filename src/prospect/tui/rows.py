@@ -29,7 +29,7 @@ class Row(NamedTuple):
         lead: what a tree draws before the name.
         hits: samples.
         seconds: their time; NaN for none.
-        half_s: half of its 95 % interval; NaN where it is not known.
+        half_width_s: half of its 95 % interval; NaN where it is not known.
         recent_s: the time of the last ten seconds, NaN where they were not seen.
         history: hits of each stretch of the last minute, -1 where it was not seen.
         ready_s: time without a CPU, although it could have gone on; NaN where it is not known.
@@ -46,7 +46,7 @@ class Row(NamedTuple):
     lead: str = ""
     hits: int = 0
     seconds: float = 0.0
-    half_s: float = float("nan")
+    half_width_s: float = float("nan")
     recent_s: float = float("nan")
     history: Sequence[int] = ()
     ready_s: float = float("nan")

@@ -95,7 +95,7 @@ def _with_figures(
     columns = (
         table.hits.tolist(),
         table.seconds.tolist(),
-        table.half_s.tolist(),
+        table.half_width_s.tolist(),
         (recent_s * figures.seconds_per_sample).tolist(),
         history.tolist(),
         table.is_like_above.tolist(),
@@ -104,7 +104,7 @@ def _with_figures(
         row._replace(
             hits=count,
             seconds=seconds,
-            half_s=half,
+            half_width_s=half,
             recent_s=late,
             history=past,
             is_like_above=like,

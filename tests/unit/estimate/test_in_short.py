@@ -94,7 +94,7 @@ def test_lost_and_missing_ticks_are_neither_busy_nor_idle(lost, run):
     assert short.busy_share == pytest.approx(1089 / 1989)
     assert short.seconds / short.seen_s == pytest.approx(689 / 1989)
     # The program may have had the same part of what was lost.
-    assert short.half_s > 689 / 256 * 4000 / 1989
+    assert short.half_width_s > 689 / 256 * 4000 / 1989
 
 
 def test_processes_of_a_name_are_one_program():
@@ -137,8 +137,8 @@ def test_the_caller_is_the_one_of_most_samples_and_never_the_function_itself():
 def test_bars_are_those_of_the_report():
     short = short_of(qsort_profile(), "2")
     assert short.functions[0].name == "my_compare"
-    assert 0 < short.functions[0].half_s < short.functions[0].seconds
-    assert short.half_s > 0
+    assert 0 < short.functions[0].half_width_s < short.functions[0].seconds
+    assert short.half_width_s > 0
     assert [row.is_like_above for row in short.functions][:2] == [False, True]
     assert np.isfinite(short.needed_s)
 

@@ -54,6 +54,6 @@ def test_rows_of_equal_truth_are_told_apart_in_one_run_of_twenty():
     other[first + 1] = first
     bars = error_bars(design, np.arange(9000, dtype=np.int32), 9000, other)
     error = (bars.seconds - truth)[first] - (bars.seconds - truth)[first + 1]
-    holds = np.abs(error) <= bars.difference_half_s[first + 1]
+    holds = np.abs(error) <= bars.difference_half_width_s[first + 1]
     assert 0.93 < holds.mean() < 0.97
-    assert np.isnan(bars.difference_half_s[first]).all()
+    assert np.isnan(bars.difference_half_width_s[first]).all()

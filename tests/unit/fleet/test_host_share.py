@@ -163,7 +163,7 @@ def test_hosts_that_stand_for_themselves_add_nothing():
     alone = error_bars(design_of(seconds, [-1, -1, -1], 0.5), rows, 2, other)
     chosen = error_bars(design_of(seconds, [0, 1, 1], 0.5), rows, 2, other)
     assert (chosen.half_width_s > alone.half_width_s).all()
-    assert chosen.difference_half_s[0] > alone.difference_half_s[0]
+    assert chosen.difference_half_width_s[0] > alone.difference_half_width_s[0]
     whole = error_bars(design_of(seconds, [0, 1, 1], 1.0), rows, 2, other)
     assert whole.half_width_s.tolist() == alone.half_width_s.tolist()
 

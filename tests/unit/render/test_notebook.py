@@ -152,12 +152,12 @@ def test_rows_are_those_of_the_report():
             )
     columns = HitColumns(hottest.profile)
     keys = (columns.function.take(hottest.example), columns.mode.take(hottest.example))
-    figures = (hottest.hits, hottest.seconds, hottest.half_s)
+    figures = (hottest.hits, hottest.seconds, hottest.half_width_s)
     found = zip(*(c.tolist() for c in (*keys, *figures)), strict=True)
     assert {(f, p): (hits, s, half) for f, p, hits, s, half in found} == bars
     assert len(bars) == 4
     assert hottest.total_hits == sum(hits for hits, _, _ in bars.values())
-    assert np.isfinite(hottest.half_s).all()
+    assert np.isfinite(hottest.half_width_s).all()
 
 
 def test_the_table_shows_what_was_computed():

@@ -34,7 +34,7 @@ def test_milliseconds_have_no_more_digits_than_seconds():
 
 
 @pytest.mark.parametrize(
-    ("half_s", "shown"),
+    ("half_width_s", "shown"),
     [
         (0.0123, "1.512 ± 0.012"),
         (0.0456, "1.51 ± 0.05"),
@@ -45,8 +45,8 @@ def test_milliseconds_have_no_more_digits_than_seconds():
         (1e-9, "1.512 ± 0.000"),
     ],
 )
-def test_a_time_has_the_digits_that_its_bar_supports(half_s, shown):
-    assert Figures(1000, 1.0, has_time=True).with_bar(1.512, half_s) == shown
+def test_a_time_has_the_digits_that_its_bar_supports(half_width_s, shown):
+    assert Figures(1000, 1.0, has_time=True).with_bar(1.512, half_width_s) == shown
 
 
 def test_milliseconds_are_rounded_where_the_bar_is_wider():

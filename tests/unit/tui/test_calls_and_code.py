@@ -96,7 +96,7 @@ def test_times_and_error_bars_of_callers_are_those_of_prospect_calls(figures):
     for at, row in enumerate(page.rows):
         assert row.name == labels[first + at]
         assert row.seconds == pytest.approx(tree.total_s[first + at], rel=1e-12)
-        assert row.half_s == pytest.approx(estimates.callers_s[first + at], rel=1e-12)
+        assert row.half_width_s == pytest.approx(estimates.callers_s[first + at], rel=1e-12)
 
 
 def test_enter_on_a_caller_leads_to_its_own_callers(figures):

@@ -98,8 +98,8 @@ def test_a_narrow_screen_drops_what_matters_least():
 
 def test_a_share_has_the_digits_that_its_bar_supports():
     rows = [
-        Row(key=(1,), name="a", hits=9, seconds=1.23456, half_s=0.3),
-        Row(key=(2,), name="b", hits=9, seconds=0.123456, half_s=0.01),
+        Row(key=(1,), name="a", hits=9, seconds=1.23456, half_width_s=0.3),
+        Row(key=(2,), name="b", hits=9, seconds=0.123456, half_width_s=0.01),
         Row(key=(3,), name="c", hits=9, seconds=5.0),
     ]
     lines = row_lines(rows, 0, layout("routines", 60), Scale(10.0), cursor=0)
@@ -215,5 +215,5 @@ def test_lost_switches_are_not_called_samples():
 
 
 def test_a_narrow_screen_says_how_sure_a_row_is_too():
-    row = Row(key=(1,), name="a", hits=9, seconds=1.23456, half_s=0.3)
+    row = Row(key=(1,), name="a", hits=9, seconds=1.23456, half_width_s=0.3)
     assert interval_words(row, Scale(10.0), is_short=True) == "12.3 % ± 3.0"

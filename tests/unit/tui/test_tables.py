@@ -78,7 +78,7 @@ def test_times_and_error_bars_of_routines_are_those_of_the_report(make):
                     continue
                 row = rows[name, routine]
                 assert (row.hits, row.seconds) == (table.hits[at], table.seconds[at])
-                assert row.half_s == bars.half_width_s[at]
+                assert row.half_width_s == bars.half_width_s[at]
                 compared += 1
     assert compared == 6
 
@@ -103,7 +103,7 @@ def test_causes_are_those_of_the_report_and_the_programs_themselves():
             row = rows.pop((kind, name))
             assert row.hits == told.hits[at]
             assert row.seconds == pytest.approx(told.seconds[at], rel=1e-12)
-            assert row.half_s == pytest.approx(bars.half_width_s[at], rel=1e-12)
+            assert row.half_width_s == pytest.approx(bars.half_width_s[at], rel=1e-12)
     assert [row.hits for row in rows.values()] == [500]
 
 

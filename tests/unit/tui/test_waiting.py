@@ -68,7 +68,7 @@ def test_waits_are_in_no_other_page(figures, page):
     ours, theirs = (table_page(one, Place(page), View()) for one in (figures, without))
     assert [row.key for row in ours.rows] == [row.key for row in theirs.rows]
     assert ours.total_s == theirs.total_s
-    bars = [[row.half_s for row in found.rows] for found in (ours, theirs)]
+    bars = [[row.half_width_s for row in found.rows] for found in (ours, theirs)]
     assert np.array_equal(*bars, equal_nan=True)
 
 

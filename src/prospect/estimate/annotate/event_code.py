@@ -86,7 +86,7 @@ class EventCode(Record):
             routine = self.routine_of.get(int(table.function[row]))
             if routine is None:
                 continue
-            half_s = float(half_width_s[row])
+            known_s = float(half_width_s[row])
             parts = self._instructions(cells, group, routine)
             # A table keeps seconds and hits only; shares are of whole periods or of hits.
             has_periods = self.event.seconds_per_period > 0
@@ -95,7 +95,7 @@ class EventCode(Record):
             whole = RoutineSums(
                 hits=int(table.hits[row]),
                 seconds=seconds,
-                half_width_s=None if np.isnan(half_s) else half_s,
+                half_width_s=None if np.isnan(known_s) else known_s,
                 share=float(table.share[row]),
                 weight=float(periods if has_periods else table.hits[row]),
             )

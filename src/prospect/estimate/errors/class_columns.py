@@ -46,10 +46,10 @@ class ClassColumns(Record):
         others: how many classes the last column is of, 0 for none.
         names: of each key a list with a name for each row.
         hits: i64[r, c].
-        seconds, half_s: f64[r, c] and half of the 95 % interval, NaN where unknown.
+        seconds, half_width_s: f64[r, c] and half of the 95 % interval, NaN where unknown.
         share: f64[r, c] part of all that the column has, 0 to 1.
         total_hits: i64[c], of all rows, shown or not.
-        total_s, total_half_s: f64[c] likewise.
+        total_s, total_half_width_s: f64[c] likewise.
         left_out: how many rows have less time than `-m`.
         left_out_hits: i64[c] what they hold.
         left_out_s: f64[c] likewise.
@@ -61,11 +61,11 @@ class ClassColumns(Record):
     names: tuple[list[str], ...]
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
-    half_s: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
     share: NDArray[np.float64]
     total_hits: NDArray[np.int64]
     total_s: NDArray[np.float64]
-    total_half_s: NDArray[np.float64]
+    total_half_width_s: NDArray[np.float64]
     left_out: int
     left_out_hits: NDArray[np.int64]
     left_out_s: NDArray[np.float64]
@@ -98,7 +98,7 @@ class _Cells(NamedTuple):
 
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
-    half_s: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
 
 
 def class_columns(
@@ -191,7 +191,7 @@ def _table(
     cells = [_cells(source, row_of_hit, shown + 1) for source in sources]
     hits = np.hstack([one.hits for one in cells])
     seconds = np.hstack([one.seconds for one in cells])
-    half_s = np.hstack([one.half_s for one in cells])
+    half_width_s = np.hstack([one.half_width_s for one in cells])
     totals = [_cells(source, np.where(source.column >= 0, 0, -1), 1) for source in sources]
     total_hits = np.hstack([one.hits for one in totals])[0]
     total_s = np.hstack([one.seconds for one in totals])[0]
@@ -205,11 +205,11 @@ def _table(
         names=tuple(column.texts(example) for column in columns),
         hits=hits[:shown],
         seconds=seconds[:shown],
-        half_s=half_s[:shown],
+        half_width_s=half_width_s[:shown],
         share=np.where(has_time, seconds, hits)[:shown] / np.where(whole > 0, whole, 1.0),
         total_hits=total_hits,
         total_s=total_s,
-        total_half_s=np.hstack([one.half_s for one in totals])[0],
+        total_half_width_s=np.hstack([one.half_width_s for one in totals])[0],
         left_out=len(order) - shown,
         left_out_hits=hits[shown],
         left_out_s=seconds[shown],
@@ -223,6 +223,6 @@ def _cells(source: _Source, row_of_hit: NDArray[np.int64], rows: int) -> _Cells:
     cell = np.where(is_in, row_of_hit * source.columns + source.column, -1).astype(np.int32)
     bars = error_bars(source.design, cell, size)
     hits = exact_sums(cell[is_in], source.design.hits[is_in], size)
-    half_s = bars.half_width_s if source.design.has_bars else np.full(size, np.nan)
+    half_width_s = bars.half_width_s if source.design.has_bars else np.full(size, np.nan)
     shape = (rows, source.columns)
-    return _Cells(hits.reshape(shape), bars.seconds.reshape(shape), half_s.reshape(shape))
+    return _Cells(hits.reshape(shape), bars.seconds.reshape(shape), half_width_s.reshape(shape))

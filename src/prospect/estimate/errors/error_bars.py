@@ -139,7 +139,8 @@ class ErrorBars(Record):
         low_s, high_s: f64 the 95 % interval; wider above than below where a row has few hits.
         in_rhythm: bool its clocks disagree more or less than chance would have them.
         alias_p: f64 how likely the clocks' counts differ so much by chance; NaN if not tested.
-        difference_half_s: f64 half of the 95 % interval of the difference to `other`; NaN for none.
+        difference_half_width_s: f64 half of the 95 % interval of the difference to `other`; NaN
+            for none.
     """
 
     seconds: NDArray[np.float64]
@@ -148,7 +149,7 @@ class ErrorBars(Record):
     high_s: NDArray[np.float64]
     in_rhythm: NDArray[np.bool_]
     alias_p: NDArray[np.float64]
-    difference_half_s: NDArray[np.float64]
+    difference_half_width_s: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -228,7 +229,7 @@ def error_bars(
         high_s=np.where(hits > 0, high_s, 0.0),
         in_rhythm=spread.in_rhythm,
         alias_p=spread.alias_p,
-        difference_half_s=difference,
+        difference_half_width_s=difference,
     )
 
 

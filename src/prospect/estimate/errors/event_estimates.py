@@ -259,7 +259,7 @@ def _estimated(
     bars = _bars(design, table, parts)
     known = table.is_shown & design.has_bars
     unknown = np.full(rows, np.nan)
-    is_alike = alike(bars.seconds, above, bars.difference_half_s)
+    is_alike = alike(bars.seconds, above, bars.difference_half_width_s)
     estimates = RowEstimates(
         seconds=bars.seconds,
         half_width_s=np.where(known, bars.half_width_s, unknown),
@@ -267,7 +267,7 @@ def _estimated(
         high_s=np.where(known, bars.high_s, unknown),
         in_step=np.zeros(rows, np.bool_),
         like_above=is_alike & known & known[above],
-        needed_s=needed_seconds(bars.seconds, above, bars.difference_half_s, wall_s),
+        needed_s=needed_seconds(bars.seconds, above, bars.difference_half_width_s, wall_s),
     )
     # How many ticks an idle CPU delivers differs by clock: that is no rhythm of a program.
     member = table.row_of_hit >= 0

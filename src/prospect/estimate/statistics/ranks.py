@@ -38,20 +38,22 @@ def decimals(half_width_s: float) -> int:
 
 
 def alike(
-    seconds: NDArray[np.float64], above: NDArray[np.int64], difference_half_s: NDArray[np.float64]
+    seconds: NDArray[np.float64],
+    above: NDArray[np.int64],
+    difference_half_width_s: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
     """Return bool[r]: the rows that cannot be told from the one above them at 95 %.
 
-    `above` i64[r] is the row above, -1 for none; `difference_half_s` as in `error_bars`.
+    `above` i64[r] is the row above, -1 for none; `difference_half_width_s` as in `error_bars`.
     """
     difference = np.abs(seconds - seconds[above])
-    return (above >= 0) & ~(difference > np.nan_to_num(difference_half_s))
+    return (above >= 0) & ~(difference > np.nan_to_num(difference_half_width_s))
 
 
 def needed_seconds(
     seconds: NDArray[np.float64],
     above: NDArray[np.int64],
-    difference_half_s: NDArray[np.float64],
+    difference_half_width_s: NDArray[np.float64],
     wall_s: float,
 ) -> NDArray[np.float64]:
     """Return how long a run would have to be to tell each row from the one above, f64[r].
@@ -61,7 +63,7 @@ def needed_seconds(
     """
     difference = np.abs(seconds - seconds[above])
     factor = np.divide(
-        difference_half_s, difference, out=np.full(len(seconds), np.inf), where=difference > 0
+        difference_half_width_s, difference, out=np.full(len(seconds), np.inf), where=difference > 0
     )
     squared = factor * factor
     needed: NDArray[np.float64] = np.full(len(seconds), np.inf)

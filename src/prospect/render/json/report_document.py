@@ -121,7 +121,7 @@ PROGRAM = Object(
     processes=COUNT("how many of that name"),
     hits=COUNT(),
     seconds=ROUNDED(),
-    error_s=ROUNDED.or_null(get="half_s"),
+    error_s=ROUNDED.or_null(get="half_width_s"),
     user_share=ROUNDED(),
     service=NAME(
         "the service, container or other control group in which most of its hits are, `null` "
@@ -135,7 +135,7 @@ FUNCTION = Object(
     object=TEXT(get="object_path"),
     hits=COUNT(),
     seconds=ROUNDED(),
-    error_s=ROUNDED.or_null(get="half_s"),
+    error_s=ROUNDED.or_null(get="half_width_s"),
     share=ROUNDED(),
     like_above=FLAG("cannot be told from the row above", "is_like_above"),
     program=TEXT("where most of it was spent"),
@@ -146,7 +146,7 @@ IN_SHORT = Object(
     "in_short",
     hits=COUNT("of all of them together; `seconds` is 0 where the event has no time", "short.hits"),
     seconds=ROUNDED(get="short.seconds"),
-    error_s=ROUNDED.or_null(get="short.half_s"),
+    error_s=ROUNDED.or_null(get="short.half_width_s"),
     busy_s=ROUNDED.or_null(
         "time of all processes of the machine, `null` where not all were sampled", "short.busy_s"
     ),

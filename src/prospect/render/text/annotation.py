@@ -96,12 +96,12 @@ def _part(
     event: EventAnnotation | SourceEvent,
     hits: int,
     seconds: float,
-    half_s: float | None,
+    half_width_s: float | None,
     share: float,
 ) -> str:
     """Return how much of an event something has."""
     figures = _figures_of(event)
-    bar = "" if half_s is None else f" ± {figures.seconds(half_s)}"
+    bar = "" if half_width_s is None else f" ± {figures.seconds(half_width_s)}"
     time = f" = {figures.seconds(seconds)}{bar} seconds" if event.has_time else ""
     return f"{counted(hits, 'hit')}{time}, {percent(share, percent_digits(event.hits))} of all"
 
@@ -193,9 +193,9 @@ def _head(style: Style, view: SourceView) -> Iterator[str]:
 
 
 def _row(event: SourceEvent, amounts: Amounts, row: int) -> str:
-    half_s = None if amounts.half_width_s is None else float(amounts.half_width_s[row])
+    half_width_s = None if amounts.half_width_s is None else float(amounts.half_width_s[row])
     seconds, share = float(amounts.seconds[row]), float(amounts.share[row])
-    return _part(event, int(amounts.hits[row]), seconds, half_s, share)
+    return _part(event, int(amounts.hits[row]), seconds, half_width_s, share)
 
 
 def _file_lines(

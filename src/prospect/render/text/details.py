@@ -167,7 +167,7 @@ def _rows(page: Page, process: int, portion: int) -> Rows:
         table=table,
         estimates=page.event.estimates.routine_rows(page.event, process, portion),
         late=late,
-        half_s=float(page.event.estimates.process_half_width_s(portion)[process]),
+        half_width_s=float(page.event.estimates.process_half_width_s(portion)[process]),
     )
 
 

@@ -115,8 +115,8 @@ def _total(page: Page, routine: AnnotatedRoutine) -> str:
     hits, share = counted(routine.hits, "hit"), percent(routine.share, percent_digits(routine.hits))
     if not page.figures.has_time:
         return f"{hits}, {share}"
-    half_s = float("nan") if routine.half_width_s is None else routine.half_width_s
-    return f"{hits} = {page.figures.with_bar(routine.seconds, half_s)} seconds, {share}"
+    half_width_s = float("nan") if routine.half_width_s is None else routine.half_width_s
+    return f"{hits} = {page.figures.with_bar(routine.seconds, half_width_s)} seconds, {share}"
 
 
 def _figures(page: Page, routine: AnnotatedRoutine) -> tuple[str, dict[int, str]]:

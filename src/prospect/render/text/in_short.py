@@ -135,7 +135,7 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
     if short.seen_s > 0 and short.event.is_cpu_time:
         share = f", {_percent(short.seconds / short.seen_s)} of the machine"
     whose = asked_for(run, view.detail).capitalize()
-    time = figures.with_bar(short.seconds, short.half_s)
+    time = figures.with_bar(short.seconds, short.half_width_s)
     whole = f"{whose}: {time} {escaped(short.event.time_title)}{share}"
     one_line = "; ".join([", ".join(parts), whole]) if parts else whole
     if display_width(one_line) <= _WIDTH:
@@ -147,7 +147,9 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
 
 def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
     rows = short.first_programs
-    times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
+    times, bars = figures.timed_columns(
+        [row.seconds for row in rows], [row.half_width_s for row in rows]
+    )
     width = _SERVICE_WIDTH if short.has_services else _PROGRAM_WIDTH
     kernel = [_percent(1.0 - row.user_share) for row in rows]
     services = [_service_of(row) for row in rows]
@@ -170,7 +172,9 @@ def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
 
 def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
     rows = short.first_functions
-    times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
+    times, bars = figures.timed_columns(
+        [row.seconds for row in rows], [row.half_width_s for row in rows]
+    )
     has_callers = any(row.caller for row in rows)
     names = [escaped(row.name) for row in rows]
     ranks = [f"{rank}{'=' * row.is_like_above}" for rank, row in enumerate(rows, start=1)]

@@ -85,31 +85,31 @@ class Figures:
         times, bars = self.timed_columns(column, half_widths)
         return Column(title, times), Column("±", bars, when=self.has_time)
 
-    def with_bar(self, seconds: float, half_s: float) -> str:
+    def with_bar(self, seconds: float, half_width_s: float) -> str:
         """Return a time in seconds with its error bar, if known."""
-        if not self.has_time or not _is_known(seconds, half_s):
+        if not self.has_time or not _is_known(seconds, half_width_s):
             return self.seconds(seconds)
-        digits = self._digits_of(half_s)
-        return f"{significant(seconds):.{digits}f} ± {significant(half_s):.{digits}f}"
+        digits = self._digits_of(half_width_s)
+        return f"{significant(seconds):.{digits}f} ± {significant(half_width_s):.{digits}f}"
 
-    def milliseconds_with_bar(self, seconds: float, half_s: float) -> str:
+    def milliseconds_with_bar(self, seconds: float, half_width_s: float) -> str:
         """Return a time in milliseconds with its error bar, if known, and its unit."""
         if not self.has_time:
             return "unknown"
-        if not _is_known(seconds, half_s):
+        if not _is_known(seconds, half_width_s):
             return f"{seconds * 1e3:.{max(self.digits - 3, 0)}f} ms"
-        digits = self._digits_of(half_s)
+        digits = self._digits_of(half_width_s)
         # Tenths of a second are whole hundreds of milliseconds.
-        time, half = (round(significant(value), digits) * 1e3 for value in (seconds, half_s))
+        time, half = (round(significant(value), digits) * 1e3 for value in (seconds, half_width_s))
         return f"{time:.{max(digits - 3, 0)}f} ± {half:.{max(digits - 3, 0)}f} ms"
 
-    def _digits_of(self, half_s: float) -> int:
-        return min(decimals(half_s), self.digits)
+    def _digits_of(self, half_width_s: float) -> int:
+        return min(decimals(half_width_s), self.digits)
 
 
-def _is_known(seconds: float, half_s: float) -> bool:
+def _is_known(seconds: float, half_width_s: float) -> bool:
     """Return whether a bar can be shown; a row without a hit has none that would mean something."""
-    return seconds > 0 and not math.isnan(half_s)
+    return seconds > 0 and not math.isnan(half_width_s)
 
 
 def rank_column(estimates: RowEstimates) -> list[str]:

@@ -103,7 +103,7 @@ def _figures(
     event, seconds, halves = (
         short.event,
         [row.seconds for row in rows],
-        [row.half_s for row in rows],
+        [row.half_width_s for row in rows],
     )
     times, bars = page.figures.time_columns(seconds, halves, escaped(event.time_title))
     return [

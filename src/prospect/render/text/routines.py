@@ -55,13 +55,13 @@ class Rows(NamedTuple):
         table: the routines.
         estimates: their error bars and marks, row by row.
         late: f64[r] share of late samples, NaN where unknown; None outside the kernel.
-        half_s: half width of the table's total, NaN where unknown.
+        half_width_s: half width of the table's total, NaN where unknown.
     """
 
     table: RoutineTable
     estimates: RowEstimates
     late: NDArray[np.float64] | None = None
-    half_s: float = float("nan")
+    half_width_s: float = float("nan")
 
 
 class RoutineFormatter:
@@ -83,7 +83,7 @@ class RoutineFormatter:
             threshold_s: what it was set to.
         """
         table = rows.table
-        yield self.total_line(table, rows.half_s)
+        yield self.total_line(table, rows.half_width_s)
         if not len(table):
             return
         yield ""
@@ -120,11 +120,11 @@ class RoutineFormatter:
             Column("Filename", filename, right=False),
         ]
 
-    def total_line(self, table: RoutineTable, half_s: float = float("nan")) -> str:
+    def total_line(self, table: RoutineTable, half_width_s: float = float("nan")) -> str:
         """Return the line that says what a table's rows add up to."""
         if not self._figures.has_time:
             return f"{counted(table.total_hits, 'hit')}."
-        seconds = self._figures.with_bar(table.total_seconds, half_s)
+        seconds = self._figures.with_bar(table.total_seconds, half_width_s)
         return f"Extrapolated time from {counted(table.total_hits, 'hit')} = {seconds} seconds."
 
     def _cells(self, rows: list[int]) -> list[_Cells]:

@@ -68,7 +68,7 @@ def _title(
 
 def _table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Iterator[str]:
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
-    times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_s.tolist())
+    times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_width_s.tolist())
     ranks = [f"{at}{'=' * is_like}" for at, is_like in enumerate(rows.is_like_above.tolist(), 1)]
     shares = percent_column(rows.share.tolist(), percent_digits(rows.total_hits))
     columns = [
@@ -104,7 +104,7 @@ def _closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterator[str]
             f"- Left out by '-m {threshold_s:g}': {counted(rows.left_out, 'row')} with {time} "
             f"({share})"
         )
-    time = figures.with_bar(rows.total_s, rows.total_half_s)
+    time = figures.with_bar(rows.total_s, rows.total_half_width_s)
     total = f"{time} {escaped(rows.event.time_title)}, " if rows.has_time else ""
     marks = "; = ties with the row above" if rows.is_like_above.any() else ""
     yield f"Total: {total}{counted(rows.total_hits, escaped(rows.event.hits_word))}{marks}"
@@ -193,7 +193,7 @@ def _columns_of(table: ClassColumns, at: int) -> list[Column]:
     figures = Figures(total_hits, total_s, has_time=table.has_time(at))
     times, bars = figures.time_columns(
         [*table.seconds[:, at].tolist(), total_s],
-        [*table.half_s[:, at].tolist(), float(table.total_half_s[at])],
+        [*table.half_width_s[:, at].tolist(), float(table.total_half_width_s[at])],
         escaped(event.time_title),
     )
 
