@@ -56,10 +56,6 @@ class Busy(NamedTuple):
 def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
     """Add hits up by function, as `SUMS`, and by host, as `TOTALS`, but not those of idle CPUs.
 
-    Args:
-        asked: what is asked.
-        announce: called with how many hosts are done, once a turn.
-
     Raises:
         EngineError: a file cannot be read.
     """

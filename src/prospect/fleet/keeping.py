@@ -82,11 +82,6 @@ class Made(NamedTuple):
 def keep_days(store: HostsDirectory, make_engine: EngineMaker, now_s: float) -> Made:
     """Make the days that are over, of all segments that are in none yet.
 
-    Args:
-        store: of many hosts, in a directory.
-        make_engine: what adds hits up.
-        now_s: in seconds since 1970.
-
     Raises:
         StoreError: a file cannot be read, or somebody else does the same.
         OSError: nothing can be written.

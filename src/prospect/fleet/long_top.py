@@ -148,13 +148,6 @@ def summed_with_days(
 ) -> Summed:
     """Add up days of all hosts, and what hosts' stores have besides.
 
-    Args:
-        store: to read.
-        chosen: what of it.
-        make_engine: what answers queries about hosts' stores.
-        kept: what `kept_in` yields.
-        rows: how many functions are wanted.
-
     Raises:
         StoreError: a store cannot be read.
         EngineError: a day cannot.

@@ -62,11 +62,6 @@ def clean_aside(store: StoreDirectory) -> None:
 def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
     """Send what is aside, as segments without samples; return how many windows that is.
 
-    Args:
-        store: that lost it.
-        target: to send to.
-        shipment: for which host, and how many such hosts it represents.
-
     Raises:
         StoreError: the target does not take one, or DuckDB is not installed.
         OSError: the disk has no room for them.

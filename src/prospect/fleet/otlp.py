@@ -69,10 +69,6 @@ def otlp_document(profile: Profile, detail: Detail, *, inline: bool = False) -> 
 def push(url: str, document: bytes) -> None:
     """Send a profile; this takes `WHOLE_S` at most.
 
-    Args:
-        url: as `endpoint_of` takes it.
-        document: of `render.otlp`.
-
     Raises:
         PushError: the collector does not take it.
     """

@@ -88,11 +88,6 @@ def kept(directory: str) -> Iterator[KeptObject]:
 def make_room(directory: str, wanted: Collection[str], new_bytes: int) -> None:
     """Remove what was used longest ago until something more fits.
 
-    Args:
-        directory: of all that counts.
-        wanted: paths that stay.
-        new_bytes: how much comes.
-
     Raises:
         StoreError: it does not fit.
     """

@@ -101,11 +101,6 @@ class DamagedError(Exception):
 def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
     """Find what is to be sent.
 
-    Args:
-        store: to send.
-        shipment: where to, and how much of it.
-        now_s: seconds since 1970.
-
     Raises:
         StoreError: the store cannot be read.
     """
@@ -138,13 +133,6 @@ def send(
 ) -> int:
     """Send segments in the order of their windows; return the bytes of their files.
 
-    Args:
-        store: that they are of.
-        target: to send to.
-        shipment: as `waiting` has it.
-        segments: as `waiting` finds them.
-        content: returns what a file is sent as.
-
     Raises:
         StoreError: the target does not take one; those before it are sent.
         GoneError: one was removed meanwhile; likewise.
@@ -169,11 +157,6 @@ def send(
 
 def send_segment(target: Target, segment: Segment, content: Contents) -> int:
     """Send the files of a segment, that which makes it whole last; return their bytes.
-
-    Args:
-        target: to send to.
-        segment: with its place in the target.
-        content: as `send` has it.
 
     Raises:
         StoreError: the target does not take one.
@@ -217,12 +200,6 @@ def send_damaged(
     store: StoreDirectory, target: Target, shipment: Shipment, content: Contents
 ) -> int:
     """Send segments again if the target has lost a file of them or a part; return the bytes.
-
-    Args:
-        store: that the segments are of.
-        target: that has them.
-        shipment: as `waiting` has it.
-        content: as `send` has it.
 
     Raises:
         StoreError: the target does not answer, or does not take a file.
@@ -283,13 +260,7 @@ def _remember(store: StoreDirectory, url: str, state: SentBefore) -> None:
 
 
 def is_chosen(segment: Segment, host: str, share: float) -> bool:
-    """Whether a host sends a segment: as a hash of host and hour says, the same for everybody.
-
-    Args:
-        segment: of the host.
-        host: its name.
-        share: of hosts that send an hour, up to 1.
-    """
+    """Whether a host sends a segment: as a hash of host and hour says, the same for everybody."""
     if share >= 1:
         return True
     if segment.tier == DAY:  # of many hours

@@ -106,10 +106,6 @@ def _host_of(store: StoreDirectory) -> str:
 def contents_to_send(store: StoreDirectory, share: float) -> Iterator[Contents]:
     """Yield what returns the files of segments as they are sent.
 
-    Args:
-        store: that they are of.
-        share: of hosts that send an hour.
-
     Raises:
         StoreError: DuckDB is not installed.
     """

@@ -51,13 +51,6 @@ def fleet_page(
 ) -> bytes:
     """Answer a question.
 
-    Args:
-        store: to read.
-        chosen: which part of it.
-        make_engine: what answers queries.
-        question: that is asked.
-        title: what is shown.
-
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """

@@ -81,10 +81,6 @@ def choice_query(query: str) -> Choice:
 def fleet_query(name: str, query: str) -> FleetQuestion:
     """Read a question about all hosts.
 
-    Args:
-        name: of it.
-        query: of which time, and which build.
-
     Raises:
         QueryError: it says something else.
     """

@@ -61,12 +61,7 @@ class GuardedSite(ABC):
         self._token = token.encode()
 
     def answer(self, target: str, headers: Message) -> Answer:
-        """Answer a GET request.
-
-        Args:
-            target: as the request line has it.
-            headers: of the request.
-        """
+        """Answer a GET request."""
         if not is_own_page(headers):
             return FORBIDDEN
         path, _, query = target.partition("?")
@@ -82,10 +77,6 @@ class GuardedSite(ABC):
     @abstractmethod
     def known(self, name: str, query: str) -> Answer:
         """Answer a request of somebody who knows the token.
-
-        Args:
-            name: after the token.
-            query: after the ``?``.
 
         Raises:
             QueryError: the query means nothing.

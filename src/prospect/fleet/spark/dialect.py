@@ -18,10 +18,6 @@ _JAVA = frozenset({"reflect", "try_reflect", "java_method"})
 def translated(query: str, dialect: str = SPARK) -> str:
     """Return a query in another dialect.
 
-    Args:
-        query: one, in DuckDB's.
-        dialect: as sqlglot calls it.
-
     Raises:
         EngineError: it is no SQL that this dialect has.
     """

@@ -189,12 +189,7 @@ def stack_names(samples: StackSamples) -> StackNames:
 
 
 def sample_cells(names: StackNames, event: int) -> SampleCells:
-    """Add up the samples of one event.
-
-    Args:
-        names: of the samples of all events.
-        event: its row in `RunInfo.events`.
-    """
+    """Add up the samples of one event, a row of `RunInfo.events`."""
     finest = _finest(names, event)
     pruning = -1
     for doubled, halved in _STEPS:
@@ -214,12 +209,7 @@ def event_rows(names: StackNames, event: int) -> NDArray[np.intp] | slice:
 
 
 def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLeaves:
-    """Put samples below the names of their threads.
-
-    Args:
-        names: of the samples of all events.
-        rows: the samples.
-    """
+    """Put samples below the names of their threads."""
     samples, profile = names.samples, names.samples.profile
     hits, size = profile.hits, len(names.forest) + 1
     kinds = alike((hits.comm_index, hits.cause_index, names.portion))
@@ -656,12 +646,7 @@ class EventParts(Record):
 
 
 def event_parts(names: StackNames, event: int) -> EventParts:
-    """Prepare the samples of one event.
-
-    Args:
-        names: of the samples of all events.
-        event: its row in `RunInfo.events`.
-    """
+    """Prepare the samples of one event, a row of `RunInfo.events`."""
     samples = names.samples
     rows = np.flatnonzero(samples.of_hit(samples.profile.hits.event) == event)
     time_ns = np.zeros(len(rows), np.int64)

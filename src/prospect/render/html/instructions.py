@@ -75,12 +75,7 @@ class CodeCells(Record):
 
 
 def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
-    """Find the instructions that samples were taken at.
-
-    Args:
-        names: of the samples.
-        code: instructions of functions of their profile.
-    """
+    """Find the instructions that samples were taken at."""
     samples = names.samples
     profile = samples.profile
     routine_of_function = np.full(len(profile.functions), -1, np.int64)
@@ -102,14 +97,7 @@ def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
 def code_cells(
     names: StackNames, event: int, slots: InstructionSlots, cells: SampleCells
 ) -> CodeCells:
-    """Add up the samples of one event by instruction.
-
-    Args:
-        names: of the samples of all events.
-        event: its row in `RunInfo.events`.
-        slots: of these samples.
-        cells: of the whole event.
-    """
+    """Add up the samples of one event, a row of `RunInfo.events`, by instruction."""
     samples = names.samples
     is_in = (samples.of_hit(samples.profile.hits.event) == event) & (slots.of_sample >= 0)
     rows = np.flatnonzero(is_in)
@@ -166,12 +154,7 @@ def _left_out(routine: NDArray[np.int64], count: NDArray[np.int64], routines: in
 
 
 def code_fields(names: StackNames, slots: InstructionSlots) -> dict[str, list[Any]]:
-    """Return the routines of slots with their instructions.
-
-    Args:
-        names: of the samples.
-        slots: of these samples.
-    """
+    """Return the routines of slots with their instructions."""
     code, profile = slots.code, names.samples.profile
     functions, objects = profile.functions, profile.objects
     frames = names.frames.function_index

@@ -34,12 +34,7 @@ _MARKS = ("", "_[k]", "_[i]", "_[j]")
 
 
 def stack_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
-    """Return the samples, added up, as one block.
-
-    Args:
-        names: of the samples.
-        slots: which instructions they were taken at; None without code.
-    """
+    """Return the samples, added up, as one block."""
     cells = {event: sample_cells(names, event) for event in events_of(names)}
     if slots is None:
         return block_of_events(names, cells)

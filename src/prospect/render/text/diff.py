@@ -195,14 +195,7 @@ def total_columns(comparison: Comparison, unit: Unit) -> list[Column]:
 
 
 def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> list[Column]:
-    """Return the columns of a table of changes, with some of its rows.
-
-    Args:
-        table: the changes.
-        unit: what times are shown in.
-        title: what its rows are.
-        shown: which of them.
-    """
+    """Return the columns of a table of changes, with some of its rows."""
     scale = unit.per_second
     half_width = table.half_width[shown] * scale
     digits = _digits(half_width)

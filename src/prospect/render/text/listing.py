@@ -194,13 +194,7 @@ class Listing:
 
 
 def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Iterator[str]:
-    """Yield what is to be known of a routine's hits: strays, and which instruction is meant.
-
-    Args:
-        code: the code table.
-        routine: one of its routines.
-        start: its first address.
-    """
+    """Yield what is to be known of a routine's hits: strays, and which instruction is meant."""
     if routine.stray_hits:
         yield (
             f"- {counted(routine.stray_hits, 'hit')} at addresses inside instructions: "

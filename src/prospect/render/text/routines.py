@@ -75,13 +75,7 @@ class RoutineFormatter:
         self._cells_of: dict[int, _Cells] = {}
 
     def lines(self, rows: Rows, option: str, threshold_s: float) -> Iterator[str]:
-        """Yield a table and its cut line.
-
-        Args:
-            rows: the routines.
-            option: the option that set the threshold, as it is typed: ``-m`` or ``-k``.
-            threshold_s: what it was set to.
-        """
+        """Yield a table and its cut line."""
         table = rows.table
         yield self.total_line(table, rows.half_width_s)
         if not len(table):
