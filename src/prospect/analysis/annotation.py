@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from prospect.analysis.wanted import Sinks
     from prospect.estimate.annotate.annotation_view import AnnotationView
     from prospect.estimate.annotate.source_view import SourceView
-    from prospect.figures.processes import Detail
-    from prospect.options import NamingOptions
+    from prospect.options import Detail, NamingOptions
     from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
 
 
 class ReportRequest(ReportOptions):

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.code.code import CodeChoice
-    from prospect.figures.processes import Detail
-    from prospect.options import Settings
+    from prospect.options import Detail, Settings
     from prospect.profile.model import Profile
     from prospect.render.next_commands import Repeated
     from prospect.render.renderer import Renderer

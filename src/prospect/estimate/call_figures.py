@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.calls.call_graph import CallGraph
     from prospect.figures.calls.calls_view import CallsView
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.counted_calls import CallCounts, CallWindows
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.lateness import Lateness, LateRoutines
     from prospect.estimate.ledger.tick_ledger import TickLedger
     from prospect.figures.calls.calls_view import CallsView
-    from prospect.figures.processes import Detail
     from prospect.figures.report.accounting import OwnCost
+    from prospect.options import Detail
     from prospect.profile.model import Profile
 
 

@@ -5,7 +5,7 @@ Totals are sorted by user time; thresholds and `-V` choose which processes are s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from prospect.figures.portions import EventHits
     from prospect.figures.ranked_rows import RankedRows
+    from prospect.options import Detail
     from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import ProcessTable, Profile
     from prospect.profile.run_info import RunInfo, Throttled
 
-Detail = Literal["2", "3", "4", "k"]
 DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
 DETAIL_WORDS: dict[Detail, str] = {
     "2": "the command",

@@ -18,7 +18,7 @@ from prospect.profile.run_notes import file_notes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.run_info import EventInfo, RunInfo
 

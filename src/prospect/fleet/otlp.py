@@ -33,7 +33,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.model import Profile
 
 SILENT_S, WHOLE_S, PAUSE_S = 5.0, 15.0, 1.0

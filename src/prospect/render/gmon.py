@@ -17,7 +17,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
-from prospect.figures.processes import DETAILS, Detail, shown_processes
+from prospect.figures.processes import DETAILS, shown_processes
 from prospect.profile.complete import complete
 from prospect.profile.counted_calls import in_processes
 from prospect.profile.model import KIND_ELF
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.options import Detail
     from prospect.profile.model import Profile
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prospect.figures.routine_names import routine_names
+from prospect.options import DEFAULT_RECORDING
 from prospect.profile.model import KIND_ELF, KIND_KERNEL, KIND_MODULE, KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from prospect.estimate.in_short import FunctionRow, InShort
     from prospect.figures.report.view import ReportView
 
-DEFAULT_RECORDING = "perf.data"
 _RECORDING_SUFFIXES = (".data", ".archive")
 _TITLE = "Next:   "
 _MOST_READERS = 2

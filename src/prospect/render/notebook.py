@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.compare.comparison import Comparison
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.event_counts import EventCounts
     from prospect.profile.model import Profile
     from prospect.render.flame_boxes import Box, FlameGraph

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.model import Profile
     from prospect.profile.run_info import RunInfo
 

@@ -26,7 +26,7 @@ from prospect.render.json.disassembly_fields import disassembly_fields
 if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.assembly.code.later_code import LaterCode
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.model import Profile
     from prospect.profile.source import CodeTable
     from prospect.render.html.cells import EventParts, StackNames

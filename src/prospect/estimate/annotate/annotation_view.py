@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.annotate.row_sums import RowSums
-    from prospect.figures.processes import Detail
     from prospect.figures.routine_choice import RoutineChoice
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo

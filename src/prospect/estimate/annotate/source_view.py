@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.annotate.row_sums import EventSums, RowSums
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
     from prospect.estimate.compare.option_texts import Condition, Work
     from prospect.estimate.compare.variation import Spread, Variation
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.model import Profile
 
 # A row with fewer hits on both sides together is not tested: it could hardly pass, and each test

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.option_texts import Work
     from prospect.estimate.compare.variation import Variation
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.run_info import RunInfo
 
 

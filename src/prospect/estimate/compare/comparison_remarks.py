@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.compared_run import ComparedRun
     from prospect.estimate.compare.comparison import ComparedRecording, Comparison
     from prospect.estimate.compare.matching import Labels
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.run_info import RunInfo
 
 _LOAD_TO_TELL = 0.05

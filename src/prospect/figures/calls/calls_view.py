@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from prospect.figures.calls.call_graph import Arcs, CallGraph, FrameTotals
     from prospect.figures.calls.call_tree import CallTree
-    from prospect.figures.processes import Detail
     from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.processes import Detail
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import EventView
+    from prospect.options import Detail
     from prospect.profile.model import Profile
 
 SHOWN_ROUTINES = 1

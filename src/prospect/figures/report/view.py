@@ -25,7 +25,6 @@ from prospect.figures.portions import (
 )
 from prospect.figures.processes import (
     DETAILS,
-    Detail,
     ProcessTotals,
     chosen_by_detail,
     ended_by_exec,
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.event_figures import DataFigures, SideBySide
     from prospect.figures.report.waiting import Waiting
     from prospect.figures.stacks.stack_quality import StackQuality
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo, Throttled

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.processes import Detail
     from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import ThreadTimes
 

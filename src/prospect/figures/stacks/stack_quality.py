@@ -14,7 +14,7 @@ from prospect.records import Record, field, replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.figures.processes import Detail
+    from prospect.options import Detail
     from prospect.profile.model import Profile, StackCopies
 
 _PLACES_SHOWN = 10

@@ -17,7 +17,7 @@ from prospect.columns.counting import counted, first_rows
 from prospect.columns.grouping import alike, distinct_keys, group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
-from prospect.figures.processes import DETAILS, Detail, shown_processes
+from prospect.figures.processes import DETAILS, shown_processes
 from prospect.profile.complete import complete
 from prospect.profile.model import MODE_KERNEL, NO_CPU, StackTable
 from prospect.records import NamedTuple, Record, replace
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
 
