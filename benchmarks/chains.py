@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from builders import unwinding
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def main() -> None:
     for row, theirs in zip(in_time, chains_of_perf(data), strict=True):
         frames = slice(start[row], start[row + 1])
         ours = place[frames].tolist()
-        end = model.END_NAMES[int(unwound.end[row])]
+        end = interface.END_NAMES[int(unwound.end[row])]
         kind = difference(ours, theirs) if end == "complete" else f"ours ends: {end}"
         found[kind] += 1
         if kind == "perf's ends before ours":

@@ -26,7 +26,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from builders import unwinding
 from prospect.elf.frame_rows import read_frame_rows
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
 REPEATS = 5
@@ -134,8 +134,10 @@ def measure(data: Path) -> None:
     print(f"\n{len(given)} samples, {frames} frames, at {len(unwound.sites)} places")
     print(f"unwinding, rows at hand  {median:7.3f} s  {median / frames * 1e9:5.0f} ns a frame")
     print(f"unwinding, the first     {first:7.3f} s")
-    counts = np.bincount(unwound.end, minlength=len(model.END_NAMES)).tolist()
-    print(", ".join(f"{n} {name}" for name, n in zip(model.END_NAMES, counts, strict=True) if n))
+    counts = np.bincount(unwound.end, minlength=len(interface.END_NAMES)).tolist()
+    print(
+        ", ".join(f"{n} {name}" for name, n in zip(interface.END_NAMES, counts, strict=True) if n)
+    )
     for path in sorted({finder.paths[row] for row in unwound.sites.object.tolist() if row >= 0}):
         image = unwinding.image_of(path)
         begin = time.process_time()

@@ -28,7 +28,7 @@ KINDS = {
 # Those that come with Prospect, written as any other is.
 _OWN = {
     (EVENTS, "ibs_op"): "prospect.assembly.raw.amd_ibs:decode",
-    (LABELS, "marks"): "prospect.assembly.labels.marks:label",
+    (LABELS, "marks"): "prospect.assembly.labels:label_by_marks",
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
 from prospect.elf.frame_rows import FrameRows
-from prospect.unwind.model import UnwindInput
+from prospect.unwind.interface import UnwindInput
 
 CODE = 0x40_0000
 CODE_BYTES = 0x10_0000

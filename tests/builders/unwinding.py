@@ -18,7 +18,7 @@ from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 from prospect.spaces.world import build_spaces
 from prospect.symbols.images.vdso import read_own_vdso
-from prospect.unwind.model import DWARF_OF_PERF_X86_64, UnwindInput
+from prospect.unwind.interface import DWARF_OF_PERF_X86_64, UnwindInput
 
 PERF_SP, PERF_FP, PERF_PC = 7, 6, 8
 

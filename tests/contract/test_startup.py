@@ -58,7 +58,7 @@ UNASKED = {
     "pathlib",
     "prospect.analysis.other_tools",
     "prospect.assembly.code",
-    "prospect.assembly.stacks.stacks",
+    "prospect.assembly.stacks.stack_forest",
     "prospect.disasm",
     "prospect.estimate.compare",
     "prospect.estimate.call_figures",

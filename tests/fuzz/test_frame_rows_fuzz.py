@@ -14,7 +14,7 @@ from builders.stack_copies import CODE, STACK, OneImage, samples
 from prospect.elf import layout
 from prospect.elf.frame_rows import FrameRows, read_frame_rows
 from prospect.elf.image import ElfImage
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
 
@@ -101,7 +101,7 @@ addresses = st.one_of(
         st.tuples(addresses, addresses, st.lists(addresses, max_size=40), addresses), max_size=6
     ),
     st.sampled_from([layout.EM_X86_64, layout.EM_AARCH64]),
-    st.sampled_from([model.MODE_CFI, model.MODE_FRAME_POINTER]),
+    st.sampled_from([interface.MODE_CFI, interface.MODE_FRAME_POINTER]),
 )
 def test_any_rules_and_any_stacks_end(packed, states, machine, mode):
     finder = OneImage({CODE - 0x1000 + 0x40 * n: rule for n, rule in enumerate(packed)})
@@ -115,7 +115,7 @@ def test_any_rules_and_any_stacks_end(packed, states, machine, mode):
     assert len(unwound) == len(states)
     count = unwound.frames()
     assert ((count >= 0) & (count <= 64)).all()
-    assert (unwound.end < len(model.END_NAMES)).all()
-    assert ((unwound.needed_bytes > 0) == (unwound.end == model.END_CUT)).all()
+    assert (unwound.end < len(interface.END_NAMES)).all()
+    assert ((unwound.needed_bytes > 0) == (unwound.end == interface.END_CUT)).all()
     site = unwound.chains().site
     assert ((site >= 0) & (site < len(unwound.sites))).all()

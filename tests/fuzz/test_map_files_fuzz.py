@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.symbols.jit.map_files import parse_map_file
-from prospect.symbols.kernel.kallsyms import module_of, parse_kallsyms
-from prospect.symbols.kernel.kernel_listings import address_of
+from prospect.symbols.kernel.kernel_listings import address_of, module_of, parse_kallsyms
 from prospect.symbols.table import SymbolTable
 
 HEX = st.text("0123456789abcdefABCDEFxX", max_size=18).map(str.encode)

@@ -13,7 +13,7 @@ from builders.recordings import PROGRAMS
 from builders.unwinding import name_sites, read_recording
 from prospect.perfdata.file_header import read_file_header
 from prospect.perfdata.leaked_bits import clear_build_id_bits
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
 pytestmark = [
@@ -82,7 +82,7 @@ def test_chains_are_those_of_the_source(plain):
     names = name_sites(unwound.sites, finder, program)
     chains = list(chains_of(unwound, names))
     assert len(chains) > 500
-    whole = np.count_nonzero(unwound.end == model.END_COMPLETE)
+    whole = np.count_nonzero(unwound.end == interface.END_COMPLETE)
     assert whole > 0.99 * len(chains)
     told = Counter()
     for chain in chains:
@@ -108,7 +108,7 @@ def test_frame_pointers_agree(framed):
     data, program = framed
     given, finder, *_ = read_recording(data)
     by_cfi = unwind(given, finder)
-    by_pointer = unwind(given, finder, mode=model.MODE_FRAME_POINTER)
+    by_pointer = unwind(given, finder, mode=interface.MODE_FRAME_POINTER)
     names = [name_sites(each.sites, finder, program) for each in (by_cfi, by_pointer)]
     compared = agreed = 0
     pairs = zip(chains_of(by_cfi, names[0]), chains_of(by_pointer, names[1]), strict=True)
@@ -150,7 +150,7 @@ def test_perf_script_agrees(plain):
     # perf prints in the order of time; samples of several CPUs are recorded in another.
     in_time = np.argsort(events.samples.time_ns.take(sample), kind="stable").tolist()
     for row, chain in zip(in_time, theirs, strict=True):
-        if not chain or unwound.end[row] != model.END_COMPLETE:
+        if not chain or unwound.end[row] != interface.END_COMPLETE:
             continue
         whole += 1
         # perf shows addresses as the image states them, and of a call the one before the return.

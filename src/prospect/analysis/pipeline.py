@@ -17,32 +17,32 @@ from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.hit_causes import label_samples, with_causes
 from prospect.assembly.extras import recorded_until
 from prospect.assembly.placing.jit import find_jit_code
-from prospect.assembly.placing.naming import (
+from prospect.assembly.placing.location_names import (
     hit_objects,
     make_symbolizer,
     name_all,
     recorded_facts,
     with_answers,
 )
-from prospect.assembly.placing.places import KERNEL_KEY, place, with_addresses
+from prospect.assembly.placing.placement import KERNEL_KEY, place, with_addresses
 from prospect.assembly.stacks.chain_frames import cut_by_process, cut_chains
-from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.tables.clocks import (
     clock_of_id,
     describe_clock_stops,
     describe_clocks,
     with_clock_periods,
 )
-from prospect.assembly.tables.hits import (
+from prospect.assembly.tables.hit_tables import (
     describe_hits,
     describe_losses,
     describe_mappings,
     describe_samples,
 )
 from prospect.assembly.tables.memory_maps import UnhitMappings
-from prospect.assembly.tables.processes import describe_processes, with_control_groups
-from prospect.assembly.tables.run import describe_run
-from prospect.assembly.tables.syscalls import describe_syscalls
+from prospect.assembly.tables.process_table import describe_processes, with_control_groups
+from prospect.assembly.tables.recorded_calls import describe_call_counts, read_call_counts
+from prospect.assembly.tables.run_facts import describe_run
+from prospect.assembly.tables.syscall_table import describe_syscalls
 from prospect.assembly.threads import waits as off_cpu
 from prospect.errors import RecordingError
 from prospect.events.decode import decode
@@ -64,11 +64,11 @@ if TYPE_CHECKING:
     from prospect.archived.answers import Answers
     from prospect.assembly.causes.hit_causes import SampleCauses
     from prospect.assembly.code.recorded_objects import RecordedObjects
-    from prospect.assembly.labels.labels import Labelled
+    from prospect.assembly.labels import Labelled
     from prospect.assembly.placing.jit import JitRecords
-    from prospect.assembly.placing.places import Placement
-    from prospect.assembly.stacks.stacks import SampleCallers
-    from prospect.assembly.tables.call_counts import CountedCalls
+    from prospect.assembly.placing.placement import Placement
+    from prospect.assembly.stacks.stack_forest import SampleCallers
+    from prospect.assembly.tables.recorded_calls import CountedCalls
     from prospect.assembly.threads.waits import Waits
     from prospect.events.columns import Events
     from prospect.profile.run_info import RunInfo
@@ -251,7 +251,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     labelled = label_samples(events.samples, kernel_names, info.arch)
     labels = None
     if order.naming.label:
-        from prospect.assembly.labels.labels import label_by  # noqa: PLC0415 - seldom asked for
+        from prospect.assembly.labels import label_by  # noqa: PLC0415 - seldom asked for
 
         labels = label_by(events.samples, labelled.label, order.naming.label)
     label = labels.state if labels else labelled.label
@@ -261,7 +261,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     hits = attribute(events.samples, world.timeline, label, world.runs, may_spend=may_spend)
     calls = None
     if with_callers:
-        from prospect.assembly.stacks.stacks import find_callers  # noqa: PLC0415 - not of all
+        from prospect.assembly.stacks.stack_forest import find_callers  # noqa: PLC0415 - not of all
 
         calls = find_callers(
             events.samples,
@@ -307,7 +307,7 @@ def _assemble(
     events, info, world, hits = placed.events, placed.info, placed.world, placed.hits
     stacks = stack_index = None
     if placed.calls is not None:
-        from prospect.assembly.stacks.stacks import named_stacks  # noqa: PLC0415 - not of all
+        from prospect.assembly.stacks.stack_forest import named_stacks  # noqa: PLC0415 - not of all
 
         stacks, stack_index = named_stacks(placed.calls, placed.placement, location_index, hits)
     objects, functions, locations = builder.tables()
@@ -359,7 +359,7 @@ def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> 
 
         order.sinks.keep_code(later_code(recorded))
     if order.wanted.lines:
-        from prospect.assembly.code.lines import describe_lines  # noqa: PLC0415 - seldom asked for
+        from prospect.assembly.code.location_lines import describe_lines  # noqa: PLC0415 - seldom asked for
 
         choice = order.wanted.line_choice
         lines = describe_lines(profile, recorded, choice and choice(profile))
@@ -385,7 +385,7 @@ def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order)
 def _with_raw_data(profile: Profile, placed: _Placed) -> Profile:
     """Add what raw data says."""
     if placed.events.samples.data is not None:
-        from prospect.assembly.raw.sample_data import with_sample_data  # noqa: PLC0415 - seldom there
+        from prospect.assembly.raw.raw_records import with_sample_data  # noqa: PLC0415 - seldom there
 
         profile = with_sample_data(profile, placed.events, placed.info.events)
     return profile

@@ -1,25 +1,29 @@
 """Bytes of an ELF file → its headers, checked against the bytes that are there.
 
-In: the whole file in a buffer; nothing is opened here, and nothing is copied. Out: an `ElfImage`.
+The whole file is in a buffer; nothing is opened here, and nothing is copied.
 Defined by the System V gABI, "Object Files" and "Program Loading". Three kinds of number are kept
 apart: an offset in the file, an SVMA (the address that the image states for itself), and an AVMA
-(where it stood in a process), which is no business of this room.
+(where it was in a process), which this room never has.
+
+Notes have the build id, .gnu_debuglink the name of the debug file. Defined by the gABI, "Note
+Section", and by the GDB manual, "Debugging Information in Separate Files".
 """
 
 from __future__ import annotations
 
+import struct
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import layout
-from prospect.elf.notes import DebugLink, find_build_id, parse_debug_link
+from prospect.elf.layout import NT_GNU_BUILD_ID
 from prospect.errors import ElfError
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -28,6 +32,11 @@ NO_ADDRESS = 2**64 - 1
 
 # Linkers make one for each alignment; a damaged image must not cost a loop over millions.
 _MOST_NOTE_SEGMENTS = 64
+_NOTE_HEADER = struct.Struct("<III")
+# ld writes 20 bytes (SHA-1), 16 (MD5, UUID) or 8 (lld's fast hash); --build-id=0x… takes any.
+_LONGEST_BUILD_ID_BYTES = 64
+# A core file has thousands of notes, an image a handful: what a damaged one costs is bounded.
+_MOST_NOTES = 4096
 
 
 class ElfImage(Record, eq=False):
@@ -254,3 +263,49 @@ def _read_table(
 def _slice(data: memoryview, offset: int, size: int) -> memoryview:
     """Return part of the file, nothing where the file does not hold all of it."""
     return data[offset : offset + size] if offset + size <= len(data) else data[:0]
+
+
+class DebugLink(NamedTuple):
+    """Content of .gnu_debuglink.
+
+    Attributes:
+        name: file name of the debug file, without a directory; any bytes but NUL and slash.
+        crc32: of that file's whole content.
+    """
+
+    name: bytes
+    crc32: int
+
+
+def find_build_id(areas: Iterable[memoryview]) -> bytes | None:
+    """Return the first NT_GNU_BUILD_ID of several areas of notes, None if there is none."""
+    budget = _MOST_NOTES
+    for area in areas:
+        position = 0
+        while position + _NOTE_HEADER.size <= len(area) and budget:
+            budget -= 1
+            name_size, size, kind = _NOTE_HEADER.unpack_from(area, position)
+            name = position + _NOTE_HEADER.size
+            content = name + _align(name_size)
+            if content + size > len(area):
+                break
+            owner = bytes(area[name : name + name_size])
+            if kind == NT_GNU_BUILD_ID and owner == b"GNU\0":
+                return bytes(area[content : content + size])[:_LONGEST_BUILD_ID_BYTES] or None
+            position = content + _align(size)
+    return None
+
+
+def parse_debug_link(section: bytes) -> DebugLink | None:
+    """Read .gnu_debuglink; None where it names no plain file or has no checksum."""
+    name, _, _ = section.partition(b"\0")
+    checksum = _align(len(name) + 1)
+    # The name is joined to directories: it must not lead out of them.
+    if name in {b"", b".", b".."} or b"/" in name or checksum + 4 > len(section):
+        return None
+    return DebugLink(name, int.from_bytes(section[checksum : checksum + 4], "little"))
+
+
+def _align(size: int) -> int:
+    """Round up to the 4 bytes to which notes are padded, in both classes."""
+    return (size + 3) & ~3

@@ -32,6 +32,7 @@ from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key, kept_ta
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of, key_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
+from prospect.symbols.jit.map_files import MapTables
 from prospect.symbols.kernel.kernel_names import (
     KernelNames,
     is_outdated,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.images.image_files import DebugImage, FoundImage
-    from prospect.symbols.jit.map_tables import MapTables
     from prospect.symbols.kernel.running_kernel import KernelPlaces
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
@@ -377,8 +377,6 @@ class Symbolizer:
 
     @cached_property
     def _maps(self) -> MapTables:
-        from prospect.symbols.jit.map_tables import MapTables  # noqa: PLC0415 - most have no JIT
-
         return MapTables(self._options, is_here=self._options.is_of_this_machine)
 
     @cached_property

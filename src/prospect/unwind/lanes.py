@@ -16,7 +16,7 @@ from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.unwind.model import UnwindInput
+    from prospect.unwind.interface import UnwindInput
 
 _WORD_SHIFT = np.uint64(3)
 _LOW_SHIFT = np.uint64(61)

@@ -16,13 +16,13 @@ from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import taken
 from prospect.elf import frame_rules as rules
 from prospect.records import replace
-from prospect.unwind.model import SiteTable
+from prospect.unwind.interface import SiteTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.elf.frame_rows import FrameRows
-    from prospect.unwind.model import CodeFinder
+    from prospect.unwind.interface import CodeFinder
 
 ADDRESS_BITS = 48
 CONTEXT_BITS = 64 - ADDRESS_BITS

@@ -14,7 +14,7 @@ import numpy as np
 from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.records import NamedTuple
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.memo import ADDRESS_BITS
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
         word, is_there = lanes.place(at)
         pc = lanes.read(word, is_there)
         _note_cut(lanes, at, ~is_there, end, needed)
-        end[(cfa <= lanes.sp) & (end == GOES_ON)] = model.END_BAD
+        end[(cfa <= lanes.sp) & (end == GOES_ON)] = interface.END_BAD
     else:
         pc = second if second is not None else lanes.fp
         at = cfa + rules.second_bytes(rule)
@@ -129,8 +129,8 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
     lanes.pc, lanes.sp, lanes.second = pc, cfa, second
     if trampoline is not None:
         trampoline.apply(lanes, end, needed)
-    end[(lanes.pc == 0) & (end == GOES_ON)] = model.END_COMPLETE
-    end[((lanes.pc >> ADDRESS_BITS) != 0) & (end == GOES_ON)] = model.END_BAD
+    end[(lanes.pc == 0) & (end == GOES_ON)] = interface.END_COMPLETE
+    end[((lanes.pc >> ADDRESS_BITS) != 0) & (end == GOES_ON)] = interface.END_BAD
     return Callers(end, needed, signals)
 
 
@@ -167,7 +167,7 @@ def _note_cut(
         return
     distance = address.take(missing) - lanes.origin.take(missing)
     is_cut = (distance >= 0) & (distance < _LONGEST_STACK_BYTES) & (distance & 7 == 0)
-    end[missing] = np.where(is_cut, model.END_CUT, model.END_BAD)
+    end[missing] = np.where(is_cut, interface.END_CUT, interface.END_BAD)
     needed[missing] = np.where(is_cut, distance + _WORD, 0)
 
 
@@ -184,7 +184,7 @@ def _check_links(
     """
     stays = (second_rule == rules.RULE_SAME) & (not around.is_first)
     stays[around.interrupted] = False
-    end[((cfa < lanes.sp) | stays) & (end == GOES_ON)] = model.END_BAD
+    end[((cfa < lanes.sp) | stays) & (end == GOES_ON)] = interface.END_BAD
 
 
 def _guess(
@@ -273,10 +273,10 @@ def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
     """Work out the CFA of the kinds that few frames have, in place; end what has none."""
     rule = rule.take(rare)
     kind, number = rule >> rules.KIND_SHIFT, rule >> rules.REGISTER_SHIFT & 31
-    ends = {rules.NO_ROW: model.END_NO_ROW, rules.NO_FORM: model.END_NO_ROW}
-    for absent, reason in {**ends, rules.NO_MAP: model.END_NO_MAP}.items():
+    ends = {rules.NO_ROW: interface.END_NO_ROW, rules.NO_FORM: interface.END_NO_ROW}
+    for absent, reason in {**ends, rules.NO_MAP: interface.END_NO_MAP}.items():
         end[rare[rule == absent]] = reason
-    end[rare[kind == rules.KIND_END]] = model.END_COMPLETE
+    end[rare[kind == rules.KIND_END]] = interface.END_COMPLETE
     plt = kind == rules.KIND_PLT
     pushed = (lanes.pc.take(rare[plt]) & 15) >= number[plt]
     cfa[rare[plt]] += _WORD * pushed
@@ -285,11 +285,11 @@ def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
         return
     rows, rule, kind, number = rare[chosen], rule[chosen], kind[chosen], number[chosen]
     value, is_known = _registers(lanes, rows, number, around)
-    end[rows[~is_known]] = model.END_REGISTER
+    end[rows[~is_known]] = interface.END_REGISTER
     before, after = rules.deref_bytes(rule)
     is_deref = kind == rules.KIND_DEREF
     read, is_there = lanes.read_some(rows, value + before)
-    end[rows[is_known & is_deref & ~is_there]] = model.END_BAD
+    end[rows[is_known & is_deref & ~is_there]] = interface.END_BAD
     cfa[rows] = np.where(is_deref, read + after, value + rules.cfa_bytes(rule))
 
 

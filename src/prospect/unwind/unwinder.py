@@ -26,7 +26,7 @@ from prospect.elf import frame_rules as rules
 from prospect.elf import layout
 from prospect.errors import ProspectError
 from prospect.records import NamedTuple
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.lanes import Lanes
 from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo
 from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, step
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.columns.forests import Forest
-    from prospect.unwind.model import CodeFinder, UnwindInput
+    from prospect.unwind.interface import CodeFinder, UnwindInput
 
 MOST_FRAMES = 1024
 _LANES = 1 << 16
@@ -53,9 +53,9 @@ def unwind(
     finder: CodeFinder,
     *,
     most_frames: int = MOST_FRAMES,
-    mode: int = model.MODE_CFI,
+    mode: int = interface.MODE_CFI,
     progress: Callable[[int], None] | None = None,
-) -> model.Unwound:
+) -> interface.Unwound:
     """Unwind the stacks of samples.
 
     Args:
@@ -108,7 +108,7 @@ class _Walker:
         self._by_link = given.machine == layout.EM_AARCH64
         self._most_frames = most_frames
         self._record = 0
-        if mode == model.MODE_FRAME_POINTER:
+        if mode == interface.MODE_FRAME_POINTER:
             self._record = _RECORD_WITH_LINK if self._by_link else FRAME_RECORD
         self._blocks = [_words(block) for block in given.blocks]
         self._frames: list[_Frames] = []
@@ -117,7 +117,7 @@ class _Walker:
         self._seed = random_seed()
         count = len(given)
         self._count = np.zeros(count, np.int64)
-        self._end = np.full(count, model.END_BAD, np.uint8)
+        self._end = np.full(count, interface.END_BAD, np.uint8)
         self._needed = np.zeros(count, np.int64)
         self._innermost = np.full(count, -1, np.int32)
         self._outermost = np.zeros(count, np.int32)
@@ -132,11 +132,11 @@ class _Walker:
         """Return which of some samples ended for want of the second register, where it is known."""
         if self._by_link or self._machine.second not in self._given.registers:
             return _NONE
-        return samples.take(np.flatnonzero(self._end.take(samples) == model.END_REGISTER))
+        return samples.take(np.flatnonzero(self._end.take(samples) == interface.END_REGISTER))
 
-    def result(self) -> model.Unwound:
+    def result(self) -> interface.Unwound:
         """Return what was found of all samples."""
-        return model.Unwound(
+        return interface.Unwound(
             stacks=joined_forests(self._stacks),
             innermost=self._innermost,
             outermost=self._outermost,
@@ -221,7 +221,7 @@ class _Walker:
                 lanes.keep(kept)
                 if len(interrupted):
                     interrupted = np.flatnonzero(np.isin(kept, interrupted))
-        self._end[lanes.sample] = model.END_DEEP
+        self._end[lanes.sample] = interface.END_DEEP
 
     def _collect(
         self, lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], rank: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders.sideband import EventLog
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.tables.processes import describe_processes
+from prospect.assembly.tables.process_table import describe_processes
 from prospect.spaces.world import build_spaces
 
 

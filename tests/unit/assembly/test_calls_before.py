@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.assembly.tables.run import _calls_before
+from prospect.assembly.tables.run_facts import _calls_before
 
 
 def test_calls_are_named_but_for_one_that_only_restarts_another():

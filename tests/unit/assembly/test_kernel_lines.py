@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from builders.profile_builder import ProfileBuilder
-from prospect.assembly.code.lines import NO_IMAGE, describe_lines, kernel_with_lines
+from prospect.assembly.code.location_lines import NO_IMAGE, describe_lines, kernel_with_lines
 from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.files.rights import EVERYBODY
 from prospect.lines.debug_info import NO_DEBUG_INFO
@@ -119,7 +119,7 @@ def test_each_instruction_of_a_moved_kernel_has_its_line_and_what_is_inlined(vml
 def test_a_kernel_is_found_by_its_build_id_too(vmlinux, monkeypatch):
     options = replace(options_of(vmlinux, use_cache=False), kernel_image=None)
     monkeypatch.setattr(
-        "prospect.assembly.code.lines.downloaded_debug_files",
+        "prospect.assembly.code.location_lines.downloaded_debug_files",
         lambda build_id: received_images(
             [os.fsencode(vmlinux)] if build_id == options.kernel_build_id else []
         ),

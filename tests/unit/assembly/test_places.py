@@ -10,8 +10,8 @@ from builders.sideband import EventLog
 from prospect.abi import constants as abi
 from prospect.abi.recording import BuildId, RecordingInfo
 from prospect.assembly.placing.jit import JitRecords
-from prospect.assembly.placing.naming import recorded_facts
-from prospect.assembly.placing.places import _FIXED_KEYS, Placement, place
+from prospect.assembly.placing.location_names import recorded_facts
+from prospect.assembly.placing.placement import _FIXED_KEYS, Placement, place
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces

@@ -11,7 +11,7 @@ from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock, RecordingInfo
 from prospect.assembly.extras import recorded_until
 from prospect.assembly.tables.event_time import event_info
-from prospect.assembly.tables.run import describe_run
+from prospect.assembly.tables.run_facts import describe_run
 from prospect.events.decode import decode
 
 RECORDS = build.RecordBuilder()

@@ -11,9 +11,9 @@ from prospect.columns.forests import forest_of_lists
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import replace
 from prospect.symbols.objects import ObjectKey
-from prospect.unwind import model
+from prospect.unwind import interface
 
-COMPLETE, CUT, NO_ROW = model.END_COMPLETE, model.END_CUT, model.END_NO_ROW
+COMPLETE, CUT, NO_ROW = interface.END_COMPLETE, interface.END_CUT, interface.END_NO_ROW
 TOP = 0x7FFF_0000_0000
 
 
@@ -24,7 +24,7 @@ def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0,
     )
     end, depth, below_top, copied, needed, task, object_row = columns
     sp = np.uint64(TOP) - below_top.astype(np.uint64)
-    given = model.UnwindInput(
+    given = interface.UnwindInput(
         machine=62,
         context=np.zeros(count, np.int32),
         pc=sp,
@@ -36,12 +36,12 @@ def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0,
         blocks=(),
     )
     none = np.zeros(count, np.int64)
-    sites = model.SiteTable(
+    sites = interface.SiteTable(
         none.astype(np.int32), sp, object_row.astype(np.int32), sp, none, none > 0
     )
     site = np.arange(count, dtype=np.int32)
     stacks, innermost = forest_of_lists(np.repeat(site, depth), depth)
-    found = model.Unwound(stacks, innermost, site, sites, end.astype(np.uint8), needed)
+    found = interface.Unwound(stacks, innermost, site, sites, end.astype(np.uint8), needed)
     keys = [ObjectKey(b"/bin/one"), ObjectKey(b"/bin/two")]
     is_continued = np.arange(count) < 3
     copies = stack_copies(given, found, task.astype(np.uint64), keys, 1024, is_continued)

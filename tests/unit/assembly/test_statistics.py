@@ -4,7 +4,7 @@ from builders.sideband import EventLog
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.tables.run import describe_run
+from prospect.assembly.tables.run_facts import describe_run
 from prospect.records import replace
 
 

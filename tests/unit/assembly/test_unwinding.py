@@ -12,7 +12,7 @@ from prospect.assembly.stacks.unwinding import _continued, user_parts, with_user
 from prospect.assembly.stacks.user_stacks import Chains, UserStacks
 from prospect.columns.forests import forest_of_lists
 from prospect.events.columns import CallBranches, Samples
-from prospect.unwind import model
+from prospect.unwind import interface
 
 USER = abi.PERF_CONTEXT_USER % (1 << 64)
 KERNEL = abi.PERF_CONTEXT_KERNEL % (1 << 64)
@@ -103,7 +103,7 @@ def test_chains_arise_where_a_recording_has_none():
 
 
 def test_frame_pointers_go_on_only_from_a_frame_that_both_have():
-    cut, whole = model.END_CUT, model.END_COMPLETE
+    cut, whole = interface.END_CUT, interface.END_COMPLETE
     frames = [[1, 2, 3], [1, 2], [1, 2], [], [1, 9]]
     other = [[1, 3, 4, 5], [1, 2, 7], [8, 9], [1, 2], []]
     lists, is_longer = continued(frames, [cut, whole, cut, cut, cut], other)
@@ -113,7 +113,7 @@ def test_frame_pointers_go_on_only_from_a_frame_that_both_have():
 
 def test_in_a_recursion_the_frame_of_the_same_depth_is_meant():
     other = [1, 6, 6, 6, 6, 6, 7]
-    assert continued([[1, 6, 6, 6]], [model.END_CUT], [other]) == ([other], [True])
+    assert continued([[1, 6, 6, 6]], [interface.END_CUT], [other]) == ([other], [True])
 
 
 def test_calls_of_a_branch_stack_are_callers():

@@ -20,8 +20,8 @@ from prospect.disasm.code_image import (
     target_of,
     target_of_machine,
 )
+from prospect.disasm.decoders import disassemble, from_rows, with_flow_of
 from prospect.disasm.gdb import disassemble_by_gdb, error_of, rows_of
-from prospect.disasm.instructions import disassemble, from_rows, with_flow_of
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.profile.source import FLOW_NAMES, FLOW_UNKNOWN, NO_TARGET

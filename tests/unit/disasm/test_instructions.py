@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from prospect.disasm.instructions import disassemble
+from prospect.disasm.decoders import disassemble
 from prospect.elf import layout
 from prospect.profile.source import FLOW_NAMES, NO_TARGET
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prospect.disasm.instructions import disassemble
+from prospect.disasm.decoders import disassemble
 from prospect.elf import layout
 from prospect.profile.source import FLOW_UNKNOWN
 from prospect.symbols.images.image_files import open_image

@@ -5,8 +5,7 @@ import pytest
 
 from builders.elf import Section, Segment, code, debug_link_section, elf_file
 from prospect.elf import layout
-from prospect.elf.image import NO_ADDRESS, ElfImage
-from prospect.elf.notes import DebugLink
+from prospect.elf.image import NO_ADDRESS, DebugLink, ElfImage
 from prospect.errors import ElfError
 
 BUILD_ID = bytes(range(20))

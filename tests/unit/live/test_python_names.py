@@ -7,7 +7,7 @@ from prospect.abi import python_frames as wire
 from prospect.abi.recording import RecordBlock
 from prospect.assembly.python import code_objects
 from prospect.assembly.python.python_stacks import with_python
-from prospect.assembly.tables.run import left_out
+from prospect.assembly.tables.run_facts import left_out
 from prospect.events.decode import decode
 from prospect.events.python_records import CodeText
 from prospect.live import carried as module

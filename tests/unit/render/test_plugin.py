@@ -17,7 +17,7 @@ from builders.perfdata import USUAL, FileBuilder, RecordBuilder
 from builders.profile import qsort_profile
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.assembly.raw.sample_data import RawRecords
+from prospect.assembly.raw.raw_records import RawRecords
 from prospect.cli.commands import COMMANDS
 from prospect.cli.main import main
 from prospect.cli.options import parse

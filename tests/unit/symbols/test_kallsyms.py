@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prospect.profile.naming import NameSource
-from prospect.symbols.kernel.kallsyms import module_of, parse_kallsyms
+from prospect.symbols.kernel.kernel_listings import module_of, parse_kallsyms
 from prospect.symbols.table import SymbolTable
 
 BASE = 0xFFFFFFFF81000000

@@ -4,7 +4,7 @@ import pytest
 from prospect.events.columns import KernelSymbols
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.naming import NameSource
-from prospect.symbols.kernel.kallsyms import parse_kallsyms
+from prospect.symbols.kernel.kernel_listings import parse_kallsyms
 from prospect.symbols.kernel.kernel_names import (
     KernelNames,
     is_outdated,

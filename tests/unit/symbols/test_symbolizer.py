@@ -179,7 +179,7 @@ def test_a_map_file_is_parsed_once_for_all_mappings_of_its_process(
         parsed.append(bytes(text))
         return parse_map_file(text)
 
-    monkeypatch.setattr("prospect.symbols.jit.map_tables.parse_map_file", parse)
+    monkeypatch.setattr("prospect.symbols.jit.map_files.parse_map_file", parse)
     pid = 2**31 - 2
     path = Path(f"/tmp/perf-{pid}.map")
     path.write_text("1000 10 compiled\n")

@@ -5,7 +5,7 @@ from builders.stack_copies import CODE, JIT, STACK, OneImage, chains, rule, samp
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
 from prospect.errors import ProspectError
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
 START, MAIN, WORK, LEAF, STUB, HANDLER, TRAMPOLINE, BY_RBX, DYNAMIC, BARE, PYTHON = (
@@ -45,7 +45,7 @@ def test_frames_by_stack_pointer_and_by_frame_pointer():
     words = [at(WORK), 7, 7, 0, at(MAIN), *FROM_MAIN]
     chain, end, _ = one({"pc": at(LEAF), "words": words, "fp": STACK + 24})
     assert chain == [at(LEAF), at(WORK), at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
+    assert end == interface.END_COMPLETE
 
 
 def test_a_call_that_is_a_functions_last_instruction():
@@ -53,14 +53,14 @@ def test_a_call_that_is_a_functions_last_instruction():
     words = [CODE + STUB, *FROM_MAIN]
     chain, end, _ = one({"pc": at(HANDLER), "words": [0, *words[:1], at(MAIN), *FROM_MAIN]})
     assert chain == [at(HANDLER), CODE + STUB, at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
+    assert end == interface.END_COMPLETE
 
 
 @pytest.mark.parametrize(("offset", "pushed"), [(6, []), (11, [9])])
 def test_a_linkage_stub_before_and_after_its_push(offset, pushed):
     chain, end, _ = one({"pc": CODE + STUB + offset, "words": [*pushed, at(MAIN), *FROM_MAIN]})
     assert chain == [CODE + STUB + offset, at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
+    assert end == interface.END_COMPLETE
 
 
 def test_a_signal_interrupts_a_function_at_its_first_instruction():
@@ -70,15 +70,15 @@ def test_a_signal_interrupts_a_function_at_its_first_instruction():
     words = [0, CODE + TRAMPOLINE, *context, at(MAIN), *FROM_MAIN]
     chain, end, _ = one({"pc": at(HANDLER), "words": words})
     assert chain == [at(HANDLER), CODE + TRAMPOLINE, CODE + LEAF, at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
+    assert end == interface.END_COMPLETE
 
 
 def test_a_frame_by_another_register_of_the_sample():
     words = [0, 0, 0, at(MAIN), *FROM_MAIN]
     chain, end, _ = one({"pc": at(BY_RBX), "words": words, 3: STACK + 16}, registers=[3])
     assert chain == [at(BY_RBX), at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
-    assert one({"pc": at(BY_RBX), "words": words})[:2] == ([at(BY_RBX)], model.END_REGISTER)
+    assert end == interface.END_COMPLETE
+    assert one({"pc": at(BY_RBX), "words": words})[:2] == ([at(BY_RBX)], interface.END_REGISTER)
 
 
 def test_rbx_is_followed_through_what_saved_it():
@@ -94,19 +94,19 @@ def test_rbx_is_followed_through_what_saved_it():
         [at(LEAF), at(MAIN), at(BY_RBX), at(MAIN), IN_START],
         [at(LEAF), at(MAIN), IN_START],
     ]
-    assert unwound.end.tolist() == [model.END_COMPLETE] * 2
+    assert unwound.end.tolist() == [interface.END_COMPLETE] * 2
 
 
 def test_a_frame_whose_address_lies_on_the_stack():
     chain, end, _ = one({"pc": at(DYNAMIC), "words": [0, STACK + 32, 0, at(MAIN), *FROM_MAIN]})
     assert chain == [at(DYNAMIC), at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
+    assert end == interface.END_COMPLETE
 
 
 def test_code_of_an_image_without_rows_has_its_return_address_at_sp():
     chain, end, _ = one({"pc": at(BARE), "words": [at(MAIN), *FROM_MAIN]})
     assert chain == [at(BARE), at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
+    assert end == interface.END_COMPLETE
 
 
 def test_the_trampoline_of_cpython_is_followed_whether_or_not_it_keeps_the_frame_register():
@@ -116,24 +116,24 @@ def test_the_trampoline_of_cpython_is_followed_whether_or_not_it_keeps_the_frame
     work_fp = STACK + 8 * 4
     padded, pushed = [at(PYTHON), 9, *work], [at(PYTHON), work_fp, *work]
     chain, end, _ = one({"pc": at(LEAF), "words": padded, "fp": work_fp})
-    assert (chain, end) == (whole, model.END_COMPLETE)
+    assert (chain, end) == (whole, interface.END_COMPLETE)
     chain, end, _ = one({"pc": at(LEAF), "words": pushed, "fp": STACK + 8})
-    assert (chain, end) == (whole, model.END_COMPLETE)
+    assert (chain, end) == (whole, interface.END_COMPLETE)
     # Where it was interrupted itself nothing says what it has pushed so far.
-    assert one({"pc": at(PYTHON), "words": [9, 9, 9]})[:2] == ([at(PYTHON)], model.END_NO_ROW)
+    assert one({"pc": at(PYTHON), "words": [9, 9, 9]})[:2] == ([at(PYTHON)], interface.END_NO_ROW)
 
 
 def test_code_without_an_image_is_followed_by_frame_pointers():
     words = [0, STACK + 32, JIT + 90, 0, 0, at(MAIN), *FROM_MAIN]
     chain, end, _ = one({"pc": JIT + 8, "words": words, "fp": STACK + 8})
     assert chain == [JIT + 8, JIT + 90, at(MAIN), IN_START]
-    assert end == model.END_COMPLETE
+    assert end == interface.END_COMPLETE
 
 
 @pytest.mark.parametrize("fp", [0, STACK - 8, STACK + 9, STACK + 8 * 40, 2**64 - 8])
 def test_a_frame_pointer_that_is_none_ends_the_chain(fp):
     words = [0, STACK + 32, JIT + 90, 0, 0, at(MAIN), *FROM_MAIN]
-    assert one({"pc": JIT + 8, "words": words, "fp": fp})[:2] == ([JIT + 8], model.END_NO_ROW)
+    assert one({"pc": JIT + 8, "words": words, "fp": fp})[:2] == ([JIT + 8], interface.END_NO_ROW)
 
 
 @pytest.mark.parametrize("kept", range(4))
@@ -141,28 +141,28 @@ def test_a_cut_copy_says_how_much_was_needed(kept):
     words = [at(MAIN), *FROM_MAIN][: kept + 1]
     chain, end, needed = one({"pc": at(LEAF), "words": words})
     assert chain == [at(LEAF), at(MAIN)]
-    assert (end, needed) == (model.END_CUT, 8 * 5)
+    assert (end, needed) == (interface.END_CUT, 8 * 5)
 
 
 def test_without_a_copy_there_is_the_innermost_frame():
-    assert one({"pc": at(LEAF), "words": []}) == ([at(LEAF)], model.END_CUT, 8)
+    assert one({"pc": at(LEAF), "words": []}) == ([at(LEAF)], interface.END_CUT, 8)
 
 
 def test_ends():
-    assert one({"pc": at(LEAF), "words": [0]})[:2] == ([at(LEAF)], model.END_COMPLETE)
-    assert one({"pc": at(LEAF), "words": [0x123456]})[:2] == ([at(LEAF)], model.END_NO_MAP)
-    assert one({"pc": at(LEAF), "words": [1 << 63]})[:2] == ([at(LEAF)], model.END_BAD)
-    assert one({"pc": 0x5000, "words": [at(MAIN)]})[:2] == ([0x5000], model.END_NO_MAP)
-    assert one({"pc": 1 << 63, "words": [at(MAIN)]})[:2] == ([], model.END_BAD)
+    assert one({"pc": at(LEAF), "words": [0]})[:2] == ([at(LEAF)], interface.END_COMPLETE)
+    assert one({"pc": at(LEAF), "words": [0x123456]})[:2] == ([at(LEAF)], interface.END_NO_MAP)
+    assert one({"pc": at(LEAF), "words": [1 << 63]})[:2] == ([at(LEAF)], interface.END_BAD)
+    assert one({"pc": 0x5000, "words": [at(MAIN)]})[:2] == ([0x5000], interface.END_NO_MAP)
+    assert one({"pc": 1 << 63, "words": [at(MAIN)]})[:2] == ([], interface.END_BAD)
     below = {"pc": at(WORK), "words": [0] * 9, "fp": STACK - 64}
-    assert one(below)[:2] == ([at(WORK)], model.END_BAD)
+    assert one(below)[:2] == ([at(WORK)], interface.END_BAD)
 
 
 def test_no_more_frames_than_asked_for():
     given = samples([{"pc": at(LEAF), "words": [at(LEAF)] * 90}])
     unwound = unwind(given, OneImage(FUNCTIONS), most_frames=50)
     assert unwound.frames().tolist() == [50]
-    assert unwound.end.tolist() == [model.END_DEEP]
+    assert unwound.end.tolist() == [interface.END_DEEP]
 
 
 def test_many_samples_over_blocks_and_contexts_are_each_as_alone():
@@ -204,7 +204,7 @@ def test_arm64_links_with_signed_addresses():
     given = samples([state], machine=layout.EM_AARCH64, registers=[30])
     unwound = unwind(given, OneImage(functions))
     assert chains(unwound) == [[at(LEAF), at(MAIN), IN_START]]
-    assert unwound.end.tolist() == [model.END_COMPLETE]
+    assert unwound.end.tolist() == [interface.END_COMPLETE]
 
 
 def test_arm64_a_caller_that_saved_no_link_ends_the_chain():
@@ -216,7 +216,7 @@ def test_arm64_a_caller_that_saved_no_link_ends_the_chain():
     )
     unwound = unwind(given, OneImage(functions))
     assert chains(unwound) == [[at(LEAF), at(LEAF, 8)]]
-    assert unwound.end.tolist() == [model.END_BAD]
+    assert unwound.end.tolist() == [interface.END_BAD]
 
 
 def test_other_machines_are_refused():

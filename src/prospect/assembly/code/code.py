@@ -16,20 +16,20 @@ import numpy as np
 from prospect.announcing import counted
 from prospect.archived.answers import Code as ArchivedCode
 from prospect.archived.symbolizers import NOT_ARCHIVED
-from prospect.assembly.placing.places import KERNEL_KEY
+from prospect.assembly.placing.placement import KERNEL_KEY
 from prospect.columns.sorting import distinct
 from prospect.disasm.code_image import Piece, code_at, target_of, target_of_machine
-from prospect.disasm.gdb import NO_GDB, disassemble_by_gdb, gdb_path
-from prospect.disasm.instructions import (
+from prospect.disasm.decoders import (
     Instructions,
     disassemble,
     from_rows,
     with_flow_of,
 )
+from prospect.disasm.gdb import NO_GDB, disassemble_by_gdb, gdb_path
 from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import disassembled_functions
-from prospect.lines.table import LineTableBuilder
+from prospect.lines.line_table import LineTableBuilder
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.profile.model import (
     KIND_ANON,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prospect.assembly.code.code import describe_code
 from prospect.assembly.code.recorded_objects import RecordedObjects
-from prospect.assembly.placing.naming import make_symbolizer
+from prospect.assembly.placing.location_names import make_symbolizer
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF
 from prospect.records import Record

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.archived.answers import Answers
     from prospect.archived.symbolizers import Collector
-    from prospect.assembly.placing.places import Placement
+    from prospect.assembly.placing.placement import Placement
     from prospect.profile.model import Profile
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.jit.jit_code import JitCode

@@ -20,7 +20,13 @@ from prospect.events.columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
 from prospect.records import NamedTuple, Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
-from prospect.symbols.jit.dump_files import dump_bytes, dump_cost, dump_pid, find_dump
+from prospect.symbols.jit.dump_files import (
+    clock_shift_ns,
+    dump_bytes,
+    dump_cost,
+    dump_pid,
+    find_dump,
+)
 from prospect.symbols.jit.map_files import MapCopy
 from prospect.symbols.live_process import live_process, monotonic_shift_ns
 from prospect.symbols.objects import JITDUMP_PREFIX, classify
@@ -229,8 +235,6 @@ def _clock(
         return _Clock(trouble="it has the processor's own time")
     if not has_times:
         return _Clock(trouble="the recording has another clock (perf record takes -k mono)")
-    from prospect.symbols.jit.dump_files import clock_shift_ns  # noqa: PLC0415 - few recordings have JIT code
-
     shift_ns = clock_shift_ns(dump, int(events.mmaps.time_ns[marker.row]), end_ns)
     if shift_ns is None:
         shift_ns = monotonic_shift_ns(marker.pid)

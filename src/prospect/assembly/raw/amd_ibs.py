@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.assembly.raw.sample_data import RawRecords
+    from prospect.assembly.raw.raw_records import RawRecords
 
     Words = NDArray[np.uint64]
 

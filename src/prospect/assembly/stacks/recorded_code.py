@@ -1,7 +1,7 @@
 """What stands at an address of a recorded process, and how its frames are laid out.
 
 Comes in: the recording's address spaces and the finder of its files. Goes out: answers to
-`unwind.model.CodeFinder`. Each image is found once, by the rules that naming follows, and the
+`unwind.interface.CodeFinder`. Each image is found once, by the rules that naming follows, and the
 call-frame rows of each are read once.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.placing.places import Addresses, place
+from prospect.assembly.placing.placement import Addresses, place
 from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.elf.frame_rows import FrameRows, frame_row_costs, read_frame_rows
@@ -49,7 +49,7 @@ _MOST_SHARE = 0.5  # of the memory that is left, for one file of another user
 
 
 class RecordedCode:
-    """The code of a recording; an `unwind.model.CodeFinder` over rows of `UserContexts`.
+    """The code of a recording; an `unwind.interface.CodeFinder` over rows of `UserContexts`.
 
     Attributes:
         keys: the objects that were met; their rows are what `locate` returns.
@@ -83,7 +83,7 @@ class RecordedCode:
     def locate(
         self, context: NDArray[np.int32], address: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.bool_]]:
-        """Find the images at addresses; see `unwind.model.CodeFinder.locate`."""
+        """Find the images at addresses; see `unwind.interface.CodeFinder.locate`."""
         contexts = self._contexts
         mapping = self._world.address_spaces.locate(
             contexts.space.take(context), contexts.epoch.take(context), address
@@ -187,7 +187,7 @@ class RecordedCode:
         return None if isinstance(found, Missing) else (found.image, found)
 
     def rows_of(self, object_row: int) -> FrameRows | None:
-        """Return the call-frame rows of an object; see `unwind.model.CodeFinder.rows_of`."""
+        """Return the call-frame rows of an object; see `unwind.interface.CodeFinder.rows_of`."""
         if object_row not in self._images:
             return FrameRows(np.zeros(1, np.uint64), np.array([rules.TRAMPOLINE]))
         image, found = self._images[object_row]

@@ -35,7 +35,7 @@ from prospect.columns.buffers import segments
 from prospect.columns.sorting import numbered
 from prospect.profile.model import NO_COPY, StackCopies
 from prospect.records import NamedTuple, replace
-from prospect.unwind import model
+from prospect.unwind import interface
 from prospect.unwind.unwinder import leaf_callers, unwind
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks
     from prospect.events.columns import CallBranches, Samples, UserStates
     from prospect.symbols.objects import ObjectKey
-    from prospect.unwind.model import UnwindInput, Unwound
+    from prospect.unwind.interface import UnwindInput, Unwound
 
 
 class _Machine(NamedTuple):
@@ -68,8 +68,8 @@ class _Machine(NamedTuple):
 
 # By uname(2); e_machine of ``include/uapi/linux/elf-em.h``.
 _MACHINES = {
-    "x86_64": _Machine(62, model.DWARF_OF_PERF_X86_64, pc=8, sp=7, fp=6),
-    "aarch64": _Machine(183, model.DWARF_OF_PERF_ARM64, pc=32, sp=31, fp=29, link=30),
+    "x86_64": _Machine(62, interface.DWARF_OF_PERF_X86_64, pc=8, sp=7, fp=6),
+    "aarch64": _Machine(183, interface.DWARF_OF_PERF_ARM64, pc=32, sp=31, fp=29, link=30),
 }
 
 # Of a processor's stack of calls (Intel since Skylake; those before hold 16).
@@ -150,7 +150,9 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     if not info.events[0].attr.sample_stack_user:
         copies = replace(copies, only_of_waits=True)
     # The user's part of a chain counts only where it took a stack further.
-    is_short = (taken.stack_block >= 0) & np.isin(unwound.end, (model.END_CUT, model.END_DEEP))
+    is_short = (taken.stack_block >= 0) & np.isin(
+        unwound.end, (interface.END_CUT, interface.END_DEEP)
+    )
     is_short &= ~is_continued & (unwound.innermost >= 0)
     is_cut[of_sample[~is_continued & (end > begin).take(rows)]] = False
     short = of_sample[is_short]
@@ -192,14 +194,14 @@ def _input(
     rows: NDArray[np.int64],
     contexts: UserContexts,
     machine: _Machine,
-) -> model.UnwindInput:
+) -> interface.UnwindInput:
     """Return what is known of some states, rows i64[k]; 0 for registers that are not recorded."""
     numbers = states.register_numbers
     registers = _Registers(states, rows, {number: number for number in numbers})
     unknown = np.zeros(len(rows), np.uint64)
     stack_bytes = states.stack_bytes.take(rows).astype(np.int64)
     dwarf = machine.dwarf_of_perf
-    return model.UnwindInput(
+    return interface.UnwindInput(
         machine=machine.number,
         context=contexts.of_sample.take(states.sample.take(rows)),
         pc=registers.get(machine.pc, unknown),
@@ -222,7 +224,7 @@ def _input(
 
 
 def _with_leaf_callers(
-    samples: Samples, of_sample: NDArray[np.int64], given: model.UnwindInput, code: RecordedCode
+    samples: Samples, of_sample: NDArray[np.int64], given: interface.UnwindInput, code: RecordedCode
 ) -> Samples:
     """Put the caller of a leaf, from the link register, behind the leaf.
 
@@ -256,7 +258,9 @@ def _continued(
         The samples, where longer stacks are chains, the other stacks, and bool[k] which stacks
         became longer.
     """
-    asked = np.flatnonzero((end != model.END_COMPLETE) & (stacks.innermost.take(of_sample) >= 0))
+    asked = np.flatnonzero(
+        (end != interface.END_COMPLETE) & (stacks.innermost.take(of_sample) >= 0)
+    )
     other = user_parts(samples, of_sample.take(asked))
     asked = asked[other.length > 0]
     is_longer = np.zeros(len(of_sample), np.bool_)
@@ -338,14 +342,14 @@ def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
     frames = unwound.frames()
     end = np.where(has_copy, unwound.end.astype(np.int8), NO_COPY)
     needed, is_least = _needed_bytes(taken, unwound, task, end)
-    is_short = has_copy & (unwound.end != model.END_COMPLETE) & (frames > 0)
+    is_short = has_copy & (unwound.end != interface.END_COMPLETE) & (frames > 0)
     last = unwound.sites.object.take(unwound.outermost[is_short])
     rows, place_of = np.unique(last, return_inverse=True)
     place = np.full(len(end), -1, np.int32)
     place[is_short] = place_of
     return StackCopies(
         copy_bytes=copy_bytes,
-        ends=model.END_NAMES,
+        ends=interface.END_NAMES,
         paths=tuple(
             keys[row].path.decode(errors="surrogateescape") if row >= 0 else ""
             for row in rows.tolist()
@@ -364,7 +368,10 @@ def _needed_bytes(
     taken: UnwindInput, unwound: Unwound, task: NDArray[np.uint64], end: NDArray[np.int8]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the sizes that would have held cut stacks, i64[n], and which may be too small."""
-    whole, cut = np.flatnonzero(end == model.END_COMPLETE), np.flatnonzero(end == model.END_CUT)
+    whole, cut = (
+        np.flatnonzero(end == interface.END_COMPLETE),
+        np.flatnonzero(end == interface.END_CUT),
+    )
     needed, is_least = np.zeros(len(end), np.int64), np.zeros(len(end), np.bool_)
     if not len(cut):
         return needed, is_least

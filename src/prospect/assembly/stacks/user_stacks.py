@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import Samples
     from prospect.spaces.task_timeline import Timeline
-    from prospect.unwind.model import Unwound
+    from prospect.unwind.interface import Unwound
 
 
 class UserContexts(Record):

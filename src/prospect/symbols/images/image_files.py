@@ -35,7 +35,7 @@ from prospect.symbols.objects import DELETED, Missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from prospect.elf.notes import DebugLink
+    from prospect.elf.image import DebugLink
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.objects import ObjectKey
 

@@ -1,9 +1,9 @@
-"""Names of code that a JIT made: ``/tmp/perf-PID.map``.
+"""Names of code that a JIT made: ``/tmp/perf-PID.map`` → `SymbolTable`.
 
-Comes in: the text of such a file, ``START SIZE NAME`` on each line, both numbers hexadecimal. Goes
-out: a `SymbolTable`. Defined by ``tools/perf/Documentation/jit-interface.txt``. Anyone may
-write to /tmp, so a file counts only if it belongs to the process's user, to root or to us; its
-names may be anything and are escaped where they are shown.
+A line has ``START SIZE NAME``, both numbers hexadecimal. Defined by
+``tools/perf/Documentation/jit-interface.txt``. Anyone may write to /tmp, so a file counts only if
+it belongs to the process's user, to root or to us; its names may be anything and are escaped where
+they are shown. `MapTables` weighs the files of a recording's processes and reads each once.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from prospect.columns.text_columns import (
     padded,
 )
 from prospect.files import door
-from prospect.files.budget import VARIABLE, CostlyError
+from prospect.files.budget import VARIABLE, Cost, CostlyError
 from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.opening import open_named
 from prospect.files.rights import ROOT_USER, is_trusted
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.symbols.live_process import started_at
+from prospect.symbols.live_process import live_process, started_at
 from prospect.symbols.objects import Missing
 from prospect.symbols.overlap import latest_pieces, touches_several
 from prospect.symbols.table import LONGEST_NAME_BYTES, SymbolTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.symbols.live_process import LiveProcess
+    from prospect.symbols.options import SymbolOptions
 
-    # Of each row, in the order of the file: start, end, where its name begins, its bytes.
     _Rows = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
 
 LARGEST_BYTES = 1 << 28
@@ -59,6 +59,8 @@ _REFUSALS = {
     NameSource.NO_ANSWER: "its file system did not answer in time",
     NameSource.NO_BUDGET: f"files of other users take all they may; {VARIABLE}=4G allows more",
 }
+# How far the recorder's two clocks may be read apart when a recording begins.
+_EPOCH_SLACK_NS = 100_000_000
 
 
 class MapCopy(NamedTuple):
@@ -303,3 +305,98 @@ def _name_numbers(
             for first, length in zip(firsts, lengths, strict=True)
         ]
     return numbers
+
+
+class MapTables:
+    """Reads map files and remembers them.
+
+    Args:
+        options: what is known of the recording.
+        is_here: whether its processes may run on this machine.
+    """
+
+    def __init__(self, options: SymbolOptions, *, is_here: bool) -> None:
+        self._options = options
+        self._is_here = is_here
+        self._tables: dict[tuple[int, int], tuple[bytes, SymbolTable] | Missing] = {}
+        self._refused: dict[int, str] = {}
+
+    def costs(self, pids: Iterable[int]) -> dict[int, Cost[int]]:
+        """Return by process what its map file costs, estimated from its size."""
+        sizes = ((pid, self._size(pid)) for pid in pids)
+        return {pid: Cost(*map_file_costs(size), pid) for pid, size in sizes if size}
+
+    def refuse(self, notes: Mapping[int, str]) -> None:
+        """Leave the map files of processes out, and say why."""
+        self._refused.update(notes)
+
+    def table(self, pid: int, life: int = 0) -> tuple[bytes, SymbolTable] | Missing:
+        """Return the map file of a program and its table by AVMA, or why there is none.
+
+        The file has the process's number alone. Each program that the process ran may have
+        written it anew, so it is used for the one that wrote to it last.
+
+        Args:
+            pid: the process.
+            life: which of its programs, as in `ObjectKey`.
+        """
+        if (pid, life) not in self._tables:
+            self._tables[pid, life] = self._read(pid, life)
+        return self._tables[pid, life]
+
+    def _size(self, pid: int) -> int:
+        """Return how much a process's map files hold, 0 without one."""
+        if pid in self._options.jit_maps:
+            return sum(len(copy.text) for copy in self._options.jit_maps[pid])
+        if not self._is_here:
+            return 0
+        process = live_process(pid, self._options.recorded_until)
+        return held_bytes_of(
+            map_path(process.own_pid if process else pid), process, self._options.named_by
+        )
+
+    def _read(self, pid: int, life: int) -> tuple[bytes, SymbolTable] | Missing:
+        path = map_path(pid)
+        if pid in self._refused:
+            return _unused(path, self._refused[pid])
+        starts = self._options.starts_of(pid)
+        if pid in self._options.jit_maps:
+            copies = self._options.jit_maps[pid]
+            writers = [life_at(copy.modified_ns, starts) for copy in copies]
+            own = [copy.text for copy, by in zip(copies, writers, strict=True) if by == life]
+            return self._parsed(path, b"".join(own)) if own else _other_writer(path, writers, life)
+        if not self._is_here:
+            return Missing(NameSource.NO_ANONYMOUS, "")
+        process = live_process(pid, self._options.recorded_until)
+        file = find_map_file(pid, process, self._options.named_by)
+        if isinstance(file, Missing):
+            return file
+        epoch_ns = self._options.epoch_ns
+        writer = life_at(file.modified_ns - epoch_ns if epoch_ns else 0, starts, _EPOCH_SLACK_NS)
+        if writer != life:
+            return _other_writer(file.path, [writer], life)
+        return self._parsed(file.path, file.without_holes())
+
+    def _parsed(self, path: bytes, text: bytes) -> tuple[bytes, SymbolTable] | Missing:
+        """Parse a map file that was weighed by its size, if there is enough for its lines too."""
+        _, paid_bytes = map_file_costs(len(text))
+        peak_bytes, kept_bytes = map_file_costs(len(text), text.count(b"\n"))
+        if kept_bytes > paid_bytes:
+            more = Cost(peak_bytes - paid_bytes, kept_bytes - paid_bytes, path)
+            for note in self._options.budget.admit([more]).values():
+                return _unused(path, note)
+        try:
+            return path, parse_map_file(text)
+        except CostlyError as error:
+            return _unused(path, str(error))
+
+
+def _unused(path: bytes, note: str) -> Missing:
+    shown = path.decode(errors="surrogateescape")
+    return Missing(NameSource.NO_ANONYMOUS, f"{shown} was not used: {note}")
+
+
+def _other_writer(path: bytes, writers: Iterable[int], life: int) -> Missing:
+    """Say that other programs of the process wrote its map file."""
+    when = "later" if min(writers) < life else "before"
+    return _unused(path, f"a program that the same process ran {when} wrote it")

@@ -19,10 +19,10 @@ from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.image_files import same_build_id
-from prospect.symbols.kernel.kallsyms import module_of
 from prospect.symbols.kernel.kernel_listings import (
     address_of,
     kept_listings,
+    module_of,
     read_system_map,
     read_vmlinux,
 )

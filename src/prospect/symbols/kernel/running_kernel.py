@@ -11,11 +11,11 @@ import os
 from _blake2 import blake2b  # as in `symbols.cache`
 from typing import TYPE_CHECKING
 
-from prospect.elf.notes import find_build_id
+from prospect.elf.image import find_build_id
 from prospect.files.opening import read_system_file
 from prospect.records import NamedTuple
 from prospect.symbols.images.image_files import same_build_id
-from prospect.symbols.kernel.kallsyms import parse_kallsyms
+from prospect.symbols.kernel.kernel_listings import parse_kallsyms
 
 if TYPE_CHECKING:
     from prospect.symbols.cache import SymbolCache

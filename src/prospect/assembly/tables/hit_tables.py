@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.assembly.placing.places import Placement
+    from prospect.assembly.placing.placement import Placement
     from prospect.events.columns import Events, Samples
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World

@@ -11,8 +11,8 @@ import numpy as np
 from prospect.announcing import counted
 from prospect.archived.symbolizers import archived_frames
 from prospect.disasm.kernel_code import KernelImage, open_kernel
+from prospect.lines.line_table import LineTableBuilder
 from prospect.lines.symcache import no_frames, select_frames
-from prospect.lines.table import LineTableBuilder
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, KIND_PYTHON
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.debug_files import has_debug_info

@@ -15,7 +15,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.announcing import silent
-from prospect.assembly.placing.places import Addresses
+from prospect.assembly.placing.placement import Addresses
 from prospect.assembly.stacks.chain_frames import BLOCK_WORDS, user_begin, with_cut_ends
 from prospect.assembly.stacks.chains import distinct_callers
 from prospect.assembly.stacks.user_stacks import find_user_contexts, no_user_stacks
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
-    from prospect.assembly.placing.places import Placement
+    from prospect.assembly.placing.placement import Placement
     from prospect.assembly.python.python_stacks import PythonSamples
     from prospect.assembly.stacks.chains import Callers
     from prospect.assembly.stacks.user_stacks import UserContexts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.assembly.extras import by_number, counts_of, is_i32
-from prospect.assembly.tables.run import attached_pids
+from prospect.assembly.tables.run_facts import attached_pids
 from prospect.profile.model import BIRTH_EXEC, BIRTH_PREEXISTING, ProcessTable
 from prospect.records import replace
 

@@ -20,7 +20,7 @@ from prospect.assembly.extras import (
     number_of,
     recorded_until,
 )
-from prospect.assembly.placing.places import KERNEL_KEY
+from prospect.assembly.placing.placement import KERNEL_KEY
 from prospect.symbols.objects import HitObject
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prospect.archived.answers import Answers
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.jit import JitRecords
-    from prospect.assembly.placing.places import Placement
+    from prospect.assembly.placing.placement import Placement
     from prospect.events.columns import Events
     from prospect.profile.builder import TableBuilder
     from prospect.spaces.replay import ProcessRows

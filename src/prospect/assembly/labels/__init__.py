@@ -1,1 +1,0 @@
-"""Labels of samples: the request, transaction or step that a thread was at."""
