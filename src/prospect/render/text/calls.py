@@ -249,7 +249,7 @@ def _graph(
             )
         )
         cells += rows_of(callees, arcs.callee)
-        cells.append(("",) * 6 + ("-" * 20,))
+        cells.append(("",) * 6 + (_RULE,))
     titles = ("Index", "Pcnt", "Self", "Children", _hits_title(event), "Calls")
     *columns, calls, names = columns_of(cells, titles, ("Routine name",))
     yield from table_lines([*columns, calls._replace(when=numbers is not None), names])

@@ -90,7 +90,7 @@ def process_cause_lines(page: Page, process: int) -> Iterator[str]:
     rows = page.event.causes.of_process(process, calls_in_one=True)
     if len(rows):
         yield page.style.title("Kernel time by cause:")
-        yield from _lines(page, rows, page.event.estimates.causes.rows(rows.place))
+        yield from _cause_table(page, rows, page.event.estimates.causes.rows(rows.place))
         yield ""
 
 
@@ -99,11 +99,11 @@ def system_cause_lines(page: Page) -> Iterator[str]:
     if page.event.causes.is_known:
         yield from page.style.section("KERNEL Time by Cause, All Processes")
         rows = page.event.causes.of_system()
-        yield from _lines(page, rows, page.event.estimates.causes.rows(rows.place))
+        yield from _cause_table(page, rows, page.event.estimates.causes.rows(rows.place))
         yield ""
 
 
-def _lines(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str]:
+def _cause_table(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str]:
     shown = rows.shown
     if shown:
         seconds, halves = rows.seconds[:shown].tolist(), estimates.half_width_s[:shown]
@@ -115,7 +115,7 @@ def _lines(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str
                 Column("Hits", [str(hits) for hits in rows.hits[:shown].tolist()]),
                 *page.figures.time_columns(seconds, halves),
                 Column("Cause", kinds, right=False),
-                Column("Which", [_which(rows, row) for row in range(shown)], right=False),
+                Column("Which", [_cause_name(rows, row) for row in range(shown)], right=False),
             ]
         )
     if shown < len(rows):
@@ -125,7 +125,7 @@ def _lines(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str
         yield page.style.cut(page.style.words.skipped(first_s, "-k", threshold_s, what))
 
 
-def _which(rows: CauseRows, row: int) -> str:
+def _cause_name(rows: CauseRows, row: int) -> str:
     if not rows.name[row] and rows.kind[row] == CAUSE_SYSCALL:
         return _CALLS_IN_ONE
     return escaped(rows.name[row])
@@ -135,32 +135,34 @@ def syscall_lines(page: Page, process: int) -> Iterator[str]:
     """Yield a process's section; nothing if it made no known system call."""
     if page.event.calls.is_counted or page.event.causes.is_known:
         calls = page.event.calls.of_process(process)
-        yield from _section(page, page.style.words.system_calls, calls, process)
+        yield from _call_section(page, page.style.words.system_calls, calls, process)
 
 
 def chosen_call_lines(page: Page) -> Iterator[str]:
     """Yield the section of what `-V 3` chooses, whose numbers are sums over these processes."""
     if page.event.calls.is_counted and page.report.detail == "3":
         title = "System Calls, the Command and Its Descendants"
-        yield from _section(page, title, page.event.chosen_calls, _CHOSEN)
+        yield from _call_section(page, title, page.event.chosen_calls, _CHOSEN)
 
 
 def system_call_lines(page: Page) -> Iterator[str]:
     """Yield the section of all processes; where no calls were counted, the causes say it all."""
     if page.event.calls.is_counted:
-        yield from _section(page, "System Calls, All Processes", page.event.calls.system, _SYSTEM)
+        yield from _call_section(
+            page, "System Calls, All Processes", page.event.calls.system, _SYSTEM
+        )
 
 
-def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterator[str]:
+def _call_section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterator[str]:
     view, event, style = page.report, page.event, page.style
     is_known = event.calls.is_counted or event.causes.is_known
     if not is_known or not len(rows):
         return
     yield from style.section(title)
-    is_shown = _shown(rows, view.kernel_threshold_s, event)
+    is_shown = _shown_calls(rows, view.kernel_threshold_s, event)
     chosen = np.flatnonzero(is_shown)
     if len(chosen):
-        yield from _table(page, process, rows, chosen)
+        yield from _call_table(page, process, rows, chosen)
     left = np.flatnonzero(~is_shown)
     if len(left):
         first_s = float(rows.sampled_s[left[0]])
@@ -170,7 +172,7 @@ def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterato
     yield ""
 
 
-def _shown(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[np.bool_]:
+def _shown_calls(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[np.bool_]:
     """Return bool[c]: calls whose time, sampled or inside, reaches the threshold, or that are many.
 
     A call that takes little time a thousand times is what counting is for.
@@ -183,7 +185,9 @@ def _shown(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[n
     return shown
 
 
-def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64]) -> Iterator[str]:
+def _call_table(
+    page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64]
+) -> Iterator[str]:
     event, is_counted = page.event, page.event.calls.is_counted
     names = [rows.name[row] for row in chosen.tolist()]
     digits = percent_digits(int(rows.hits.sum()))

@@ -49,8 +49,8 @@ class SortedTextRenderer(FiguresRenderer):
             info = event.event if len(report.events) > 1 else None
             yield from style.section(_title(self, report, info, has_time=rows.has_time))
             if rows.total_hits:
-                yield from _table(rows, self.sort, style)
-                yield from _closing(rows, report.user_threshold_s, style)
+                yield from _sorted_table(rows, self.sort, style)
+                yield from _sorted_closing(rows, report.user_threshold_s, style)
             else:
                 yield escaped(nothing_chosen(report.profile, report.detail))
         yield from note_lines(report)
@@ -66,7 +66,7 @@ def _title(
     return f"{what} by {keys} of {asked_for(report.profile.run, report.detail)}{of_event}"
 
 
-def _table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Iterator[str]:
+def _sorted_table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Iterator[str]:
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_width_s.tolist())
     ranks = [f"{at}{'=' * is_like}" for at, is_like in enumerate(rows.is_like_above.tolist(), 1)]
@@ -94,7 +94,7 @@ def key_columns(keys: tuple[str, ...], names: Sequence[Sequence[str]]) -> list[C
     return columns
 
 
-def _closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterator[str]:
+def _sorted_closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterator[str]:
     """Yield what is not shown, the total, and what the marks mean."""
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     if rows.left_out:
@@ -144,7 +144,7 @@ class ClassTextRenderer(FiguresRenderer):
         columns: list[Column] = []
         head = ""
         for at, name in enumerate(table.classes):
-            first, *others = _columns_of(table, at)
+            first, *others = _class_columns_of(table, at)
             shown = escaped(self._title(name, table))
             widths = [
                 max(len(column.title), *map(display_width, column.cells))
@@ -184,7 +184,7 @@ class ClassTextRenderer(FiguresRenderer):
             )
 
 
-def _columns_of(table: ClassColumns, at: int) -> list[Column]:
+def _class_columns_of(table: ClassColumns, at: int) -> list[Column]:
     """Return the columns of one class, with a row for all at the end."""
     total_hits, total_s = int(table.total_hits[at]), float(table.total_s[at])
     hits = [*table.hits[:, at].tolist(), total_hits]

@@ -13,12 +13,12 @@ from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.figures.report.view import ReportView
-    from prospect.figures.report.waiting import BlockedStack, Waiting
+    from prospect.figures.report.waiting import BlockedStack, Blocker, Waiting, Waker
     from prospect.render.text.style import Style
 
 _NS = 1e-9
@@ -150,13 +150,14 @@ def _blockers(found: Waiting, style: Style) -> Iterator[str]:
     blockers = (found.blockers or ())[:_MOST_BLOCKERS]
     total_s = math.fsum(blocker.seconds for blocker in found.blockers or ())
     shares = [percent(one.seconds / max(total_s, 1e-9), 1) for one in blockers]
+    seconds, waits, longest = _wait_columns(blockers)
     yield from table_lines(
         [
-            Column("Secs", [_seconds(one.seconds) for one in blockers]),
+            seconds,
             Column("Pcnt", shares),
-            Column("Waits", [str(one.waits) for one in blockers]),
+            waits,
             Column("Mean usec", [f"{one.seconds / one.waits * 1e6:.1f}" for one in blockers]),
-            Column("Longest", [_seconds(one.longest_s) for one in blockers]),
+            longest,
             Column("Kind", [_KIND[one.idle] for one in blockers], right=False),
             Column("What", [escaped(one.name) for one in blockers], right=False),
         ]
@@ -175,9 +176,7 @@ def _wakers(found: Waiting, style: Style) -> Iterator[str]:
     wakers = (found.wakers or ())[:_MOST_WAKERS]
     yield from table_lines(
         [
-            Column("Secs", [_seconds(waker.seconds) for waker in wakers]),
-            Column("Waits", [str(waker.waits) for waker in wakers]),
-            Column("Longest", [_seconds(waker.longest_s) for waker in wakers]),
+            *_wait_columns(wakers),
             Column("Kind", [_KIND[waker.idle] for waker in wakers], right=False),
             Column("What", [escaped(waker.name) for waker in wakers], right=False),
             Column("Ended by", [escaped(waker.who) for waker in wakers], right=False),
@@ -191,15 +190,23 @@ def _wakers(found: Waiting, style: Style) -> Iterator[str]:
 def _stacks(found: Waiting, style: Style) -> Iterator[str]:
     yield from table_lines(
         [
-            Column("Secs", [_seconds(stack.seconds) for stack in found.stacks]),
-            Column("Waits", [str(stack.waits) for stack in found.stacks]),
-            Column("Longest", [_seconds(stack.longest_s) for stack in found.stacks]),
+            *_wait_columns(found.stacks),
             Column("Stack", [_stack(stack) for stack in found.stacks], right=False),
         ]
     )
     if found.more_stacks:
         more = counted(found.more_stacks, "more stack")
         yield style.cut(f"- {more}: see them with prospect calls")
+
+
+def _wait_columns(
+    rows: Sequence[Blocker] | Sequence[Waker] | Sequence[BlockedStack],
+) -> tuple[Column, Column, Column]:
+    return (
+        Column("Secs", [_seconds(row.seconds) for row in rows]),
+        Column("Waits", [str(row.waits) for row in rows]),
+        Column("Longest", [_seconds(row.longest_s) for row in rows]),
+    )
 
 
 def _stack(stack: BlockedStack) -> str:
