@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from prospect.daemon.control import ask
+from prospect.daemon.control_socket import ask
 from prospect.store.directory import StoreDirectory
 
 BUSY = "while True: sum(i * i for i in range(100000))"

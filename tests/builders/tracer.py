@@ -10,10 +10,10 @@ from prospect.abi import bpf as abi
 from prospect.abi import constants
 from prospect.abi.attr import EventAttr
 from prospect.capture.events.tracepoints import tracepoint_id
-from prospect.capture.kernel import bpf
 from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import EXIT, Label, Reg
-from prospect.capture.kernel.syscalls import perf_event_open
+from prospect.capture.kernel.perf_syscalls import perf_event_open
 
 
 @contextmanager
@@ -28,7 +28,9 @@ def tracing(turns):
         asm.move(Reg.R0, 0),
         EXIT,
     ]
-    program = bpf._load_program("others", asm.assemble(code), abi.BPF_PROG_TYPE_TRACEPOINT, 0)
+    program = bpf_objects._load_program(
+        "others", asm.assemble(code), abi.BPF_PROG_TYPE_TRACEPOINT, 0
+    )
     number = tracepoint_id("raw_syscalls", "sys_enter")
     attr = EventAttr(type=constants.PERF_TYPE_TRACEPOINT, config=number, sample_period=1)
     event = perf_event_open(attr.pack(), -1, 0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from builders.examples import examples
 from fuzz.changes import changed, changed_json
-from prospect.daemon.control import NAME, ControlSocket, ask
+from prospect.daemon.control_socket import NAME, ControlSocket, ask
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
 

@@ -16,7 +16,7 @@ from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock
 from prospect.errors import RecordingError
-from prospect.events import records
+from prospect.events import record_starts
 from prospect.events.decode import decode
 from prospect.records import contents
 
@@ -27,7 +27,7 @@ _SAMPLE_ID_ALL = 1 << 18
 @pytest.fixture(params=["search", "walk"], autouse=True)
 def path(request, monkeypatch):
     """Decode by the search, whatever the size, and by the walk."""
-    monkeypatch.setattr(records, "_SMALL_WORDS", 16 if request.param == "search" else 1 << 30)
+    monkeypatch.setattr(record_starts, "_SMALL_WORDS", 16 if request.param == "search" else 1 << 30)
 
 
 @st.composite

@@ -18,9 +18,9 @@ from fuzz.changes import changed, changed_json
 from prospect.errors import ProspectError
 from prospect.live.session import LiveSession
 from prospect.recording.events import RecordOptions
-from prospect.target import source
+from prospect.target import target_source
 from prospect.target.serving import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
-from prospect.target.source import source_on
+from prospect.target.target_source import source_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,8 +102,8 @@ def test_any_stream_of_a_target_is_a_profile_or_refused(
 ) -> None:
     draw = random.Random(f"live {seed}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(source, "Remote", lambda *_, **__: _Remote(_stream(draw), draw))
-    monkeypatch.setattr(source, "_SILENCE_S", 0.2)
+    monkeypatch.setattr(target_source, "Remote", lambda *_, **__: _Remote(_stream(draw), draw))
+    monkeypatch.setattr(target_source, "_SILENCE_S", 0.2)
     try:
         options = RecordOptions(call_graph="fp")
         with closing(LiveSession(options, source=source_on("there"))) as session:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.capture.machine.processes import Snapshot, parse_stat
+from prospect.capture.machine.process_snapshot import Snapshot, parse_stat
 from prospect.capture.machine.synthesis import comm_record, user_map_record
 
 NUMBER = st.integers(0, 2**80)

@@ -19,7 +19,7 @@ from builders.command_line import run, running
 from builders.daemon import RunningDaemon, children_of, status
 from builders.stored import Writer, by_routine
 from prospect.api.store import read_store
-from prospect.daemon.rights import KEPT
+from prospect.daemon.daemon_rights import KEPT
 from prospect.live.session import LiveSession
 from prospect.profile.naming import NameSource
 from prospect.recording.events import RecordOptions

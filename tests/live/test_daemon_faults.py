@@ -19,9 +19,9 @@ from builders.command_line import run, running
 from builders.daemon import BUSY, HALF_BUSY, RunningDaemon, status, until
 from builders.stored import by_routine
 from prospect.api.store import read_store
-from prospect.daemon.options import DaemonOptions
+from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.sampling import Sampling
-from prospect.daemon.writing import StoreWriting
+from prospect.daemon.window_writing import StoreWriting
 from prospect.store.directory import StoreDirectory
 from prospect.store.retention import Keep
 

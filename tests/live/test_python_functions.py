@@ -25,7 +25,7 @@ from builders.tracer import tracing
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
-from prospect.daemon.options import DaemonOptions
+from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.sampling import Sampling
 from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.events.decode import decode

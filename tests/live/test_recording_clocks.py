@@ -18,7 +18,7 @@ from prospect.assembly.tables.clocks import clock_of_id
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, choose_events
 from prospect.capture.events.sample_cost import measure_sample_cost
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 from prospect.recording.events import RecordOptions
@@ -125,12 +125,12 @@ def test_counter_takes_another_rate_while_it_runs():
         sample_type=abi.PERF_SAMPLE_IP,
         flags=abi.FLAG_FREQ | abi.FLAG_DISABLED,
     )
-    fd = syscalls.perf_event_open(attr.pack(), -1, 0)
+    fd = perf_syscalls.perf_event_open(attr.pack(), -1, 0)
     try:
-        syscalls.enable_event(fd)
-        syscalls.set_period(fd, 1234)
+        perf_syscalls.enable_event(fd)
+        perf_syscalls.set_period(fd, 1234)
         with pytest.raises(OSError, match="Invalid argument"):
-            syscalls.set_period(fd, 1 << 40)
+            perf_syscalls.set_period(fd, 1 << 40)
     finally:
         os.close(fd)
 

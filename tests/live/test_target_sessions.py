@@ -22,7 +22,7 @@ from prospect.api.store import read_store
 from prospect.errors import CaptureError
 from prospect.live.session import LiveSession
 from prospect.recording.events import RecordOptions
-from prospect.target.source import source_on
+from prospect.target.target_source import source_on
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 

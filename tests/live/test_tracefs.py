@@ -13,9 +13,8 @@ pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 SHOWS_ITS_DIRECTORY = """
 from prospect.capture.events import tracepoints
-from prospect.capture.kernel import tracefs
-tracefs._MOUNTS = ("/nowhere",)
-print(tracefs.tracing_directory(), tracepoints.tracepoint_id("sched", "sched_switch"))
+tracepoints._MOUNTS = ("/nowhere",)
+print(tracepoints.tracing_directory(), tracepoints.tracepoint_id("sched", "sched_switch"))
 from pathlib import Path
 print(Path('/proc/self/mounts').read_text().count('tracefs'))
 """

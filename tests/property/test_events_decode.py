@@ -16,7 +16,7 @@ from builders.examples import examples
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock
-from prospect.events import records
+from prospect.events import record_starts
 from prospect.events.decode import decode
 
 _FREQ, _SAMPLE_ID_ALL = 1 << 10, 1 << 18
@@ -215,11 +215,11 @@ def one_record(events):
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
     """Bring every path of the search within the reach of a few records."""
-    monkeypatch.setattr(records, "WINDOW_WORDS", 64)
-    monkeypatch.setattr(records, "BATCH_WORDS", 256)
-    monkeypatch.setattr(records, "_SMALL_WORDS", 16)
-    monkeypatch.setattr(records, "_LEAST_RUN", 3)
-    monkeypatch.setattr(records, "_FEW_LANES", 1)
+    monkeypatch.setattr(record_starts, "WINDOW_WORDS", 64)
+    monkeypatch.setattr(record_starts, "BATCH_WORDS", 256)
+    monkeypatch.setattr(record_starts, "_SMALL_WORDS", 16)
+    monkeypatch.setattr(record_starts, "_LEAST_RUN", 3)
+    monkeypatch.setattr(record_starts, "_FEW_LANES", 1)
 
 
 def columns(samples):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.announcing import counted
 from prospect.cli.store_part import usual_store
 from prospect.cli.terminal import show
-from prospect.daemon.control import COMMANDS, ask
+from prospect.daemon.control_socket import COMMANDS, ask
 from prospect.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from prospect.cli.terminal import say, show
 from prospect.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from prospect.daemon.options import DaemonOptions
+    from prospect.daemon.daemon_options import DaemonOptions
     from prospect.options import Settings
     from prospect.store.directory import StoreDirectory
 
@@ -36,8 +36,8 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
 
     start_numpy()
     os.umask(0o077)
+    from prospect.daemon.daemon_rights import keep_what_is_needed
     from prospect.daemon.loop import Daemon
-    from prospect.daemon.rights import keep_what_is_needed
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import require_engine
     from prospect.store.removal import clean
@@ -116,7 +116,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
 
     from prospect.cli.commands import DAEMON
     from prospect.cli.options import parse
-    from prospect.daemon.options import DaemonOptions
+    from prospect.daemon.daemon_options import DaemonOptions
     from prospect.fleet.targets import check_target
     from prospect.store.retention import parse_keep
 

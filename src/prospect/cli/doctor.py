@@ -29,7 +29,7 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
 
 
 def _of_target(target: str) -> Diagnosis:
-    from prospect.target.asking import examine_on
+    from prospect.target.question_client import examine_on
 
     return examine_on(target)
 

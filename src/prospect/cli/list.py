@@ -28,7 +28,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     """
     pattern = words[0] if words else ""
     if settings.target:
-        from prospect.target.asking import list_on
+        from prospect.target.question_client import list_on
 
         events, limits, checks = list_on(
             settings.target, pattern, with_fields=settings.fields, check=settings.check

@@ -54,7 +54,7 @@ def record_into(
     )
     try:
         if settings.target:
-            from prospect.target.session import record_on
+            from prospect.target.target_recording import record_on
 
             return record_on(settings.target, options, file.descriptor, say)
         from prospect.recording.run import record

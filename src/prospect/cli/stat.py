@@ -53,7 +53,7 @@ def _counted(target: str, options: CountOptions, live: _Live | None) -> EventCou
     """Count here or on a target."""
     on_interval = live.show if live else None
     if target:
-        from prospect.target.asking import count_on
+        from prospect.target.question_client import count_on
 
         return count_on(target, options, on_interval)
     return count_events(options, on_interval)

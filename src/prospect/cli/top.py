@@ -83,7 +83,7 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession
         use_cache=settings.use_cache,
     )
     if settings.target:
-        from prospect.target.source import source_on
+        from prospect.target.target_source import source_on
 
         source = source_on(settings.target)
         return SteadySession(options, lambda wanted: LiveSession(wanted, source=source))

@@ -17,11 +17,11 @@ import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from prospect.daemon.control import COMMANDS, ControlSocket
+from prospect.daemon.control_socket import COMMANDS, ControlSocket
 from prospect.daemon.sampling import Sampling, give_back
 from prospect.daemon.senders import Pushing, Shipping
 from prospect.daemon.status import Totals, figures_of, metrics_text, write_metrics
-from prospect.daemon.writing import StoreWriting
+from prospect.daemon.window_writing import StoreWriting
 from prospect.errors import ProspectError, StoreError
 from prospect.store.segments import is_session_name
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
-    from prospect.daemon.control import Request
-    from prospect.daemon.options import DaemonOptions
+    from prospect.daemon.control_socket import Request
+    from prospect.daemon.daemon_options import DaemonOptions
     from prospect.store.directory import StoreDirectory
 
 READY, RELOADING, STOPPING, ALIVE = "READY=1", "RELOADING=1", "STOPPING=1", "WATCHDOG=1"

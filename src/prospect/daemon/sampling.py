@@ -23,10 +23,10 @@ from prospect.recording.events import RecordOptions
 from prospect.store.coverage import lost_samples
 from prospect.store.segments import COVERAGE
 from prospect.store.windows import Span, window_of
-from prospect.target.source import source_on
+from prospect.target.target_source import source_on
 
 if TYPE_CHECKING:
-    from prospect.daemon.options import DaemonOptions
+    from prospect.daemon.daemon_options import DaemonOptions
     from prospect.profile.model import ProcessTable
     from prospect.store.windows import Window
 

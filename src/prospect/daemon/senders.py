@@ -24,7 +24,7 @@ from prospect.store.segments import DAY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prospect.daemon.options import DaemonOptions
+    from prospect.daemon.daemon_options import DaemonOptions
     from prospect.store.directory import StoreDirectory
     from prospect.store.segments import Segment
 

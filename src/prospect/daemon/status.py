@@ -27,8 +27,8 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from prospect.daemon.options import DaemonOptions
-    from prospect.daemon.writing import StoreWriting
+    from prospect.daemon.daemon_options import DaemonOptions
+    from prospect.daemon.window_writing import StoreWriting
     from prospect.store.directory import StoreDirectory
     from prospect.store.windows import Window
 

@@ -55,7 +55,7 @@ def run(words: list[str]) -> NoReturn:
 
 
 def _done(work: Work, descriptor: int) -> tuple[int, str]:
-    from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - behind numpy
+    from prospect.daemon.daemon_rights import keep_nothing  # noqa: PLC0415 - behind numpy
     from prospect.errors import ProspectError  # noqa: PLC0415 - behind numpy
     from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - behind numpy
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prospect.daemon.rights import kept_names
+from prospect.daemon.daemon_rights import kept_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi.python_frames import is_frames_event, without_frames_event
 from prospect.events.columns import Events
-from prospect.events.records import Fault, Looks, find_records
+from prospect.events.record_starts import Fault, Looks, find_records
 from prospect.events.samples import SampleColumns
 from prospect.events.schema import schema_of
-from prospect.events.tables import SideRecords, side_tables
+from prospect.events.side_tables import SideRecords, side_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordBlock
     from prospect.events.python_records import PythonColumns
     from prospect.events.schema import Schema
-    from prospect.events.tables import Records
+    from prospect.events.side_tables import Records
 
 
 _HEADER_BYTES = 8

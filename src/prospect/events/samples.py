@@ -27,9 +27,9 @@ from prospect.abi import constants as abi
 from prospect.columns.buffers import Column, narrowed, segments
 from prospect.columns.sorting import distinct
 from prospect.events.columns import Samples
-from prospect.events.records import LARGEST_RECORD_WORDS
+from prospect.events.record_starts import LARGEST_RECORD_WORDS
+from prospect.events.sample_selection import chosen_samples
 from prospect.events.schema import at_rows
-from prospect.events.selection import chosen_samples
 from prospect.events.user_states import Mark, UserStateColumns
 from prospect.records import NamedTuple, replace
 
@@ -361,7 +361,7 @@ class _Chosen(NamedTuple):
 
 
 class SampleColumns:
-    """The columns of all samples met so far; a `records.SampleSink`."""
+    """The columns of all samples met so far; a `record_starts.SampleSink`."""
 
     def __init__(self, schema: Schema, python: PythonColumns | None = None) -> None:
         self._schema = schema

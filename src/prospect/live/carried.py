@@ -29,7 +29,7 @@ from prospect.abi.layout import layout_of
 from prospect.columns.table_rows import appended, taken
 from prospect.events.columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
 from prospect.events.python_records import NameRoom
-from prospect.events.selection import kept_samples
+from prospect.events.sample_selection import kept_samples
 from prospect.records import NamedTuple, replace
 from prospect.spaces.runs import task_tid
 

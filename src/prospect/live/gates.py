@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.records import Ignored, Looks, find_records
+from prospect.events.record_starts import Ignored, Looks, find_records
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.records import Positions
+    from prospect.events.record_starts import Positions
     from prospect.events.schema import PerEvent, Schema
     from prospect.live.source import Gate
 

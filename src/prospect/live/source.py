@@ -24,7 +24,7 @@ from prospect.capture.kernel.procfs import list_pids, read_cpu_times, read_setti
 from prospect.capture.loop.drain_loop import RingDrain
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
-from prospect.capture.python.frames import PythonFrames
+from prospect.capture.python.python_reader import PythonFrames
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing, monotonic_ns
 from prospect.live.chosen import Chosen

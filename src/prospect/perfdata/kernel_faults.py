@@ -97,7 +97,7 @@ def _places(data: Records, begin: int, events: Sequence[EventDescription]) -> li
     import numpy as np  # noqa: PLC0415 - most recordings have no program
 
     from prospect.events.decode import looks_of  # noqa: PLC0415 - likewise
-    from prospect.events.records import Ignored, find_records  # noqa: PLC0415 - likewise
+    from prospect.events.record_starts import Ignored, find_records  # noqa: PLC0415 - likewise
     from prospect.events.schema import schema_of  # noqa: PLC0415 - likewise
 
     words = np.frombuffer(data, "<u8", (len(data) - begin) // 8, begin)

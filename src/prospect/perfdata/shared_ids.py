@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.events.decode import looks_of
-from prospect.events.records import Ignored, find_records
+from prospect.events.record_starts import Ignored, find_records
 from prospect.events.schema import IdTable, schema_of
 
 if TYPE_CHECKING:

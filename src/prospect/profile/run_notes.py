@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-# As `capture.python.frames` and `assembly.python` write them.
+# As `capture.python.python_reader` and `assembly.python` write them.
 _COUNTED = re.compile(r"(Python functions: [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL)
 _UNKNOWN = re.compile(r"CPython 3\.\d+ \(process ")
 _MOST_NAMED = 3

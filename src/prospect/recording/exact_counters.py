@@ -68,7 +68,7 @@ def exact_counters(
             syscalls.open()
             counters["syscalls"] = syscalls
         if options.count_calls:
-            from prospect.capture.counting.call_counts import (  # noqa: PLC0415 - COMMAND waits for it
+            from prospect.capture.counting.call_counter import (  # noqa: PLC0415 - COMMAND waits for it
                 CallCounter,
                 require_known_machine,
             )

@@ -11,7 +11,7 @@ import os
 
 from prospect.abi import constants as abi
 from prospect.capture.loop.command import Command
-from prospect.capture.machine.jit_files import JitFiles
+from prospect.capture.machine.kept_jit_files import JitFiles
 from prospect.capture.machine.surroundings import calls_before, describe_surroundings
 from prospect.errors import RecordingError
 from prospect.recording.document import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapped_files import MappedFiles
     from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.surroundings import Background
-    from prospect.capture.python.frames import PythonFrames
+    from prospect.capture.python.python_reader import PythonFrames
     from prospect.capture.sink import RecordSink
     from prospect.perfdata.writer import RecordingWriter
     from prospect.recording.events import RecordOptions

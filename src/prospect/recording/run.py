@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.loop.attached import Attached
-    from prospect.capture.python.frames import PythonFrames
+    from prospect.capture.python.python_reader import PythonFrames
     from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
     from prospect.recording.interval import RecordingResult
@@ -201,7 +201,7 @@ class _PythonFrames:
             loop.watch(python_fd, lambda: self._begin(is_there=bool(os.read(python_fd, 1))))
 
     def _begin(self, *, is_there: bool) -> None:
-        from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - once COMMAND runs
+        from prospect.capture.python.python_reader import PythonFrames  # noqa: PLC0415 - once COMMAND runs
 
         self.frames = PythonFrames()
         beside_others = self._choice == "always"

@@ -12,7 +12,7 @@ import os
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
-from prospect.capture.counting.counters import CounterSet, CountLoop, CountTarget, threads_of
+from prospect.capture.counting.event_counters import CounterSet, CountLoop, CountTarget, threads_of
 from prospect.capture.events.event_parsing import parse_events
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.loop.command import Command

@@ -25,9 +25,9 @@ from prospect.perfdata import format as fmt
 from prospect.perfdata.feature_encoding import build_id_record
 from prospect.recording.interval import RecordingResult
 from prospect.records import contents
-from prospect.target.frames import greeting_lines, write_all
-from prospect.target.remote import signals_to
+from prospect.target.pump_stream import greeting_lines, write_all
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
+from prospect.target.target_process import signals_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +78,7 @@ def record_by_perf(
             write_all(output_fd, build_id_record(kernel, fmt.PERF_RECORD_HEADER_BUILD_ID))
         result = RecordingResult(status, 0, (cut,) if cut else (), {}, cut=cut)
         if not cut:
-            from prospect.target.names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
+            from prospect.target.target_names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
 
             fetch_names(output_fd, target, perf.fetch)
         return result

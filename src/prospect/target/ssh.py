@@ -103,7 +103,7 @@ class Connection(Closing):
             stdout: likewise.
             stderr: likewise.
         """
-        # Ctrl-C is the terminal's there; without one, `session` passes signals on.
+        # Ctrl-C is the terminal's there; without one, `target_recording` passes signals on.
         return subprocess.Popen(
             [
                 *(*self._ssh, *self._control, "-tt" if has_terminal else "-T", "--"),

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from prospect.capture.counting.call_counts import Windows
+from prospect.capture.counting.call_counter import Windows
 from prospect.capture.counting.call_patterns import CallPattern, parse_call_patterns
 from prospect.capture.counting.call_probes import KINDS, kind_of
 from prospect.errors import UsageError

@@ -10,8 +10,8 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.counting import counters
-from prospect.capture.counting.counters import CounterSet, CountTarget
+from prospect.capture.counting import event_counters
+from prospect.capture.counting.event_counters import CounterSet, CountTarget
 from prospect.capture.events.event_choice import ChosenEvent
 from prospect.capture.events.event_parsing import parse_events
 from prospect.errors import CaptureError
@@ -27,8 +27,8 @@ class Kernel:
     def __init__(self, monkeypatch, refuse=lambda _event: 0):
         self.opened, self.enabled = [], []
         self.refuse = refuse
-        monkeypatch.setattr(counters, "open_chosen", self.open)
-        monkeypatch.setattr(counters.syscalls, "enable_event", self.enabled.append)
+        monkeypatch.setattr(event_counters, "open_chosen", self.open)
+        monkeypatch.setattr(event_counters.perf_syscalls, "enable_event", self.enabled.append)
 
     def open(self, event, pid, cpu, group_fd=-1):
         if code := self.refuse(event):
@@ -119,7 +119,9 @@ def test_more_threads_than_open_files_are_refused_with_a_limit_that_is_enough(mo
     for limits in ((1000, 1000), (100, 1000)):
         kernel = Kernel(monkeypatch)
         kernel.refuse = lambda _, opened=kernel.opened: errno.EMFILE * (len(opened) >= 150)
-        monkeypatch.setattr(counters.syscalls, "_limit_open_files", lambda *_, now=limits: now)
+        monkeypatch.setattr(
+            event_counters.perf_syscalls, "_limit_open_files", lambda *_, now=limits: now
+        )
         with pytest.raises(CaptureError, match=r"^cs: too many open files: .*`ulimit -n 232`"):
             open_all(many, "faults,cs", optional=True)
 

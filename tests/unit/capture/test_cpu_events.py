@@ -20,7 +20,7 @@ from prospect.capture.events.event_choice import (
     SCOPE_TASK,
     EventPlan,
 )
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 
 RING_BYTES = 4 * mmap.PAGESIZE
 
@@ -69,11 +69,11 @@ class Kernel:
 @pytest.fixture
 def kernel(monkeypatch):
     kernel = Kernel()
-    monkeypatch.setattr(syscalls, "perf_event_open", kernel.open)
-    monkeypatch.setattr(syscalls, "enable_event", kernel.enable)
-    monkeypatch.setattr(syscalls, "set_period", kernel.set_period)
-    monkeypatch.setattr(syscalls, "share_ring", lambda _fd, _owner: None)
-    monkeypatch.setattr(syscalls, "event_id", lambda fd: fd)
+    monkeypatch.setattr(perf_syscalls, "perf_event_open", kernel.open)
+    monkeypatch.setattr(perf_syscalls, "enable_event", kernel.enable)
+    monkeypatch.setattr(perf_syscalls, "set_period", kernel.set_period)
+    monkeypatch.setattr(perf_syscalls, "share_ring", lambda _fd, _owner: None)
+    monkeypatch.setattr(perf_syscalls, "event_id", lambda fd: fd)
     fake_os = SimpleNamespace(read=lambda fd, _size: kernel.counts(fd), close=os.close)
     fake_time = SimpleNamespace(sleep=kernel.sleep)
     monkeypatch.setattr(cpu_events, "monotonic_ns", lambda: kernel.now_ns)

@@ -12,7 +12,7 @@ from prospect.abi.attr import EventAttr
 from prospect.capture.events import event_choice
 from prospect.capture.events.call_graph import CallGraph
 from prospect.capture.events.event_choice import EVERY_TASK, choose_events
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.errors import CaptureError
 
 PID = 4711
@@ -81,7 +81,7 @@ class Kernel:
 @pytest.fixture
 def choose(monkeypatch):
     def choose(kernel, **options):
-        monkeypatch.setattr(syscalls, "perf_event_open", kernel)
+        monkeypatch.setattr(perf_syscalls, "perf_event_open", kernel)
         monkeypatch.setattr(event_choice, "read_setting", lambda _: kernel.paranoid)
         pid = options.pop("pid", PID)
         return choose_events(1000, PERIODS_NS, pid, 0, **options)
@@ -197,7 +197,7 @@ def test_paranoid_3_is_told_what_to_do(choose):
     ],
 )
 def test_kernel_that_refuses_everything_is_named(choose, monkeypatch, code, is_filtered, says):
-    monkeypatch.setattr(event_choice.syscalls, "is_filtered", lambda _: is_filtered)
+    monkeypatch.setattr(event_choice.perf_syscalls, "is_filtered", lambda _: is_filtered)
 
     class Refusing(Kernel):
         def __call__(self, *_):
@@ -219,7 +219,7 @@ def test_one_event_reports_mappings_for_all_clocks_of_a_cpu(choose):
 
 
 def test_one_clock_is_said_to_miss_what_several_would_show(monkeypatch):
-    monkeypatch.setattr(syscalls, "perf_event_open", Kernel())
+    monkeypatch.setattr(perf_syscalls, "perf_event_open", Kernel())
     (limit,) = choose_events(1000, (1_000_000,), PID, 0).limits
     assert "in step" in limit
     assert "independent" in limit

@@ -12,7 +12,7 @@ from prospect import light
 TEN_DAYS_NS = 864_000 * 10**9
 ROOT = Path(prospect.__file__).parent
 # Of a page that two processes share, both in the same namespace.
-OWN_CLOCK = ["capture/machine/jit_files.py"]
+OWN_CLOCK = ["capture/machine/kept_jit_files.py"]
 
 
 @pytest.mark.parametrize(

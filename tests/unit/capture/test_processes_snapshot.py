@@ -11,7 +11,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock
 from prospect.capture.events.event_choice import SAMPLE_TYPE
-from prospect.capture.machine.processes import Snapshot, parse_stat
+from prospect.capture.machine.process_snapshot import Snapshot, parse_stat
 from prospect.events.columns import TASK_FORK
 from prospect.events.decode import decode
 

@@ -6,7 +6,7 @@ import pytest
 
 from builders.stacks import stacks_profile
 from builders.stored import fill, window_at
-from prospect.capture.python.frames import PythonFrames
+from prospect.capture.python.python_reader import PythonFrames
 from prospect.daemon.status import Totals
 from prospect.live.joined import join_runs
 from prospect.profile.run_notes import counted_notes, left_out_notes

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from prospect.abi import bpf as abi
-from prospect.capture.kernel import bpf
-from prospect.capture.kernel.bpf import LoadedProgram
+from prospect.capture.kernel import bpf_objects
+from prospect.capture.kernel.bpf_objects import LoadedProgram
 from prospect.capture.python import tracers
 from prospect.capture.python.tracers import Tracers
 
@@ -30,8 +30,8 @@ def kernel(monkeypatch):
         others += [LoadedProgram(8, abi.BPF_PROG_TYPE_KPROBE, "other", second)] if second else []
         return [*HARMLESS, *others]
 
-    monkeypatch.setattr(bpf, "loaded_programs", loaded)
-    monkeypatch.setattr(bpf, "enable_run_times", lambda: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(bpf_objects, "loaded_programs", loaded)
+    monkeypatch.setattr(bpf_objects, "enable_run_times", lambda: os.open(os.devnull, os.O_RDONLY))
     monkeypatch.setattr(tracers, "_busy_s", lambda: looks[0][2])
     return looks
 
@@ -63,5 +63,5 @@ def test_without_any_there_is_nothing_to_measure(programs, monkeypatch):
             raise PermissionError
         return programs
 
-    monkeypatch.setattr(bpf, "loaded_programs", loaded)
+    monkeypatch.setattr(bpf_objects, "loaded_programs", loaded)
     assert not Tracers().begin()

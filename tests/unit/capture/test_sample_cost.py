@@ -179,7 +179,7 @@ def test_refusing_kernel_gives_no_cost(monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "no")
 
-    monkeypatch.setattr(sample_cost.syscalls, "perf_event_open", refuse)
+    monkeypatch.setattr(sample_cost.perf_syscalls, "perf_event_open", refuse)
     affinity = os.sched_getaffinity(0)
     assert measure_sample_cost(PLAN) is None
     assert os.sched_getaffinity(0) == affinity

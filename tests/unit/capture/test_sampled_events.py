@@ -109,7 +109,7 @@ def test_a_probe_is_opened_by_its_descriptor(monkeypatch, tmp_path):
         seen.append(event_opening.ctypes.string_at(attr.config1))
         return os.open(os.devnull, os.O_RDONLY)
 
-    monkeypatch.setattr(event_opening.syscalls, "perf_event_open", opens)
+    monkeypatch.setattr(event_opening.perf_syscalls, "perf_event_open", opens)
     event = PROBE._replace(path=os.fsencode(program))
     os.close(event_opening.open_chosen(event, -1, 0))
     assert seen[0].startswith(b"/proc/self/fd/")

@@ -22,7 +22,7 @@ from prospect.capture.counting.syscall_counts import (
     enter_program,
     exit_program,
 )
-from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_objects
 from prospect.errors import CaptureError
 
 GROUP = 1 << 24
@@ -119,9 +119,11 @@ def test_a_refusal_says_what_to_do_in_one_line_and_leaves_nothing_open(monkeypat
         raise OSError(code, os.strerror(code))
 
     types_fd = os.open(os.devnull, os.O_RDONLY)
-    monkeypatch.setattr(bpf, "load_words_type", lambda _: bpf.ValueType(types_fd, 1, 3))
-    monkeypatch.setattr(bpf, "create_map", map_of)
-    monkeypatch.setattr(bpf, "load_raw_tracepoint_program", refuse)
+    monkeypatch.setattr(
+        bpf_objects, "load_words_type", lambda _: bpf_objects.ValueType(types_fd, 1, 3)
+    )
+    monkeypatch.setattr(bpf_objects, "create_map", map_of)
+    monkeypatch.setattr(bpf_objects, "load_raw_tracepoint_program", refuse)
     counter = SyscallCounter()
     with pytest.raises(CaptureError, match=says) as caught:
         counter.open()
@@ -143,7 +145,7 @@ def test_counts_that_cannot_be_read_are_a_limit_not_the_end_of_the_recording(mon
     def refuse(*_):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-    monkeypatch.setattr(bpf, "read_percpu_sum", refuse)
+    monkeypatch.setattr(bpf_objects, "read_percpu_sum", refuse)
     calls = SyscallCounter().finish()
     assert calls.document == {}
     assert calls.limits == ("The counts of system calls cannot be read: Cannot allocate memory.",)

@@ -43,7 +43,7 @@ for pattern in json.load(sys.stdin):
 GROUPED = """
 import errno, json, os, sys
 from prospect.abi import constants as abi
-from prospect.capture.counting import counters
+from prospect.capture.counting import event_counters as counters
 from prospect.capture.events.event_parsing import parse_events
 from prospect.errors import ProspectError
 members = {}

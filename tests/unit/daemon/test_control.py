@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from prospect.daemon import control as control_module
-from prospect.daemon.control import NAME, ControlSocket, Request, ask
+from prospect.daemon import control_socket as control_module
+from prospect.daemon.control_socket import NAME, ControlSocket, Request, ask
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
 

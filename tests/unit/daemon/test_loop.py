@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from builders.stored import window_at
-from prospect.daemon import loop, writing
+from prospect.daemon import loop, window_writing
+from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.loop import Daemon
-from prospect.daemon.options import DaemonOptions
 from prospect.daemon.store_children import Outcome, unpacked
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
@@ -28,9 +28,9 @@ class Play:
         self.options = DaemonOptions(window_s=600)
         self.written, self.begun, self.taken = [], [], []
         monkeypatch.setattr(loop, "Sampling", self._sampling)
-        monkeypatch.setattr(writing, "Encoder", self._encoder)
+        monkeypatch.setattr(window_writing, "Encoder", self._encoder)
         merger = SimpleNamespace(pid_fd=0, end=lambda: ("", False))
-        monkeypatch.setattr(writing, "Merger", lambda *_: merger)
+        monkeypatch.setattr(window_writing, "Merger", lambda *_: merger)
         self._daemon = Daemon(store, lambda: self.options, lambda _: None)
 
     def _sampling(self, options):

@@ -10,12 +10,12 @@ import sys
 import pytest
 
 from prospect.cli.main import main
-from prospect.daemon import rights
+from prospect.daemon import daemon_rights
 from prospect.daemon.unit import unit_text
 
 LOOK = """
 import os, sys
-from prospect.daemon import rights
+from prospect.daemon import daemon_rights as rights
 rights.{what}()
 for line in open("/proc/self/status"):
     if line.startswith(("Cap", "NoNewPrivs")):
@@ -38,12 +38,12 @@ def after(what):
 @needs_root
 def test_a_daemon_keeps_what_it_needs_and_cannot_get_more():
     said = after("keep_what_is_needed")
-    wanted = sum(1 << number for number in rights.KEPT.values())
+    wanted = sum(1 << number for number in daemon_rights.KEPT.values())
     assert said["NoNewPrivs"] == "1"
     assert int(said["CapAmb"], 16) == int(said["CapInh"], 16) == 0
     for which in ("CapPrm", "CapEff", "CapBnd"):
         assert int(said[which], 16) & ~wanted == 0
-    assert int(said["CapEff"], 16) & 1 << rights.KEPT["CAP_SYS_PTRACE"]
+    assert int(said["CapEff"], 16) & 1 << daemon_rights.KEPT["CAP_SYS_PTRACE"]
 
 
 @needs_root
@@ -53,9 +53,9 @@ def test_what_writes_files_keeps_nothing():
 
 
 def test_an_old_kernel_has_one_right_for_all_of_it(monkeypatch):
-    assert "CAP_SYS_ADMIN" not in rights.kept_names()
-    monkeypatch.setattr(rights, "last_capability", lambda: 37)
-    assert "CAP_SYS_ADMIN" in rights.kept_names()
+    assert "CAP_SYS_ADMIN" not in daemon_rights.kept_names()
+    monkeypatch.setattr(daemon_rights, "last_capability", lambda: 37)
+    assert "CAP_SYS_ADMIN" in daemon_rights.kept_names()
 
 
 def test_the_unit_names_what_the_daemon_writes_to(monkeypatch, capfd):
@@ -65,7 +65,7 @@ def test_the_unit_names_what_the_daemon_writes_to(monkeypatch, capfd):
     assert f"ExecStart={sys.executable} -m prospect daemon -H 47\n" in text
     assert "StateDirectory=prospect\n" in text
     assert "ReadWritePaths" not in text
-    assert f"CapabilityBoundingSet={' '.join(rights.kept_names())}\n" in text
+    assert f"CapabilityBoundingSet={' '.join(daemon_rights.kept_names())}\n" in text
     sends = unit_text(["/bin/p"], "", "", sent_to="/mnt/profiles")
     assert "ReadWritePaths=/mnt/profiles" in sends
     assert "RestrictAddressFamilies=AF_UNIX\n" in sends

@@ -10,7 +10,7 @@ import pytest
 from builders.live import state_of, with_times
 from builders.stacks import stacks_profile
 from prospect.daemon import sampling
-from prospect.daemon.options import DaemonOptions
+from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.sampling import Sampling
 from prospect.profile.complete import complete
 

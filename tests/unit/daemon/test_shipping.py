@@ -15,10 +15,10 @@ from builders.stored import by_routine, fill, window_at
 from prospect.api.store import read_store
 from prospect.cli.control import status_text
 from prospect.daemon import senders
-from prospect.daemon.options import DaemonOptions
+from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.senders import Shipping
 from prospect.daemon.status import Totals, figures_of, metrics_text
-from prospect.daemon.writing import StoreWriting
+from prospect.daemon.window_writing import StoreWriting
 from prospect.fleet.lost import books_aside
 from prospect.store.directory import StoreDirectory
 from prospect.store.retention import FULL_DISK, Keep, drop

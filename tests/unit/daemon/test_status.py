@@ -11,9 +11,9 @@ import pytest
 
 from builders.stored import window_at
 from prospect.cli.control import status_text
-from prospect.daemon.options import DaemonOptions
+from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.status import Totals, figures_of
-from prospect.daemon.writing import StoreWriting
+from prospect.daemon.window_writing import StoreWriting
 from prospect.profile.naming import NameSource
 from prospect.store.directory import StoreDirectory
 from prospect.store.retention import Keep

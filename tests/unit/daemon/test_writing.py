@@ -12,7 +12,7 @@ from builders.stacks import stacks_profile
 from builders.stored import by_routine, window_at
 from prospect.daemon import store_children
 from prospect.daemon.store_children import packed, unpacked
-from prospect.daemon.writing import StoreWriting
+from prospect.daemon.window_writing import StoreWriting
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import Apart, read_part

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.events.records import records_between
+from prospect.events.record_starts import records_between
 
 MMAP, SAMPLE = 10, 9
 # Words in records that look like headers: they would lead astray.

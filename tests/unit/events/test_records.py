@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from prospect.events import records
-from prospect.events.records import Fault, Looks, find_records
+from prospect.events import record_starts
+from prospect.events.record_starts import Fault, Looks, find_records
 
 _SAMPLE, _OTHER = 9, 68
 _LOOKS = Looks(least_words=3, id_word=1, lowest_id=100, highest_id=103)
@@ -71,7 +71,7 @@ def places(parts, is_sample):
 @pytest.fixture
 def no_walk(monkeypatch):
     """Search even the smallest blocks."""
-    monkeypatch.setattr(records, "_SMALL_WORDS", 8)
+    monkeypatch.setattr(record_starts, "_SMALL_WORDS", 8)
 
 
 def assert_chain(parts, *, rewinds):
@@ -95,7 +95,7 @@ def test_samples_of_one_size_are_handed_over_as_one_range(no_walk):
 
 @pytest.mark.parametrize("alike", [3, 4, 5, 9])
 def test_a_range_ends_with_the_last_sample_of_one_size(no_walk, monkeypatch, alike):
-    monkeypatch.setattr(records, "_LEAST_RUN", 4)
+    monkeypatch.setattr(record_starts, "_LEAST_RUN", 4)
     parts = [*[sample(4)] * alike, other(2), *[sample(3)] * 20]
     samples, others, fault = search(*parts)
     assert samples.positions == places(parts, is_sample=True)
@@ -111,21 +111,21 @@ def test_samples_of_many_sizes_are_found_without_a_walk(no_walk):
 
 @pytest.mark.parametrize("few_lanes", [0, 10_000])
 def test_many_gaps_are_walked_in_lock_step_or_one_by_one(no_walk, monkeypatch, few_lanes):
-    monkeypatch.setattr(records, "_FEW_LANES", few_lanes)
+    monkeypatch.setattr(record_starts, "_FEW_LANES", few_lanes)
     parts = [sample() if row % 3 else other(1 + row % 7) for row in range(1000)]
     assert_chain(parts, rewinds=0)
 
 
 @pytest.mark.parametrize("few_lanes", [0, 10_000])
 def test_samples_that_do_not_look_like_it_are_found_in_the_gaps(no_walk, monkeypatch, few_lanes):
-    monkeypatch.setattr(records, "_FEW_LANES", few_lanes)
+    monkeypatch.setattr(record_starts, "_FEW_LANES", few_lanes)
     parts = [sample(3 + row % 2, id_=100 + row % 5) for row in range(1001)]
     assert_chain(parts, rewinds=1)
 
 
 @pytest.mark.parametrize("few_lanes", [0, 10_000])
 def test_a_payload_that_looks_like_a_sample_is_not_one(no_walk, monkeypatch, few_lanes):
-    monkeypatch.setattr(records, "_FEW_LANES", few_lanes)
+    monkeypatch.setattr(record_starts, "_FEW_LANES", few_lanes)
     parts = [sample() if row % 3 else other(7, sample()) for row in range(1000)]
     assert_chain(parts, rewinds=1)
 
@@ -136,7 +136,7 @@ def test_a_look_alike_that_reaches_over_the_next_sample_is_not_one(no_walk):
 
 
 def test_the_next_window_begins_behind_a_sample_that_reaches_into_it(no_walk, monkeypatch):
-    monkeypatch.setattr(records, "WINDOW_WORDS", 16)
+    monkeypatch.setattr(record_starts, "WINDOW_WORDS", 16)
     parts = [*[sample(3 + row % 2) for row in range(4)], sample(9), sample(), sample(4)]
     parts[4][4:7] = sample()
     at = places(parts, is_sample=True)[4]
@@ -145,8 +145,8 @@ def test_the_next_window_begins_behind_a_sample_that_reaches_into_it(no_walk, mo
 
 
 def test_a_batch_begins_where_the_last_one_is_proved_to_end(no_walk, monkeypatch):
-    monkeypatch.setattr(records, "WINDOW_WORDS", 16)
-    monkeypatch.setattr(records, "BATCH_WORDS", 64)
+    monkeypatch.setattr(record_starts, "WINDOW_WORDS", 16)
+    monkeypatch.setattr(record_starts, "BATCH_WORDS", 64)
     parts = [sample(3 + row % 5) if row % 4 else other(11, sample()) for row in range(400)]
     samples, others, fault = search(*parts)
     assert samples.positions == places(parts, is_sample=True)
@@ -156,15 +156,15 @@ def test_a_batch_begins_where_the_last_one_is_proved_to_end(no_walk, monkeypatch
 
 
 def test_only_the_piece_with_the_look_alike_is_walked(no_walk, monkeypatch):
-    monkeypatch.setattr(records, "_REPEATED_WORDS", 64)
-    monkeypatch.setattr(records, "_LEAST_RUN", 8)
-    walked, walk = [], records._walk
+    monkeypatch.setattr(record_starts, "_REPEATED_WORDS", 64)
+    monkeypatch.setattr(record_starts, "_LEAST_RUN", 8)
+    walked, walk = [], record_starts._walk
 
     def walk_told(words, view, position, stop):
         walked.append(max(stop - position, 0))
         return walk(words, view, position, stop)
 
-    monkeypatch.setattr(records, "_walk", walk_told)
+    monkeypatch.setattr(record_starts, "_walk", walk_told)
     parts = [*[sample()] * 500, other(7, sample()), *[sample()] * 500]
     assert_chain(parts, rewinds=2)
     assert sum(walked) < 200
@@ -188,7 +188,7 @@ def test_large_records_are_walked_not_searched():
 def test_what_stands_before_an_impossible_size_is_kept(
     no_walk, monkeypatch, size, few_lanes, where
 ):
-    monkeypatch.setattr(records, "_FEW_LANES", few_lanes)
+    monkeypatch.setattr(record_starts, "_FEW_LANES", few_lanes)
     parts = [sample() if row % 3 else other(1 + row % 7) for row in range(1000)]
     at = sum(len(part) for part in parts[:where])
     parts[where] = [_OTHER | size << 48, *parts[where][1:]]

@@ -12,7 +12,7 @@ from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock
 from prospect.errors import RecordingError
-from prospect.events import records
+from prospect.events import record_starts
 from prospect.events.decode import decode
 
 _FREQ, _SAMPLE_ID_ALL = 1 << 10, 1 << 18
@@ -328,7 +328,7 @@ def test_samples_shorter_than_their_fields_are_left_out_and_named():
 
 
 def test_a_chain_may_end_behind_the_words_that_are_proved_at_a_time(monkeypatch):
-    monkeypatch.setattr(records, "BATCH_WORDS", 64)
+    monkeypatch.setattr(record_starts, "BATCH_WORDS", 64)
     make = RecordBuilder(_CHAINED)
     given = [[1], list(range(600)), *[[2]] * 300]
     samples = samples_of([event(_CHAINED)], *[make.sample(chain=c, id=7) for c in given])
@@ -385,8 +385,8 @@ def test_control_groups_have_paths_and_the_last_one_counts():
 
 
 def test_windows_of_one_event_stand_beside_those_of_several(monkeypatch):
-    monkeypatch.setattr(records, "_SMALL_WORDS", 8)
-    monkeypatch.setattr(records, "WINDOW_WORDS", 32)
+    monkeypatch.setattr(record_starts, "_SMALL_WORDS", 8)
+    monkeypatch.setattr(record_starts, "WINDOW_WORDS", 32)
     make = RecordBuilder(_PERF)
     ids = [7] * 20 + [8, 7] * 10 + [8] * 20 + [9] * 3 + [0] * 20
     parts = [make.sample(ip=at, pid=1, tid=1, time=at, id=id_) for at, id_ in enumerate(ids)]

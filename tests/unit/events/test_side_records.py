@@ -12,7 +12,7 @@ from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordBlock
-from prospect.events import tables
+from prospect.events import side_tables
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode
 
@@ -255,11 +255,11 @@ def test_tables_are_in_time_order_and_can_be_merged_again():
         make.ksymbol(1, 1, "middle", time=20),
         make.comm(3, 3, "synthesised", time=0),
     )
-    tables = (found.mmaps, found.tasks, found.kernel_symbols)
-    for table in tables:
+    side_tables = (found.mmaps, found.tasks, found.kernel_symbols)
+    for table in side_tables:
         assert np.array_equal(table.time_ns, np.sort(table.time_ns))
-    order = np.concatenate([table.order for table in tables])
-    merged = [name for table in tables for name in names(found, table)]
+    order = np.concatenate([table.order for table in side_tables])
+    merged = [name for table in side_tables for name in names(found, table)]
     assert [merged[row] for row in np.argsort(order)] == [
         b"synthesised",
         b"first of ten",
@@ -295,8 +295,8 @@ def test_records_shorter_than_their_type_are_left_out_and_named(type_):
     found = decode([RecordBlock(memoryview(perfdata.record(type_)))], [event()])
     assert found.damage == ("records left out, shorter than their type's fields: 1",)
     assert found.counts == {type_: 1}
-    tables = (found.mmaps, found.tasks, found.losses, found.kernel_symbols)
-    assert [len(table.time_ns) for table in tables] == [0] * 4
+    side_tables = (found.mmaps, found.tasks, found.losses, found.kernel_symbols)
+    assert [len(table.time_ns) for table in side_tables] == [0] * 4
 
 
 def test_names_that_repeat_are_kept_once():
@@ -330,7 +330,7 @@ def mixed_records():
 
 def test_records_that_are_packed_one_by_one_say_the_same(monkeypatch):
     whole = decoded(*mixed_records())
-    monkeypatch.setattr(tables, "_PACKED_WORDS", 0)
+    monkeypatch.setattr(side_tables, "_PACKED_WORDS", 0)
     blocks = [RecordBlock(memoryview(one)) for one in mixed_records()]
     found = decode(blocks, [event()])
     assert found.names == whole.names
@@ -344,7 +344,7 @@ def test_records_that_are_packed_one_by_one_say_the_same(monkeypatch):
 def test_long_names_take_memory_once_each(monkeypatch):
     make = RecordBuilder()
     flood = [make.mmap2(5, 6, 0x1000, 0x1000, "/" + "x" * 4000, time=1)] * 1000
-    monkeypatch.setattr(tables, "_PACKED_WORDS", 1 << 16)
+    monkeypatch.setattr(side_tables, "_PACKED_WORDS", 1 << 16)
     blocks = [RecordBlock(memoryview(b"".join(flood))) for _ in range(20)]
     tracemalloc.start()
     found = decode(blocks, [event()])
@@ -356,7 +356,7 @@ def test_long_names_take_memory_once_each(monkeypatch):
 
 def test_names_beyond_what_they_may_take_are_left_out_and_counted(monkeypatch):
     make = RecordBuilder()
-    monkeypatch.setattr(tables, "_MOST_NAME_BYTES", 10)
+    monkeypatch.setattr(side_tables, "_MOST_NAME_BYTES", 10)
     records = [make.comm(5, 6, name, time=1) for name in ("first", "second", "last", "first")]
     found = decode([RecordBlock(memoryview(b"".join(records)))], [event()])
     assert names(found, found.tasks) == [b"first", b"//toolong", b"last", b"first"]

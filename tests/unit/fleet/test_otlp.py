@@ -10,7 +10,7 @@ from builders.collector import Collector
 from builders.stacks import stacks_profile
 from builders.stored import fill, window_at
 from prospect.cli.main import main
-from prospect.daemon.options import DaemonOptions
+from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.senders import Pushing
 from prospect.errors import PushError
 from prospect.fleet import otlp

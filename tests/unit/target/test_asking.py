@@ -16,7 +16,13 @@ from prospect.profile.event_counts import (
 )
 from prospect.recording.doctor import OK, Check, Diagnosis
 from prospect.records import contents
-from prospect.target.asking import _counts_in, _diagnosis_in, _events_in, _interval_line_in, _read
+from prospect.target.question_client import (
+    _counts_in,
+    _diagnosis_in,
+    _events_in,
+    _interval_line_in,
+    _read,
+)
 
 EVENTS = (CountedEvent("page-faults"), CountedEvent("cpu-clock", "ms", 1e-6, 0))
 ROW = (Count(3, 5, 5), Count(7, 5, 4))

@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from prospect.errors import CaptureError
-from prospect.target.frames import Frames, ReceivedFile
-from prospect.target.session import checked_result
+from prospect.target.pump_stream import Frames, ReceivedFile
+from prospect.target.target_recording import checked_result
 
 AT = struct.Struct("<Q")
 

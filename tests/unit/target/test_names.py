@@ -13,7 +13,7 @@ from prospect.abi.attr import EventAttr, EventDescription
 from prospect.perfdata.reader import open_recording
 from prospect.symbols.images.debug_files import EXECUTABLE, KERNEL_LISTING, kept_for, kept_name
 from prospect.symbols.kernel.kernel_listings import kept_listings
-from prospect.target.names import LiveNames, keep, mark_target
+from prospect.target.target_names import LiveNames, keep, mark_target
 
 ID = bytes(range(20))
 CLOCK = EventDescription(EventAttr(sample_type=USUAL, flags=abi.FLAG_SAMPLE_ID_ALL), (1,), "clock")

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from builders.pythons import VERSIONS, python_of
-from prospect.target import asking, joining, pump, session
+from prospect.target import joining, pump, question_client, target_recording
 from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
-from prospect.target.source import AGENT as SAMPLER
+from prospect.target.target_source import AGENT as SAMPLER
 
 MOST_BYTES = 300_000
-AGENTS = (session.AGENT, asking.AGENT, SAMPLER)
+AGENTS = (target_recording.AGENT, question_client.AGENT, SAMPLER)
 SAME = importlib.util.MAGIC_NUMBER
 
 
@@ -120,8 +120,8 @@ def test_every_supported_python_loads_all_of_it(tmp_path, agent, version):
 
 
 def test_sources_are_those_of_this_installation():
-    with zipfile.ZipFile(io.BytesIO(zlib.decompress(package(session.AGENT)))) as archive:
-        source = modules(session.AGENT)["prospect.errors"]
+    with zipfile.ZipFile(io.BytesIO(zlib.decompress(package(target_recording.AGENT)))) as archive:
+        source = modules(target_recording.AGENT)["prospect.errors"]
         assert archive.read("prospect/errors.py").decode() == lowered(source)
 
 

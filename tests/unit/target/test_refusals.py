@@ -7,7 +7,7 @@ import pytest
 from prospect.announcing import silent
 from prospect.errors import UsageError
 from prospect.recording.events import RecordOptions
-from prospect.target.session import record_on
+from prospect.target.target_recording import record_on
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from prospect.errors import CaptureError
 from prospect.live.chosen import Whom
 from prospect.live.source import Mark
-from prospect.target.frames import FrameError
+from prospect.target.pump_stream import FrameError
 from prospect.target.serving import CHUNK, ENDED, MARK, RECORDS, WHOM
-from prospect.target.source import _Arrived, _mark_in, _over
+from prospect.target.target_source import _Arrived, _mark_in, _over
 
 AT = struct.Struct("<Q")
 HOUR = 3600.0

@@ -23,7 +23,7 @@ from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples, Switches
 from prospect.events.python_records import of_chosen_samples
-from prospect.events.selection import chosen_samples, kept_samples
+from prospect.events.sample_selection import chosen_samples, kept_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes
 from prospect.records import Record, replace
 from prospect.spaces.attribution import attribute

@@ -32,7 +32,7 @@ from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_DW, BPF_W
 from prospect.capture.counting.syscall_counts import pid_and_tid, pid_namespace
 from prospect.capture.events.sample_cost import median_and_spread, preemptions
-from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
     Instruction,
@@ -371,7 +371,7 @@ class CallProbes:
     def __init__(self, functions: Sequence[Function]) -> None:
         self.hook: EntryHook | None = None
         self._functions = functions
-        self._held = bpf.Held()
+        self._held = bpf_objects.Held()
         self._maps = Maps(-1, -1, -1)
         self._program_fd = -1
         self._taken: dict[tuple[int, int, int], int] = {}
@@ -382,9 +382,9 @@ class CallProbes:
         Raises:
             OSError: the kernel refused.
         """
-        self._maps = Maps(*(self._held.keep(bpf.create_map(one)) for one in _layouts()))
+        self._maps = Maps(*(self._held.keep(bpf_objects.create_map(one)) for one in _layouts()))
         code = call_program(self._maps, pid_namespace())
-        self._program_fd = self._held.keep(bpf.load_uprobes_program("prospect_calls", code))
+        self._program_fd = self._held.keep(bpf_objects.load_uprobes_program("prospect_calls", code))
         self.close_gate()
 
     def close(self) -> None:
@@ -395,7 +395,8 @@ class CallProbes:
         """Measure what a call costs that is counted, for a kind of first instruction."""
         number = len(self._functions)  # which is none of them
         return measure_probe_cost(
-            kind, lambda path, at: bpf.attach_uprobes(self._program_fd, path, [at], [number])
+            kind,
+            lambda path, at: bpf_objects.attach_uprobes(self._program_fd, path, [at], [number]),
         )
 
     def find_impossible(self) -> list[int]:
@@ -437,11 +438,11 @@ class CallProbes:
 
     def open_gate(self) -> None:
         """Let calls count from now on."""
-        bpf.write_element(self._maps.gate, 0, bytes(4))
+        bpf_objects.write_element(self._maps.gate, 0, bytes(4))
 
     def close_gate(self) -> None:
         """Let calls count apart from now on."""
-        bpf.write_element(self._maps.gate, 0, CLOSED_BIT.to_bytes(4, "little"))
+        bpf_objects.write_element(self._maps.gate, 0, CLOSED_BIT.to_bytes(4, "little"))
 
     def rows(self) -> Iterator[CallRow]:
         """Yield the table.
@@ -450,7 +451,7 @@ class CallProbes:
             OSError: the kernel refused.
         """
         known = range(len(self._functions))
-        dump = bpf.read_hash(self._maps.counts, KEY.size, VALUE.size)
+        dump = bpf_objects.read_hash(self._maps.counts, KEY.size, VALUE.size)
         for keys, values in dump:
             pairs = zip(KEY.iter_unpack(keys), VALUE.iter_unpack(values), strict=True)
             for (place, pid, caller), (calls, first_ns) in pairs:
@@ -478,7 +479,9 @@ class CallProbes:
         Raises:
             OSError: the kernel refused.
         """
-        return bpf.read_percpu_sum(self._maps.dropped, 0) + bpf.missed_runs(self._program_fd)
+        return bpf_objects.read_percpu_sum(self._maps.dropped, 0) + bpf_objects.missed_runs(
+            self._program_fd
+        )
 
     def _by_file(self, numbers: Iterable[int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = defaultdict(list)
@@ -487,7 +490,7 @@ class CallProbes:
         return found
 
     def _attach(self, file: int, numbers: list[int]) -> int:
-        return bpf.attach_uprobes(self._program_fd, *self._places(file, numbers))
+        return bpf_objects.attach_uprobes(self._program_fd, *self._places(file, numbers))
 
     def _places(self, file: int, numbers: list[int]) -> tuple[bytes, list[int], list[int]]:
         """Return what is attached to: path, offsets, and a number for each."""
@@ -508,9 +511,9 @@ class CallProbes:
         return []
 
 
-def _layouts() -> tuple[bpf.MapLayout, ...]:
+def _layouts() -> tuple[bpf_objects.MapLayout, ...]:
     return (
-        bpf.MapLayout(
+        bpf_objects.MapLayout(
             "prospect_calls",
             abi.BPF_MAP_TYPE_HASH,
             KEY.size,
@@ -518,10 +521,10 @@ def _layouts() -> tuple[bpf.MapLayout, ...]:
             _ENTRIES,
             abi.BPF_F_NO_PREALLOC,
         ),
-        bpf.MapLayout(
+        bpf_objects.MapLayout(
             "prospect_full", abi.BPF_MAP_TYPE_PERCPU_ARRAY, key_bytes=4, value_bytes=8, entries=1
         ),
-        bpf.MapLayout(
+        bpf_objects.MapLayout(
             "prospect_gate", abi.BPF_MAP_TYPE_ARRAY, key_bytes=4, value_bytes=4, entries=1
         ),
     )

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
-from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
     Instruction,
@@ -62,7 +62,7 @@ class Counters:
         Raises:
             OSError: the kernel refused.
         """
-        return [bpf.read_percpu_sum(self.map_fd, index) for index in range(self._entries)]
+        return [bpf_objects.read_percpu_sum(self.map_fd, index) for index in range(self._entries)]
 
 
 class HookKit:
@@ -87,8 +87,10 @@ class HookKit:
         """
         if not 0 < entries <= _MOST_ENTRIES:
             raise ValueError(f"1 to {_MOST_ENTRIES} counters, not {entries}")
-        layout = bpf.MapLayout("prospect_hook", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, entries)
-        self.fds.append(bpf.create_map(layout))
+        layout = bpf_objects.MapLayout(
+            "prospect_hook", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, entries
+        )
+        self.fds.append(bpf_objects.create_map(layout))
         return Counters(self.fds[-1], entries)
 
     def argument(self, number: int, register: Reg) -> Code:
@@ -133,7 +135,7 @@ class HookKit:
 
     def _add(self, parts: Sequence[Code], flags: int) -> None:
         code = assemble([*(one for part in parts for one in part), move(Reg.R0, 0), EXIT])
-        self.fds.append(bpf.load_uprobes_program("prospect_hook", code))
+        self.fds.append(bpf_objects.load_uprobes_program("prospect_hook", code))
         self.programs.append((self.fds[-1], flags))
 
 
@@ -176,7 +178,9 @@ class EntryHook:
         try:
             for program, flags in self._kit.programs:
                 links.append(
-                    bpf.attach_uprobes(program, path, offsets, numbers, flags=flags, pid=self._pid)
+                    bpf_objects.attach_uprobes(
+                        program, path, offsets, numbers, flags=flags, pid=self._pid
+                    )
                 )
         except OSError:
             for link in links:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_B, BPF_DW, BPF_W
 from prospect.abi.syscall_names import NO_SUCH_CALL
-from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import (
     EXIT,
     Instruction,
@@ -378,7 +378,7 @@ class SyscallCounter:
     """The kernel's counters of system calls: `open`, `start`, `finish`, `close`."""
 
     def __init__(self) -> None:
-        self._held = bpf.Held()
+        self._held = bpf_objects.Held()
         self._maps = Maps(-1, -1, -1, -1)
         self._enter_fd = self._exit_fd = -1
         self._is_first_namespace = True
@@ -400,7 +400,7 @@ class SyscallCounter:
             self._maps = self._create_maps()
             enter = enter_program(self._maps, machine, _cpu_shift(), namespace)
             leave = exit_program(self._maps, machine)
-            load = bpf.load_raw_tracepoint_program
+            load = bpf_objects.load_raw_tracepoint_program
             self._enter_fd = self._held.keep(load("prospect_enter", enter))
             self._exit_fd = self._held.keep(load("prospect_exit", leave))
         except OSError as error:
@@ -428,12 +428,14 @@ class SyscallCounter:
             return Calls({}, (f"The counts of system calls cannot be read: {error.strerror}.",))
 
     def _read(self) -> Calls:
-        dropped = bpf.read_percpu_sum(self._maps.dropped, 0)
-        dropped += bpf.missed_runs(self._enter_fd)
+        dropped = bpf_objects.read_percpu_sum(self._maps.dropped, 0)
+        dropped += bpf_objects.missed_runs(self._enter_fd)
         document = {
             "interval_ns": list(self._interval_ns),
             "dropped": dropped,
-            **columns_of(bpf.read_hash(self._maps.counts, COUNTS_KEY.size, COUNTS_VALUE.size)),
+            **columns_of(
+                bpf_objects.read_hash(self._maps.counts, COUNTS_KEY.size, COUNTS_VALUE.size)
+            ),
             "cost_ns": self._measure_cost_ns(),
         }
         limits: tuple[str, ...] = ()
@@ -453,10 +455,10 @@ class SyscallCounter:
         entries, flags = _room(
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), os.uname().release
         )
-        words = bpf.load_words_type(STATE_WORDS)
+        words = bpf_objects.load_words_type(STATE_WORDS)
         self._held.keep(words.types_fd)
         layouts = (
-            bpf.MapLayout(
+            bpf_objects.MapLayout(
                 "prospect_thread",
                 abi.BPF_MAP_TYPE_TASK_STORAGE,
                 key_bytes=4,
@@ -465,14 +467,14 @@ class SyscallCounter:
                 flags=abi.BPF_F_NO_PREALLOC,
                 types=words,
             ),
-            bpf.MapLayout(
+            bpf_objects.MapLayout(
                 "prospect_images",
                 abi.BPF_MAP_TYPE_LRU_HASH,
                 IMAGES_KEY_BYTES,
                 IMAGES_VALUE_BYTES,
                 _IMAGES,
             ),
-            bpf.MapLayout(
+            bpf_objects.MapLayout(
                 "prospect_counts",
                 abi.BPF_MAP_TYPE_HASH,
                 COUNTS_KEY.size,
@@ -480,7 +482,7 @@ class SyscallCounter:
                 entries,
                 flags,
             ),
-            bpf.MapLayout(
+            bpf_objects.MapLayout(
                 "prospect_full",
                 abi.BPF_MAP_TYPE_PERCPU_ARRAY,
                 key_bytes=4,
@@ -488,12 +490,12 @@ class SyscallCounter:
                 entries=1,
             ),
         )
-        return Maps(*(self._held.keep(bpf.create_map(layout)) for layout in layouts))
+        return Maps(*(self._held.keep(bpf_objects.create_map(layout)) for layout in layouts))
 
     def _attach(self) -> None:
         # The end first: a call that begins in between is then passed over, not left without end.
-        self._held.links.append(bpf.attach_raw_tracepoint("sys_exit", self._exit_fd))
-        self._held.links.append(bpf.attach_raw_tracepoint("sys_enter", self._enter_fd))
+        self._held.links.append(bpf_objects.attach_raw_tracepoint("sys_exit", self._exit_fd))
+        self._held.links.append(bpf_objects.attach_raw_tracepoint("sys_enter", self._enter_fd))
 
     def _measure_cost_ns(self) -> float:
         """Return by how much a short call takes longer while calls are counted.

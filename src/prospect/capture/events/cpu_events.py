@@ -16,7 +16,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
 from prospect.capture.events.clock_bank import MOST_CLOCKS, redrawn_rate_hz
 from prospect.capture.events.event_choice import EVERY_TASK, PYTHON_FRAMES, SCOPE_SYSTEM
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
 from prospect.light import Closing, monotonic_ns
@@ -123,14 +123,14 @@ class EventSet(Closing):
                 raise ProcessLookupError(errno.ESRCH, "the processes have ended")
             ring = Ring(fds[0], self.ring_bytes)
             for fd in fds[1:]:
-                syscalls.share_ring(fd, fds[0])
+                perf_syscalls.share_ring(fd, fds[0])
         except OSError as error:
             for fd in fds:
                 os.close(fd)
             if error.errno == errno.ENODEV:
                 return False
             raise
-        ids = tuple(syscalls.event_id(fd) for fd in fds)
+        ids = tuple(perf_syscalls.event_id(fd) for fd in fds)
         self._open[cpu] = _CpuEvents(cpu, tuple(fds), ids, ring)
         for number, of_event in enumerate((*self._clock_ids, *self._beside_ids)):
             of_event.extend(ids[number :: self._events_a_task])
@@ -147,11 +147,11 @@ class EventSet(Closing):
         try:
             for clock in range(len(self.plan.periods)):
                 attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
-                fds.append(syscalls.perf_event_open(attr.pack(), task, cpu))
+                fds.append(perf_syscalls.perf_event_open(attr.pack(), task, cpu))
             for event in self._beside():
                 # One by one: where the next is refused, these are closed.
                 if not event.path and not event.filter:
-                    fds.append(syscalls.perf_event_open(event.attr.pack(), task, cpu))
+                    fds.append(perf_syscalls.perf_event_open(event.attr.pack(), task, cpu))
                     continue
                 from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - seldom
 
@@ -214,7 +214,7 @@ class EventSet(Closing):
     def _enable_one(self, cpus: list[int], number: int) -> None:
         for cpu in cpus:
             for fd in self._open[cpu].fds[number :: self._events_a_task]:
-                syscalls.enable_event(fd)
+                perf_syscalls.enable_event(fd)
 
     def stopped_cpus(self) -> list[int]:
         """Return CPUs whose events have ended: they went off line, and may be back since.
@@ -233,7 +233,7 @@ class EventSet(Closing):
         """Stop all clocks."""
         for events in self._open.values():
             for fd in events.fds:
-                syscalls.disable_event(fd)
+                perf_syscalls.disable_event(fd)
 
     def drain(self, sink: Sink, end: bytes) -> int:
         """Write what all rings hold, and `end` behind it; return how many held anything.
@@ -263,7 +263,7 @@ class EventSet(Closing):
             try:
                 rate_hz = redrawn_rate_hz(self.plan.periods[0])
                 for fd in events.fds[:: self._events_a_task]:
-                    syscalls.set_period(fd, rate_hz)
+                    perf_syscalls.set_period(fd, rate_hz)
             except OSError:
                 return  # the kernel has just lowered its limit: the rates stay as they are
 
@@ -339,11 +339,11 @@ class EventSet(Closing):
         while self._open:
             _close(self._open.popitem()[1])
         if self._old_files_limit is not None:
-            syscalls.restore_open_files_limit(self._old_files_limit)
+            perf_syscalls.restore_open_files_limit(self._old_files_limit)
             self._old_files_limit = None
 
     def _raise_file_limit(self, error: OSError, cpus: int) -> None:
-        old = syscalls.raise_open_files_limit()
+        old = perf_syscalls.raise_open_files_limit()
         if old is None:
             needed = files_needed(cpus, len(self.tasks) * self._events_a_task)
             threads = f" and {len(self.tasks)} threads" if len(self.tasks) > 1 else ""

@@ -16,7 +16,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events.call_graph import KERNEL_CALLERS, CallGraph, with_callers
 from prospect.capture.events.clock_bank import LEAST_BANK_HZ, clock_periods_ns
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
@@ -239,7 +239,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
             attr, missing = _fitted(wanted, target, cpu)
         except OSError as error:
             refusal = error
-            if syscalls.is_refusal(error):
+            if perf_syscalls.is_refusal(error):
                 continue
             break
         known = (*limits, *missing)
@@ -266,7 +266,7 @@ def _fitted(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, 
         OSError: it refuses the event itself.
     """
     try:
-        os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
+        os.close(perf_syscalls.perf_event_open(attr.pack(), pid, cpu))
     except OSError:
         # Not on the way to COMMAND's start where a recent kernel takes everything.
         from prospect.capture.events.older_kernels import fit_to_kernel  # noqa: PLC0415 - as said
@@ -337,7 +337,7 @@ def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> Ev
             flags=attr.flags | abi.FLAG_FREQ | precise_ip << _PRECISE_IP_SHIFT,
         )
         try:
-            os.close(syscalls.perf_event_open(hardware.pack(), pid, cpu))
+            os.close(perf_syscalls.perf_event_open(hardware.pack(), pid, cpu))
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return None
@@ -348,8 +348,8 @@ def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> Ev
 
 def _refusal_message(error: OSError | None, pid: int) -> str:
     code = error.errno if error else 0
-    if syscalls.is_filtered(code):
-        return syscalls.FILTERED
+    if perf_syscalls.is_filtered(code):
+        return perf_syscalls.FILTERED
     if code == errno.ENOSYS:
         return "this kernel has no perf events: it needs CONFIG_PERF_EVENTS"
     if code in (errno.EACCES, errno.EPERM) and pid == EVERY_TASK:

@@ -20,7 +20,7 @@ from prospect.capture.events.event_opening import NO_CORE_COUNTERS, open_chosen
 from prospect.capture.events.event_parsing import named_events, parse_events
 from prospect.capture.events.tracepoints import TracepointField, tracepoint_fields, tracepoints
 from prospect.capture.events.vendor_events import NOT_INSTALLED, listed_events
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.errors import CaptureError, ProspectError
 from prospect.records import NamedTuple
@@ -135,7 +135,7 @@ def _try(event: ChosenEvent) -> str:
     try:
         os.close(open_chosen(event._replace(attr=attr), pid, cpu))
     except OSError as error:
-        if syscalls.is_refusal(error):
+        if perf_syscalls.is_refusal(error):
             return _NOT_ALLOWED
         if event.attr.sample_period and error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
             return "its counter cannot interrupt"

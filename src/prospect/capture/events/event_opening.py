@@ -7,7 +7,7 @@ import errno
 import os
 
 from prospect.abi import constants as abi
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
 
@@ -31,7 +31,7 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
         UsageError: the file of a probe is gone.
     """
     if not event.path:
-        fd = syscalls.perf_event_open(event.attr.pack(), pid, cpu, group_fd)
+        fd = perf_syscalls.perf_event_open(event.attr.pack(), pid, cpu, group_fd)
     else:
         from prospect.capture.events.probe_places import open_program  # noqa: PLC0415 - probes only
 
@@ -40,12 +40,12 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
             # By its descriptor: whoever swaps the file now does not move the probe.
             path = ctypes.create_string_buffer(b"/proc/self/fd/%d" % program)
             attr = event.attr._replace(config1=ctypes.addressof(path))
-            fd = syscalls.perf_event_open(attr.pack(), pid, cpu, group_fd)
+            fd = perf_syscalls.perf_event_open(attr.pack(), pid, cpu, group_fd)
         finally:
             os.close(program)
     if event.filter:
         try:
-            syscalls.set_filter(fd, event.filter)
+            perf_syscalls.set_filter(fd, event.filter)
         except OSError as error:
             os.close(fd)
             raise CaptureError(
@@ -58,9 +58,9 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
 def refusal_message(event: ChosenEvent, error: OSError, *, follows_tasks: bool) -> str:
     """Say why an event cannot be opened, and what to do."""
     name = event.name
-    if syscalls.is_filtered(error.errno):
-        return f"{name}: {syscalls.FILTERED}"
-    if syscalls.is_refusal(error):
+    if perf_syscalls.is_filtered(error.errno):
+        return f"{name}: {perf_syscalls.FILTERED}"
+    if perf_syscalls.is_refusal(error):
         if event.path or event.attr.type == abi.PERF_TYPE_TRACEPOINT:
             return f"{name}: not allowed to this user: run as root, or give CAP_PERFMON"
         level = read_setting(_PARANOID)

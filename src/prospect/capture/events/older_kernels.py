@@ -12,7 +12,7 @@ import errno
 import os
 
 from prospect.abi import constants as abi
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -99,7 +99,7 @@ def fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple
     limits: list[str] = []
     while True:
         try:
-            os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
+            os.close(perf_syscalls.perf_event_open(attr.pack(), pid, cpu))
         except OSError as error:
             code = error.errno
             steps = (step for step in _STEPS if code in step.refusals and step.is_asked_for(attr))
@@ -116,7 +116,7 @@ def fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple
 def _opens(attr: EventAttr, pid: int, cpu: int) -> bool:
     """Say whether the kernel knows all of that; it may refuse the event for other reasons."""
     try:
-        os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
+        os.close(perf_syscalls.perf_event_open(attr.pack(), pid, cpu))
     except OSError:
         return False
     return True

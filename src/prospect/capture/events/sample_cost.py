@@ -20,7 +20,7 @@ from prospect.abi import constants as abi
 from prospect.capture.events.call_graph import sample_bytes
 from prospect.capture.events.clock_bank import shortest_period_ns
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes, ring_size_bytes
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
@@ -122,7 +122,7 @@ class _Clock:
         ring_bytes = ring_size_bytes(_RING_SAMPLES * sample_bytes(plan.attr), 1)
         attr = plan.sampling_attr(period, ring_bytes // 2)
         target = _EVERY_TASK if plan.scope == SCOPE_SYSTEM else _THIS_TASK
-        self._fd = syscalls.perf_event_open(attr.pack(), target, cpu)
+        self._fd = perf_syscalls.perf_event_open(attr.pack(), target, cpu)
         try:
             self._ring = _open_ring(self._fd, ring_bytes)
         except (OSError, CaptureError):
@@ -130,11 +130,11 @@ class _Clock:
             raise
 
     def start(self) -> None:
-        syscalls.enable_event(self._fd)
+        perf_syscalls.enable_event(self._fd)
 
     def stop(self) -> int:
         """Stop; return the samples taken since the start."""
-        syscalls.disable_event(self._fd)
+        perf_syscalls.disable_event(self._fd)
         slices: list[memoryview | bytes] = []
         head = self._ring.pending(slices)
         records = b"".join(slices)

@@ -102,7 +102,7 @@ def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEv
         each_time = _is_occasional(event)
         period = 1 if each_time else frequency_hz
         flags |= 0 if each_time else abi.FLAG_FREQ
-    # A probe cannot be inherited, see `counters`.
+    # A probe cannot be inherited, see `event_counters`.
     dropped = SIDE_BAND_FLAGS | abi.FLAG_FREQ | _PRECISE_IP
     dropped |= abi.FLAG_INHERIT if event.path else 0
     # PMUs of their own have data of their own, which event sources decode (docs/plugins.md).

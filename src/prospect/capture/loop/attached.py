@@ -14,7 +14,7 @@ import select
 
 from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.capture.loop.command import Ended
-from prospect.capture.machine.processes import parse_stat
+from prospect.capture.machine.process_snapshot import parse_stat
 from prospect.errors import CaptureError
 from prospect.light import Closing, monotonic_ns
 

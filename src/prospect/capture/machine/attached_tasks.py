@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import list_pids, read_file
-from prospect.capture.machine.processes import parse_stat
+from prospect.capture.machine.process_snapshot import parse_stat
 from prospect.errors import CaptureError
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def attached_tasks(pids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[in
         try:
             followed = _may_follow(threads, attr, cpu)
         except OSError as error:
-            if not syscalls.is_refusal(error):
+            if not perf_syscalls.is_refusal(error):
                 raise
             if pid in pids:
                 raise CaptureError(
@@ -64,7 +64,7 @@ def chosen_tasks(tids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[int,
         try:
             is_there = _may_follow([tid], attr, cpu)
         except OSError as error:
-            if not syscalls.is_refusal(error):
+            if not perf_syscalls.is_refusal(error):
                 raise
             raise CaptureError(
                 f"thread {tid} is not yours to profile: run as its owner, as root, or with"
@@ -109,7 +109,7 @@ def _may_follow(threads: list[int], attr: EventAttr, cpu: int) -> bool:
     """
     for thread in threads:
         try:
-            os.close(syscalls.perf_event_open(attr.pack(), thread, cpu))
+            os.close(perf_syscalls.perf_event_open(attr.pack(), thread, cpu))
         except ProcessLookupError:
             continue
         return True

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import Any
 
-    from prospect.capture.machine.jit_files import Progress
+    from prospect.capture.machine.kept_jit_files import Progress
 
 _SWEEP_S = 2.0
 # How long new files are not looked at after some have been: builds make thousands a second.

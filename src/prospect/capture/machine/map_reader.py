@@ -31,7 +31,7 @@ import zlib
 from contextlib import suppress
 
 from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
-from prospect.capture.machine.processes import parse_stat
+from prospect.capture.machine.process_snapshot import parse_stat
 from prospect.files.child import tell
 from prospect.files.mounts import mounts
 from prospect.light import monotonic_ns
@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from prospect.capture.machine.processes import Stat
+    from prospect.capture.machine.process_snapshot import Stat
 
     ThrottledRow = tuple[str, int, int, int, list[int]]
 

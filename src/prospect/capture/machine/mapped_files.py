@@ -24,7 +24,7 @@ import select
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events.event_choice import EVERY_TASK
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.rings import Ring
 from prospect.capture.machine.read_files import NUMBER_BYTES, RING_BYTES, ReadFiles
 from prospect.files.child import Child, tell, told
@@ -201,7 +201,7 @@ def open_mapping_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> No
         for task in tasks:
             # One by one: the caller closes those that were opened before one failed.
             try:
-                opened.append(syscalls.perf_event_open(attr, task, cpu))
+                opened.append(perf_syscalls.perf_event_open(attr, task, cpu))
             except ProcessLookupError:
                 continue  # it has just ended
 
@@ -217,7 +217,7 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
         rings = {opened[0]: Ring(opened[0], RING_BYTES) for opened in fds if opened}
         for owner, *others in filter(None, fds):
             for fd in others:
-                syscalls.share_ring(fd, owner)
+                perf_syscalls.share_ring(fd, owner)
     except OSError as error:
         code = error.errno or errno.EIO
         raise

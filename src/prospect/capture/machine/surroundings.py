@@ -23,7 +23,7 @@ from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel.procfs import list_pids, names_in, read_file, read_if_there
 from prospect.capture.machine.kernel_maps import KernelMaps, read_kernel_maps
 from prospect.capture.machine.machine import Machine, describe_machine
-from prospect.capture.machine.processes import Snapshot
+from prospect.capture.machine.process_snapshot import Snapshot
 from prospect.capture.machine.synthesis import (
     FINISHED_ROUND,
     comm_record,

@@ -12,7 +12,7 @@ import struct
 
 from prospect.abi import bpf as abi
 from prospect.abi import constants
-from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import assemble
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine import python_processes
@@ -63,7 +63,7 @@ class Walker(NamedTuple):
         Raises:
             OSError: the kernel refused.
         """
-        bpf.write_element(self.seen, 0, bytes(walk_parts.SEEN_BYTES))
+        bpf_objects.write_element(self.seen, 0, bytes(walk_parts.SEEN_BYTES))
 
 
 def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker:
@@ -79,8 +79,8 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
     """
     with open(BTF_FILE, "rb") as types:
         offsets = task_offsets(types.read())
-    layout = bpf.MapLayout
-    images = bpf.create_map(
+    layout = bpf_objects.MapLayout
+    images = bpf_objects.create_map(
         layout(
             "py_images",
             abi.BPF_MAP_TYPE_LRU_HASH,
@@ -90,15 +90,19 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
         )
     )
     cpus = max(outputs, default=0) + 1
-    output = bpf.create_map(layout("py_output", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus))
-    scratch = bpf.create_map(
+    output = bpf_objects.create_map(
+        layout("py_output", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus)
+    )
+    scratch = bpf_objects.create_map(
         layout("py_scratch", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.SCRATCH_BYTES, 1)
     )
-    seen = bpf.create_map(layout("py_seen", abi.BPF_MAP_TYPE_ARRAY, 4, walk_parts.SEEN_BYTES, 1))
-    rooms = bpf.create_map(
+    seen = bpf_objects.create_map(
+        layout("py_seen", abi.BPF_MAP_TYPE_ARRAY, 4, walk_parts.SEEN_BYTES, 1)
+    )
+    rooms = bpf_objects.create_map(
         layout("py_rooms", abi.BPF_MAP_TYPE_ARRAY, 4, walk_rooms.ROOM.size, walk_rooms.ROOM_COUNT)
     )
-    threads = bpf.create_map(
+    threads = bpf_objects.create_map(
         layout(
             "py_threads",
             abi.BPF_MAP_TYPE_ARRAY,
@@ -108,9 +112,9 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
         )
     )
     for cpu, fd in outputs.items():
-        bpf.write_element(output, cpu, struct.pack("=I", fd))
+        bpf_objects.write_element(output, cpu, struct.pack("=I", fd))
     maps = walk_parts.Maps(images, output, scratch, seen, rooms, threads)
-    program = bpf.load_perf_event_program("walk_python", assemble(walker(maps, offsets)))
+    program = bpf_objects.load_perf_event_program("walk_python", assemble(walker(maps, offsets)))
     links = [_attached(program, fd) for fd in sampling]
     held = tuple(one for one in links if one >= 0)
     return Walker(images, seen, rooms, held, (output, scratch, threads, program))
@@ -119,7 +123,7 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
 def _attached(program: int, event: int) -> int:
     """Attach a program to an event; return the link, -1 where there is none."""
     try:
-        return bpf.attach_to_event(program, event)
+        return bpf_objects.attach_to_event(program, event)
     except OSError as error:
         if error.errno not in _NOT_FOR_IT:
             raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import bpf as abi
-from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.procfs import read_cpu_times
 
 # Of --count-calls; what probes of user space run keeps nobody from a CPU.
@@ -54,7 +54,7 @@ class Tracers:
         """
         if not _run_ns():
             return False
-        self._descriptor = bpf.enable_run_times()
+        self._descriptor = bpf_objects.enable_run_times()
         self._before, self._busy_s = _run_ns(), _busy_s()
         return True
 
@@ -76,7 +76,7 @@ class Tracers:
 def _run_ns() -> dict[int, int]:
     """Return how long each of them has run, by its number; nothing where only root may ask."""
     try:
-        programs = bpf.loaded_programs()
+        programs = bpf_objects.loaded_programs()
     except PermissionError:
         return {}
     return {

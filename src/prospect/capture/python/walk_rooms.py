@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import bpf as abi
-from prospect.capture.kernel import bpf
 from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.python import image_entry as entry
 from prospect.capture.python.walk_parts import (
@@ -71,7 +71,7 @@ def refused_names(rooms: int, numbers: Iterable[int]) -> dict[int, int]:
     Raises:
         OSError: the kernel refused.
     """
-    return {one: ROOM.unpack(bpf.read_element(rooms, one, ROOM.size))[2] for one in numbers}
+    return {one: ROOM.unpack(bpf_objects.read_element(rooms, one, ROOM.size))[2] for one in numbers}
 
 
 def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:

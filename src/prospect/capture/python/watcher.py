@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 
 from prospect.abi.python_frames import SENT_AGAIN_S
-from prospect.capture.kernel import bpf
+from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapping_records import drained
 from prospect.capture.machine.python_processes import PYTHON, may_be_python, process_key
@@ -320,7 +320,7 @@ class _Watcher:
         self._pids[room] = mapping.pid
         entry = image_entry.encode(number, found, (room, self._rooms[uid]))
         try:
-            bpf.write_entry(self._walker.images, key, entry)
+            bpf_objects.write_entry(self._walker.images, key, entry)
         except OSError:
             self._state.count(missed=1)
         return key

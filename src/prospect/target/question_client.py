@@ -22,11 +22,11 @@ from prospect.profile.event_counts import (
 from prospect.recording.doctor import STATES, STATUS_NOTHING, Check, Diagnosis
 from prospect.records import contents
 from prospect.render.escape import escaped
-from prospect.target.asked import COUNTS, DIAGNOSIS, EVENTS
-from prospect.target.frames import FrameError
 from prospect.target.pump import OFFSET
-from prospect.target.remote import Remote
-from prospect.target.session import refuse_probes
+from prospect.target.pump_stream import FrameError
+from prospect.target.question_agent import COUNTS, DIAGNOSIS, EVENTS
+from prospect.target.target_process import Remote
+from prospect.target.target_recording import refuse_probes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     _Kind = TypeVar("_Kind")
     OnInterval = Callable[[tuple[CountedEvent, ...], CountInterval], None]
 
-AGENT = "prospect.target.asked"
+AGENT = "prospect.target.question_agent"
 _MOST_LINE_BYTES = 1 << 20
 _DAMAGES = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError),

@@ -21,11 +21,11 @@ from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
 from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, contents, replace
-from prospect.target.frames import FrameError
-from prospect.target.names import LiveNames
 from prospect.target.pump import OFFSET
-from prospect.target.remote import Remote
+from prospect.target.pump_stream import FrameError
 from prospect.target.serving import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
+from prospect.target.target_names import LiveNames
+from prospect.target.target_process import Remote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

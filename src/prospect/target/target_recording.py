@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.records import contents
-from prospect.target.frames import ReceivedFile
-from prospect.target.remote import NoPythonError, Remote
+from prospect.target.pump_stream import ReceivedFile
+from prospect.target.target_process import NoPythonError, Remote
 
 if TYPE_CHECKING:
     from prospect.announcing import Announce
@@ -64,7 +64,7 @@ def record_on(
         result = _result(remote, remote.run(file), file)
         if not result.is_cut:
             from prospect.recording.mending import mend_file  # noqa: PLC0415 - once COMMAND has ended
-            from prospect.target.names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
+            from prospect.target.target_names import fetch_names  # noqa: PLC0415 - once COMMAND has ended
 
             mend_file(output_fd)
             fetch_names(output_fd, target, remote.fetch)

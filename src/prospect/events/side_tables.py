@@ -146,7 +146,7 @@ class Records(Record):
 
 
 class SideRecords:
-    """Copies of the side records met so far; a `records.RecordSink`.
+    """Copies of the side records met so far; a `record_starts.RecordSink`.
 
     They are copied because a block's memory may be gone when the next one is asked for, and
     decoded together because most blocks hold few of each type.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from prospect.abi import constants as abi
 from prospect.capture.events.event_choice import ALONE
 from prospect.capture.events.event_opening import open_chosen, refusal_message
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.capture.loop.command import EndRequest
 from prospect.errors import CaptureError
@@ -106,7 +106,7 @@ class CounterSet:
             except OSError as error:
                 message = self._refusal(error, events[number:])
                 is_curable = error.errno in (errno.ENOSYS, errno.EMFILE)
-                if not optional or is_curable or syscalls.is_refusal(error):
+                if not optional or is_curable or perf_syscalls.is_refusal(error):
                     raise CaptureError(message) from error
                 self.refused.append(message)
                 continue
@@ -121,13 +121,13 @@ class CounterSet:
                 continue
             for fd in fds:
                 if event.group == ALONE or fd in self._leaders.values():
-                    syscalls.enable_event(fd)
+                    perf_syscalls.enable_event(fd)
 
     def disable(self) -> None:
         """Stop all counters."""
         for fds in self._fds:
             for fd in fds:
-                syscalls.disable_event(fd)
+                perf_syscalls.disable_event(fd)
 
     def read(self) -> tuple[RawCount, ...]:
         """Return the counts of each event, summed over tasks and CPUs."""
@@ -139,7 +139,7 @@ class CounterSet:
             _close_all(fds)
         self._fds.clear()
         if self._old_files_limit is not None:
-            syscalls.restore_open_files_limit(self._old_files_limit)
+            perf_syscalls.restore_open_files_limit(self._old_files_limit)
             self._old_files_limit = None
 
     def _open_event(self, event: ChosenEvent) -> tuple[ChosenEvent, list[int]]:
@@ -147,7 +147,7 @@ class CounterSet:
         try:
             return event, self._open_everywhere(event)
         except OSError as error:
-            if not syscalls.is_refusal(error) or event.has_modifiers or not self._target.pids:
+            if not perf_syscalls.is_refusal(error) or event.has_modifiers or not self._target.pids:
                 raise
         flags = event.attr.flags | abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
         user_only = event._replace(name=f"{event.name}:u", attr=event.attr._replace(flags=flags))
@@ -236,7 +236,7 @@ class CounterSet:
             fd = open_chosen(event._replace(attr=attr), pid, cpu, leader)
         except OSError as error:
             if error.errno == errno.EMFILE and self._old_files_limit is None:
-                self._old_files_limit = syscalls.raise_open_files_limit()
+                self._old_files_limit = perf_syscalls.raise_open_files_limit()
                 if self._old_files_limit is not None:
                     return self._open_one(event, pid, cpu)
             if error.errno == errno.ESRCH and len(self._target.pids) > 1:

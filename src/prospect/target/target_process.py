@@ -25,7 +25,7 @@ from prospect import errors
 from prospect.errors import CaptureError, CommandError, UsageError
 from prospect.light import Closing
 from prospect.target import joining, pump
-from prospect.target.frames import Fetched, FrameError, Frames, greeting_lines
+from prospect.target.pump_stream import Fetched, FrameError, Frames, greeting_lines
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from prospect.abi import constants as perf
 from prospect.abi.attr import EventAttr
 from prospect.capture.counting.call_probes import CallProbes, ProbeCost, kind_of
 from prospect.capture.counting.entry_hook import entry_hook
-from prospect.capture.kernel import syscalls
+from prospect.capture.kernel import perf_syscalls
 from prospect.errors import CaptureError, PluginError
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple, Record, field
@@ -437,7 +437,7 @@ def _open_clock(pid: int) -> int:
         config=perf.PERF_COUNT_SW_TASK_CLOCK,
         flags=perf.FLAG_INHERIT,
     )
-    return syscalls.perf_event_open(attr.pack(), pid, -1)
+    return perf_syscalls.perf_event_open(attr.pack(), pid, -1)
 
 
 def _refusal(error: OSError) -> str:

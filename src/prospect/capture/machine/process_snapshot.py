@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    # pgoff major minor inode prot flags name, as in `Map`
     _Place = tuple[int, int, int, int, int, int, bytes]
 
 _PORTION_PROCESSES = 32
