@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 from prospect.analysis.annotation import AnnotateOptions, SourceOptions, annotate_sources
 from prospect.analysis.annotation import annotate as annotate_recording
 from prospect.analysis.wanted import Sinks
-from prospect.api.keywords import takes
-from prospect.api.returned import as_text, returned_report
+from prospect.api.keywords import ReturnedOptions, as_text, returned_report, takes
 from prospect.errors import UsageError
 from prospect.figures.routine_choice import RoutineChoice
 from prospect.lines.source_files import SourcePlaces
 from prospect.options import AnnotatingOptions, DisassemblerOptions, NamingOptions, needed, option
 
 if TYPE_CHECKING:
-    from prospect.announcing import Announce
-    from prospect.api.returned import Written
+    from prospect.api.keywords import Written
 
 
 class AnnotateKeywords(AnnotatingOptions, DisassemblerOptions, NamingOptions):
@@ -68,7 +66,7 @@ def source_options(what: str, asked: AnnotateKeywords, *, colour: bool = False) 
     )
 
 
-class AnnotateRequest(AnnotateKeywords):
+class AnnotateRequest(AnnotateKeywords, ReturnedOptions):
     """What `annotate` is asked for."""
 
     path: str | os.PathLike[str] = needed(
@@ -78,10 +76,6 @@ class AnnotateRequest(AnnotateKeywords):
         default="",
         kw_only=False,
         doc='a routine or an image by name or pattern, "" for the hottest routines',
-    )
-    output: str = option(default="", doc='a file to write it to as well, "" for none')
-    announce: Announce | None = option(
-        default=None, doc="called with what is being done, and how far it is"
     )
 
 

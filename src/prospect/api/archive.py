@@ -6,26 +6,19 @@ Documented in docs/python.md and docs/archive.md.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from prospect.analysis.archiving import SUFFIX, write_archive
 from prospect.analysis.wanted import Sinks
-from prospect.api.keywords import takes
+from prospect.api.keywords import AnnouncedOptions, takes
 from prospect.options import NamingOptions, needed, option
 
-if TYPE_CHECKING:
-    from prospect.announcing import Announce
 
-
-class ArchiveRequest(NamingOptions):
+class ArchiveRequest(NamingOptions, AnnouncedOptions):
     """What `archive` is asked for."""
 
     path: str | os.PathLike[str] = needed(kw_only=False, doc="a perf.data file")
     output: str = option(default="", doc='the file to write, "" for `path` and ``.archive``')
     whole_images: bool = option(default=False, doc="keep programs and libraries with hits whole")
-    announce: Announce | None = option(
-        default=None, doc="called with what is being done, and how far it is"
-    )
 
 
 @takes(ArchiveRequest)

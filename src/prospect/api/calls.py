@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from prospect.analysis.wanted import Sinks, Wanted
-from prospect.api.keywords import takes
-from prospect.api.returned import as_text, returned_report
+from prospect.api.keywords import ReturnedOptions, as_text, returned_report, takes
 from prospect.errors import UsageError
 from prospect.estimate.errors.call_estimates import estimate_calls
 from prospect.figures.calls.call_shares import call_shares, has_call_shares
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from prospect.announcing import Announce
     from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")
@@ -141,15 +139,11 @@ def calls_options(asked: CallsKeywords, *, colour: bool = False) -> CallsOptions
     return CallsOptions(choice, asked.inline, asked.program, asked.format, colour)
 
 
-class CallsRequest(CallsKeywords):
+class CallsRequest(CallsKeywords, ReturnedOptions):
     """What `calls` is asked for."""
 
     path: str | os.PathLike[str] = needed(
         kw_only=False, doc='a perf.data file, "-" for a pipe on standard input'
-    )
-    output: str = option(default="", doc='a file to write it to as well, "" for none')
-    announce: Announce | None = option(
-        default=None, doc="called with what is being done, and how far it is"
     )
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import silent
 from prospect.api import profile as api
-from prospect.api.keywords import method_takes, takes
-from prospect.api.returned import as_text, returned_report
+from prospect.api.keywords import AnnouncedOptions, as_text, method_takes, returned_report, takes
 from prospect.errors import UsageError
 from prospect.estimate.compare import comparison as model
 from prospect.estimate.compare.compared_sides import compare
@@ -112,7 +111,7 @@ class Difference(model.Comparison):
         return self.processes, self.objects, self.routines
 
 
-class DiffRequest(ComparingOptions, NamingOptions):
+class DiffRequest(ComparingOptions, NamingOptions, AnnouncedOptions):
     """What `diff` is asked for."""
 
     before: Recordings = needed(
@@ -126,9 +125,6 @@ class DiffRequest(ComparingOptions, NamingOptions):
         default=False,
         doc="whether call stacks are compared too, for the flame graph of the page and the table "
         '"inclusive"',
-    )
-    announce: Announce | None = option(
-        default=None, doc="called with what is being done, and how far it is"
     )
 
 

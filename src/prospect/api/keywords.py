@@ -1,4 +1,4 @@
-"""Functions of the Python interface as their users see them: with a keyword for each option.
+"""What functions of the Python interface take and return, as their users see it.
 
 A function takes a record of `prospect.options.Options`, which declares its arguments: names, types,
 defaults and meanings, those of options that it shares with the command line by inheritance. `takes`
@@ -9,15 +9,21 @@ makes of it the function that users call. `written_out` gives that a signature a
 from __future__ import annotations
 
 import functools
+import io
 import textwrap
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from prospect.options import NEEDED, declared_in
+from prospect.files.outputs import ReportFile
+from prospect.options import NEEDED, Options, declared_in, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import BinaryIO
 
-    from prospect.options import Options
+    from prospect.announcing import Announce
+
+    Written = Callable[[BinaryIO], object]
+    """Writes a report to a file that is open."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -25,6 +31,20 @@ _Of = TypeVar("_Of")
 _Asked = TypeVar("_Asked", bound="Options")
 _INDENT = " " * 4
 _WIDTH = 96  # a docstring's, without the indentation of its function
+
+
+class AnnouncedOptions(Options):
+    """What every function takes that reads recordings."""
+
+    announce: Announce | None = option(
+        default=None, doc="called with what is being done, and how far it is"
+    )
+
+
+class ReturnedOptions(AnnouncedOptions):
+    """What every function takes that returns a report."""
+
+    output: str = option(default="", doc='a file to write it to as well, "" for none')
 
 
 def takes(kind: Callable[_P, _Asked]) -> Callable[[Callable[[_Asked], _R]], Callable[_P, _R]]:
@@ -130,3 +150,31 @@ def _described(name: str, meaning: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def returned_report(output: str, make: Callable[[], Written]) -> bytes:
+    """Return a report, and put it in a file as well.
+
+    Args:
+        output: the file, "" for none. It is opened first: where that fails, nothing was computed
+            in vain.
+        make: computes the report.
+
+    Raises:
+        RenderError: the file cannot be written.
+    """
+    target = ReportFile(output) if output else None
+    text = io.BytesIO()
+    try:
+        make()(text)
+        if target:
+            target.put(lambda out: out.write(text.getvalue()))
+    finally:
+        if target:
+            target.close()
+    return text.getvalue()
+
+
+def as_text(report: bytes) -> str:
+    """Return a report's text; names of processes and files may be no UTF-8."""
+    return report.decode(errors="backslashreplace")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import counted
-from prospect.api.keywords import method_takes, takes
-from prospect.api.returned import as_text, returned_report
+from prospect.api.keywords import AnnouncedOptions, as_text, method_takes, returned_report, takes
 from prospect.dimensions import known_dimension, known_sort_keys
 from prospect.errors import ProspectError, UsageError
 from prospect.figures import tables
@@ -267,7 +266,7 @@ def record(asked: RecordRequest) -> Profile:
         file.close()
 
 
-class OpenRequest(OpenKeywords):
+class OpenRequest(OpenKeywords, AnnouncedOptions):
     """What `open` is asked for."""
 
     path: str | os.PathLike[str] = needed(
@@ -278,9 +277,6 @@ class OpenRequest(OpenKeywords):
     program: str = option(
         default="",
         doc='of a gmon.out, the program that wrote it; "" for ``a.out`` in the same directory',
-    )
-    announce: Announce | None = option(
-        default=None, doc="called with what is being done, and how far it is"
     )
 
 

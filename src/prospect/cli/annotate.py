@@ -10,9 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
+from prospect.cli.operands import STDIN, StorePart, looks_like_recording, readable
 from prospect.cli.progress import Progress
-from prospect.cli.recordings import STDIN, looks_like_recording, readable
-from prospect.cli.store_part import StorePart
 from prospect.cli.terminal import say, takes_escapes
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile

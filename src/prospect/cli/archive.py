@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, sinks
+from prospect.cli.operands import STDIN, readable
 from prospect.cli.progress import Progress
-from prospect.cli.recordings import STDIN, readable
 from prospect.cli.terminal import say
 from prospect.shell import shell_operand
 

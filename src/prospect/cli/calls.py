@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
+from prospect.cli.operands import StorePart, readable, refuse
 from prospect.cli.progress import Progress
-from prospect.cli.recordings import readable
-from prospect.cli.store_part import StorePart, refuse
 from prospect.files.outputs import ReportFile
 from prospect.records import narrowed, replace
 

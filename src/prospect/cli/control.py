@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from prospect.announcing import counted
-from prospect.cli.store_part import usual_store
+from prospect.cli.operands import usual_store
 from prospect.cli.terminal import show
 from prospect.daemon.control_socket import COMMANDS, ask
 from prospect.errors import UsageError

@@ -6,7 +6,7 @@ import gc
 import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.store_part import usual_store
+from prospect.cli.operands import usual_store
 from prospect.cli.terminal import say, show
 from prospect.errors import StoreError, UsageError
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.commands import DIFF
+from prospect.cli.operands import StorePart, refuse_missing
 from prospect.cli.progress import Progress
-from prospect.cli.recordings import refuse_missing
-from prospect.cli.store_part import StorePart
 from prospect.cli.terminal import say
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile, are_same_file

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from prospect.cli.operands import usual_store
 from prospect.cli.options import unexpected
 from prospect.cli.progress import Progress
-from prospect.cli.store_part import usual_store
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
 from prospect.records import Record, contents

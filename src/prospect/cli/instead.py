@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from prospect.cli.commands import SUBCOMMANDS
-from prospect.cli.recordings import looks_like_recording
+from prospect.cli.operands import looks_like_recording
 from prospect.errors import CommandError
 from prospect.spelling import nearest
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, repeated, sinks, takes_colour
 from prospect.cli.commands import PROFILE, REPORT
+from prospect.cli.operands import RecordingPart, StorePart, divided, readable, refuse, specified
 from prospect.cli.progress import Progress
-from prospect.cli.recordings import readable
-from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, specified
 from prospect.cli.terminal import refuse_binary, say
 from prospect.cli.values import MERGED
 from prospect.dimensions import kept_for_rows, merged_by

@@ -7,7 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-from prospect.cli.store_part import usual_store
+from prospect.cli.operands import usual_store
 from prospect.cli.terminal import say
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.cli.store_part import usual_store
+from prospect.cli.operands import usual_store
 from prospect.cli.terminal import show
 from prospect.errors import StoreError, UsageError
 from prospect.records import contents as contents_by_name

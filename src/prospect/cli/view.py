@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, repeated, sinks
 from prospect.cli.commands import VIEW
+from prospect.cli.operands import readable, refuse
 from prospect.cli.progress import Progress
-from prospect.cli.recordings import readable
-from prospect.cli.store_part import refuse
 from prospect.cli.terminal import say
 from prospect.errors import ProspectError, UsageError
 from prospect.options import ReportOptions

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from prospect.cli.instead import explained
-from prospect.cli.recordings import readable
+from prospect.cli.operands import readable
 from prospect.errors import CommandError, RecordingError, UsageError
 
 

@@ -11,9 +11,9 @@ from builders.stacks import stacks_profile
 from prospect.api.profile import Profile
 from prospect.cli.commands import REPORT
 from prospect.cli.help import option_help
+from prospect.cli.operands import specified
 from prospect.cli.option_table import options_of
 from prospect.cli.options import parse
-from prospect.cli.store_part import specified
 from prospect.errors import UsageError
 from prospect.records import contents
 from prospect.render.registry import make_renderer

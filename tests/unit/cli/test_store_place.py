@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from prospect.cli.store_part import usual_store
+from prospect.cli.operands import usual_store
 
 
 @pytest.mark.parametrize(
