@@ -7,7 +7,7 @@ import numpy as np
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import TICK_NS
 from prospect.profile.model import KIND_JIT, KIND_KERNEL, MODE_KERNEL, Profile, SampleTable
-from prospect.profile.source import (
+from prospect.profile.source_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_NEXT,

@@ -23,7 +23,7 @@ from prospect.profile.model import (
     StackTable,
 )
 from prospect.profile.naming import NameSource
-from prospect.profile.source import LineTable
+from prospect.profile.source_tables import LineTable
 from prospect.records import replace
 
 TICK_NS = 3_906_250  # of 256 Hz

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import layout
-from prospect.profile.source import NO_TARGET
+from prospect.profile.source_tables import NO_TARGET
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import capstone
 
 from prospect.elf import layout
-from prospect.profile.source import (
+from prospect.profile.source_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_JUMP,

@@ -11,7 +11,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import taken
-from prospect.profile.source import LineTable
+from prospect.profile.source_tables import LineTable
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from prospect.figures.processes import (
 )
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_NAMES
-from prospect.profile.source import innermost
+from prospect.profile.source_tables import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from prospect.files.opening import read_system_file
+from prospect.files.named_files import read_system_file
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 _FUSE = re.compile(rb"fuse(blk)?(\..*)?", re.DOTALL)

@@ -36,7 +36,7 @@ from prospect.foreign.stack_profile import (
 )
 from prospect.profile.model import CAUSE_NONE, CAUSE_UNCLASSIFIED, CauseTable
 from prospect.profile.run_info import TIME_UNITS, EventInfo
-from prospect.profile.source import LineTable
+from prospect.profile.source_tables import LineTable
 from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source import LineTable
+    from prospect.profile.source_tables import LineTable
 
 NO_OBJECT = ("[unknown]", KIND_UNKNOWN, "")
 # How perf and Prospect call what is no program or library.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.lines.symcache import join_frames
-from prospect.profile.source import LineTable
+from prospect.profile.source_tables import LineTable
 from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:

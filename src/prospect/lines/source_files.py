@@ -12,9 +12,9 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from prospect.files.door import OpenFile
-from prospect.files.opening import open_named
+from prospect.files.named_files import open_named
 from prospect.files.rights import EVERYBODY, is_trusted
-from prospect.profile.source import SourceFile
+from prospect.profile.source_tables import SourceFile
 from prospect.records import Record
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import CostlyError
 from prospect.files.door import OWN_ROOT, OpenFile
-from prospect.files.opening import open_named
+from prospect.files.named_files import open_named
 from prospect.lines import dwarf
 from prospect.lines.sections import Sections
 from prospect.profile.naming import NameSource

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prospect.profile.counted_calls import CallCounts
     from prospect.profile.mapped_memory import MemoryMap
     from prospect.profile.run_info import RunInfo
-    from prospect.profile.source import CodeTable, LineTable
+    from prospect.profile.source_tables import CodeTable, LineTable
 
 BIRTH_PREEXISTING = 0
 BIRTH_FORK = 1

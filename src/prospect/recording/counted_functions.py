@@ -26,7 +26,7 @@ from prospect.elf import layout
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.symbols import read_symbols
 from prospect.errors import UsageError
-from prospect.files.opening import read_system_file
+from prospect.files.named_files import read_system_file
 from prospect.profile.naming import NameSource
 from prospect.symbols.demangling.demangle import demangle
 from prospect.symbols.images.image_files import find_debug_image, open_image

@@ -10,7 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from prospect.files.opening import read_system_file
+from prospect.files.named_files import read_system_file
 from prospect.light import monotonic_offset_ns
 from prospect.records import NamedTuple
 from prospect.symbols.objects import DELETED

@@ -27,7 +27,7 @@ from prospect.analysis.wanted import Sinks, Wanted
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError, ProspectError, RecordingError
 from prospect.files.door import OpenFile
-from prospect.files.opening import open_file
+from prospect.files.named_files import open_file
 from prospect.perfdata import format as fmt
 from prospect.perfdata.archive_section import section_patches
 from prospect.perfdata.feature_encoding import build_id_record

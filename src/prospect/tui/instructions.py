@@ -32,7 +32,7 @@ from prospect.tui.rows import HOT, Page, Row
 
 if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.source import CodeTable
+    from prospect.profile.source_tables import CodeTable
     from prospect.tui.figures import LiveFigures
     from prospect.tui.places import Routine
 

@@ -12,7 +12,7 @@ from prospect.disasm.gdb import NO_GDB
 from prospect.elf import layout
 from prospect.errors import UsageError
 from prospect.options import DisassemblerOptions
-from prospect.profile.source import FLOW_NEXT, NO_TARGET
+from prospect.profile.source_tables import FLOW_NEXT, NO_TARGET
 
 pytest.importorskip("iced_x86")
 X86_64 = Target(layout.EM_X86_64)

@@ -10,7 +10,7 @@ from prospect.estimate.annotate.annotation_view import (
     annotated_routine,
 )
 from prospect.profile.run_info import EventInfo
-from prospect.profile.source import (
+from prospect.profile.source_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
     FLOW_JUMP,

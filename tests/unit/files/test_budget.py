@@ -14,7 +14,7 @@ import pytest
 from builders.elf import Section, Symbol, code, elf_file
 from prospect.assembly.stacks.recorded_code import RecordedCode
 from prospect.errors import UsageError
-from prospect.files import door, opening
+from prospect.files import door, named_files
 from prospect.files.budget import (
     DEFAULT_BYTES,
     Cost,
@@ -184,7 +184,7 @@ def test_what_files_of_others_hold_together_is_bounded_until_they_are_let_go(tmp
     held = [door.open_chosen(bytes(path)) for path in paths]
     assert held[2] == Refusal.COSTLY
     assert of_others.bytes - before == sum(len(one.data) for one in held[:2])
-    assert opening.open_file(bytes(paths[2])) == NameSource.NO_BUDGET
+    assert named_files.open_file(bytes(paths[2])) == NameSource.NO_BUDGET
     del held
     assert of_others.bytes == before
     again = door.open_chosen(bytes(paths[2]))

@@ -12,7 +12,7 @@ import pytest
 from builders.elf import Section, code, elf_file
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
-from prospect.files.opening import open_file
+from prospect.files.named_files import open_file
 from prospect.lines import bounded, conversion, debug_info, finder
 from prospect.lines.bounded import BoundedReader
 from prospect.lines.finder import LineFinder

@@ -43,7 +43,7 @@ from prospect.profile.model import (
     KIND_VDSO,
 )
 from prospect.profile.naming import NameSource
-from prospect.profile.source import FLOW_UNKNOWN, NO_TARGET, CodeTable
+from prospect.profile.source_tables import FLOW_UNKNOWN, NO_TARGET, CodeTable
 from prospect.records import NamedTuple, Record, field
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.vdso import read_own_vdso
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.disassembly_choice import DisassemblyChoice
     from prospect.options import Disassembler
     from prospect.profile.model import Profile
-    from prospect.profile.source import LineTable
+    from prospect.profile.source_tables import LineTable
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

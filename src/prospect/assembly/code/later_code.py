@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
-    from prospect.profile.source import CodeTable
+    from prospect.profile.source_tables import CodeTable
 
 
 class LaterCode(Record):

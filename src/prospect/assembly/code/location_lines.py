@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.assembly.code.recorded_objects import RecordedObjects
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
-    from prospect.profile.source import LineTable
+    from prospect.profile.source_tables import LineTable
     from prospect.symbols.cache import FileIdentity, SymbolCache
     from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.options import SymbolOptions

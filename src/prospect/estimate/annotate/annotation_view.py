@@ -21,7 +21,7 @@ from prospect.figures.remarks import below_thresholds, limits_of, nothing_chosen
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
 from prospect.profile.run_notes import grouped
-from prospect.profile.source import (
+from prospect.profile.source_tables import (
     FLOW_BRANCH,
     FLOW_JUMP,
     FLOW_NAMES,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source import CodeTable
+    from prospect.profile.source_tables import CodeTable
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 _IS_JUMP = np.zeros(len(FLOW_NAMES), np.bool_)

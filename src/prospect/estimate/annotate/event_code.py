@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import EventView, ReportView
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source import CodeTable
+    from prospect.profile.source_tables import CodeTable
 
 
 class _Cells(NamedTuple):

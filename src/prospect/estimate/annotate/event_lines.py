@@ -15,7 +15,7 @@ from prospect.estimate.errors.error_bars import half_widths
 from prospect.figures.portions import EventHits
 from prospect.figures.processes import chosen_hits
 from prospect.figures.report.routines import routine_tables
-from prospect.profile.source import function_chains, innermost
+from prospect.profile.source_tables import function_chains, innermost
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.routines import RoutineTable, RoutineTables
     from prospect.figures.report.view import EventView, ReportView
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.source import LineTable
+    from prospect.profile.source_tables import LineTable
 
 
 class SourceLine(NamedTuple):

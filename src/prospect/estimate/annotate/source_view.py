@@ -17,7 +17,7 @@ from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
 from prospect.profile.run_notes import grouped
-from prospect.profile.source import innermost, innermost_name
+from prospect.profile.source_tables import innermost, innermost_name
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.source import LineTable
+    from prospect.profile.source_tables import LineTable
 
 
 class Amounts(NamedTuple):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         EventAnnotation,
     )
     from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
-    from prospect.profile.source import SourceFile
+    from prospect.profile.source_tables import SourceFile
 
     Reader = Callable[[str], SourceFile | None]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
-    from prospect.profile.source import CodeTable, LineTable
+    from prospect.profile.source_tables import CodeTable, LineTable
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style
 

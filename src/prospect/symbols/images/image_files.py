@@ -18,7 +18,7 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import VARIABLE
 from prospect.files.door import OWN_ROOT, OpenFile
-from prospect.files.opening import open_file, open_link, open_named, open_received
+from prospect.files.named_files import open_file, open_link, open_named, open_received
 from prospect.files.rights import ROOT_USER, is_trusted, weakest
 from prospect.files.served_mounts import ServedMounts
 from prospect.profile.naming import NameSource

@@ -15,7 +15,7 @@ import numpy as np
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
-from prospect.files.opening import read_system_file
+from prospect.files.named_files import read_system_file
 from prospect.profile.naming import NameSource
 from prospect.symbols.table import SymbolTable, build_symbol_table
 

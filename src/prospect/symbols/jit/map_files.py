@@ -25,7 +25,7 @@ from prospect.columns.text_columns import (
 from prospect.files import door
 from prospect.files.budget import VARIABLE, Cost, CostlyError
 from prospect.files.door import OWN_ROOT, OpenFile
-from prospect.files.opening import open_named
+from prospect.files.named_files import open_named
 from prospect.files.rights import ROOT_USER, is_trusted
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple

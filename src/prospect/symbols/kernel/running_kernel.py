@@ -12,7 +12,7 @@ from _blake2 import blake2b  # as in `symbols.cache`
 from typing import TYPE_CHECKING
 
 from prospect.elf.image import find_build_id
-from prospect.files.opening import read_system_file
+from prospect.files.named_files import read_system_file
 from prospect.records import NamedTuple
 from prospect.symbols.images.image_files import same_build_id
 from prospect.symbols.kernel.kernel_listings import parse_kallsyms
