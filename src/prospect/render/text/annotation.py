@@ -16,7 +16,7 @@ from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.listing import ASCII, BOXES, Form, Listing
 from prospect.render.text.numbers import Figures, percent, percent_digits
-from prospect.render.text.style import RULE, Style
+from prospect.render.text.style import RULE, Style, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -66,8 +66,7 @@ class TextAnnotation(Record):
 
     def _lines(self, view: AnnotationView) -> Iterator[str]:
         style = Style(self.colour)
-        for warning in view.warnings:
-            yield style.warning(f"Warning: {escaped(warning)}")
+        yield from style.warnings(view.warnings)
         for event in view.events:
             scope = asked_for(view.profile.run, view.detail)
             yield f"Event: {escaped(event.event.name)}, {_whole(event)} of {scope}"
@@ -78,8 +77,7 @@ class TextAnnotation(Record):
                 yield from _routine_lines(self, view, event, routine)
         if not view.events:
             yield f"- {escaped(view.nothing)}"
-        for note in view.notes:
-            yield f"Note: {escaped(note)}"
+        yield from note_lines(view.notes)
 
 
 def _figures_of(event: EventAnnotation | SourceEvent) -> Figures:
@@ -174,17 +172,11 @@ class TextSource(Record):
             yield from _file_lines(self, view, file, source)
             yield ""
         yield from _missing_lines(style, view, missing)
-        yield from _notes(view)
-
-
-def _notes(view: SourceView) -> Iterator[str]:
-    for note in view.notes:
-        yield f"Note: {escaped(note)}"
+        yield from note_lines(view.notes)
 
 
 def _head(style: Style, view: SourceView) -> Iterator[str]:
-    for warning in view.warnings:
-        yield style.warning(f"Warning: {escaped(warning)}")
+    yield from style.warnings(view.warnings)
     for event in view.events:
         yield f"Event: {escaped(event.event.name)}, {_whole(event)}"
     if not view.order:
@@ -339,4 +331,4 @@ def _index_lines(style: Style, view: SourceView, outcome: dict[int, str]) -> Ite
         yield f"{escaped(view.paths[file])}: {_amounts(view, file)}{said}"
     yield ""
     yield from _missing_lines(style, view, missing)
-    yield from _notes(view)
+    yield from note_lines(view.notes)

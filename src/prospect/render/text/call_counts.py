@@ -11,6 +11,7 @@ from prospect.announcing import counted
 from prospect.render.escape import escaped
 from prospect.render.text.columns import columns_of, table_lines
 from prospect.render.text.numbers import microseconds, percent
+from prospect.render.text.style import NO_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,6 @@ _MOST_ROUTINES = 40
 _MOST_CALLERS = 5
 _MOST_OF_IT = 0.5
 _UNKNOWN = "?"
-_UNNAMED = "[no name]"
 
 
 def call_count_lines(page: Page) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _callers(figures: CallFigures, row: int, profile: CompleteProfile) -> Iterat
     shown = zip(callers[:_MOST_CALLERS].tolist(), calls[:_MOST_CALLERS].tolist(), strict=True)
     for caller, number in shown:
         path = objects.path[int(functions.object_index[caller])]
-        name = functions.name[caller] or _UNNAMED
+        name = functions.name[caller] or NO_NAME
         yield (
             *(f"{number * scale:.0f}", "", percent(number / whole, 2), "", ""),
             escaped(path.rpartition("/")[2]),

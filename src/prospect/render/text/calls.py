@@ -69,8 +69,7 @@ def calls_lines(
     view: CallsView, estimates: tuple[CallEstimates, ...], style: Style
 ) -> Iterator[str]:
     """Yield the lines without their ends."""
-    for warning in view.warnings:
-        yield style.warning(f"Warning: {escaped(warning)}")
+    yield from style.warnings(view.warnings)
     if not view.events:
         yield f"- {escaped(view.nothing)}"
     for event, known in zip(view.events, estimates, strict=True):

@@ -18,6 +18,7 @@ from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.kernel import chosen_call_lines, process_cause_lines, syscall_lines
+from prospect.render.text.numbers import pid_text
 from prospect.render.text.routines import Rows
 from prospect.render.text.style import RULE
 
@@ -95,10 +96,10 @@ def _birth_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
             ("SID", processes.session_pid),
         )
     )
-    born = " ".join(f"{label}({_pid(number)})" for label, number in ids)
+    born = " ".join(f"{label}({pid_text(number)})" for label, number in ids)
     name = escaped(processes.name[process])
     yield RULE
-    pid = _pid(int(processes.pid[process]))
+    pid = pid_text(int(processes.pid[process]))
     yield style.title(f"{name:<14} {pid:<6} {style.words.birth(birth)}: {born}")
     parent = int(view.parents[process])
     if parent >= 0:
@@ -110,10 +111,6 @@ def _birth_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
     else:
         end = style.words.end(by_exec=False)
     yield _INDENT + end
-
-
-def _pid(pid: int) -> str:
-    return str(pid) if pid >= 0 else "?"
 
 
 def _time_lines(page: Page, process: int) -> Iterator[str]:

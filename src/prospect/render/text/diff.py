@@ -16,7 +16,7 @@ from prospect.render.encoding import significant
 from prospect.render.escape import escaped, short_names, shortened
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.style import Style
+from prospect.render.text.style import NO_NAME, Style, note_lines
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _TITLES = {
     "inclusive": "Routine, with All That It Calls",
 }
 _NAME_WIDTH = 60
-_NO_NAME = "[no name]"
 _MOST_DIGITS = 6
 _WIDTH = 79
 # The first screen has neither intervals nor objects, and modes only as names of rows.
@@ -144,10 +143,8 @@ def _evidence_lines(comparison: Comparison, style: Style) -> Iterator[str]:
         f"Significant: rows with a *; of {counted(comparison.tested, 'row')} tested, at most "
         f"{options.fdr * 100:g}% of those marked are expected to be wrong (--fdr)"
     )
-    for note in comparison.notes:
-        yield f"Note: {escaped(note)}"
-    for warning in comparison.warnings:
-        yield style.warning(f"Warning: {escaped(warning)}")
+    yield from note_lines(comparison.notes)
+    yield from style.warnings(comparison.warnings)
 
 
 def _recording(recording: ComparedRecording, comparison: Comparison) -> str:
@@ -200,7 +197,7 @@ def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> 
     half_width = table.half_width[shown] * scale
     digits = _digits(half_width)
     relative, low, high = _relative(table, shown)
-    names = [escaped(name) or _NO_NAME for name in table.name[shown]]
+    names = [escaped(name) or NO_NAME for name in table.name[shown]]
     modes = [PORTION_NAMES[row] for row in table.portion[shown].tolist()]
     objects = [escaped(name) for name in table.object[shown]]
     # Those of the total are "Total" and modes.

@@ -11,6 +11,7 @@ from prospect.announcing import counted
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent
+from prospect.render.text.style import NO_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from prospect.render.text.style import Style
 
 _MOST_ROWS = 20
-_NO_NAME = "[no name]"
 _MOST_TEXTS = 20
 
 
@@ -37,7 +37,7 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
     shown = table.function[:_MOST_ROWS].tolist()
     functions, objects = view.profile.functions, view.profile.objects
     hits = table.hits[:_MOST_ROWS].T.tolist()
-    names = [escaped(functions.name[row]) or _NO_NAME for row in shown]
+    names = [escaped(functions.name[row]) or NO_NAME for row in shown]
     files = [escaped(objects.path[functions.object_index[row]]) for row in shown]
     yield from table_lines(
         [

@@ -94,18 +94,6 @@ def header_lines(view: ReportView, style: Style) -> Iterator[str]:
     yield f"Interval: {_interval(run)}"
 
 
-def note_lines(view: ReportView) -> Iterator[str]:
-    """Yield what the run could not see."""
-    for note in view.notes:
-        yield f"Note: {escaped(note)}"
-
-
-def warning_lines(view: ReportView, style: Style) -> Iterator[str]:
-    """Yield what was lost or damaged."""
-    for warning in view.warnings:
-        yield style.warning(f"Warning: {escaped(warning)}")
-
-
 def _what(run: RunInfo) -> str:
     return _words(run.command) or escaped(run.origin) or _UNKNOWN
 

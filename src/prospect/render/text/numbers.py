@@ -124,6 +124,11 @@ def rank_column(estimates: RowEstimates) -> list[str]:
     ]
 
 
+def pid_text(pid: int) -> str:
+    """Return a process's number, if it is known."""
+    return str(pid) if pid >= 0 else "?"
+
+
 def microseconds(seconds: float) -> str:
     """Return a time in µs, if known."""
     return NO_TIME if math.isnan(seconds) else f"{seconds * 1e6:.3f}"

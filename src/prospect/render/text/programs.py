@@ -25,6 +25,7 @@ from prospect.render.text.numbers import (
     percent,
     percent_column,
     percent_digits,
+    pid_text,
     rank_column,
 )
 
@@ -78,7 +79,7 @@ def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[
         return
     yield from style.section(f"Functions of {_asked_for(page)}")
     ranks = [f"{at}{'=' * row.is_like_above}" for at, row in enumerate(rows, start=1)]
-    pids = [str(row.pid) if row.pid >= 0 else "?" for row in rows]
+    pids = [pid_text(row.pid) for row in rows]
     programs = [_named(row.program, row.other_programs) for row in rows]
     files = [_named(row.object_path.rpartition("/")[2] or row.object_path) for row in rows]
     callers = [_named(row.caller or NO_TIME) for row in rows]
@@ -186,7 +187,7 @@ def _processes(page: Page) -> Iterator[str]:
     columns = [
         Column("Rank", ranks, when=event.has_time),
         Column("Process name", names, right=False),
-        Column("Pid", [*_pids(processes.pid.take(kept)), "", ""]),
+        Column("Pid", [*map(pid_text, processes.pid.take(kept).tolist()), "", ""]),
     ]
     for portion, label in enumerate(_PORTIONS):
         if portion >= _USUAL and not event.hits[portion]:
@@ -212,10 +213,6 @@ def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
     in_step = estimates.in_step.reshape(-1, PORTION_COUNT).any(axis=1)
     ranked = estimates.rows(kept * PORTION_COUNT + PORTION_USER)
     return rank_column(replace(ranked, in_step=in_step.take(kept)))
-
-
-def _pids(pids: NDArray[np.int32]) -> list[str]:
-    return [str(pid) if pid >= 0 else "?" for pid in pids.tolist()]
 
 
 def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:

@@ -15,7 +15,7 @@ from prospect.render.escape import escaped
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.details import details_lines, memory_map_lines
-from prospect.render.text.header import header_lines, note_lines, statistics_lines, warning_lines
+from prospect.render.text.header import header_lines, statistics_lines
 from prospect.render.text.in_short import in_short_lines
 from prospect.render.text.kernel import kernel_lines, system_call_lines, system_cause_lines
 from prospect.render.text.ledger import accounting_lines, ledger_lines
@@ -23,7 +23,7 @@ from prospect.render.text.numbers import Figures
 from prospect.render.text.programs import function_lines, program_lines, summary_lines
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
-from prospect.render.text.style import RULE, Page, Style, Words
+from prospect.render.text.style import RULE, Page, Style, Words, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,8 +63,8 @@ class TextRenderer(FiguresRenderer):
 def _classic(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
     """Yield all sections in the order of Prospect 0.9's."""
     yield from header_lines(report, style)
-    yield from note_lines(report)
-    yield from warning_lines(report, style)
+    yield from note_lines(report.notes)
+    yield from style.warnings(report.warnings)
     yield ""
     yield from statistics_lines(report, style)
     yield from ledger_lines(report, style)
@@ -84,7 +84,7 @@ def _figures_first(
     report: Report, pages: list[tuple[Page, InShort]], style: Style, *, by_process: bool
 ) -> Iterator[str]:
     """Yield where the time went: of all that was asked for, and of each process."""
-    yield from ["", *warning_lines(report, style)]
+    yield from ["", *style.warnings(report.warnings)]
     for page, short in pages:
         yield from _event_title(page, [one for one, _ in pages])
         yield from program_lines(page, short)
@@ -100,7 +100,7 @@ def _evidence(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
     """Yield what was recorded, how, and how far that can be trusted."""
     yield from style.section("The Run")
     yield from header_lines(report, style)
-    yield from note_lines(report)
+    yield from note_lines(report.notes)
     yield ""
     yield from statistics_lines(report, style)
     yield from ledger_lines(report, style)

@@ -14,9 +14,8 @@ from prospect.render.escape import display_width, escaped, short_names, shortene
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.header import note_lines, warning_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
-from prospect.render.text.style import Style
+from prospect.render.text.style import Style, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,8 +52,8 @@ class SortedTextRenderer(FiguresRenderer):
                 yield from _sorted_closing(rows, report.user_threshold_s, style)
             else:
                 yield escaped(nothing_chosen(report.profile, report.detail))
-        yield from note_lines(report)
-        yield from warning_lines(report, style)
+        yield from note_lines(report.notes)
+        yield from style.warnings(report.warnings)
 
 
 def _title(
@@ -136,8 +135,8 @@ class ClassTextRenderer(FiguresRenderer):
                 yield from self._closing(table, report.user_threshold_s, style)
             else:
                 yield escaped(nothing_chosen(report.profile, report.detail))
-        yield from note_lines(report)
-        yield from warning_lines(report, style)
+        yield from note_lines(report.notes)
+        yield from style.warnings(report.warnings)
 
     def _table(self, table: ClassColumns, style: Style) -> Iterator[str]:
         """Yield the table; what all rows have is its last one."""

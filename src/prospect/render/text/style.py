@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from prospect.records import NamedTuple, Record
+from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +30,7 @@ _PLAIN = "\x1b[0m"
 # Rows with a good part of the whole are seen at a glance.
 _HOT_SHARE = 0.1
 RULE = "-" * 79
+NO_NAME = "[no name]"
 
 
 class Words(Record):
@@ -104,6 +106,11 @@ class Style(Record):
         """Return a line that warns."""
         return f"{_YELLOW}{line}{_PLAIN}" if self.colour else line
 
+    def warnings(self, sentences: Iterable[str]) -> Iterator[str]:
+        """Yield what was lost or damaged."""
+        for sentence in sentences:
+            yield self.warning(f"Warning: {escaped(sentence)}")
+
     def hot_rows(self, lines: Iterable[str], shares: Iterable[float]) -> Iterator[str]:
         """Yield a table, its titles first, with the rows marked that have a good part of all."""
         rows = iter(lines)
@@ -115,6 +122,12 @@ class Style(Record):
     def section(self, title: str) -> list[str]:
         """Return the three lines that open a section."""
         return [RULE, self.title(title), RULE]
+
+
+def note_lines(sentences: Iterable[str]) -> Iterator[str]:
+    """Yield what a profile or a comparison could not see."""
+    for sentence in sentences:
+        yield f"Note: {escaped(sentence)}"
 
 
 class Page(NamedTuple):
