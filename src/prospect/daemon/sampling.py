@@ -20,9 +20,8 @@ from prospect.live.session import LiveSession
 from prospect.live.source import KernelSource
 from prospect.profile.group_names import service_of
 from prospect.recording.events import RecordOptions
-from prospect.store.coverage import lost_samples
 from prospect.store.segments import COVERAGE
-from prospect.store.windows import Span, window_of
+from prospect.store.windows import Span, lost_samples, window_of
 from prospect.target.target_source import source_on
 
 if TYPE_CHECKING:

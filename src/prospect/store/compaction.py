@@ -1,28 +1,100 @@
-"""Which segments are due to be merged into coarser ones.
+"""Merging of segments that follow each other into coarser ones, when they are due.
 
-The minutes of an hour that is over become one segment, and are removed. Of the hours of a day that
-is over a summary is made, which stands beside them until they are too old.
+The minutes of an hour that is over become one segment, and are removed. A summary is made of the
+hours of a day that is over; both are kept until the hours are too old.
+
+An hour has all that its minutes have, but stacks that hardly any sample has are cut: most of the
+different stacks of a busy host have one sample in an hour, and take nearly all of the room. If
+fewer samples than a bound share a stack, frames are left out from its inner end on, until that many
+samples of one function have what is left in common. So sums by function stay as they were, and
+outer frames too; an address of 0 shows that frames are missing in between.
+
+A day is a summary by function and hour: it has no addresses, threads, CPUs and numbers of
+processes, and its hits twice, with stacks and added up over them. What is written has the hits that
+its parts have, or is no segment.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from prospect.records import NamedTuple
-from prospect.store.merging import merge_alike
+import numpy as np
+
+from prospect.profile.run_notes import counted_notes
+from prospect.records import NamedTuple, contents, replace
+from prospect.store.lost_names import lost_names
+from prospect.store.reading import checked, files, name_files
 from prospect.store.removal import remove
-from prospect.store.segments import DAY, HOUR, MINUTE, Segment
+from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS
+from prospect.store.segments import (
+    COVERAGE,
+    DAY,
+    FUNCTIONS,
+    HOUR,
+    HOUR_US,
+    MINUTE,
+    SAMPLES,
+    STACKS,
+    SUMS,
+    TOTALS,
+    Segment,
+)
+from prospect.store.windows import stack_number
+from prospect.store.writing import Content, copy_to_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from numpy.typing import NDArray
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
+    from prospect.store.schema import Head
+
+    Numbers = NDArray[np.uint64]
+    Columns = dict[str, NDArray[Any]]
+
 
 _LENGTH_S = {HOUR: 3600, DAY: 86400}
 _FINER = {HOUR: MINUTE, DAY: HOUR}
+_NONE = np.uint64(0)
+# Which share of a segment's samples have to have a stack in common, and how many at least.
+_LEAST_SHARE = {HOUR: 2e-5, DAY: 2e-5}
+_LEAST = 2
+_LEVEL = 9
+# What a process of a daemon has memory for.
+_GROUP = 250_000
+_READ = "read_parquet(?, hive_partitioning=false)"
+_CUT = f"{_READ} AS s LEFT JOIN cut ON s.stack = cut.old"
+_STACK = "coalesce(cut.new, s.stack)"
+# What a summary does not tell apart; process zero keeps its number.
+_SUMMARY = {
+    "address": "min(s.address)",
+    "pid": "CASE WHEN s.pid = 0 THEN 0 ELSE -1 END",
+    "start": "-1",
+    "tid": "-1",
+    "cpu": "-1",
+}
+# These may differ between windows that are one segment.
+_LOOSE = ("limits", "recorder_command_line", "cpu_mhz")
+# Rows of a day that hours are not told apart in, by number in the order of files.
+_OF_HOURS = ("address", "t", *SAMPLE_SUMS)
+_SAME = ", ".join(name for name in SAMPLE_KEYS if name not in _OF_HOURS)
+_EACH = ", ".join(f"s.{name}::{COLUMNS[TOTALS][name]} AS {name}" for name in _OF_HOURS)
+_ORDER = f"{ORDER[SAMPLES].removesuffix(', t')}, kind, pid"
+_OF_DAY = (
+    f"SELECT row_number() OVER (ORDER BY {_ORDER}) AS number, * FROM (SELECT {_SAME},"
+    " min(address) AS address, min(t) AS t, sum(n)::BIGINT AS n, sum(q)::BIGINT AS q,"
+    f" sum(w)::BIGINT AS w FROM {_READ} GROUP BY {_SAME})"
+)
+_SORTED = (
+    f"SELECT {_SAME}, h.address, h.t, h.n, h.q, h.w FROM (SELECT number, {_EACH} FROM {_READ} AS s"
+    f" JOIN of_day USING ({_SAME}) ORDER BY number, s.t) AS h JOIN of_day AS d USING (number)"
+)
 
 
 class Made(NamedTuple):
@@ -106,3 +178,294 @@ def compact(
                     for one in merged:
                         remove(store, one)
     return Made(made[HOUR], made[DAY])
+
+
+def merge_alike(
+    store: StoreDirectory, engine: Engine, parts: list[Segment], tier: str
+) -> Iterator[list[Segment]]:
+    """Make segments of those that follow each other: one of each run that is alike.
+
+    Those that are damaged stay as they are, for whoever can mend them.
+
+    Args:
+        store: whose lock the caller holds.
+        engine: of this store.
+        parts: by their windows' numbers, of one session.
+        tier: of what is made.
+
+    Yields:
+        As each segment is whole, what it was made of.
+
+    Raises:
+        EngineError: one cannot be made.
+        OSError: likewise.
+    """
+    heads, _ = checked(store, engine, parts)
+    for kind, group in groupby(parts, lambda one: _kind(heads.get(one))):
+        alike = list(group)
+        # Damaged segments stay: their minutes may have the only names that are left.
+        if not kind or lost_names(store, engine, alike):
+            continue
+        begin_s, end_s = min(one.begin_s for one in alike), max(one.end_s for one in alike)
+        first, last = alike[0], alike[-1]
+        into = Segment(tier, begin_s, end_s, first.session, first.first, last.last)
+        limits = counted_notes(each for one in alike for each in heads[one].run["limits"])
+        head = heads[last]
+        separate = () if tier == DAY else head.separate
+        head = replace(head, run={**head.run, "limits": limits}, separate=separate)
+        _Merge(store, engine, alike, into).write(head)
+        yield alike
+
+
+def _kind(head: Head | None) -> object:
+    """Return what segments have in common that can be one."""
+    if head is None:
+        return None
+    run = [(name, value) for name, value in head.run.items() if name not in _LOOSE]
+    return contents(head) | {"run": run}
+
+
+class _Merge:
+    """Writes a segment."""
+
+    def __init__(
+        self, store: StoreDirectory, engine: Engine, parts: list[Segment], into: Segment
+    ) -> None:
+        self._store, self._engine = store, engine
+        self._parts, self._into = parts, into
+        self._samples = files(store, parts, SAMPLES)
+        ((hits,),) = engine.rows(f"SELECT sum(n)::BIGINT FROM {_READ}", [self._samples])
+        self._hits = int(hits or 0)
+
+    def write(self, head: Head) -> None:
+        """Write its files, that which makes it whole last."""
+        self._copy(COVERAGE, f"SELECT * FROM {_READ}", [files(self._store, self._parts, COVERAGE)])
+        frames, old, new = self._stacks()
+        functions = self._engine.columns(f"SELECT DISTINCT function FROM {_READ}", [self._samples])[
+            "function"
+        ]
+        wanted = np.unique(np.concatenate((functions, frames["function"])))
+        if paths := name_files(self._store, self._engine, self._parts, FUNCTIONS):
+            self._engine.register("wanted", {"wanted": wanted})
+            query = (
+                f"SELECT DISTINCT ON (function) * FROM {_READ} AS f"
+                " SEMI JOIN wanted ON f.function = wanted.wanted"
+            )
+            self._copy(FUNCTIONS, query, [paths])
+            self._engine.unregister("wanted")
+        if len(frames["stack"]):
+            self._engine.register("frames", frames)
+            self._copy(STACKS, "SELECT * FROM frames")
+            self._engine.unregister("frames")
+        self._engine.register("cut", {"old": old, "new": new})
+        if self._into.tier == DAY:
+            self._summarize(TOTALS, _summary(f"{_READ} AS s", "0"))
+            self._summarize(SAMPLES, _summary(_CUT, _STACK), head)
+        else:
+            self._copy(SAMPLES, _ALL, [self._samples], head)
+        self._engine.unregister("cut")
+
+    def _summarize(self, kind: str, query: str, head: Head | None = None) -> None:
+        """Write sums by hour; those of one hour after the other, for all at once take much memory.
+
+        Two segments of one hour remain two rows of it, which add up as any do. Rows are sorted by
+        the number of what they have in common: to sort by texts takes ten times the memory.
+        """
+        with ExitStack() as opened:
+            parts = []
+            for path in self._samples:
+                part = opened.enter_context(self._store.scratch(self._into.path(kind)))
+                parts.append(self._store.root + part)
+                self._engine.run(f"COPY ({query}) TO '{parts[-1]}' (FORMAT parquet)", [[path]])
+            self._engine.keep("of_day", _OF_DAY, [parts])
+            if kind == TOTALS:
+                self._copy(SUMS, "SELECT * FROM of_day")
+            self._copy(kind, _SORTED, [parts], head, is_sorted=True)
+            self._engine.run("DROP TABLE of_day")
+
+    def _copy(
+        self,
+        kind: str,
+        query: str,
+        parameters: list[Any] | None = None,
+        head: Head | None = None,
+        *,
+        is_sorted: bool = False,
+    ) -> None:
+        chosen = ", ".join(
+            f'"{name}"::{type_} AS "{name}"' for name, type_ in COLUMNS[kind].items()
+        )
+        content = Content(
+            f"SELECT {chosen} FROM ({query})" + ("" if is_sorted else f" ORDER BY {ORDER[kind]}"),
+            parameters or [],
+            self._hits if kind in (SAMPLES, TOTALS, SUMS) else None,
+            _LEVEL,
+            _GROUP,
+        )
+        copy_to_file(self._store, self._engine, content, self._into.path(kind), head)
+
+    def _stacks(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return the frames of its stacks, and which of its parts' stacks are others now."""
+        engine = self._engine
+        none = np.empty(0, np.uint64)
+        paths = name_files(self._store, engine, self._parts, STACKS)
+        if not paths:
+            return dict.fromkeys(COLUMNS[STACKS], none), none, none
+        frames = engine.columns(
+            f"SELECT * FROM (SELECT DISTINCT ON (stack) * FROM {_READ}) ORDER BY depth, stack",
+            [paths],
+        )
+        used = engine.columns(
+            f"SELECT stack, sum(n)::BIGINT AS n FROM {_READ} WHERE stack <> 0 GROUP BY stack",
+            [self._samples],
+        )
+        least = max(int(self._hits * _LEAST_SHARE[self._into.tier]), _LEAST)
+        return without_rare(frames, used["stack"], used["n"], least)
+
+
+def _columns(special: dict[str, str]) -> str:
+    """Return the columns that tell hits apart, some of which are expressions."""
+    return ", ".join(f"{special.get(name, f's.{name}')} AS {name}" for name in SAMPLE_KEYS)
+
+
+# Rows that differ by nothing but a stack that was cut are one; each is of one window.
+_ALL = (
+    "SELECT * EXCLUDE (n, w), sum(n) AS n, sum(n) * sum(n) AS q, sum(w) AS w"
+    f" FROM (SELECT {_columns({'stack': _STACK})}, s.n, s.w FROM {_CUT}) GROUP BY ALL"
+)
+
+
+def _summary(source: str, stack: str) -> str:
+    """Return a query for sums by function and hour, with those of the squares of each window's."""
+    of_windows = _columns(_SUMMARY | {"stack": stack})
+    of_hours = _columns({"address": "min(s.address)", "t": f"s.t // {HOUR_US} * {HOUR_US}"})
+    return (
+        f"SELECT {of_hours}, sum(s.n) AS n, sum(s.n * s.n) AS q, sum(s.w) AS w FROM"
+        f" (SELECT {of_windows}, sum(s.n) AS n, sum(s.w) AS w FROM {source} GROUP BY ALL) AS s"
+        " GROUP BY ALL"
+    )
+
+
+class Stacks(NamedTuple):
+    """Stacks of which rare ones are left out.
+
+    Attributes:
+        frames: columns of `schema.COLUMNS[STACKS]`: those that are left, with all their callers.
+        old, new: u64[m], the numbers of stacks that are others now, the old ones ascending.
+    """
+
+    frames: Columns
+    old: Numbers
+    new: Numbers
+
+
+def without_rare(frames: Columns, stack: Numbers, count: NDArray[np.int64], least: int) -> Stacks:
+    """Leave out what fewer samples than a bound have in common.
+
+    Args:
+        frames: columns of `schema.COLUMNS[STACKS]`, each frame once, callers before what they call.
+        stack: u64[s], the stacks of samples, each once.
+        count: i64[s], how many samples have each.
+        least: the bound.
+    """
+    row_of = _Rows(frames["stack"])
+    caller, depth = row_of(frames["caller"]), frames["depth"].astype(np.int64)
+    caller[caller >= np.arange(len(caller))] = -1  # damage
+    node = row_of(stack)
+    is_known = node >= 0
+    stack, count, node = stack[is_known], count[is_known], node[is_known]
+    functions, function = np.unique(frames["function"], return_inverse=True)
+    leaf = function.take(node) * 256 + frames["mode"].astype(np.int64).take(node)
+    above = _shared(node, leaf, count, _Tree(caller, depth), least)
+    is_cut = above != node
+    pairs, pair = np.unique(np.stack((above[is_cut], leaf[is_cut])), axis=1, return_inverse=True)
+    new = _new_frames(frames, functions, pairs)
+    number = new["stack"].take(pair)
+    kept = _with_callers(np.unique(above[above >= 0]), caller)
+    # What is left of one stack may be what another one is.
+    added = ~np.isin(new["stack"], frames["stack"].take(kept))
+    joined = {
+        name: np.concatenate((column.take(kept), new[name].astype(column.dtype)[added]))
+        for name, column in frames.items()
+    }
+    old = stack[is_cut]
+    order = np.argsort(old)
+    return Stacks(joined, old.take(order), number.take(order))
+
+
+class _Rows:
+    """Finds the rows of numbers."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._order = np.argsort(numbers, kind="stable")
+        self._numbers = numbers.take(self._order)
+
+    def __call__(self, wanted: Numbers) -> NDArray[np.int64]:
+        """Return i64: the row of each, -1 where there is none."""
+        if not len(self._numbers):
+            return np.full(len(wanted), -1, np.int64)
+        at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
+        return np.where(self._numbers.take(at) == wanted, self._order.take(at), -1)
+
+
+class _Tree(NamedTuple):
+    """The row of each frame's caller, -1 for none, and how many frames are outside of it."""
+
+    caller: NDArray[np.int64]
+    depth: NDArray[np.int64]
+
+
+def _shared(
+    node: NDArray[np.int64],
+    leaf: NDArray[np.int64],
+    count: NDArray[np.int64],
+    tree: _Tree,
+    least: int,
+) -> NDArray[np.int64]:
+    """Return i64[s]: the innermost frame that enough samples of one leaf share, -1 for none."""
+    above = node.copy()
+    of_depth = tree.depth.take(node)
+    for level in range(int(tree.depth.max(initial=-1)), -1, -1):
+        rows = np.flatnonzero((of_depth == level) & (above >= 0))
+        if not len(rows):
+            continue
+        key = above.take(rows) * (int(leaf.max()) + 1) + leaf.take(rows)
+        # A frame's own samples are not those whose frames below it were left out.
+        key = 2 * key + (above.take(rows) == node.take(rows))
+        _, group = np.unique(key, return_inverse=True)
+        is_rare = np.bincount(group, count.take(rows)).take(group) < least
+        rows = rows[is_rare]
+        above[rows] = tree.caller.take(above.take(rows))
+        of_depth[rows] = level - 1
+    return above
+
+
+def _new_frames(frames: Columns, functions: Numbers, pairs: NDArray[np.int64]) -> Columns:
+    """Return the columns of frames that stand for a leaf below a frame."""
+    above, leaf = pairs
+    outside = np.append(frames["stack"], _NONE).take(above)
+    function, mode = functions.take(leaf // 256), leaf % 256
+    places = np.stack((function, np.zeros_like(function)), axis=1).astype("<u8")
+    numbers = [
+        stack_number(outer.tobytes(), place.tobytes(), each)
+        for outer, place, each in zip(outside.astype("<u8"), places, mode.tolist(), strict=True)
+    ]
+    return {
+        "stack": np.frombuffer(b"".join(numbers), "<u8").astype(np.uint64),
+        "caller": outside,
+        "function": function,
+        "address": np.zeros(len(function), np.uint64),
+        "mode": mode,
+        "depth": np.append(frames["depth"], -1).take(above) + 1,
+    }
+
+
+def _with_callers(rows: NDArray[np.int64], caller: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return rows and those of all that called them, ascending."""
+    is_used = np.zeros(len(caller), np.bool_)
+    while len(rows):
+        is_used[rows] = True
+        rows = np.unique(caller.take(rows))
+        rows = rows[rows >= 0]
+        rows = rows[~is_used.take(rows)]
+    return np.flatnonzero(is_used)

@@ -2,11 +2,17 @@
 
 It loads no extension and reaches no file outside of the store that it is given. Values never become
 part of a query's text: they are parameters, or registered columns.
+
+A query that a person writes runs if the tree that DuckDB's parser makes of it can do nothing but
+read tables. All that is not known here to read is refused: a statement within WITH, a file by its
+name, a table function that opens files or runs the text of another query. Source of the names: the
+header ``parsed_expression.hpp`` and its siblings in ``src/include/duckdb/parser``, DuckDB 2.0.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from contextlib import contextmanager
@@ -19,7 +25,6 @@ import numpy as np
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.schema import COLUMNS
-from prospect.store.selections import TABLE_FUNCTIONS, functions_in, only_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
 
     Columns = Mapping[str, "NDArray[Any] | Sequence[str]"]
+
 
 _DISTRIBUTION = "prospect-profiler[store]"
 # A RuntimeError, and no error of its own.
@@ -50,6 +56,14 @@ _FUNCTIONS = (
     "SELECT DISTINCT function_name FROM duckdb_functions()"
     " WHERE function_type NOT IN ('table', 'table_macro', 'pragma')"
 )
+_SELECTIONS = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+_TABLES = frozenset(
+    {"BASE_TABLE", "SUBQUERY", "JOIN", "EMPTY", "EXPRESSION_LIST", "SHOW_REF", "PIVOT"}
+)
+_TABLE_FUNCTION = "TABLE_FUNCTION"
+TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
+_SCHEMAS = frozenset({"", "main"})
+_NAME = re.compile(r"\w+")
 
 
 class EngineError(Exception):
@@ -362,3 +376,48 @@ def _told(error: Exception) -> EngineError:
     """Return the first line of what DuckDB says; it shows the query behind it."""
     kind = OutOfMemoryError if isinstance(error, _loaded().OutOfMemoryException) else EngineError
     return kind(str(error).partition("\n")[0].strip() or type(error).__name__)
+
+
+def only_reads(tree: Any) -> bool:
+    """Return whether a query, as `json_serialize_sql` returns it, only reads tables by name."""
+    nodes = list(_nodes(tree))
+    own = {str(node["key"]).lower() for node in nodes if isinstance(node.get("key"), str)}
+    return all(_is_reading(node, own) for node in nodes)
+
+
+def functions_in(tree: Any) -> set[str]:
+    """Return the names of all functions that a query calls, in lower case."""
+    return {str(node["function_name"]).lower() for node in _nodes(tree) if "function_name" in node}
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            yield node
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+
+
+def _is_reading(node: dict[str, Any], own: set[str]) -> bool:
+    """Return whether a node is no statement or table other than those that are known to read.
+
+    Args:
+        node: of the tree.
+        own: the names of its common table expressions.
+    """
+    kind = node.get("type")
+    if "class" in node or not isinstance(kind, str):
+        return True  # an expression, or no node at all
+    if kind == _TABLE_FUNCTION:
+        return str(node["function"].get("function_name")).lower() in TABLE_FUNCTIONS
+    if kind == "BASE_TABLE":
+        # Anything but a name may be a path, which DuckDB reads as a file.
+        name = str(node.get("table_name"))
+        is_name = bool(_NAME.fullmatch(name)) or name.lower() in own
+        return is_name and node.get("schema_name") in _SCHEMAS and not node.get("catalog_name")
+    if kind.endswith("_NODE"):
+        return kind in _SELECTIONS
+    return kind in _TABLES or "sample" not in node

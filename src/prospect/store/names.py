@@ -1,4 +1,11 @@
-"""The functions, objects and stacks that hits of a store refer to, as tables of the leaf model."""
+"""The functions, objects and stacks that hits of a store refer to, as tables of the leaf model.
+
+A kernel is loaded at a random address at each boot, in steps of 2 MiB at least, and a module at any
+page. Functions of one name and build whose addresses differ by whole steps, after another boot or
+on another host, are one function; two static functions of one name in one kernel are next to never
+so far from each other.
+Source: Linux, arch/x86/Kconfig, CONFIG_PHYSICAL_ALIGN; Documentation/arch/arm64/booting.rst.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.profile.model import (
+    KIND_KERNEL,
+    KIND_MODULE,
     KIND_UNKNOWN,
     FunctionTable,
     LocationTable,
@@ -15,7 +24,6 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.store.moved_code import first_of_each
 from prospect.store.schema import COLUMNS, LOST
 from prospect.store.segments import FUNCTIONS
 
@@ -26,10 +34,16 @@ if TYPE_CHECKING:
 
     Columns = dict[str, NDArray[Any]]
     Index = NDArray[np.int32]
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
 
 SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
 LOST_NAMES = "the store has lost its names: prospect store check says where"
 _FRAMES = "stack", "caller", "function", "address", "mode", "depth"
+_STEP = {KIND_KERNEL: 2 << 20, KIND_MODULE: 4 << 10}
 
 
 class Names(NamedTuple):
@@ -199,3 +213,23 @@ def _stack_table(
         depth=depth,
     )
     return table, row_of(wanted)
+
+
+def first_of_each(functions: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """Return i64[f]: of each function the first row that is the same function.
+
+    Args:
+        functions: columns of `schema.COLUMNS[FUNCTIONS]`.
+    """
+    kind = functions["object_kind"]
+    first = np.arange(len(kind), dtype=np.int64)
+    rows = np.flatnonzero(np.isin(kind, list(_STEP)))
+    known: dict[tuple[Any, ...], int] = {}
+    columns = ("object_kind", "path", "build_id", "name", "address", "source")
+    keys = zip(*(functions[name].take(rows).tolist() for name in columns), strict=True)
+    for row, (kind_of, path, build_id, name, address, source) in zip(
+        rows.tolist(), keys, strict=True
+    ):
+        key = (kind_of, path, build_id, name, address % _STEP[kind_of], source)
+        first[row] = known.setdefault(key, row) if name else row
+    return first

@@ -19,6 +19,7 @@ from prospect.profile.model import (
     BIRTH_PREEXISTING,
     CAUSE_NONE,
     CauseTable,
+    HitClasses,
     HitTable,
     LossTable,
     MappingTable,
@@ -29,7 +30,6 @@ from prospect.profile.run_info import RunInfo
 from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.choosing import CLASS, busy_by_event, chosen_rows
-from prospect.store.classes import with_classes
 from prospect.store.engine import EngineError
 from prospect.store.hosts import asked
 from prospect.store.measured import Measured, measured
@@ -40,12 +40,15 @@ from prospect.store.tables import local_engine, make_tables
 from prospect.store.windows import KIND_KERNEL_THREAD, KIND_RECORDER
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.reading import Part
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
+
 
 _STILL_RUNNING = 2**64 - 1
 _US = 1e-6
@@ -235,3 +238,37 @@ def _causes(rows: dict[str, NDArray[Any]]) -> tuple[CauseTable, NDArray[np.int32
     index = [number.setdefault(key, len(number)) for key in keys]
     kinds = np.array([kind for kind, _ in number], np.uint8)
     return CauseTable(kinds, [name for _, name in number]), np.array(index, np.int32)
+
+
+def with_classes(
+    profile: Profile, part: Part, rows: dict[str, NDArray[Any]], dimension: str
+) -> Profile:
+    """Return the profile of some rows with what their column `CLASS` says.
+
+    Args:
+        profile: of the rows, a row of hits for each.
+        part: of the store.
+        rows: as `chosen_rows` returns them.
+        dimension: that the column is of.
+    """
+    values = rows[CLASS].tolist()
+    comm: dict[object, str] = {}
+    if dimension == "thread":
+        # As it was called at most of its samples in a row.
+        order = np.argsort(rows["n"], kind="stable").tolist()
+        comms = rows["comm"].tolist()
+        comm = {values[row]: comms[row] for row in order}
+    called = {value: _name(part, dimension, value, comm.get(value, "")) for value in set(values)}
+    number: dict[str, int] = {}
+    index = [number.setdefault(called[value], len(number)) for value in values]
+    return replace(
+        profile,
+        hits=replace(profile.hits, class_index=np.array(index, np.int32)),
+        classes=HitClasses(dimension, list(number)),
+    )
+
+
+def _name(part: Part, dimension: str, value: int, comm: str) -> str:
+    if dimension == "session":
+        return part.segments[value].session
+    return BY_NAME[dimension].class_name(value, comm)

@@ -1,4 +1,4 @@
-"""Rows of a page → lines: which columns fit, and what stands in them.
+"""Lines of the rows of a page: which columns fit, and what they say.
 
 The narrower the terminal, the less a row says: who it is and what it takes, with its error bar,
 stays longest.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prospect.estimate.statistics.ranks import decimals
 from prospect.records import NamedTuple
-from prospect.tui.lines import Span, fitted, name_fitted
+from prospect.tui.lines import CURSOR, FAINT, HISTORY, OF_PAINT, TITLE, Span, fitted, name_fitted
 from prospect.tui.places import (
     CALLEES,
     CALLERS,
@@ -23,14 +23,13 @@ from prospect.tui.places import (
     WAIT_STACKS,
     WAITING,
 )
-from prospect.tui.sparkline import BLOCKS, sparkline
-from prospect.tui.styles import CURSOR, FAINT, HISTORY, OF_PAINT, TITLE
 from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_RECENT, BY_TIME, RECENT_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.tui.rows import Row
+
 
 _RANK = "rank"
 _SHARE = "% CPU"
@@ -69,6 +68,12 @@ _LEAST_NAME = 16
 _LEAST_USUAL_NAME, _NAME_STEP = 32, 16
 _NEVER = 10_000
 _WIDE, _WIDER, _WIDEST = 110, 120, 150
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII = " .:-=+*#%"
+"""For terminals whose font has no blocks."""
+
+# Where the most is less, the line stays low: a single hit is no peak.
+_LEAST_FULL = 8
 
 
 class _Column(NamedTuple):
@@ -234,3 +239,22 @@ def text_lines(rows: Sequence[Row], width: int) -> list[list[Span]]:
 
 def _is_aside(line: str) -> bool:
     return line.lstrip().startswith("- ")
+
+
+def sparkline(history: Sequence[int], width: int, ramp: str = BLOCKS) -> str:
+    """Draw a history, the latest at the right.
+
+    Args:
+        history: a number a stretch, oldest first; -1 where nothing was seen.
+        width: in characters, a divisor of the history's length.
+        ramp: a character for nothing, then for rising parts of the largest number.
+    """
+    joined = max(len(history) // width, 1)
+    sums = [
+        sum(part) if min(part) >= 0 else -1
+        for part in (history[at : at + joined] for at in range(0, len(history), joined))
+    ]
+    full = max(max(sums, default=0), _LEAST_FULL * joined)
+    top = len(ramp) - 1
+    # Every hit shows: only nothing is blank.
+    return "".join(ramp[-(-max(number, 0) * top // full)] for number in sums)

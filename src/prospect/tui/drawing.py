@@ -1,25 +1,31 @@
-"""A picture and where a person stands → the lines of every part of the screen."""
+"""The lines of every part of the screen, of a picture and of where a person is in it."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped
-from prospect.tui.columns import Scale, layout, row_lines, text_lines, title_line
+from prospect.tui.columns import (
+    BLOCKS,
+    Scale,
+    bar_digits,
+    layout,
+    row_lines,
+    text_lines,
+    title_line,
+)
 from prospect.tui.header import busy_line, foot_line, run_line, tab_line
-from prospect.tui.help import help_lines
-from prospect.tui.lines import Span, fitted, name_fitted
-from prospect.tui.row_words import interval_words
-from prospect.tui.sparkline import BLOCKS
-from prospect.tui.styles import BOLD, FAINT, WARNING
+from prospect.tui.lines import BOLD, FAINT, KEY, PLAIN, WARNING, Span, fitted, name_fitted
 
 if TYPE_CHECKING:
     from prospect.tui.header import Mode
     from prospect.tui.pictures import Picture, Stand
     from prospect.tui.rows import Page, Row
+
 
 HEAD_LINES = 4
 _USUAL_WIDTH = 80
@@ -27,6 +33,36 @@ _WAITING = "Waiting for the first samples ..."
 _BEGINNING = "  Sampling. The names of routines are being read ..."
 _PATIENCE = "  One moment ..."
 _LEAVE = "  q quits"
+# What figures mean, which keys there are, and what cannot be seen.
+HELP = (
+    "prospect top samples every CPU and shows where its time goes.",
+    "",
+    "  % CPU    time since the start, or since c, in percent of one CPU",
+    "  ±        the truth is this close, in 95 of 100 cases; shrinks as time goes on",
+    "  3=       ties with the row above: their order means nothing yet",
+    "  10 s     % CPU of the last ten seconds alone",
+    "  minute   the last minute, now at the right; full height is the row's own peak",
+    "  colours  the kernel is magenta, interrupts are red",
+    "  a->b [fn 2 of 3]  a routine without a symbol, between those of a and b",
+    "  cost     itself is this program, sampling what samples take from all others",
+    "",
+    "  1 2 ... 5, ← →  routines, processes, causes of kernel time, threads, waiting",
+    "  ↑ ↓, mouse    choose a row; it stays chosen while others move",
+    "  Enter         of a process, thread or cause: its routines; of a routine:",
+    "                who calls it, what it calls, and its instructions; of a thread",
+    "                on the page Waiting: by which stacks it was blocked",
+    "  Esc           takes the filter away, or goes back",
+    "  /             show only rows with these letters in a name; a process by pid",
+    "  Space         freeze: the screen stands still, sampling goes on",
+    "  o             order by time, by the last ten seconds, by name; on the page",
+    "                Waiting by time, ready, blocked, name",
+    "  s             save all as a recording, for prospect report and perf report",
+    "  c             clear: forget all and start anew",
+    "  q             quit",
+    "",
+    "Interrupts count for no process: the interrupted one did not ask for them.",
+    "Idle time is in no row. Rows are in the order of the column with ↓.",
+)
 
 
 class Screen(NamedTuple):
@@ -154,3 +190,38 @@ def draw_help_status(limits: tuple[str, ...], rows: int, top: int) -> str:
 def help_height(limits: tuple[str, ...]) -> int:
     """Return how many lines the help has."""
     return len(help_lines(limits))
+
+
+def interval_words(row: Row, scale: Scale, *, is_short: bool = False) -> str:
+    """Say a row's time and how sure it is, in words; `is_short` for a narrow screen."""
+    percent = 100.0 / scale.span_s
+    digits = bar_digits(row.half_width_s * percent)
+    if not math.isnan(row.blocked_s):
+        return _waiting_words(row, percent)
+    if math.isnan(row.seconds):
+        return "called the row above"
+    share = f"{row.seconds * percent:.{digits}f} % of a CPU"
+    if math.isnan(row.half_width_s):
+        return share
+    if is_short:
+        return f"{row.seconds * percent:.{digits}f} % ± {row.half_width_s * percent:.{digits}f}"
+    low, high = (max(row.seconds + sign * row.half_width_s, 0.0) * percent for sign in (-1, 1))
+    return f"{share}, 95 % sure: {low:.{digits}f} to {high:.{digits}f}"
+
+
+def _waiting_words(row: Row, percent: float) -> str:
+    """Say how long a row was blocked and, of threads, what else they did."""
+    blocked = f"blocked {row.blocked_s * percent:.1f} % of the time"
+    if math.isnan(row.seconds):
+        return blocked
+    ran, ready = row.seconds * percent, row.ready_s * percent
+    return f"{blocked}, ran {ran:.1f} %, waited for a CPU {ready:.1f} %"
+
+
+def help_lines(limits: tuple[str, ...]) -> list[list[Span]]:
+    """Return the page of help, with what cannot be seen here below it."""
+    lines = [[Span(line, KEY if not number else PLAIN)] for number, line in enumerate(HELP)]
+    if limits:
+        lines += [[Span("")], [Span("What cannot be seen here:", KEY)]]
+        lines += [[Span(fitted(f"- {limit}", max(len(limit), 20) + 2))] for limit in limits]
+    return lines

@@ -12,7 +12,17 @@ from prospect.figures.portions import (
     PORTION_USER,
 )
 from prospect.records import Record
-from prospect.tui.lines import Span, ends_apart, fitted
+from prospect.tui.lines import (
+    BOLD,
+    CHOSEN,
+    FAINT,
+    OF_PAINT,
+    PLAIN,
+    WARNING,
+    Span,
+    ends_apart,
+    fitted,
+)
 from prospect.tui.places import (
     CALLEES,
     CALLERS,
@@ -25,7 +35,6 @@ from prospect.tui.places import (
     WAIT_STACKS,
     WAITING,
 )
-from prospect.tui.styles import BOLD, CHOSEN, FAINT, OF_PAINT, PLAIN, WARNING
 
 if TYPE_CHECKING:
     from prospect.tui.figures import LiveFigures

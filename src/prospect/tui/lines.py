@@ -1,6 +1,7 @@
-"""Spans of text → lines of a fixed width, with whatever others chose made inert.
+"""Lines of a fixed width made of spans of text, with untrusted text made inert.
 
-Nothing here is markup: a name such as ``[red]`` is eight columns of text.
+Nothing here is markup: a name such as ``[red]`` is five columns of text. The few styles are the
+terminal's own 16 colours, so that they fit light and dark.
 """
 
 from __future__ import annotations
@@ -9,18 +10,34 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
+from rich.style import Style
 from textual.strip import Strip
 
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, short_name, shortened
-from prospect.tui.styles import PLAIN
+from prospect.tui.rows import HOT, INTERRUPT, KERNEL, USER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.style import Style
 
+PLAIN = Style()
+BOLD = Style(bold=True)
+FAINT = Style(dim=True)
+TITLE = Style(bold=True, underline=True)
+CHOSEN = Style(reverse=True)
+CURSOR = Style(reverse=True, bold=True)
+HISTORY = Style(color="cyan")
+WARNING = Style(color="red", bold=True)
+KEY = Style(bold=True)
 
+OF_PAINT = {
+    "": PLAIN,
+    USER: PLAIN,
+    KERNEL: Style(color="magenta"),
+    INTERRUPT: Style(color="red"),
+    HOT: BOLD,
+}
 _LEAST_WIDTH = 4
 
 

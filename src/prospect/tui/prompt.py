@@ -11,8 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from prospect.records import NamedTuple
-from prospect.tui.lines import Span, fitted
-from prospect.tui.styles import BOLD
+from prospect.tui.lines import BOLD, Span, fitted
 from prospect.tui.widgets import Lines
 
 if TYPE_CHECKING:

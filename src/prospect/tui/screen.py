@@ -5,6 +5,9 @@ is looked at, saves and clears, one after the other. Only a page that a key asks
 while new figures are being taken in, from those before: on a busy machine that may take seconds.
 Keys that only move the cursor are drawn from the page that is there. How often new figures are
 asked for depends on what they cost.
+
+Nobody waits for its threads when the screen is closed, as the end of an asyncio loop waits for its
+executor, however long that works.
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ import asyncio
 import contextlib
 import os
 import signal
+import threading
 import time
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.app import App
 
 from prospect.errors import ProspectError
-from prospect.tui.background import Background
+from prospect.records import Record, field, replace
+from prospect.tui.columns import ASCII, BLOCKS
 from prospect.tui.drawing import (
     HEAD_LINES,
     Screen,
@@ -36,9 +42,9 @@ from prospect.tui.drawing import (
 )
 from prospect.tui.header import Mode
 from prospect.tui.keyboard import Keyboard
+from prospect.tui.pictures import Cursor, Stand
+from prospect.tui.places import Place
 from prospect.tui.prompt import PromptLine
-from prospect.tui.sparkline import ASCII, BLOCKS
-from prospect.tui.trail import Trail
 from prospect.tui.watch import Watch
 from prospect.tui.widgets import Lines, RowLines
 
@@ -48,8 +54,10 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from prospect.tui.lines import Span
-    from prospect.tui.pictures import Picture, Stand
-    from prospect.tui.source import LiveSource
+    from prospect.tui.pictures import Picture
+    from prospect.tui.rows import Row
+    from prospect.tui.watch import LiveSource
+
 
 _FOOT_LINES = 2
 _MESSAGE_S = 10.0
@@ -69,6 +77,102 @@ _ENDING = (
     signal.SIGXCPU,
 )
 HELP_CLOSED = -1
+_Result = TypeVar("_Result")
+
+
+class Background:
+    """Threads that work for one screen."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether some work is not done yet, whoever waits for it."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    async def run(self, work: Callable[[], _Result]) -> _Result:
+        """Return what `work` returns, or raise what it raises; called off, it is left to itself."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[_Result] = loop.create_future()
+
+        def settle(put: Callable[[], None]) -> None:
+            if not done.done():
+                put()
+
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+                failure = error
+                end = lambda: done.set_exception(failure)  # noqa: E731 - one of two
+            else:
+                end = lambda: done.set_result(result)  # noqa: E731 - one of two
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, end)
+
+        thread = threading.Thread(target=run, name="look", daemon=True)
+        self._threads = [one for one in self._threads if one.is_alive()]
+        self._threads.append(thread)
+        thread.start()
+        return await done
+
+    def wait(self) -> None:
+        """Wait until all work is done."""
+        for thread in self._threads:
+            thread.join()
+
+
+class Trail(Record):
+    """Where a person is, and where Esc leads.
+
+    Attributes:
+        here: what is looked at.
+        before: what was looked at before, the latest last.
+    """
+
+    here: Stand = field(default_factory=Stand)
+    before: tuple[Stand, ...] = ()
+
+    def entered(self, row: Row) -> Trail:
+        """Go where a row leads; stay where it leads nowhere."""
+        if not isinstance(row.target, Place):
+            return self
+        return Trail(self.here.at(row.target), (*self.before, self.here))
+
+    def back(self) -> Trail:
+        """Take the filter away, or else go back."""
+        if self.here.words:
+            return self.filtered("")
+        return Trail(self.before[-1], self.before[:-1]) if self.before else self
+
+    def turned(self, step: int) -> Trail:
+        """Go to a page beside this one."""
+        return self._on(self.here.place.turned(step))
+
+    def numbered(self, number: int) -> Trail:
+        """Go to one of the pages beside this one by its number, from 1."""
+        pages = self.here.place.pages
+        if number > len(pages):
+            return self
+        return self._on(replace(self.here.place, page=pages[number - 1]))
+
+    def _on(self, place: Place) -> Trail:
+        if place == self.here.place:
+            return self
+        return replace(self, here=self.here.at(place))
+
+    def filtered(self, words: str) -> Trail:
+        """Show only rows with `words` in a name."""
+        return replace(self, here=replace(self.here, words=words, cursor=Cursor()))
+
+    def reordered(self) -> Trail:
+        """Order rows by something else."""
+        return replace(self, here=self.here.reordered())
+
+    def with_cursor(self, cursor: Cursor) -> Trail:
+        """Choose another row."""
+        return replace(self, here=replace(self.here, cursor=cursor))
 
 
 class TopScreen(App[None]):

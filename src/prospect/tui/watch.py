@@ -1,4 +1,4 @@
-"""What is known and shown: asks the source, computes the page that is looked at.
+"""What is known and shown: it asks the session for figures and computes the page that is seen.
 
 Its methods take long and run in threads: `look` may run beside `advance`, of whose figures it sees
 those before; else one runs after the other.
@@ -7,16 +7,17 @@ those before; else one runs after the other.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from prospect.tui.figures import live_figures
 from prospect.tui.instructions import CodeMemory
 from prospect.tui.pictures import Picture, take_picture
 
 if TYPE_CHECKING:
+    from prospect.live.session import LiveState
     from prospect.tui.figures import LiveFigures
     from prospect.tui.pictures import Stand
-    from prospect.tui.source import LiveSource
+
 
 # New figures every so often, more seldom where they would cost more than this part of a CPU.
 _PAUSE_S = 2.0
@@ -96,3 +97,27 @@ class Watch:
         longest = min(2.0 * self.pause_s, _LONGEST_PAUSE_S)
         self.pause_s = max(least, min(sum(spent) / _BUDGET, longest))
         return self.pause_s
+
+
+class LiveSource(Protocol):
+    """What the screen asks; never two things at once, but not always from the same thread."""
+
+    def advance(self) -> LiveState:
+        """Take in what was recorded since the last call, and return everything.
+
+        Raises:
+            ProspectError: nothing can be recorded any more.
+        """
+        ...
+
+    def save(self, path: str) -> str:
+        """Write all that is kept as a recording, and return a sentence that says so.
+
+        Raises:
+            ProspectError: it cannot be written.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Forget what was seen and start anew."""
+        ...

@@ -25,11 +25,11 @@ from prospect.estimate.report import Report
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
 from prospect.records import replace
-from prospect.store.coverage import coverage_columns, lost_samples
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import read_part
 from prospect.store.segments import COVERAGE
 from prospect.store.specification import parse_specifications
+from prospect.store.windows import coverage_columns, lost_samples
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prospect.store.rare_stacks import without_rare
+from prospect.store.compaction import without_rare
 from prospect.store.windows import stack_number
 
 FUNCTIONS = st.integers(1, 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.tui.cursor import Cursor
+from prospect.tui.pictures import Cursor
 from prospect.tui.rows import Row
 
 

@@ -10,18 +10,23 @@ from builders.profile import empty_profile, hostile_profile, interrupted_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
-from prospect.tui.columns import Scale, layout, row_lines
-from prospect.tui.cursor import Cursor
-from prospect.tui.drawing import Screen, draw_foot, draw_head, draw_help, draw_rows, draw_status
+from prospect.tui.columns import ASCII, Scale, layout, row_lines, sparkline
+from prospect.tui.drawing import (
+    Screen,
+    draw_foot,
+    draw_head,
+    draw_help,
+    draw_rows,
+    draw_status,
+    interval_words,
+)
 from prospect.tui.figures import live_figures
 from prospect.tui.header import Mode, run_line
 from prospect.tui.instructions import CodeMemory
 from prospect.tui.lines import fitted, name_fitted, strip
-from prospect.tui.pictures import Stand, take_picture
+from prospect.tui.pictures import Cursor, Stand, take_picture
 from prospect.tui.places import CALLERS, PAGES, WAIT_STACKS, Place
-from prospect.tui.row_words import interval_words
 from prospect.tui.rows import Row
-from prospect.tui.sparkline import ASCII, sparkline
 
 WIDTHS = (20, 50, 60, 80, 100, 120, 200)
 
