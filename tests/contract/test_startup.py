@@ -89,6 +89,14 @@ UNASKED = {
 }
 
 
+@pytest.mark.parametrize(
+    "name", ["analysis", "annotate", "archive", "calls", "diff", "report", "top"]
+)
+def test_numpy_waits_for_its_environment(name):
+    script = f"import sys, prospect.cli.{name}; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 def recorded():
     """Return a recording of one program with some samples of a timer."""
     attr = EventAttr(

@@ -1,6 +1,6 @@
 """What every command that analyses a recording does around that: before, and with the answer.
 
-Nothing here is on the way to a command's exec: numpy and all stages may be imported.
+Nothing here is on the way to a command's exec. numpy is imported by `get_ready`, not before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from prospect.cli.options import given_options
 from prospect.cli.terminal import fit_for, is_ascii_locale, say, takes_escapes
 from prospect.options import NamingOptions
 from prospect.records import field_names
-from prospect.render.next_commands import Repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from prospect.cli.progress import Progress
     from prospect.files.outputs import ReportFile
     from prospect.options import Settings
+    from prospect.render.next_commands import Repeated
 
 _USUAL_PAGER = "less"
 # What git gives: quit where all fits one screen, take colours, leave the text on the screen.
@@ -146,6 +146,8 @@ def repeated(command: Command, arguments: Sequence[str]) -> Repeated:
         command: the command that was given.
         arguments: the words after its name, without errors.
     """
+    from prospect.render.next_commands import Repeated  # numpy: not before `get_ready`
+
     rest = list(arguments)
     options = rest[:1] if command.runs_another else rest
     if not any(word.startswith("-") for word in options):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.estimate.annotate.source_view import Amounts
 from prospect.records import NamedTuple, Record
 from prospect.render.json.common_fields import (
     DETAIL,
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from prospect.estimate.annotate.annotation_view import AnnotationView, EventAnnotation
-    from prospect.estimate.annotate.source_view import SourceEvent, SourceView
+    from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
     from prospect.profile.source_tables import LineTable, SourceFile
 
 _ADDRESS = Kind({"type": "string"}, hex)
@@ -233,7 +232,8 @@ class _FileEvent(NamedTuple):
     @property
     def whole(self) -> Amounts:
         first: list[Any] = [None if column is None else column[0] for column in self.found.file]
-        return Amounts(*first)
+        whole: Amounts = type(self.found.file)(*first)
+        return whole
 
     @property
     def texts(self) -> list[str | None]:
