@@ -1,12 +1,9 @@
-"""System calls by number, for each calling convention that a kernel traces.
-
-Comes in: a machine, a number, whether the call came through the 32-bit interface. Goes out: the
-name that user space knows it by.
+"""Names of system calls by number, for each calling convention that a kernel traces.
 
 Defined by: ``arch/x86/entry/syscalls/syscall_64.tbl``, ``arch/x86/entry/syscalls/syscall_32.tbl``,
 ``scripts/syscall.tbl`` (arm64) and ``arch/arm64/tools/syscall_32.tbl`` of Linux 6.18. Calls that
-later kernels dropped keep their names. In a table a number stands before the name that it is of;
-the names behind it have the next ones.
+later kernels dropped keep their names. In a table a number is that of the name after it; the names
+that follow have the next ones.
 """
 
 from __future__ import annotations

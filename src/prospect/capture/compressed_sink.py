@@ -1,7 +1,6 @@
-"""Where records go if they are to be small: one Zstandard stream in COMPRESSED records.
+"""Appends records to a file as one Zstandard stream in COMPRESSED records, which perf unpacks too.
 
-Comes in: buffers of whole records. Goes out: records of perf's in the file, which perf and Prospect
-unpack. Defined by: ``zstd_compress_stream_to_records()`` and ``zstd_decompress_stream()`` in
+Defined by: ``zstd_compress_stream_to_records()`` and ``zstd_decompress_stream()`` in
 ``tools/perf/util/zstd.c``, Linux 6.18: one stream runs through all of a file, and what a record
 unpacks to fits into the buffer whose size the feature COMPRESSED gives.
 """

@@ -1,7 +1,4 @@
-"""Where records go: appended to a file, always cut at a whole record.
-
-Comes in: buffers of whole records. Goes out: bytes in the file, from where its position stood.
-"""
+"""Appends records to a file, from its current position on, always cut at a whole record."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Record blocks → `Events`: the one entry of this room.
 
-Comes in: blocks of whole records, from a file, a pipe or live rings, and the events that they
-belong to. Goes out: columns. A damaged block keeps what stands before the damage.
+Of a damaged block the part before the damage is decoded.
 """
 
 from __future__ import annotations

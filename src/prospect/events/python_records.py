@@ -1,8 +1,7 @@
 """Samples of the event of Python frames → the stacks and names that they carry.
 
-Comes in: words and positions of such samples, and the sample of the other events that follows each.
-Goes out: `PythonRecords`. Whoever wrote the recording may have put anything there: what does not
-fit its own record is left out and counted.
+A stack belongs to the sample of another event that follows it. A recording's writer may have put
+anything there: what does not fit its own record is left out and counted.
 
 Defined by: `abi.python_frames`.
 """

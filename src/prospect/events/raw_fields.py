@@ -1,8 +1,6 @@
-"""Raw data of samples: fields of tracepoints' records, and data of PMUs' own, whole.
+"""Raw data of samples: fields of tracepoints' records, and whole data of PMUs.
 
-Comes in: words, and where the raw data of samples begins. Goes out: `RawFields` and `RawData`.
-Where the fields stand is what the recording says of its tracepoints' formats
-(``EventDescription.fields``).
+Places of fields are from the tracepoints' formats in the recording (``EventDescription.fields``).
 
 Source: the comment of PERF_SAMPLE_RAW in ``include/uapi/linux/perf_event.h`` (Linux 6.18): u32
 size, then bytes up to a whole word.

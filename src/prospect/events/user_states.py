@@ -1,8 +1,7 @@
 """Positions of samples → the user's registers and stack copies, and stacks of calls by branches.
 
-Comes in: words, positions of samples, and where the fields behind their call chains begin. Goes
-out: `UserStates` and `CallBranches`. The bytes of stacks are never copied: they stay in the blocks
-that the records came in, which live as long as the states do.
+The bytes of stacks are never copied: they stay in the blocks of the records, which live as long as
+the states do.
 
 Source: perf_output_sample_regs(), perf_output_sample_ustack() in ``kernel/events/core.c`` (Linux
 6.18): no register follows an ABI of 0, and no dynamic size follows a stack of 0 bytes.

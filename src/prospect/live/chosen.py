@@ -1,7 +1,6 @@
-"""Processes or threads that somebody named: who they are, and whether they still run.
+"""Processes or threads that were named: their ids and names, and whether they still run.
 
-Comes in: ids. Goes out: what to call them, and the processes that counted at one moment. It knows
-the standard library alone: for `prospect top --target` it runs on the target.
+This module knows the standard library alone: for `prospect top --target` it runs on the target.
 """
 
 from __future__ import annotations

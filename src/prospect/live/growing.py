@@ -1,8 +1,4 @@
-"""Drained records, part by part → the profile of all that is remembered.
-
-Comes in: the bytes that were drained since the last part, and what a recording of just these would
-say of itself. Goes out: the part's profile, and that of all parts.
-"""
+"""Drained records, part by part → the profile of each part, and of all that is remembered."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The latest records of a live session, in files without a name, ready to be saved.
 
-Comes in: records as they are drained, and what stood when a file began. Goes out: a recording of
-the last half to whole of what the spool may hold. There are two files: when the newer one is half
-of all, it becomes the older one, and what was older goes.
+A saved recording has the last half to whole of the spool's size. There are two files: when the
+newer one is half of all, it replaces the older one.
 """
 
 from __future__ import annotations

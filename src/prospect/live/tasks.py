@@ -1,8 +1,8 @@
-"""Who runs and what code each process has mapped, carried from one part of a session to the next.
+"""Processes and the code that each has mapped, carried from one part of a session to the next.
 
-Comes in: the side records of each part, in turn. Goes out: the records, at time 0, that a snapshot
-of /proc would have given as the next part begins, but only of the processes that it is about:
-what stands at an address costs the next part no more than the few processes that were sampled.
+A part begins with records, at time 0, that a snapshot of /proc would have given then, but only of
+the processes that it is about: the mappings cost the next part no more than the few processes that
+were sampled.
 
 Source: ``kernel/events/core.c`` (Linux 6.18), perf_event_task(), perf_event_comm() and
 perf_event_mmap_event(); there is no record of an unmapping.

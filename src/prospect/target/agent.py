@@ -1,8 +1,4 @@
-"""The recorder on the target: `package` packs it, `target_recording` reads what it says.
-
-Comes in: what `serving` says, and what is to be recorded. Goes out: the recording, the command's
-exit status, and what became of it.
-"""
+"""The recorder on the target: `package` packs it, `target_recording` reads its answer."""
 
 from __future__ import annotations
 

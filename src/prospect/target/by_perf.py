@@ -1,9 +1,8 @@
 """`record` on a target that has no Python, but perf.
 
-Comes in: a target, what to record, a file. Goes out: what ``perf record`` there writes to a pipe,
-and the build id of the kernel behind it; then files by build id, for names, as they are there.
-
-perf writes the recording where COMMAND would write its output: that comes by standard error.
+``perf record`` there writes to a pipe, with the build id of the kernel after it; then files are
+fetched by build id, for names. perf writes the recording to COMMAND's standard output, so COMMAND's
+output comes by standard error.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""The first lines of an agent on the target: it finds the pump, and takes what it works with.
+"""The first lines of an agent on the target: they find the pump, and call the agent's `main`.
 
-Comes in: a name that the host made up, and an agent's module. Goes out: a call of its `main` with
-the connection to the pump, which ends when the pump does, and the files that the pump holds.
-
-Both begin at the same time, each in a session of its own, and meet at a socket that has that name
-in the kernel and in no directory. Others may read the name among the arguments of programs: each
-side looks whose process the other is. This source is sent as it stands and must run on any Python
-from 3.6 on; it imports nothing of ours before the pump has all of it.
+`main` gets the connection to the pump, which ends when the pump does, and the files that the pump
+holds. Both begin at the same time, each in a session of its own, and meet at a socket whose name
+the host made up, in the kernel and in no directory. Other users may read the name among the
+arguments of programs: each side checks whose process the other is. This source is sent as it is,
+and must run on any Python from 3.6 on; it imports nothing of ours before the pump has all of it.
 """
 
 import array

@@ -1,11 +1,10 @@
-"""The recorder as one file that a bare Python runs.
+"""The recorder as one file that a bare Python runs: a zip archive (zipapp).
 
-Comes in: this installation. Goes out: a zip archive (zipapp) of the modules that record, as source
-that Python 3.9 reads, or as byte code where the target's Python has the same as this one: compiling
-would take a third of a second before COMMAND's start.
+Modules are source that Python 3.9 reads, or byte code if the target's Python has the same as this
+one: compiling would take a third of a second before COMMAND's start.
 
-What is packed is what an agent imports, from rooms that know the standard library alone; a test
-keeps numpy and other packages out of it.
+The archive has what an agent imports, from rooms that know the standard library alone; a test keeps
+numpy and other packages out of it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""What runs on the target beside the recorder: takes it in, hands the recording out.
+"""The relay on the target: it takes the recorder in, and sends the recording.
 
-Comes in: on standard input the packed recorder, what is to be recorded, then orders, each a line of
-JSON. Goes out: on standard output a line of JSON about this Python, then frames in one zlib stream:
-a letter, a length (u32), as many bytes. Nothing is written to the target's disk: the recorder, the
-recording and the answer are files without a name in memory. The recorder, which has begun by
-itself, is given them when all of it is there (see `joining`).
+Standard input has the packed recorder, what is to be recorded, then orders, each a line of JSON.
+Standard output gets a line of JSON about this Python, then frames in one zlib stream: a letter, a
+length (u32), as many bytes. Nothing is written to the target's disk: the recorder, the recording
+and the answer are files without a name in memory. The recorder, which has begun by itself, gets
+them when all of it is there (see `joining`).
 
-This source is sent as it stands and must run on any Python from 3.8 on; it imports nothing of ours.
+This source is sent as it is, and must run on any Python from 3.8 on; it imports nothing of ours.
 
 Frames: ``D`` offset u64 and bytes of the recording; ``T`` its new size, u64; ``A`` the recorder's
 answer; of a file that was asked for ``S`` offset u64 and bytes, ``T`` its size, ``E`` at its end,
-or ``N`` where there is none.
+or ``N`` if there is none.
 """
 
 from __future__ import annotations

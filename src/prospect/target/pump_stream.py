@@ -1,7 +1,7 @@
 """What the pump on a target sends → a recording on this machine, and its answers.
 
-Comes in: pieces of the pump's stream, of any size. Goes out: writes to a file, and frames. The
-target is trusted with nothing: lengths and places are checked before anything is kept or written.
+The target is trusted with nothing: lengths and places are checked before anything is kept or
+written.
 """
 
 from __future__ import annotations

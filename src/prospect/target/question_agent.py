@@ -1,7 +1,6 @@
-"""What is asked of a target without a recording: counts, the doctor's diagnosis, its events.
+"""Answers questions on the target that need no recording: counts, the doctor's diagnosis, events.
 
-Comes in: what `serving` says, and a question. Goes out: the answer, and of counts each interval as
-it ends, a line of JSON in the file that is sent as it grows.
+Each interval of counts is a line of JSON, as it ends, in the file that is sent as it grows.
 """
 
 from __future__ import annotations

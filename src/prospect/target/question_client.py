@@ -1,7 +1,7 @@
 """Questions to a target that need no recording ↔ its answers, as this machine would give them.
 
-Comes in: a target and a question. Goes out: counts, a diagnosis, events. What a target says is
-input like any file: each field is looked at, and text has no character that moves a cursor.
+The target's answers are untrusted input: each field is checked, and text has no character that
+moves a cursor.
 """
 
 from __future__ import annotations

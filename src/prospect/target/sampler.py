@@ -1,7 +1,6 @@
 """The sampler on the target, for as long as a session on the host goes on.
 
-Comes in: what `serving` says, and what is to be sampled. Goes out, in the file that is sent as it
-grows, the chunks that `serving` describes.
+It writes the chunks that `serving` describes into the file that is sent as it grows.
 """
 
 from __future__ import annotations

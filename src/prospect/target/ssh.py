@@ -1,7 +1,7 @@
 """One connection to a target by OpenSSH's client, and commands over it.
 
-Comes in: ``USER@HOST`` as ssh takes it, whose configuration, keys, agents and questions are ssh's
-own. Goes out: processes of ssh, all over one connection that is made once.
+ssh takes ``USER@HOST``, and handles configuration, keys, agents and prompts. All commands share one
+connection that is made once.
 
 Defined by: ssh(1), ssh_config(5) "ControlMaster"; $PROSPECT_SSH is for ssh what $GIT_SSH_COMMAND is
 for git(1), but no shell reads it.

@@ -1,12 +1,9 @@
 """What runs on a target for one command of Prospect's, from its start to its answer.
 
-Comes in: a target, which agent is wanted there, and what it is asked. Goes out: what it writes as
-it writes it, and its answer.
-
 Two commands run over the one connection: the pump, which begins it, holds the agent in memory and
 sends what that writes; and the agent itself, whose standard files, terminal and exit status are
-COMMAND's. They begin side by side, since what a login does may take longer than all the rest, and
-meet there (see `joining`). docs/target.md says what that is for.
+COMMAND's. They begin at the same time, since a login may take longer than all the rest, and meet
+there (see `joining`). docs/target.md gives the reason.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""`record` on another machine: the recording as it arrives, and what became of it.
-
-Comes in: a target, what to record, a file. Goes out: the file whole, and what became of it, as of
-`recording.run.record`.
-"""
+"""`record` on another machine: the recording as it arrives, and its result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A target's kernel as the source of a live session on this machine.
+"""A target's kernel as the source of a live session, with `live.source.KernelSource`'s interface.
 
-Comes in: a target, what is to be sampled there. Goes out: what `live.source.KernelSource` gives.
-A thread takes in what arrives; where nobody asks for it, it waits, and the target keeps it.
+A thread takes in what arrives; if nothing asks for it, it waits, and the target keeps the rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The value of --count-calls: which functions of which images.
+"""The value of --count-calls, ``NAME*,IMAGE:NAME*``: pairs of an image and a pattern.
 
-Comes in: ``NAME*,IMAGE:NAME*``. Goes out: pairs of an image and a pattern. A single colon stands
-behind the image; two of them belong to a name of C++ or Rust.
+A single colon ends the image; two of them belong to a name of C++ or Rust.
 """
 
 from __future__ import annotations

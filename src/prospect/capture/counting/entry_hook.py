@@ -1,8 +1,8 @@
-"""A hook of somebody's own at entries and returns of counted functions: their eBPF, their maps.
+"""A plug-in's hook at entries and returns of counted functions: its eBPF programs and maps.
 
-Comes in: what a plug-in of the group ``prospect.hooks`` asks for through its `HookKit`. Goes out:
-programs to attach where calls are counted, and lines about what they found. The kernel's verifier
-has looked at the programs: they read what they like, and change nothing of the process.
+A plug-in of the group ``prospect.hooks`` asks for them through its `HookKit`, and gives lines about
+what they found. The kernel's verifier checks the programs: they can read anything, and change
+nothing in the process.
 
 Defined by: docs/plugins.md. Source: bpf_uprobe_multi_link_attach() in
 ``kernel/trace/bpf_trace.c``, Linux 6.18; struct pt_regs in ``arch/x86/include/asm/ptrace.h``.

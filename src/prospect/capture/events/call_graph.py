@@ -1,10 +1,8 @@
-"""Which callers a sample is to carry, and what the kernel is asked for to have them.
-
-Comes in: what was typed behind ``--call-graph``. Goes out: `CallGraph`, and attributes with it.
+"""The callers that ``--call-graph`` asks for, and the attributes by which the kernel records them.
 
 Defined by: perf_event_open(2), "sample_regs_user", "sample_stack_user", "branch_sample_type";
-perf_reg_validate() and perf_sample_ustack_size() in ``kernel/events/core.c`` (Linux 6.18) for what
-registers and sizes are taken.
+perf_reg_validate() and perf_sample_ustack_size() in ``kernel/events/core.c`` (Linux 6.18) for the
+registers and sizes that are allowed.
 """
 
 from __future__ import annotations

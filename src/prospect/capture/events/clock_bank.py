@@ -1,6 +1,4 @@
-"""The bank of clocks: how a rate is spread over timers that no program is in step with.
-
-Comes in: what the options ask for. Goes out: periods, or a sentence why they cannot be.
+"""The bank of clocks: how a rate is spread over timers with which no program is aliased.
 
 Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_swevent_start_hrtimer() and
 perf_swevent_hrtimer(), for how a timer's period is followed.

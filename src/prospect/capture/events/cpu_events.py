@@ -1,7 +1,5 @@
 """The events of every CPU: opened, started, drained, followed when CPUs come and go.
 
-Comes in: an `EventPlan` and CPU numbers. Goes out: ring contents, ids, counts of lost samples.
-
 Defined by: perf_event_open(2); the read format in ``include/uapi/linux/perf_event.h``.
 """
 

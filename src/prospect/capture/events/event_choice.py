@@ -1,7 +1,6 @@
-"""Which event samples here: hardware or timer, system-wide or not, with what kernel offers.
+"""Chooses the event that samples here: hardware or timer, system-wide or not, by trying.
 
-Comes in: the clocks asked for, and what perf_event_open() says to each try. Goes out: an
-`EventPlan`, with a sentence for everything that this kernel or this user cannot have.
+The `EventPlan` has a sentence for everything that this kernel or this user cannot have.
 
 Defined by: perf_event_open(2); ``kernel/events/core.c`` (Linux 6.18), perf_copy_attr() and
 perf_event_open() for what is refused with which errno.

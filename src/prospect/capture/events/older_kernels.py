@@ -1,6 +1,4 @@
-"""What a kernel may lack of an event's attributes, and what a recording loses by that.
-
-Comes in: attributes with all that a recent kernel offers. Goes out: those that this kernel takes.
+"""Attributes that a kernel does not know are left out of an event, with what a recording loses.
 
 Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_copy_attr() for flags that a kernel does
 not know; ``kernel/events/callchain.c``, get_callchain_buffers() for chains that it cannot give.

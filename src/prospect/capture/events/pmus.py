@@ -1,7 +1,4 @@
-"""Performance monitoring units that the kernel lists in sysfs.
-
-Comes in: /sys/bus/event_source/devices. Goes out: types, the bits of named parameters, named
-events with their units.
+"""Performance monitoring units that the kernel lists in sysfs: types, parameters, named events.
 
 Defined by: ``Documentation/ABI/testing/sysfs-bus-event_source-devices-events`` and ``-format``.
 """

@@ -1,10 +1,9 @@
 """Probes in user space: ``FILE:FUNCTION`` or ``FILE+OFFSET`` → an event of the uprobe unit.
 
-Comes in: what was typed. Goes out: a `ChosenEvent` whose config2 is the offset in the file. Nothing
-is written to tracefs; the probe ends with its event.
+Nothing is written to tracefs; the probe ends with its event.
 
 Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_uprobe_event_init(): config1 points at the
-path, config2 is the offset, and bit 0 of config asks for the return.
+path, config2 is the offset in the file, and bit 0 of config asks for the return.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Events that somebody chose, sampled instead of the clocks.
+"""Events of ``--event``, sampled instead of the clocks.
 
-Comes in: an `EventPlan` of clocks, whose scope and attributes this kernel takes, and
-`ChosenEvent`s. Goes out: a plan with these, led by an event that never samples and carries the
-records of mappings and tasks, as `perf record` does it.
+They replace the clocks in a plan whose scope and attributes this kernel takes. Before them comes an
+event that never samples and carries the records of mappings and tasks, as in `perf record`.
 
 Defined by: perf_event_open(2); PERF_COUNT_SW_DUMMY in ``include/uapi/linux/perf_event.h``.
 """

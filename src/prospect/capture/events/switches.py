@@ -1,11 +1,10 @@
-"""Which events record the scheduler's switches: when each task left its CPU, where, and came back.
+"""Events that record the scheduler's switches: when each task left its CPU, where, and came back.
 
-Comes in: the clocks' plan, and which callers are wanted. Goes out: the plan with one event more on
-every CPU. It samples each task that leaves the CPU, in that task's own context, so that the sample
-has the stack of what made it leave; records of both sides of each switch have the times, and
-whether the task could have gone on. None of this needs tracefs. Who wakes a task that waits, and
-when, only the tracepoint sched:sched_waking shows: it is sampled each time, in the waker's context,
-where the whole system may be watched.
+The plan of the clocks gets one more event on every CPU. It samples each task that leaves the CPU,
+in that task's own context, so that the sample has the stack that led to it. Records of both sides
+of each switch have the times, and whether the task could have gone on. None of this needs tracefs.
+Only the tracepoint sched:sched_waking shows which task wakes a waiting one, and when: it is sampled
+each time, in the waker's context, if the whole system may be watched.
 
 Defined by: perf_event_task_sched_out() in ``include/linux/perf_event.h`` (which counts
 PERF_COUNT_SW_CONTEXT_SWITCHES before the switch) and perf_event_switch() in

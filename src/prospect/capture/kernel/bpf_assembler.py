@@ -1,7 +1,6 @@
 """BPF instructions → the bytes that the kernel loads: an assembler for programs of a page.
 
-Comes in: a list of instructions and labels, written with the functions here. Goes out: machine
-code. Nothing is optimised, and nothing checked that the kernel's verifier checks.
+It optimises nothing, and checks nothing that the kernel's verifier checks.
 
 Defined by: RFC 9669 (BPF Instruction Set Architecture), ``include/uapi/linux/bpf.h``.
 """

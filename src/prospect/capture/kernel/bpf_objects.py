@@ -1,7 +1,6 @@
 """bpf(): maps, types, programs, raw tracepoints.
 
-Comes in: machine code (`bpf_assembler`), sizes. Goes out: file descriptors that hold all there
-is; closing them, or the end of this process, takes everything away again.
+File descriptors hold all of them; closing these, or the end of this process, removes everything.
 
 Defined by: bpf(2), ``union bpf_attr`` in ``include/uapi/linux/bpf.h``, Linux 6.18;
 ``Documentation/bpf/btf.rst`` for types.

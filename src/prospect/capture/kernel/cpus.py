@@ -1,6 +1,4 @@
-"""Which CPUs are on line, and which came or went.
-
-Comes in: /sys/devices/system/cpu/online, /sys/kernel/uevent_seqnum. Goes out: CPU numbers.
+"""The CPUs that are on line, and those that came or went.
 
 Defined by: ``Documentation/admin-guide/cputopology.rst`` and the list format of
 ``lib/bitmap-str.c`` (bitmap_parselist).

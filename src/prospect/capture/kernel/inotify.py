@@ -1,6 +1,5 @@
-"""Names of files that appear in directories, as the kernel reports them.
+"""Names of files that are made in directories or moved there, as the kernel reports them.
 
-Comes in: directories. Goes out: (directory, name) of every file that was made or moved there.
 Defined by: inotify(7), ``include/uapi/linux/inotify.h``.
 """
 

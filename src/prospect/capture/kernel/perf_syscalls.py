@@ -1,7 +1,4 @@
-"""perf_event_open() and the ioctls of its file descriptors.
-
-Comes in: packed attributes and file descriptors. Goes out: file descriptors and ids, or OSError
-with the kernel's own errno. The only place with ctypes and fcntl.
+"""perf_event_open() and the ioctls of its file descriptors; OSError has the kernel's own errno.
 
 Defined by: perf_event_open(2); ``arch/x86/entry/syscalls/syscall_64.tbl`` and
 ``include/uapi/asm-generic/unistd.h`` for the system call's number.

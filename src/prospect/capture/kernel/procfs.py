@@ -1,7 +1,4 @@
-"""Reading the kernel's text files below /proc and /sys.
-
-Comes in: paths. Goes out: their bytes as the kernel gives them.
-"""
+"""Reads the kernel's text files below /proc and /sys."""
 
 from __future__ import annotations
 

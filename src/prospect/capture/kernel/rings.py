@@ -1,6 +1,4 @@
-"""Ring buffers that the kernel fills, one a CPU.
-
-Comes in: an event's file descriptor. Goes out: the bytes between tail and head, uncopied.
+"""Ring buffers that the kernel fills, one a CPU: the bytes between tail and head, uncopied.
 
 Defined by: struct perf_event_mmap_page in ``include/uapi/linux/perf_event.h`` (Linux 6.18).
 """

@@ -1,7 +1,6 @@
-"""Processes that run already, in COMMAND's place: what begins with them, and when that is over.
+"""Running processes instead of COMMAND, with `Command`'s interface for the drain loop.
 
-Comes in: process ids, a time. Goes out: what the drain loop waits for, with `Command`'s interface:
-the end of all these processes, or of the time; without either only a signal ends the interval.
+The interval ends with all these processes, or after a time; without either only a signal ends it.
 
 Defined by: pidfd_open(2), which also distinguishes a process from one that gets its id later.
 """

@@ -1,11 +1,10 @@
-"""The threads of processes that run already: whose events are opened one by one.
+"""The threads of running processes, and of their descendants, whose events are opened one by one.
 
-Comes in: process ids, attributes to try. Goes out: threads, of these processes and of those that
-descend from them. What they start later is followed by inheritance.
+Inheritance follows the threads that they start later. As with `perf record -p`, a thread that
+starts between the look at /proc and the opening is missed: a second look would count twice the
+threads that an opened thread started meanwhile.
 
-Defined by: proc(5); perf_event_open(2), on whose threads a user may follow. As with `perf record
--p`, a thread that starts between the look at /proc and the opening is missed: to look again would
-count twice whatever an opened thread started meanwhile.
+Defined by: proc(5); perf_event_open(2) for the threads that a user may follow.
 """
 
 from __future__ import annotations

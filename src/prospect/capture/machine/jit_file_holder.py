@@ -1,13 +1,13 @@
 """The process that holds files in which JITs name their code, from their beginning on.
 
-Comes in: /tmp, and the /tmp of processes that have another root. Goes out: copies of the map files
-``perf-PID.map`` as they stand in the end, and of those jitdump files ``jit-PID.dump`` that nobody
-will find later. Programs delete their files, containers vanish with their /tmp, numbers of
-processes are used again: what is held open stays readable.
+It copies the map files ``perf-PID.map`` of /tmp, and of the /tmp of processes that have another
+root, as they are in the end, and those jitdump files ``jit-PID.dump`` that will not be found later.
+Programs delete their files, containers vanish with their /tmp, numbers of processes are used again:
+an open file stays readable.
 
 New names are opened as they appear, and every two seconds each process's /tmp is looked up. Before
-files of a place are touched, `Progress` says of which: the recorder gives a holder up that is held
-up. Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2).
+files of a place are touched, `Progress` names the place: the recorder gives up a holder that is
+held up. Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the running kernel and its modules lie, and their build ids.
+"""MMAP records and build ids of the running kernel and its modules, as perf synthesises them.
 
-Comes in: /proc/kallsyms (its first lines), /proc/iomem, /proc/modules, /sys/kernel/notes,
-/sys/module. Goes out: MMAP records as perf synthesises them, build ids.
+They are from /proc/kallsyms (its first lines), /proc/iomem, /proc/modules, /sys/kernel/notes and
+/sys/module.
 
 Defined by: ``tools/perf/util/synthetic-events.c`` for the names that perf's reports look for;
 proc(5); the ELF gABI (note sections).

@@ -1,6 +1,6 @@
-"""Facts about the machine: what the header of a report and of a perf.data file says.
+"""Facts about the machine for the header of a report and of a perf.data file.
 
-Comes in: uname(2), /proc/cpuinfo, /proc/meminfo, /proc/stat. Goes out: plain values.
+They are from uname(2), /proc/cpuinfo, /proc/meminfo and /proc/stat.
 
 Defined by: proc(5); ``tools/perf/util/header.c`` for how perf words the CPU's identity.
 """

@@ -1,12 +1,9 @@
 """The process that reads the build ids of mapped files, as soon as they are mapped, and whole maps.
 
-Comes in: rings with MMAP2 records, files that were mapped before. Goes out: rows of `ReadFiles`,
-and what `MapReader` reads of the processes that the records name.
-
-A file is what the record says by device and inode; it is opened where the process has it mapped
-(``/proc/PID/map_files``, for root), as the process's executable, or at its path if device and
-inode are the recorded ones there. It is read once, and again if its size, or its time of
-modification or change, is another when it is mapped again. Nothing is opened on a FUSE file system:
+A file is identified by the device and inode of its MMAP2 record. It is opened where the process has
+it mapped (``/proc/PID/map_files``, for root), as the process's executable, or at its path if device
+and inode are the recorded ones there. It is read once, and again if its size, or its time of
+modification or change, is another when it is mapped again. No file on a FUSE file system is opened:
 its server could make the reader wait for ever.
 
 Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI, "Note Section".

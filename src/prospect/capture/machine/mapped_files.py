@@ -1,18 +1,14 @@
-"""Build ids of mapped files, and memory maps, read by a process of its own while a recording runs.
-
-Comes in: events of every CPU that record each executable mapping, and the files that were mapped
-before. Goes out: rows (file, since when, until when, build id) and maps for the recording's
-description.
+"""Build ids of mapped files, and memory maps, read by a child process while a recording runs.
 
 The kernel would put build ids into its records itself (``attr.build_id``). It is not asked to: from
-then on the records that it writes for others have the bit that announces a build id, and none
-(``perf_event_mmap_output`` in ``kernel/events/core.c``, 6.18), at which `perf record` aborts.
+then on the records that it writes for other recorders have the bit that announces a build id, but
+no build id (``perf_event_mmap_output`` in ``kernel/events/core.c``, 6.18), and `perf record` aborts
+at them.
 
-Files are touched by the reader alone (`mapped_file_reader`), a child that may be held up by any
-file system. The recorder waits for it at the end, for a second at most, and before COMMAND runs
-until it has mapped its rings. Only the reader maps them: what a ring that is mapped a second time
-adds to the user's locked memory stays there for ever (``perf_mmap_rb`` in
-``kernel/events/core.c``, 6.18).
+Only the reader (`mapped_file_reader`) touches files, as any file system may hold it up. The
+recorder waits for it at the end, for a second at most, and before COMMAND runs until it has mapped
+its rings. Only the reader maps them: a ring that is mapped a second time adds to the user's locked
+memory for ever (``perf_mmap_rb`` in ``kernel/events/core.c``, 6.18).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every process that runs as the events begin: its family, its threads' names, its code.
 
-Comes in: /proc. Goes out: FORK, COMM and MMAP2 records of time 0, in portions, so that the rings
-can be drained between them on a machine with very many processes.
+FORK, COMM and MMAP2 records of time 0 come in portions, so that the rings can be drained between
+them on a machine with very many processes.
 
 Defined by: proc(5); ``fs/proc/array.c`` (do_task_stat), ``fs/proc/task_mmu.c`` (show_map_vma).
 """

@@ -1,8 +1,7 @@
-"""Whether Python runs: by the names of mapped files, and by who uses the CPU.
+"""Tells whether Python runs, so that it is worth starting the reader of its frames.
 
-Comes in: mappings as they are made, processes that had CPython mapped before, /proc. Goes out: that
-one of them runs, so that what reads its frames is worth its start. Most recordings end with this,
-so nothing is imported that is slow.
+It looks at the names of mapped files, and at the processes that use the CPU. Most recordings end
+with this, so nothing is imported that is slow.
 
 Defined by: proc(5), /proc/pid/stat and /proc/pid/task/tid/children.
 """

@@ -1,9 +1,7 @@
-"""Records for what stood before the events began, in the form that the kernel gives its own.
+"""Records of time 0, as perf writes them, for the state from before the events began.
 
-Comes in: facts from /proc. Goes out: packed records of time 0, as perf writes them.
-
-Defined by: the record layouts in ``include/uapi/linux/perf_event.h`` (Linux 6.18); records of
-type 64 and above belong to the perf tool (``tools/lib/perf/include/perf/event.h``).
+Defined by: `abi.layout`; records of type 64 and above belong to the perf tool
+(``tools/lib/perf/include/perf/event.h``, Linux 6.18).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the running kernel's structures have the fields that lead from a task to its user memory.
+"""Offsets of the fields of kernel structures that lead from a task to its user memory.
 
-Comes in: the kernel's own types. Goes out: offsets. The types are searched as bytes, not decoded:
-there are 100,000 of them.
+They are read from the kernel's own types, which are searched as bytes, not decoded: there are
+100,000 of them.
 
 Defined by: ``Documentation/bpf/btf.rst``; struct btf_header, btf_type and btf_member in
 ``include/uapi/linux/btf.h``, Linux 6.18.

@@ -1,7 +1,6 @@
-"""Python frames of one recording: the watcher, and what became of it.
+"""Python frames of one recording: the child that fills the rings by BPF (`watcher`), its result.
 
-Comes in: the recording's events, open. Goes out: a child that fills their rings by BPF (`watcher`),
-and sentences on why it could not. Nothing here waits for that child.
+Nothing here waits for that child. If it could not read frames, there are sentences on the reason.
 """
 
 from __future__ import annotations

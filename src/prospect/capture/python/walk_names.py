@@ -1,7 +1,6 @@
-"""The walker's second part: names of code objects that nobody has sent before.
+"""The walker's second part: it gives each frame its signature, and sends names of new code objects.
 
-Comes in: frames that `walker` wrote down. Goes out: instructions that give each its signature, and
-send a NAME, a FILE and LINES of what is new.
+They go out as a NAME, a FILE and LINES.
 """
 
 from __future__ import annotations

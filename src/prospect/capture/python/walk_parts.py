@@ -1,7 +1,4 @@
-"""What the parts of the walker share: where things stand in its memory, and its usual steps.
-
-Comes in: registers, slots, labels. Goes out: instructions, for `bpf_assembler`.
-"""
+"""Places in the walker's memory, and the steps that its parts share."""
 
 from __future__ import annotations
 
