@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventDescription
-    from prospect.perfdata.kernel_faults import Records
+    from prospect.perfdata.program_records import Records
 
 
 def mend_shared_ids(data: Records, begin: int, events: Sequence[EventDescription]) -> int:

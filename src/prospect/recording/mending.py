@@ -10,14 +10,14 @@ import mmap
 import os
 
 from prospect.errors import RecordingError
-from prospect.perfdata.kernel_faults import mend_program_records
+from prospect.perfdata.program_records import mend_program_records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.attr import EventDescription
-    from prospect.perfdata.kernel_faults import Records
+    from prospect.perfdata.program_records import Records
 
 
 def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescription]) -> None:

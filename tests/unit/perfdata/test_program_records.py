@@ -10,7 +10,7 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.perfdata.kernel_faults import mend_program_records
+from prospect.perfdata.program_records import mend_program_records
 
 EVENT = EventDescription(
     EventAttr(
