@@ -1,9 +1,9 @@
-"""What a stage says while it works, to whoever waits for it.
+"""Messages of a stage while it works.
 
 A stage is given an `Announce` and calls it, at most some times a second, with a few words: what it
 is doing and how far it is: ``naming 14 of 62 objects: /usr/lib/libz.so.1``. That is once for an
 object or for some 10,000 samples, never for each of them. Names in it are as they were found:
-whoever shows them makes them safe for a terminal.
+the one that shows them makes them safe for a terminal.
 """
 
 from __future__ import annotations

@@ -11,10 +11,9 @@
     └── RenderError             a report cannot be written
         └── PushError           a collector does not take a profile
 
-Beside them stands UnreadRecordsWarning, a warning of Python's: of a profile that lacks something
-which its recording has.
+UnreadRecordsWarning is a warning of Python's: a profile lacks something that its recording has.
 
-The message is complete: the command line prints it behind ``prospect:`` and exits
+The message is complete: the command line prints it after ``prospect:`` and exits
 with `exit_status`; no traceback reaches a user.
 """
 

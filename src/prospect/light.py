@@ -1,4 +1,4 @@
-"""What the standard library has at a price that is too high before COMMAND's start.
+"""Replacements for parts of the standard library that load too slowly before COMMAND's start.
 
 `Closing` is for `contextlib.closing`, which takes 2 ms to import. `signal` is the interpreter's own
 functions and numbers, of which the module of that name makes enums: 4 ms and a dozen modules.

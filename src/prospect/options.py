@@ -116,7 +116,7 @@ class Options(Record):
 
 
 class RecordingOptions(Options):
-    """What is recorded, and of whom."""
+    """Which events of which processes are recorded, and how."""
 
     pids: tuple[int, ...] = option(
         typed(
@@ -318,7 +318,7 @@ class RecordingOptions(Options):
 
 
 class ReportOptions(Options):
-    """What a report shows. Each format reads what it has; the others are for other formats."""
+    """The contents of a report. A format reads those options that it has."""
 
     detail: Detail = option(
         typed(
@@ -765,7 +765,7 @@ class CallingOptions(Options):
 
 
 class ComparingOptions(Options):
-    """What of two sides is compared, and what is made of it."""
+    """How two sides are compared."""
 
     scope: str = option(
         typed(
@@ -1021,7 +1021,7 @@ class PartOptions(Options):
 
 
 class StoringOptions(Options):
-    """What a daemon samples, keeps and sends."""
+    """What the daemon samples, keeps and sends."""
 
     daemon_hz: int = option(
         typed("-H --frequency --hertz HZ", "samples per second on each CPU", "daemon"),
@@ -1196,7 +1196,7 @@ class OutputOptions(Options):
 
 
 class CommandOptions(Options):
-    """What single commands are to do."""
+    """Options of single commands."""
 
     target: str = option(
         typed(
@@ -1305,4 +1305,4 @@ class Settings(
     OutputOptions,
     CommandOptions,
 ):
-    """What the options of a command line amount to: any command's, the others as if not typed."""
+    """All options of a command line; those of other commands have their defaults."""

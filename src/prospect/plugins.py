@@ -1,4 +1,4 @@
-"""What installed packages add, by entry points; their code is loaded only where it is asked for.
+"""Find what installed packages add, by entry points; their code is loaded only if it is used.
 
 An entry point ``NAME = "module:function"`` of one of the groups of `KINDS` is a plug-in: see
 docs/plugins.md, which builds them. A name of Prospect's own is Prospect's.

@@ -1,7 +1,7 @@
 """Words → a command line that a shell reads back as these words.
 
 `shlex.quote` leaves control characters and undecodable bytes as they are: a terminal acts on them,
-and their escapes are not what they stand for. Words with such characters are written as `$'...'`.
+and their escapes are not what they mean. Words with such characters are written as `$'...'`.
 
 Source: POSIX.1-2024, Shell Command Language, 2.2.4 "Dollar-Single-Quotes"; bash and zsh have it.
 """

@@ -1,7 +1,7 @@
-"""A word that nothing is called → the known word that was probably meant.
+"""Find the known word that was probably meant by one that is unknown.
 
-Comes in: what was typed, and every word that would have been understood, maybe 100,000 of them and
-chosen by others. Goes out: one of them, or none: a guess that is far off is worse than none.
+There may be 100,000 known words, from untrusted sources. A guess that is far off is worse than
+none.
 
 Source: F. J. Damerau, "A technique for computer detection and correction of spelling errors", 1964,
 for what counts as one mistake: a letter too much, missing, wrong, or swapped with its neighbour.

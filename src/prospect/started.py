@@ -17,7 +17,7 @@ ignored_signals: frozenset[int] = frozenset()
 
 
 def restore() -> None:
-    """Give this process its environment and its name back, and keep which signals were ignored."""
+    """Restore this process's environment and name, and keep which signals were ignored."""
     import binascii  # noqa: PLC0415 - only where there is something to restore
 
     global ignored_signals  # noqa: PLW0603 - a process is started once

@@ -1,1 +1,1 @@
-"""The Python interface: what a program calls in place of the command line (docs/python.md)."""
+"""The Python interface, for programs (docs/python.md)."""

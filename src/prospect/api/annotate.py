@@ -1,7 +1,6 @@
-"""The Python interface of annotations: `annotate`, with a keyword for each option.
+"""Annotate instructions or source files, for the command line and for `annotate` of Python.
 
-Comes in: the path of a recording and keywords. Goes out: the text or JSON of an annotation, or of
-annotated source files. Documented in docs/python.md and docs/annotate.md.
+Documented in docs/python.md and docs/annotate.md.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AnnotateKeywords(AnnotatingOptions, DisassemblerOptions, NamingOptions):
-    """What is annotated, and how: what ``prospect annotate`` takes, too."""
+    """Keywords of `annotate` that ``prospect annotate`` has as options."""
 
     detail: str | int = option(
         default="3",
@@ -67,7 +66,7 @@ def source_options(what: str, asked: AnnotateKeywords, *, colour: bool = False) 
 
 
 class AnnotateRequest(AnnotateKeywords, ReturnedOptions):
-    """What `annotate` is asked for."""
+    """Arguments of `annotate`."""
 
     path: str | os.PathLike[str] = needed(
         kw_only=False, doc='a perf.data file, "-" for a pipe on standard input'

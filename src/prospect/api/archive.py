@@ -14,7 +14,7 @@ from prospect.options import NamingOptions, needed, option
 
 
 class ArchiveRequest(NamingOptions, AnnouncedOptions):
-    """What `archive` is asked for."""
+    """Arguments of `archive`."""
 
     path: str | os.PathLike[str] = needed(kw_only=False, doc="a perf.data file")
     output: str = option(default="", doc='the file to write, "" for `path` and ``.archive``')

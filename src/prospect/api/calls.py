@@ -1,7 +1,6 @@
-"""Who called whom, from a recording and what was asked for to the renderer that writes it.
+"""Examine who called whom, for the command line and for `calls` of the Python interface.
 
-Comes in: the path of a recording and `CallsOptions`. Goes out: the figures, their error bars, and
-the renderer of the chosen format. The command line and the Python interface share it.
+Documented in docs/python.md and docs/calls.md.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class CallsOptions(Record):
     Attributes:
         choice: which samples, and what is shown of them.
         inline: whether inlined functions are routines of their own.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` in the same directory.
         format: "text" or "json".
         colour: see `TextCalls`.
     """
@@ -108,7 +107,7 @@ def _counted_calls(profile: Profile, asked: CallsOptions) -> Callable[[BinaryIO]
 
 
 class CallsKeywords(CallingOptions, NamingOptions):
-    """Whose calls are shown, how much of them, and how: what ``prospect calls`` takes, too."""
+    """Keywords of `calls` that ``prospect calls`` has as options."""
 
     detail: str | int = option(
         default="3",
@@ -140,7 +139,7 @@ def calls_options(asked: CallsKeywords, *, colour: bool = False) -> CallsOptions
 
 
 class CallsRequest(CallsKeywords, ReturnedOptions):
-    """What `calls` is asked for."""
+    """Arguments of `calls`."""
 
     path: str | os.PathLike[str] = needed(
         kw_only=False, doc='a perf.data file, "-" for a pipe on standard input'

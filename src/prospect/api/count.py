@@ -31,7 +31,7 @@ class Counts(EventCounts):
 
 
 class CountRequest(CountingOptions):
-    """What `count` is asked for."""
+    """Arguments of `count`."""
 
     command: str | Sequence[str] = option(
         default=(),

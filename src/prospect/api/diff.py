@@ -48,7 +48,7 @@ _COLUMNS = (
 
 
 class DiffReportRequest(DifferenceOptions):
-    """What `Difference.report` is asked for."""
+    """Arguments of `Difference.report`."""
 
     output: str = option(default="", doc='a file, "" for none')
 
@@ -112,7 +112,7 @@ class Difference(model.Comparison):
 
 
 class DiffRequest(ComparingOptions, NamingOptions, AnnouncedOptions):
-    """What `diff` is asked for."""
+    """Arguments of `diff`."""
 
     before: Recordings = needed(
         kw_only=False, doc="the recordings of A: a perf.data file or a Profile, or several"

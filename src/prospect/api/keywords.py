@@ -1,4 +1,4 @@
-"""What functions of the Python interface take and return, as their users see it.
+"""Make functions of the Python interface of what they take, and return reports from them.
 
 A function takes a record of `prospect.options.Options`, which declares its arguments: names, types,
 defaults and meanings, those of options that it shares with the command line by inheritance. `takes`
@@ -34,7 +34,7 @@ _WIDTH = 96  # a docstring's, without the indentation of its function
 
 
 class AnnouncedOptions(Options):
-    """What every function takes that reads recordings."""
+    """Keywords of every function that reads recordings."""
 
     announce: Announce | None = option(
         default=None, doc="called with what is being done, and how far it is"
@@ -42,7 +42,7 @@ class AnnouncedOptions(Options):
 
 
 class ReturnedOptions(AnnouncedOptions):
-    """What every function takes that returns a report."""
+    """Keywords of every function that returns a report."""
 
     output: str = option(default="", doc='a file to write it to as well, "" for none')
 

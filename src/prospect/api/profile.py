@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ReportRequest(ReportOptions):
-    """What `Profile.report` is asked for."""
+    """Arguments of `Profile.report`."""
 
     detail: str | int = option(  # type: ignore[assignment]  # checked by renderers
         default="3"
@@ -101,8 +101,8 @@ class Profile(model.Profile):
 
         Returns:
             A column for each key, and of each class ``NAME hits``, ``NAME seconds``, ``NAME
-            error_seconds`` and ``NAME share``, as ``cpu 0 hits``; the rows of each event stand
-            behind each other, with its name in ``event``, unless `columns` is "event".
+            error_seconds`` and ``NAME share``, as ``cpu 0 hits``; the rows of each event follow
+            one another, with its name in ``event``, unless `columns` is "event".
 
         Raises:
             UsageError: the profile does not say, or there is no such dimension.
@@ -186,7 +186,7 @@ class Profile(model.Profile):
 
 
 class OpenKeywords(NamingOptions, DisassemblerOptions):
-    """What is wanted of a recording."""
+    """Keywords of `open` and `record`."""
 
     lines: bool = option(
         default=False,
@@ -202,7 +202,7 @@ class OpenKeywords(NamingOptions, DisassemblerOptions):
 
 
 class RecordRequest(OpenKeywords, RecordingOptions):
-    """What `record` is asked for."""
+    """Arguments of `record`."""
 
     command: str | Sequence[str] = option(
         default=(),
@@ -267,7 +267,7 @@ def record(asked: RecordRequest) -> Profile:
 
 
 class OpenRequest(OpenKeywords, AnnouncedOptions):
-    """What `open` is asked for."""
+    """Arguments of `open`."""
 
     path: str | os.PathLike[str] = needed(
         kw_only=False,

@@ -1,4 +1,4 @@
-"""What every command that analyses a recording does around that: before, and with the answer.
+"""Set up a process for an analysis, and write its answer.
 
 Nothing here is on the way to a command's exec. numpy is imported by `get_ready`, not before.
 """
@@ -48,17 +48,17 @@ def get_ready() -> None:
 
 
 class Unread:
-    """Takes what of recordings could not be read, which is said when all else is written."""
+    """Collects what could not be read of recordings, and reports it at the end."""
 
     def __init__(self) -> None:
         self._sentences: list[str] = []
 
     def add(self, sentence: str) -> None:
-        """Take a sentence in."""
+        """Add a sentence."""
         self._sentences.append(sentence)
 
     def exit_status(self) -> int:
-        """Say it, and return 1; 0 where there is nothing."""
+        """Report it, and return 1; 0 if there is nothing."""
         for sentence in self._sentences:
             say(sentence)
         return 1 if self._sentences else 0

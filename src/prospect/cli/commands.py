@@ -6,7 +6,7 @@ from prospect.records import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: what stands behind its options, and what it does in a sentence.
+    """A command: its operands, and what it does in a sentence.
 
     `most_words` says how many operands it takes, None for any number; `separator` is an operand
     that looks like an option. With ``--store``, a command that `has_store` takes specifications.

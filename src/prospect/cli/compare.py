@@ -1,7 +1,7 @@
 """``prospect compare``: run two commands in turn, record each run, and say what differs.
 
-What differs is said as ``prospect diff`` says it, with its exit status. Until the last run has
-ended only the recorder is imported.
+The comparison and the exit status are those of ``prospect diff``. Until the last run has ended only
+the recorder is imported.
 """
 
 from __future__ import annotations

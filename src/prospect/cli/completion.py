@@ -1,6 +1,5 @@
-"""``prospect completion``: what a shell needs to complete commands, options and values.
+"""``prospect completion``: write a shell's script that completes commands, options and values.
 
-Comes in: the table of options. Goes out: a script for the shell, to be read at its start.
 A command that is profiled is completed as it would be without Prospect before it.
 """
 

@@ -1,7 +1,6 @@
-"""``--help`` and its relatives, written from the table in `option_table`.
+"""Write ``--help`` and its relatives from the table in `option_table`.
 
-Comes in: the table. Goes out: plain text of at most 80 columns; scripts/man.py makes the manual
-of the same paragraphs.
+Lines have 80 columns at most; scripts/man.py makes the manual of the same paragraphs.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ def _options(command: Command) -> str:
 
 
 def _columns(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...], width: int) -> str:
-    """Lay out (label, text) rows; a label too wide for its column stands on a line of its own."""
+    """Lay out (label, text) rows; a label too wide for its column gets its own line."""
     lines = []
     for label, text in rows:
         indent = " " * (width + 2)

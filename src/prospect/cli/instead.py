@@ -1,4 +1,4 @@
-"""What to type instead: of a COMMAND that does not exist, of a command or an option of perf's.
+"""Suggest what to type instead of a COMMAND that does not exist, or of perf's words.
 
 Imported once one is given: nothing here delays a COMMAND that is run.
 """
@@ -60,12 +60,12 @@ _OPTIONS_OF_PERF = {
 
 
 def option_instead(given: str) -> str:
-    """Say what serves in place of an option of perf's, "" where it is none that is known."""
+    """Return what serves instead of an option of perf's, "" if it is unknown."""
     return f"{given} is perf's: here {_OPTIONS_OF_PERF[given]}" if given in _OPTIONS_OF_PERF else ""
 
 
 def instead(word: str) -> str:
-    """Say what serves in place of a command of perf's, and how to run a program of that name."""
+    """Return what serves instead of a command of perf's, and how to run a program of that name."""
     here = _COMMANDS_OF_PERF[word]
     return f"{word} is perf's: here {here}; to profile a program: prospect -- {word}"
 
@@ -131,7 +131,7 @@ def _program_like(name: str) -> str:
 
 
 def _programs(directory: str) -> Iterator[str]:
-    """Give the names of files in a directory that can be run, none of one that is not readable."""
+    """Yield the executable files in a directory, none if it is not readable."""
     try:
         with os.scandir(directory or ".") as entries:
             for entry in islice(entries, _MOST_PROGRAMS):

@@ -1,4 +1,4 @@
-"""What a command line is about: a recording, a store, or a part of one, by their names."""
+"""Find what a command line names: a recording, a store, or a part of one."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def usual_store(target: str = "") -> str:
     """Return the store of this user: root's, or below what XDG calls the state of programs.
 
     Args:
-        target: another machine, whose store lies beside this one's, below a directory for all.
+        target: another machine, whose store is in a directory for all targets, next to this one's.
     """
     if target:
         name = "".join(c if c.isalnum() or c in "@._-" else "_" for c in target)
@@ -186,7 +186,7 @@ def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
 
 
 def specified(settings: Settings) -> list[str]:
-    """Return the specifications that options stand for, as opreport has them."""
+    """Return the specifications that options mean, as opreport has them."""
     found = []
     if settings.event_names:
         found.append(f"event:{','.join(settings.event_names)}")

@@ -1,9 +1,9 @@
-"""An argument vector → `Settings` and the words behind the options.
+"""Parse an argument vector into `Settings` and operands.
 
-Of a command that runs another one, options end at the first word that is none, as profiling
-``make -j2`` needs; of the others they stand anywhere. Neither argparse nor
-getopt: importing them takes 10 and 2 ms, for which COMMAND would wait. For the same reason the
-table of options is imported only if there are any.
+The options of a command that runs another one end at the first word that is none, as profiling
+``make -j2`` needs; those of the others may be anywhere. Without argparse and getopt, which take 10
+and 2 ms to import before COMMAND starts. For the same reason the table of options is imported only
+if there are any.
 """
 
 from __future__ import annotations

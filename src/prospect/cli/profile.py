@@ -34,7 +34,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
             from prospect.cli import report
 
             try:
-                # What is said already is not said again where the recording has no room for it.
+                # A limit is not repeated if the recording has no room for it.
                 limits = tuple(limit for limit in result.limits if limit != result.cut)
                 path = f"/proc/self/fd/{file.descriptor}"
                 typed = report.Typed(settings.save, command_line)

@@ -100,7 +100,7 @@ def _columns() -> int:
 
 
 def _erase(shown_columns: int, columns: int) -> str:
-    """Return what erases the line; one that a narrower terminal has wrapped stands on several."""
+    """Return what erases the line; one that a narrower terminal has wrapped takes several."""
     return _ERASE_BELOW if shown_columns > columns else _ERASE_LINE
 
 

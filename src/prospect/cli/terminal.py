@@ -1,4 +1,4 @@
-"""Lines for a person on stderr, pages on stdout; and files in place of those that are closed."""
+"""Write lines to stderr and pages to stdout, and replace standard files that are closed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What was recorded, in a sentence, and what to type next.
+"""Say what was recorded, in a sentence, and what to type next.
 
-Comes in: a finished recording. Goes out: a line for a person. Free of numpy, which `prospect
-record` never loads.
+Without numpy, which `prospect record` never loads.
 """
 
 from __future__ import annotations

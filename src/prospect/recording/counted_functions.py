@@ -1,11 +1,10 @@
-"""Which functions --count-calls counts: patterns → places in files.
+"""Find the functions that --count-calls counts: patterns → places in files.
 
-Comes in: `CallPattern`s and the command's words. Goes out: `Function`s of open files. Names are
-those of the symbol tables that reports use; each file is opened once, and probed through the same
-descriptor that was read.
+Names are those of the symbol tables that reports use. Each file is opened once, and probed through
+the descriptor that was read.
 
 Source: "glibc-ld.so.cache1.1", ``sysdeps/generic/dl-cache.h`` of glibc 2.36, for where libraries
-lie.
+are.
 """
 
 from __future__ import annotations

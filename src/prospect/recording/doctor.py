@@ -1,8 +1,8 @@
-"""What this machine lets this user profile, why, and the one command that would change it.
+"""Examine what this user can profile on this machine, why, and which command would enable more.
 
-Comes in: what the kernel answers and what /proc says (`gather`). Goes out: a `Diagnosis`, made of
-nothing but those facts. The rules are the kernel's: ``perf_event_paranoid`` and ``kptr_restrict``
-in ``Documentation/admin-guide/sysctl/kernel.rst``, capabilities(7), perf_event_open(2).
+A `Diagnosis` follows from `Facts` alone, which `gather` collects from the kernel and /proc. The
+rules are the kernel's: ``perf_event_paranoid`` and ``kptr_restrict`` in
+``Documentation/admin-guide/sysctl/kernel.rst``, capabilities(7), perf_event_open(2).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Facts(Record):
         sees_kernel_symbols: whether /proc/kallsyms shows addresses.
         sees_all_processes: whether mappings of other users' processes can be read.
         container: what this runs in, "" for no container that shows.
-        is_filtered: whether a seccomp filter stands between this process and the kernel.
+        is_filtered: whether a seccomp filter checks this process's system calls.
         open_files: the hard limit.
         call_graphs: modes of ``--call-graph`` that events can be opened with.
         has_nmis: whether hardware counters interrupt where interrupts are masked.

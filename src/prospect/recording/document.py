@@ -1,7 +1,6 @@
-"""What a recording says of itself beside its records: the document of Prospect's own section.
+"""Make the document with which a recording describes itself, and what perf's own sections say.
 
-Comes in: events, when they were on, what was found beside them. Goes out: the document, described
-in docs/recording.md, and `RecordingInfo`, from which the writer of `perfdata` makes the rest.
+docs/recording.md describes the document; `perfdata` writes the sections from `RecordingInfo`.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def describe_interval(
         options: what was recorded.
         events: the events, open or closed.
         interval: when.
-        background: what was found beside them.
+        background: what was found besides them.
         lost: id → samples that the kernel could not deliver.
     """
     plan = events.plan
@@ -119,7 +118,7 @@ def early_document(
     Args:
         options: what is recorded.
         events: the events, open.
-        background: what was found beside them.
+        background: what was found besides them.
         begin_ns: when the events were switched on.
     """
     interval = Interval(begin_ns, begin_ns, ({}, {}), ())
@@ -146,7 +145,7 @@ def recording_info(
     Args:
         options: what was recorded.
         events: the events.
-        background: what was found beside them.
+        background: what was found besides them.
         extras: the document; with "started_at", in seconds since 1970.
         tracing_data: formats of tracepoints among the events.
     """

@@ -1,9 +1,8 @@
-"""What to record → the events of every CPU, open.
+"""Open the events of every CPU that a recording needs, and choose its rate and periods.
 
-Comes in: `RecordOptions`. Goes out: an `EventSet`, and the options with the rate and periods that
-they amount to. For `recording`, which follows a command, and for live sessions, which follow none.
+`recording` uses it to follow a command, and live sessions, which follow none.
 
-On the way to the command's start every import is paid by whoever waits: heavy ones are forbidden.
+Imported before the command starts, which every import delays: no heavy ones.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class RecordOptions(RecordingOptions):
         command: the words of the command; none to record as long as `pids` or `for_s` say, or
             until a signal.
         command_line: the recorder's own argument vector, kept in the recording.
-        tids: threads to follow, and what they start, in place of `pids`; no command.
+        tids: threads to follow, with those that they start, instead of `pids`; without a command.
         periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
         use_cache: whether the cost of a sample is kept for the next recording.
         wakers: whether `off_cpu` records who ended each wait.
@@ -99,7 +98,7 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
 
     Args:
         options: what to record.
-        pid: COMMAND, or who stands for those whom this user may follow; EVERY_TASK where only the
+        pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK if only the
             whole system will do.
         cpus: those on line.
 

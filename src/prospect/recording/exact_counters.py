@@ -1,4 +1,4 @@
-"""What the kernel counts exactly beside the samples: system calls, calls of functions.
+"""Count exactly in the kernel, at the same time as it samples: system calls, calls of functions.
 
 The counters are opened before the command is executed, and have the names that their documents have
 in the recording.

@@ -1,8 +1,6 @@
-"""A recording from the command's start to the end of the file.
+"""Follow a recording from the command's start to the end of the file.
 
-Comes in: a command that has just been started, or what takes its place, its events, a file. Goes
-out: the file whole, and what became of it. Joins `capture` and the writer of `perfdata`; what
-Prospect adds to the format is the JSON document of `document`, described in docs/recording.md.
+Prospect adds the JSON document of `document` to the format; docs/recording.md describes it.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 _SIGNALLED = 128
 
 
-# What may be big in the description of a run, the most useful last, and what is said without it.
+# Parts of a run's description that may be big, the most useful last, and their replacements.
 _BIG_KEYS = {
     "memory_maps": "memory maps were not kept",
     "jit_files": "files with names of JIT code were not copied",
@@ -56,7 +54,7 @@ _BIG_KEYS = {
 
 
 class RecordingResult(NamedTuple):
-    """What became of the command and the recording.
+    """The end of the command and of the recording.
 
     Attributes:
         exit_status: the command's, as a shell shows it; 128 + the signal that ended the interval
@@ -81,7 +79,7 @@ class RecordingResult(NamedTuple):
 
     @property
     def status(self) -> int:
-        """What Prospect returns: the command's status, 1 in place of 0 where the file is cut."""
+        """The exit status of Prospect: the command's, but 1 instead of 0 if the file is cut."""
         return self.exit_status or int(self.is_cut)
 
 

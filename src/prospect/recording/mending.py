@@ -1,7 +1,7 @@
-"""What the kernel wrote wrong in a recording is put right, so that perf reads it as well.
+"""Repair records that the kernel wrote wrong, so that perf reads them as well.
 
-Comes in: a file whose records are complete. Goes out: the same. Recordings of another machine are
-mended here once they have arrived: there they leave memory as fast as the connection takes them.
+The records of another machine are repaired here after they have arrived: there they leave memory as
+fast as the connection takes them.
 """
 
 from __future__ import annotations

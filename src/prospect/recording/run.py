@@ -1,8 +1,8 @@
 """`record`: run a command, or attach to processes, and write what the machine did meanwhile.
 
-Comes in: a command, process ids or a time; a rate, a file descriptor. Goes out: a perf.data file,
-and what the caller must know at once. Here is what stands before the command's start, every import
-of which is paid by whoever waits; `interval` goes on from there.
+The module has what happens before the command starts; `interval` goes on from there.
+
+Imported before the command starts, which every import delays: no heavy ones.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _mapped_files(
 
 
 class _PythonFrames:
-    """What reads Python frames, started once Python runs: until then nothing of it is loaded."""
+    """The reader of Python frames, loaded and started once Python runs."""
 
     def __init__(self, options: RecordOptions, events: EventSet) -> None:
         self._events = events

@@ -1,10 +1,9 @@
-"""The cost of a sample, measured once for each start of the system and kept; rates chosen by it.
+"""Measure what a sample costs, once for each boot, and choose rates by it.
 
-A busy machine gives no certain cost, or none. That is kept too, and tried again after a while:
-trying may take longer than all else that a recording costs.
+On a busy machine there may be no certain cost. That is kept, too, and tried again after a while: a
+measurement may take longer than all else that a recording costs.
 
-Comes in: the events of a recording. Goes out: `SampleCost`, or the rate that a share of the
-processors' time buys. Before the command starts only ``--overhead`` comes here.
+Before the command starts only ``--overhead`` needs this.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _TRIED_S = 600.0
 
 
 class KeptCost(NamedTuple):
-    """What the last measurement of this boot has found, None for nothing certain, and when.
+    """The result of the last measurement of this boot, None if uncertain, and its time.
 
     Attributes:
         measured_s: in CLOCK_BOOTTIME.
@@ -156,7 +155,7 @@ def _name(plan: EventPlan) -> str:
 
 
 def _key() -> str:
-    """Name what the cost depends on beside: the running kernel, and this boot."""
+    """Name what else the cost depends on: the running kernel, and this boot."""
     boot = read_if_there(_BOOT_ID).decode(errors="replace").strip()
     kernel = os.uname()
     return f"{boot} {kernel.release} {kernel.version}"

@@ -1,9 +1,6 @@
-"""`count_events`: run a command, or watch who runs already, and count events meanwhile.
+"""`count_events`: run a command, or attach to processes, and count events meanwhile.
 
-Comes in: events, whom to count, a command. Goes out: `EventCounts`. Joins `capture` and the model
-of counts; nothing is sampled and nothing is written.
-
-On the way to the command's start every import is paid by whoever waits: heavy ones are forbidden.
+Imported before the command starts, which every import delays: no heavy ones.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ _SIGNALLED = 128
 
 
 class CountOptions(CountingOptions):
-    """What to count, and meanwhile.
+    """What to count, and while which command runs.
 
     Attributes:
         command: the words of the command; none to count until a signal, or `pids`, end it.
