@@ -6,14 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from prospect.files.budget import ReadBudget
-from prospect.records import Record, field
+from prospect.records import NamedTuple, Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prospect.events.columns import KernelSymbols
     from prospect.symbols.jit.jit_code import JitCode
-    from prospect.symbols.jit.map_files import MapCopy
     from prospect.symbols.python_code import PythonCode
 
 DEBUG_SERVERS_S = 30.0
@@ -89,6 +88,16 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
 
 def _no_starts(_pid: int) -> Sequence[int]:
     return ()
+
+
+class MapCopy(NamedTuple):
+    """A map file that a recording holds: when it was last written to, 0 for unknown, and its text.
+
+    The time is in ns on the recording's clock.
+    """
+
+    modified_ns: int
+    text: bytes
 
 
 class SymbolOptions(Record):

@@ -7,7 +7,7 @@ import pytest
 
 from prospect.assembly.placing import jit
 from prospect.assembly.placing.jit import recorded_copies
-from prospect.symbols.jit.map_files import MapCopy
+from prospect.symbols.options import MapCopy
 
 
 def entry(content, **changed):

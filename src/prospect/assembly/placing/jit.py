@@ -27,9 +27,9 @@ from prospect.symbols.jit.dump_files import (
     dump_pid,
     find_dump,
 )
-from prospect.symbols.jit.map_files import MapCopy
 from prospect.symbols.live_process import live_process, monotonic_shift_ns
 from prospect.symbols.objects import JITDUMP_PREFIX, classify
+from prospect.symbols.options import MapCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,7 +28,6 @@ from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.named_files import open_named
 from prospect.files.rights import ROOT_USER, is_trusted
 from prospect.profile.naming import NameSource
-from prospect.records import NamedTuple
 from prospect.symbols.live_process import live_process, started_at
 from prospect.symbols.objects import Missing
 from prospect.symbols.overlap import latest_pieces, touches_several
@@ -61,16 +60,6 @@ _REFUSALS = {
 }
 # How far the recorder's two clocks may be read apart when a recording begins.
 _EPOCH_SLACK_NS = 100_000_000
-
-
-class MapCopy(NamedTuple):
-    """A map file that a recording holds: when it was last written to, 0 for unknown, and its text.
-
-    The time is in ns on the recording's clock.
-    """
-
-    modified_ns: int
-    text: bytes
 
 
 def life_at(modified_ns: int, starts: Sequence[int], slack_ns: int = 0) -> int:
