@@ -52,7 +52,7 @@ def side_by_side(profile: CompleteProfile, events: Sequence[int], detail: Detail
     Args:
         profile: completed: each index of each table is a row.
         events: rows of `RunInfo.events`, ascending.
-        detail: as in `report_view`; "k" is the kernel's code in all processes.
+        detail: as in `ReportView`; "k" is the kernel's code in all processes.
     """
     table = profile.hits
     chosen = chosen_by_detail(profile.processes, detail).take(table.process_index)
