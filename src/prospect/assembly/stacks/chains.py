@@ -86,10 +86,20 @@ class Callers(Record):
 
 
 class Places(NamedTuple):
-    """Distinct places of frames in user mode: rows of `UserContexts` i32[p], and AVMA u64[p]."""
+    """Distinct places of frames in user mode: rows of `UserContexts` i32[p], and AVMA u64[p].
+
+    A place without a context is that of the frame [cut].
+    """
 
     context: NDArray[np.int32]
     address: NDArray[np.uint64]
+
+    @property
+    def mode(self) -> NDArray[np.uint8]:
+        """u8[p]: as in `Callers`."""
+        mode = np.full(len(self.context), abi.PERF_RECORD_MISC_USER, np.uint8)
+        mode[self.context < 0] = MODE_CUT
+        return mode
 
 
 class _Tails(Record):

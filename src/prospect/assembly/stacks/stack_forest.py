@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.abi import constants as abi
 from prospect.announcing import silent
 from prospect.assembly.placing.placement import Addresses
 from prospect.assembly.stacks.chain_frames import BLOCK_WORDS, user_begin, with_cut_ends
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 _MODE_BITS = 3
 _FRAME_BITS = np.uint64(31 + _MODE_BITS)  # of a row of locations, and a mode
 _OUTER = np.uint64(1 << 63)
-_USER = np.uint8(abi.PERF_RECORD_MISC_USER)
 
 
 class SampleCallers(Record):
@@ -90,14 +88,14 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     if samples.chain is None and not has_states and python is None:
         return None
     contexts = find_user_contexts(samples, world.timeline)
-    stacks, copies = no_user_stacks(len(samples)), None
+    stacks, copies, short = no_user_stacks(len(samples)), None, np.zeros(0, np.int64)
     if has_states:
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
         from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - seldom recorded
 
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
-        samples, stacks, copies, is_cut = with_whole_stacks(
+        samples, stacks, copies, is_cut, short = with_whole_stacks(
             samples, contexts, code, info, is_cut=is_cut, announce=announce
         )
         del code
@@ -113,7 +111,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         is_cut[python.stacks.sample] |= python.stacks.is_cut
         samples, stacks = with_python_callers(samples, stacks, python)
     announce("putting call stacks together")
-    samples = with_cut_ends(samples, is_cut)
+    samples, stacks = with_cut_ends(samples, is_cut), stacks.with_cut_ends(short)
     callers = distinct_callers(samples, contexts.of_sample, stacks)
     return SampleCallers(callers, *caller_addresses(callers, contexts), copies)
 
@@ -149,10 +147,9 @@ def caller_addresses(
     The latter is i64[m + p]: of the callers of lists, and behind them of `Callers.places`.
     """
     places = callers.places
-    of_places = np.full(len(places.context), abi.PERF_RECORD_MISC_USER, np.uint8)
     address = np.concatenate((callers.address, places.address))
     context = np.concatenate((callers.context, places.context))
-    mode = np.concatenate((callers.mode, of_places))
+    mode = np.concatenate((callers.mode, places.mode))
     code = (context.astype(np.int64) + 1 << _MODE_BITS | mode).astype(np.uint64)
     while True:
         row, first = numbered(mixed(address, random_seed()) + mixed(code, random_seed()))
@@ -246,7 +243,7 @@ def build_stacks(
         outer=callers.outer.take(of_callers),
         leaf=leaf.take(hits.sample_row.take(first_sample)),
     )
-    of_places = _frame(caller_location[in_lists:], _USER)
+    of_places = _frame(caller_location[in_lists:], callers.places.mode)
     outer = callers.frames._replace(value=of_places.take(callers.frames.value))
     whole, last = _joined(outer, lists)
     table, row = _merged(whole)
@@ -292,7 +289,7 @@ def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, NDArray[np.int64]]:
     return whole._replace(depth=whole.depth[:-1]), last
 
 
-def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8] | np.uint8) -> NDArray[np.uint64]:
+def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return location.astype(np.uint64) << np.uint64(_MODE_BITS) | mode
 
 

@@ -72,6 +72,7 @@ _MACHINES = {
     "aarch64": _Machine(183, interface.DWARF_OF_PERF_ARM64, pc=32, sp=31, fp=29, link=30),
 }
 
+_NONE = np.zeros(0, np.int64)
 # Of a processor's stack of calls (Intel since Skylake; those before hold 16).
 _MOST_BRANCHES = 32
 # What is further above is another stack: a thread gets so much, unless somebody asks for more
@@ -83,14 +84,14 @@ class WholeStacks(NamedTuple):
     """Samples whose user frames are those of `unwound`, or of their chains where that has none.
 
     `copies` says what became of the copies, None where there are none, or none that can be unwound.
-    `is_cut` bool[n]: a limit cut the stack; frames of such a stack are always in the chain, unless
-    only those of the kernel were cut.
+    A limit cut the chains of samples `is_cut`, bool[n], and the unwound stacks of `short`, i64[k].
     """
 
     samples: Samples
     unwound: UserStacks
     copies: StackCopies | None
     is_cut: NDArray[np.bool_]
+    short: NDArray[np.int64]
 
 
 def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to work
@@ -121,7 +122,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     copy_bytes = max(event.attr.sample_stack_user for event in info.events)
     states = samples.user
     if states is None or machine is None:
-        return WholeStacks(samples, nothing, None, is_cut)
+        return WholeStacks(samples, nothing, None, is_cut, _NONE)
     begin, end = (column.take(states.sample) for column in user_begin(samples))
     is_64 = states.abi == abi.PERF_SAMPLE_REGS_ABI_64
     # Chains by frame pointers stay as they are, but for the caller of a leaf.
@@ -131,7 +132,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
         taken = _input(states, rows, contexts, machine)
         samples = _with_leaf_callers(samples, states.sample.take(rows), taken, code)
     if not copy_bytes or not _has(states, machine):
-        return WholeStacks(samples, nothing, None, is_cut)
+        return WholeStacks(samples, nothing, None, is_cut, _NONE)
     rows = np.flatnonzero(is_64 & ~has_chain)
     taken = replace(
         _input(states, rows, contexts, machine),
@@ -156,10 +157,9 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     is_short &= ~is_continued & (unwound.innermost >= 0)
     is_cut[of_sample[~is_continued & (end > begin).take(rows)]] = False
     short = of_sample[is_short]
-    is_cut[short] = True
-    held = short[stacks.innermost.take(short) >= 0]
-    samples = with_user_part(samples, held, stacks.chains(held))
-    return WholeStacks(samples, stacks.without(held), copies, is_cut)
+    is_in_chain = stacks.innermost.take(short) < 0
+    is_cut[short] = is_in_chain
+    return WholeStacks(samples, stacks, copies, is_cut, short[~is_in_chain])
 
 
 def _has(states: UserStates, machine: _Machine) -> bool:

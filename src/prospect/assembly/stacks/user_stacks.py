@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, user_begin
 from prospect.columns.buffers import segments
-from prospect.columns.forests import Forest
+from prospect.columns.forests import Forest, joined_forests
 from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple, Record, replace
 from prospect.spaces.sample_groups import look_up_tasks
@@ -115,6 +115,30 @@ class UserStacks(Record):
     innermost: NDArray[np.int32]
     context: NDArray[np.int32]
     address: NDArray[np.uint64]
+
+    def with_cut_ends(self, of_sample: NDArray[np.int64]) -> UserStacks:
+        """Return the stacks with a frame [cut] as the outermost one of some samples', i64[k]."""
+        rows = self.innermost.take(of_sample)
+        of_sample, rows = of_sample[rows >= 0], rows[rows >= 0]
+        if not len(rows):
+            return self
+        # Whole stacks may have the same outermost frames: those of cut ones are put down again.
+        frames, new_row = self.frames.kept(self.frames.reached(rows))
+        none = np.array([-1], np.int32)
+        place = np.array([len(self.address)], frames.value.dtype)
+        cut = Forest(
+            np.concatenate((none, frames.before + np.int32(1))),
+            np.concatenate((none, frames.depth)) + np.int32(1),
+            np.concatenate((place, frames.value)),
+        )
+        innermost = self.innermost.copy()
+        innermost[of_sample] = new_row.take(rows) + np.int32(len(self.frames) + 1)
+        return UserStacks(
+            frames=joined_forests([self.frames, cut]),
+            innermost=innermost,
+            context=np.append(self.context, np.int32(-1)),
+            address=np.append(self.address, np.uint64(0)),
+        )
 
     def without(self, of_sample: NDArray[np.int64]) -> UserStacks:
         """Return the stacks without those of some samples, i64[k]."""
