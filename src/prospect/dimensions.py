@@ -79,7 +79,7 @@ class Dimension(Record):
             not have it.
         samples: gives the column of `figures.hit_keys.SampleColumns`, if the table of hits does
             not have it.
-        missing: what is said of a recording that does not have that column either.
+        missing: the complaint about a recording that does not have that column either.
         kept_as: the dimension whose `HitClasses` say it; "" if none do.
         class_name: of such a class, by its value and the thread's name at most of its samples.
         stored: the column of a store's hits that has it; "" if a store does not keep it.

@@ -1,7 +1,7 @@
 """What a specification asks of samples: as a test of names, and as the condition of a query.
 
 A part of a recording and a part of a store are chosen by the same conditions. All that comes from a
-person is a parameter of a query; its text is made of names of ours. A pattern becomes a regular
+person is a parameter of a query; its text has only our names. A pattern becomes a regular
 expression that RE2 (DuckDB, ClickHouse) and Java (Spark) read alike, and what is no pattern is
 compared as it is, so that engines leave out what cannot have it.
 """
@@ -35,7 +35,7 @@ _SHARED_LIBRARY = r"\.so(?:[. ]|$)"
 
 
 class Condition(NamedTuple):
-    """What one word asks of a sample; one of the patterns or numbers has to fit.
+    """The condition that one word makes of a sample; one of the patterns or numbers has to fit.
 
     Attributes:
         word: that was given.
@@ -49,7 +49,7 @@ class Condition(NamedTuple):
 
     @property
     def dimension(self) -> Dimension:
-        """What it chooses by."""
+        """The dimension that it chooses by."""
         return OF_WORD[self.word.name]
 
     @property

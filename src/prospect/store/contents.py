@@ -54,7 +54,7 @@ class Day(Record):
 
 
 class Contents(Record):
-    """What is in a store.
+    """The contents of a store.
 
     Attributes:
         days: in order.

@@ -3,7 +3,7 @@
 A store belongs to one user, and nobody else may write to it or read it: it says what the whole
 machine did. All files are reached through the descriptor of the directory, so that it stays the
 one that was opened whatever happens to its path, and no link is followed below it. A file is
-written beside its name, synced, and renamed.
+written next to its name, synced, and renamed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class StoreDirectory(Closing):
 
     @property
     def why_empty(self) -> str:
-        """What to say where there are no segments."""
+        """The sentence for a store without segments."""
         return "nothing is in this store yet"
 
     def lock(self) -> None:
@@ -173,7 +173,7 @@ class StoreDirectory(Closing):
         """
 
     def write(self, path: str, put: Callable[[str], None], *, sync: bool = True) -> None:
-        """Write a file: beside its name, synced, then renamed.
+        """Write a file: next to its name, synced, then renamed.
 
         Args:
             path: below the store.
@@ -202,7 +202,7 @@ class StoreDirectory(Closing):
 
     @contextmanager
     def scratch(self, path: str) -> Iterator[str]:
-        """Yield the path of a file beside another, below the store, which goes with the block."""
+        """Yield the path of a file next to another, below the store, which goes with the block."""
         self._make_directories(os.path.dirname(path))
         part = f"{path}.{os.urandom(8).hex()}{PART_SUFFIX}"
         try:
@@ -329,7 +329,7 @@ class StoreDirectory(Closing):
         except FileNotFoundError:
             return
         except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):  # a link: none of ours
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):  # a link: not ours
                 return
             raise
         try:

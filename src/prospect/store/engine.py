@@ -132,7 +132,7 @@ class Engine:
         self._connection = duckdb.connect(
             ":memory:", config=_SETTINGS | {"threads": threads, "memory_limit": memory}
         )
-        # The root is a path of ours: /proc, digits and slashes.
+        # The root is our path: /proc, digits and slashes.
         self._connection.execute(f"SET allowed_directories=['{self.root}']")
         self._connection.execute("SET enable_external_access=false")
         # Of notebooks and `python -c`, which would get it between their lines of output.
@@ -178,7 +178,7 @@ class Engine:
     def _value(self, column: str, type_: str) -> str:
         """Return the expression for what a file has in a column.
 
-        Nothing of ours has NULLs, and nothing that reads these tables expects any: to meet one is
+        None of our files has NULLs, and nothing that reads these tables expects any: to meet one is
         an error as other damage is, unless all of the file was read beforehand.
         """
         value = f"{_quoted(column)}::{type_}"

@@ -76,7 +76,7 @@ class HostsDirectory(StoreDirectory):
 
     @property
     def why_empty(self) -> str:
-        """What to say where there are no segments."""
+        """The sentence for a store without segments."""
         if self.kept_files():
             return (
                 "only sums of all hosts are kept, of whole days, by service and function:"

@@ -27,7 +27,7 @@ _WORTH_SAYING = 1e-4
 
 
 class Measured(NamedTuple):
-    """What was measured.
+    """The time that was measured.
 
     Attributes:
         begin_us, end_us: of all windows, in microseconds since 1970.
@@ -136,7 +136,7 @@ class _Times:
         length_us: dict[str, float] = {}
         for segment, begin, until in rows:
             place, share = part.segments[segment].place, part.heads[segment].host_share
-            # A host that stands for others was measured for them, too.
+            # A host that represents other hosts was measured for them, too.
             length_us[place] = length_us.get(place, 0) + max(until - begin, 0) / share
         # A host that has several stores counts once.
         by_host: dict[str, list[str]] = {}

@@ -200,7 +200,7 @@ def _stack_table(
         return np.where(is_there, order.take(at) if len(order) else -1, -1).astype(np.int32)
 
     caller = row_of(frames["caller"])
-    # In order of depth a caller stands before what it calls; another one is damage.
+    # In order of depth a caller comes before what it calls; another one is damage.
     caller[caller >= np.arange(len(caller))] = -1
     depth = np.zeros(len(caller), np.int32)
     for row, outside in enumerate(caller.tolist()):

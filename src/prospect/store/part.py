@@ -1,7 +1,7 @@
-"""A part of a store → the leaf model, as the pipeline would make it of a recording.
+"""The profile of a part of a store, as the pipeline would make it of a recording.
 
-Windows stand in place of samples: the profile has hits and their stacks, what was lost and what was
-measured, and no samples, clocks, mappings, or times of threads.
+It has hits and their stacks, the losses and the measured time; it has no samples, clocks, mappings,
+or times of threads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _US = 1e-6
 
 
 class Apart(NamedTuple):
-    """What the hits of a part are told apart by, beyond what a report always shows.
+    """The keys that hits of a part keep, beyond what a report always shows.
 
     Attributes:
         stacks: by call stack, where there are any.
@@ -188,7 +188,7 @@ def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
 
 
 def _host_hours(part: Part, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
-    """Return i32 the number of the host and hour of each row; -1 for who stands for itself."""
+    """Return the number of each row's host and hour, i32; -1 if the host represents only itself."""
     heads = zip(part.hosts, part.heads, strict=True)
     of_others = {host for host, head in heads if head.host_share < 1}
     number: dict[tuple[str, int], int] = {}

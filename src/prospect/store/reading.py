@@ -1,4 +1,4 @@
-"""A store and a specification → the segments that are read, and what is said about the others."""
+"""The segments of a store that a specification means, and sentences about those left out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
     from prospect.store.specification import Specification
 
-# More than a disk's worth; a file that says that it is larger is not one of ours.
+# More than a disk's worth; a file that claims to be larger is none of our files.
 _MOST_FILE_BYTES = 1 << 32
 _MOST_NAMED = 3
 
@@ -356,7 +356,7 @@ def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
 
 
 def _of_like_events(part: Part) -> Part:
-    """Keep the segments whose events are those of the latest; hits of others do not add up."""
+    """Keep the segments with the latest one's events; hits of other events do not add up."""
     latest = part.heads[-1].events
     alike = [place for place, head in enumerate(part.heads) if head.events == latest]
     left = len(part.segments) - len(alike)

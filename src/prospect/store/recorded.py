@@ -1,7 +1,7 @@
-"""A recording and a specification → the part of it that fits, as a part of a store would be.
+"""The part of a recording that fits a specification, as a part of a store would be.
 
-Comes in: a profile with its samples. Goes out: a profile of the hits that fit and their stacks.
-It has no samples: what is left out would look like ticks that are missing.
+It has the hits that fit and their stacks, and no samples: those that are left out would look like
+missing ticks.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ _RUN_FIELDS = (
 
 
 class Head(Record):
-    """What holds for all of a segment.
+    """The facts that hold for all of a segment.
 
     Attributes:
         run: facts of `RunInfo` by their names.
@@ -190,7 +190,7 @@ def read_head(written: bytes) -> Head:
         share = _checked_share(fields.get("host_share", 1.0))
         return Head(run, events, separate, _count(fields["window_us"]), share)
     except (
-        ArithmeticError,  # a number that no float has, or infinity in place of a whole number
+        ArithmeticError,  # a number that no float has, or infinity instead of a whole number
         AttributeError,
         KeyError,
         RecursionError,

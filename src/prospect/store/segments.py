@@ -9,7 +9,7 @@ session and their numbers.
     day/date=2026-11-22/20261122T000000-20261123T000000.current.0-1439.samples.parquet
 
 A coarser segment is made of finer ones. An hour has all that its minutes have, which are removed
-then, so that after a crash both may be there. A day is a summary, by function and hour, beside its
+then, so that after a crash both may be there. A day is a summary, by function and hour, next to its
 hours: whichever answers is read, and no window twice.
 """
 
@@ -71,7 +71,7 @@ class Segment(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """Where its files lie, below the store."""
+        """The directory of its files, below the store."""
         begin = time.gmtime(self.begin_s)
         hour = time.strftime("/hour=%H", begin) if self.tier == MINUTE else ""
         above = f"{self.place}/" if self.place else ""
@@ -79,7 +79,7 @@ class Segment(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """What the names of its files begin with."""
+        """The beginning of the names of its files."""
         begin, end = (time.strftime(_SECOND, time.gmtime(at)) for at in (self.begin_s, self.end_s))
         return f"{begin}-{end}.{self.session}.{self.first}-{self.last}"
 

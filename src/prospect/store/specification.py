@@ -38,7 +38,7 @@ _MOST_DIGITS = len(str(_MOST_COUNT))
 
 
 class Specification(NamedTuple):
-    """What part of a store is meant.
+    """The part of a store that is meant.
 
     Attributes:
         since_us, until_us: in microseconds since 1970; windows that begin within.
@@ -55,7 +55,7 @@ class Specification(NamedTuple):
 
 
 def _hint(word: str) -> str:
-    """Return what to give in place of a word that is no specification."""
+    """Return what to give instead of a word that is no specification."""
     name, colon, _ = word.partition(":")
     if not colon and "/" in word:
         return f"a store is given as --store {word}"

@@ -47,7 +47,7 @@ class Span(NamedTuple):
 
 
 class Window(Record):
-    """What a store keeps of a window.
+    """A window as a store keeps it.
 
     Attributes:
         span: when it was.
@@ -93,7 +93,7 @@ def window_of(
 
 
 def _number(*words: object) -> int:
-    """Return a number that follows from words; never 0, which stands for none."""
+    """Return a number that follows from words; never 0, which means none."""
     text = "\0".join(map(str, words)).encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
 

@@ -68,7 +68,7 @@ def write_segment(
 
 
 class Content(NamedTuple):
-    """What a file is to have.
+    """The contents of a file.
 
     Attributes:
         query: whose result it is.

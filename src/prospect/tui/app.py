@@ -92,7 +92,7 @@ class TopApp(TopScreen):
             self._go(self.trail.back())
 
     def action_turn(self, step: int) -> None:
-        """Go to the page beside this one."""
+        """Go to the next page."""
         self._go(self.trail.turned(step))
 
     def action_number(self, number: int) -> None:

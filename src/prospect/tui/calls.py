@@ -1,7 +1,6 @@
-"""Who called a routine, and what it called: the pages that Enter on a routine leads to.
+"""The pages of a routine's callers and callees, which Enter on a routine leads to.
 
-Comes in: `LiveFigures` and a `Place` with a routine. Goes out: a `Page` with a tree, whose times
-and error bars are those of ``prospect calls`` on the same profile.
+Times and error bars of the tree are those of ``prospect calls`` on the same profile.
 """
 
 from __future__ import annotations

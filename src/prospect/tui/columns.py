@@ -93,7 +93,7 @@ class Layout(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What figures are of: `span_s` is the time that 100 % of a CPU is."""
+    """The scale of figures: `span_s` is the time that 100 % of a CPU is."""
 
     span_s: float
     ramp: str = BLOCKS
@@ -191,7 +191,7 @@ def row_lines(
 
 
 def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> Span:  # noqa: PLR0911 - a column each
-    """Return what stands in a column, with the space behind it."""
+    """Return the cell of a column, with the space after it."""
     what, _, width, _ = column
     if what == _NAME:
         return Span(name_fitted(row.name, width, row.lead) + " ", OF_PAINT[row.paint])
@@ -225,7 +225,7 @@ def bar_digits(half_percent: float) -> int:
 
 
 def _pointed(value: float, digits: int) -> str:
-    """Return a number whose point stands below others, whatever digits these have."""
+    """Return a number whose point is below those of other rows, whatever digits these have."""
     return f"{value:.{digits}f}" + " " * (_MOST_DECIMALS - digits + (digits == 0))
 
 

@@ -79,7 +79,7 @@ def draw_beginning(width: int) -> list[list[Span]]:
 
 
 def draw_patience(width: int) -> list[list[Span]]:
-    """Return what is shown in place of rows that take long."""
+    """Return what is shown instead of rows that take long."""
     return [[], [Span(fitted(_PATIENCE, width))]]
 
 

@@ -1,7 +1,6 @@
-"""A state as columns of hits: what every page of the screen groups and adds up.
+"""A state as columns of hits, which every page of the screen groups and adds up.
 
-Comes in: a `LiveState`. Goes out: `LiveFigures`, of the completed profile, and its totals. Time,
-portions and error bars are those of the report on the same profile.
+Time, portions and error bars are those of the report on the same profile.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class LiveFigures(Record):
 
     @cached_property
     def seconds_per_sample(self) -> float:
-        """What one sample is worth."""
+        """The time of one sample."""
         return float(self.design.seconds.sum()) / max(int(self.design.hits.sum()), 1)
 
     @cached_property

@@ -1,6 +1,6 @@
-"""What the rows of each table stand for: which of them a hit is in, what it is called, what fits.
+"""The rows of each table: the row of each hit, its name, and the rows that fit a filter.
 
-Comes in: `LiveFigures`. Goes out: `Group`, for `tables` to add up.
+`tables` adds the groups up.
 """
 
 from __future__ import annotations

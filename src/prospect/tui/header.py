@@ -66,11 +66,11 @@ _WIDE = 100
 
 
 class Mode(Record):
-    """What a person has set.
+    """The settings of a person.
 
     Attributes:
         words: the filter, "" for none.
-        is_frozen: the screen stands still.
+        is_frozen: the screen does not change.
         pause_s: how long figures stand before new ones come.
     """
 
@@ -117,7 +117,7 @@ def _samples(figures: LiveFigures) -> int:
 
 
 def _cost(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
-    """Say what looking costs, and how seldom figures come where it costs much."""
+    """Say what looking costs, and how rarely figures come if it costs much."""
     state = figures.state
     is_known = state.sampling_cpu_percent > 0 and width >= _WIDE
     taking = f" + sampling {state.sampling_cpu_percent:.1f}" if is_known else ""

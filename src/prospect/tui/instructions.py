@@ -1,7 +1,7 @@
-"""The instructions of a routine with its hits: what ``prospect annotate`` shows, of this moment.
+"""The instructions of a routine with its hits: the lines of ``prospect annotate``, at this moment.
 
-Comes in: `LiveFigures` and a routine. Goes out: a `Page` of lines. The code is read once, from the
-image that is mapped on this machine or from the running kernel's memory; hits are new each time.
+The code is read once, from the image that is mapped on this machine or from the running kernel's
+memory; hits are new each time.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
 _LARGEST_READ = 1 << 12
-# How often the parser looks whether an escape key stands for itself.
+# How often the parser looks whether an escape key was typed alone.
 _TICK_S = 0.05
 
 

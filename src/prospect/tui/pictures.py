@@ -90,7 +90,7 @@ class Stand(Record):
 
     @property
     def view(self) -> tuple[Place, str, str]:
-        """What decides which rows there are; not the cursor."""
+        """The parts that decide which rows there are; the cursor does not."""
         return self.place, self.words, self.order
 
     def reordered(self) -> Stand:

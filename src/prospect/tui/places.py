@@ -66,7 +66,7 @@ class Place(Record):
 
     @property
     def trail(self) -> tuple[str, ...]:
-        """What was chosen on the way here, outermost first."""
+        """The choices on the way here, outermost first."""
         steps = [self.process, self.thread if self.thread != self.process else ""]
         steps.append(self.cause.label if self.cause else "")
         steps.append(self.routine.label if self.routine else "")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Question(NamedTuple):
-    """What is asked.
+    """A question.
 
     Attributes:
         text: shown before the answer.
@@ -81,7 +81,7 @@ class PromptLine(Horizontal):
         yield answer
 
     def ask(self, question: Question) -> None:
-        """Open a question in place of the one that is open."""
+        """Open a question instead of the one that is open."""
         self._question = question
         answer = self.query_one(Input)
         with self.prevent(Input.Changed):

@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
     Attributes:
         key: who it is, from one refresh to the next.
-        name: what stands in its widest column; hostile, as all that follows.
+        name: the text of its widest column; hostile, as all that follows.
         process: whose time it is, "" where the page has no such column.
         place: the object of a routine, the processes of a name.
         paint: `USER`, `KERNEL`, `INTERRUPT`, `HOT`, or "" for no colour.
@@ -60,11 +60,11 @@ class Page(Record):
 
     Attributes:
         rows: those that are shown.
-        more: how many rows there are beside these.
+        more: how many rows there are besides these.
         more_s: their time.
         total_s: of all rows.
         is_text: rows are lines to be read, without figures of their own.
-        title: what stands above lines of text.
+        title: above lines of text.
         opens_at: which line of text is to be seen first, though not at the top.
         note: what is to be said of the page, "" for nothing.
     """

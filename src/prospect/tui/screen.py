@@ -124,7 +124,7 @@ class Background:
 
 
 class Trail(Record):
-    """Where a person is, and where Esc leads.
+    """The place of a person, and the places that Esc leads back to.
 
     Attributes:
         here: what is looked at.
@@ -147,11 +147,11 @@ class Trail(Record):
         return Trail(self.before[-1], self.before[:-1]) if self.before else self
 
     def turned(self, step: int) -> Trail:
-        """Go to a page beside this one."""
+        """Go to a neighbouring page."""
         return self._on(self.here.place.turned(step))
 
     def numbered(self, number: int) -> Trail:
-        """Go to one of the pages beside this one by its number, from 1."""
+        """Go to one of the neighbouring pages by its number, from 1."""
         pages = self.here.place.pages
         if number > len(pages):
             return self
@@ -176,7 +176,7 @@ class Trail(Record):
 
 
 class TopScreen(App[None]):
-    """What is shown; what keys do is in `app`.
+    """The screen; `app` has the keys.
 
     Attributes:
         failure: why it ended by itself, None if it did not.
@@ -332,7 +332,7 @@ class TopScreen(App[None]):
 
     @property
     def _mode(self) -> Mode:
-        """What a person has set."""
+        """The settings of a person."""
         return Mode(self.trail.here.words, self._watch.is_frozen, self._watch.pause_s)
 
     @property

@@ -1,8 +1,8 @@
-"""Figures → the rows of the pages with tables: routines, processes, causes, threads.
+"""The rows of the pages with tables: routines, processes, causes, threads.
 
-Comes in: `LiveFigures`, a `Place` and a filter. Goes out: a `Page`. Each hit is in one row at most,
-so that rows add up, and their error bars are those of the report. What interrupted a process is
-not its doing: interrupts are a row of their own beside the processes, as in the report.
+Each hit is in one row at most, so that rows add up, and their error bars are those of the report.
+A process does not cause its interrupts: they are a row of their own next to the processes, as in
+the report.
 """
 
 from __future__ import annotations

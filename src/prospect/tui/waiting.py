@@ -1,7 +1,6 @@
-"""What threads did without a CPU: the page of threads, and that of the stacks of a thread's waits.
+"""The pages of threads without a CPU, and of the stacks of a thread's waits.
 
-Comes in: `LiveFigures` of a session that records switches. Goes out: a `Page`. Times are those of
-the report's section on waiting, added up over threads of one name.
+Times are those of the report's section on waiting, added up over threads of one name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is known and shown: it asks the session for figures and computes the page that is seen.
 
-Its methods take long and run in threads: `look` may run beside `advance`, of whose figures it sees
-those before; else one runs after the other.
+Its methods take long and run in threads: `look` may run at the same time as `advance` and sees the
+figures before it; else one runs after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prospect.tui.pictures import Stand
 
 
-# New figures every so often, more seldom where they would cost more than this part of a CPU.
+# New figures every so often, less often where they would cost more than this part of a CPU.
 _PAUSE_S = 2.0
 _FIRST_PAUSE_S = 1.0
 _FIRST_S = 8.0
@@ -100,7 +100,7 @@ class Watch:
 
 
 class LiveSource(Protocol):
-    """What the screen asks; never two things at once, but not always from the same thread."""
+    """The session, asked for one thing at a time, but not always from the same thread."""
 
     def advance(self) -> LiveState:
         """Take in what was recorded since the last call, and return everything.
