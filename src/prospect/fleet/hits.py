@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.fleet.asking import Question
 
-# By number of name: builds of a program are one, where nobody asks for them. A name's number is
+# By number of name: builds of a program are one, unless they are asked for. A name's number is
 # that of one of its functions, so that no engine has to count them.
 NAMES = "names"
 # Sums over hosts, by number of name; `squares` and `products` with the host's total, of `w`.

@@ -84,7 +84,7 @@ class SentBefore(NamedTuple):
         """Return the number that holds for a segment's tier."""
         return self.day if segment.tier == DAY else self.next
 
-    def behind(self, segment: Segment) -> SentBefore:
+    def after(self, segment: Segment) -> SentBefore:
         """Return what holds once a segment is sent."""
         number = segment.last + 1
         return self._replace(day=number) if segment.tier == DAY else self._replace(next=number)
@@ -148,7 +148,7 @@ def send(
                 _remember(store, url, state)
             with suppress(DamagedError):
                 size += send_segment(target, one._replace(place=place), content)
-            state, through = state.behind(one), one
+            state, through = state.after(one), one
     finally:
         if through is not None:
             _remember(store, url, state)
@@ -231,8 +231,8 @@ def whole_file(store: StoreDirectory) -> Contents:
 
 def place_in_target(store: StoreDirectory, host: str) -> str:
     """Return the directory that a host's store has among those of many hosts."""
-    # A machine of the same name, or a store that was begun anew, numbers other windows alike; of a
-    # copy they are the same ones, whoever sends it.
+    # A machine of the same name, or a store that was begun anew, numbers other windows alike. Those
+    # of a copy are the same ones, from any sender.
     made_on = store.made_on or this_machine()
     number = blake2b(f"{store.made_at!r}\0{made_on}".encode(), digest_size=8).hexdigest()
     return f"{HOST_PREFIX}{quote(host, safe='')}/{STORE_PREFIX}{number}"

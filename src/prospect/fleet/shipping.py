@@ -1,6 +1,6 @@
 """All that waits in a store → a place of many hosts' stores, once.
 
-If only a share p of hosts sends an hour, each stands for 1/p of them (Horvitz and Thompson, J. Am.
+If only a share p of hosts sends an hour, each represents 1/p of them (Horvitz and Thompson, J. Am.
 Stat. Assoc. 47 (1952)): the sums of periods are divided by p, which the segment's head says, too.
 Numbers of samples and the books stay as they were counted.
 """

@@ -39,7 +39,7 @@ class Target(Protocol):
 
 
 class TargetDirectory(StoreDirectory):
-    """A directory that many hosts send to; it belongs to whoever sends, and follows no links.
+    """A directory that many hosts send to; it belongs to the sender, and follows no links.
 
     It is never made: if a file system is not mounted, its mount point is not what was meant.
     """

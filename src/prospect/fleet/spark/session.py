@@ -87,11 +87,11 @@ def session_at(master: str) -> Any:
 
 def _started(master: str, own: str) -> Any:
     """Start the driver, which is a Java of this process; what it says goes to a file."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - a second, where Spark is asked
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second, where Spark is asked
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - a second, where Spark is asked
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - a second, where Spark is asked
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, where Spark is asked
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - a second, only if Spark is asked
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second, only if Spark is asked
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - a second, only if Spark is asked
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - a second, only if Spark is asked
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, only if Spark is asked
 
     # Warnings on pandas, which is not used here.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")

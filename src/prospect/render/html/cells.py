@@ -273,7 +273,7 @@ def sample_stretches(names: StackNames, rows: NDArray[np.intp] | slice) -> NDArr
     times, length = samples.time_ns[rows], max(names.end_ns, 1)
     found = np.empty(len(times), np.uint8)
     for first in range(0, len(times), _BLOCK):
-        # Whole numbers, so that whoever counts from one stretch to another counts the same samples.
+        # Whole numbers, so that counting from one stretch to another counts the same samples.
         stretch = times[first : first + _BLOCK] * np.uint64(STRETCHES) // np.uint64(length)
         found[first : first + _BLOCK] = np.minimum(stretch, STRETCHES - 1)
     return found
@@ -401,7 +401,7 @@ class Selection(Record):
     Attributes:
         begin_ns, end_ns: since the interval's begin, `end_ns` excluded; None for its end.
         scope: one of SCOPES.
-        process: row of the processes, where `scope` is "process".
+        process: row of the processes, if `scope` is "process".
         cpu: None for all.
         thread: row of the samples' threads, None for all.
         is_by_time: whether the time is divided into stretches.

@@ -121,7 +121,7 @@ def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:
 
 
 def _callers(figures: CallFigures, row: int, profile: CompleteProfile) -> Iterator[tuple[str, ...]]:
-    """Yield the callers; where calls were estimated theirs are the same shares of these."""
+    """Yield the callers; if calls were estimated, those of callers are the same shares of them."""
     if math.isnan(float(figures.calls[row])):
         return
     callers, calls = figures.callers[row]

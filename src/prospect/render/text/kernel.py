@@ -146,7 +146,7 @@ def chosen_call_lines(page: Page) -> Iterator[str]:
 
 
 def system_call_lines(page: Page) -> Iterator[str]:
-    """Yield the section of all processes; where no calls were counted, the causes say it all."""
+    """Yield the section of all processes; if no calls were counted, the causes say it all."""
     if page.event.calls.is_counted:
         yield from _call_section(
             page, "System Calls, All Processes", page.event.calls.system, _SYSTEM

@@ -69,7 +69,7 @@ def _classic(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
     yield from statistics_lines(report, style)
     yield from ledger_lines(report, style)
     yield from _stack_quality(report, style)
-    yield from _seldom_lines(report, style)
+    yield from _rare_lines(report, style)
     for page in pages:
         yield from _event_title(page, pages)
         yield from summary_lines(page)
@@ -93,7 +93,7 @@ def _figures_first(
         yield from _of_all_lines(page, routines)
         yield from summary_lines(page)
         yield from _details(page, routines)
-    yield from _seldom_lines(report, style)
+    yield from _rare_lines(report, style)
 
 
 def _evidence(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
@@ -116,25 +116,25 @@ def _evidence(report: Report, pages: list[Page], style: Style) -> Iterator[str]:
 
 
 def _stack_quality(report: Report, style: Style) -> Iterator[str]:
-    """Yield what became of copies of stacks, where there are any."""
+    """Yield what became of copies of stacks, if there are any."""
     if report.has_short_stacks:
-        from prospect.render.text.quality import stack_quality_lines  # noqa: PLC0415 - seldom there
+        from prospect.render.text.quality import stack_quality_lines  # noqa: PLC0415 - rarely there
 
         yield from stack_quality_lines(report.stack_quality, style)
 
 
-def _seldom_lines(report: Report, style: Style) -> Iterator[str]:
+def _rare_lines(report: Report, style: Style) -> Iterator[str]:
     """Yield what few recordings have: data of event sources, waits, several events."""
     if report.data:
-        from prospect.render.text.events import sample_data_lines  # noqa: PLC0415 - seldom there
+        from prospect.render.text.events import sample_data_lines  # noqa: PLC0415 - rarely there
 
         yield from sample_data_lines(report.data, style)
     if report.waiting is not None:
-        from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - seldom there
+        from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - rarely there
 
         yield from waiting_lines(report, style)
     if len(report.events) > 1:
-        from prospect.render.text.events import side_by_side_lines  # noqa: PLC0415 - seldom there
+        from prospect.render.text.events import side_by_side_lines  # noqa: PLC0415 - rarely there
 
         yield from side_by_side_lines(report, style)
 
@@ -148,7 +148,7 @@ def _calls(report: Report, sections: tuple[str, ...], style: Style) -> Iterator[
     if found is None:
         yield "Note: no sample has a call chain: there is nothing to say about calls."
         return
-    from prospect.render.text.calls import calls_lines  # noqa: PLC0415 - seldom asked for
+    from prospect.render.text.calls import calls_lines  # noqa: PLC0415 - rarely asked for
 
     yield from calls_lines(*found, style)
 
@@ -158,7 +158,7 @@ def _figures(event: EventReport) -> Figures:
 
 
 def _event_title(page: Page, pages: list[Page]) -> Iterator[str]:
-    """Yield which event follows, where there are several."""
+    """Yield which event follows, if there are several."""
     if len(pages) > 1:
         name = escaped(page.event.event.name)
         yield RULE
@@ -170,9 +170,9 @@ def _routines(page: Page) -> RoutineFormatter:
 
 
 def _details(page: Page, routines: RoutineFormatter) -> Iterator[str]:
-    """Yield what is said of each process."""
+    """Yield the details of each process."""
     if page.event.code is not None:
-        from prospect.render.text.disassembly import disassembly_note  # noqa: PLC0415 - seldom asked for
+        from prospect.render.text.disassembly import disassembly_note  # noqa: PLC0415 - rarely asked for
 
         yield from disassembly_note(page)
     if page.report.detail != "k":
@@ -186,10 +186,10 @@ def _of_all_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield from system_cause_lines(page)
         yield from system_call_lines(page)
     if page.event.lines is not None:
-        from prospect.render.text.source_lines import all_source_lines  # noqa: PLC0415 - seldom asked for
+        from prospect.render.text.source_lines import all_source_lines  # noqa: PLC0415 - rarely asked for
 
         yield from all_source_lines(page)
     if page.report.profile.call_counts is not None:
-        from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - seldom asked for
+        from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - rarely asked for
 
         yield from call_count_lines(page)
