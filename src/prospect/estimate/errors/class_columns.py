@@ -1,7 +1,6 @@
 """Rows by some keys and, side by side, what each class of hits has of them: opreport's columns.
 
-Comes in: a `ReportView`, keys, and the dimension that classes differ in. Goes out: `ClassColumns`,
-a table for each event, or one of all where events are the classes.
+There is a table for each event, or one of all if events are the classes.
 Source: OProfile, ``libpp/arrange_profiles.h``: classes differ along one axis.
 """
 
