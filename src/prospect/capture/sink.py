@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Sink(Protocol):
-        """What takes records as they are drained."""
+        """Takes records as they are drained."""
 
         def append(self, buffers: Sequence[memoryview | bytes]) -> None:
             """Take whole records; the buffers are not used once this returns.

@@ -34,7 +34,7 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
 class ControlSocket(Closing):
-    """Where a daemon listens."""
+    """The socket on which a daemon listens."""
 
     def __init__(self, store: StoreDirectory) -> None:
         """Begin to listen; the caller holds the store's lock.
@@ -88,7 +88,7 @@ class ControlSocket(Closing):
 
 
 class Request:
-    """What somebody asks for, and waits for the answer of.
+    """A request of a client that waits for the answer.
 
     Attributes:
         words: such as ``["session", "before"]``.

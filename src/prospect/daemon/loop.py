@@ -37,7 +37,7 @@ READY, RELOADING, STOPPING, ALIVE = "READY=1", "RELOADING=1", "STOPPING=1", "WAT
 
 
 class ServiceManager:
-    """Who started the daemon, if that wants to hear of it.
+    """The service manager that started the daemon, if it wants to hear of it.
 
     Attributes:
         alive_every_s: how often it wants to hear that the daemon is alive; None for never.

@@ -34,7 +34,7 @@ _MOST_KNOWN = 20_000
 
 
 class Services:
-    """What processes are part of; remembers those that were asked for.
+    """The services that processes are part of; remembers those that were asked for.
 
     Args:
         proc: where this machine's processes are asked; "" where they are another machine's.

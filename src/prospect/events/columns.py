@@ -55,7 +55,7 @@ TASK_EXEC = 3
 
 
 class UserStates(Record):
-    """What samples hold of user space: registers and the top of the stack, as they were then.
+    """The part of samples on user space: registers and the top of the stack, as they were then.
 
     Only samples with registers have a row; of kernel threads there are none. A sample in the kernel
     has those with which its task left user space.
@@ -118,7 +118,7 @@ class CallBranches(Record):
 
 
 class RawFields(Record):
-    """What the records of tracepoints say, of the samples whose events have wanted fields.
+    """Fields of tracepoints' records, for the samples whose events have wanted fields.
 
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
@@ -231,7 +231,7 @@ class Tasks(Record):
 
 
 class Losses(Record):
-    """What the kernel says it did not deliver: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE.
+    """Records that the kernel did not deliver: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE.
 
     `kind` is the record's type; `count` is 0 for the throttle records; `cpu` -1 if unknown.
     """

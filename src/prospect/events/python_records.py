@@ -41,7 +41,7 @@ _OF_FRAMES = ("code", "last", "owner", "signature")
 
 
 class CodeKey(NamedTuple):
-    """What a code object is known by: of which image, at which address, with what signature."""
+    """The identity of a code object: of which image, at which address, with what signature."""
 
     image: int
     code: int
@@ -49,7 +49,7 @@ class CodeKey(NamedTuple):
 
 
 class CodeText(NamedTuple):
-    """What is known of a code object, None for what is not there.
+    """The text of a code object, None for what is not there.
 
     `name` and `file` come with the `status` of their records. `beginning` is the 8 bytes with its
     first line.
@@ -192,7 +192,7 @@ def of_chosen_samples(records: PythonRecords, rows: NDArray[np.int64]) -> Python
 
 
 class _Part(NamedTuple):
-    """What some records hold: columns as in `PythonRecords`, and the words of all but stacks.
+    """The content of some records: columns as in `PythonRecords`, and the words of all but stacks.
 
     `length` i64[s] is how many frames each stack has here; `blobs` i64[b] where in `words` the
     header of each name or image stands, in halves, and `bytes` i64[b] how many follow it.

@@ -39,7 +39,7 @@ class RawColumns:
 
     @property
     def mark(self) -> tuple[int, int]:
-        """What `rewind` needs to return to this moment."""
+        """A moment that `rewind` can return to."""
         return self._fields.mark if self._fields else 0, self._data.mark if self._data else 0
 
     def rewind(self, mark: tuple[int, int]) -> None:

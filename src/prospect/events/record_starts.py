@@ -70,14 +70,14 @@ _NOT_WHOLE_WORDS = np.uint64(7)
 
 
 class Fault(NamedTuple):
-    """Where a chain of records breaks, and the size that the header there claims."""
+    """The place where a chain of records breaks, and the size that the header there claims."""
 
     word: int
     size_bytes: int
 
 
 class SampleSink(Protocol):
-    """What takes samples in: appended provisionally, rewound if they prove not to be samples."""
+    """Takes samples in: appended provisionally, rewound if they prove not to be samples."""
 
     def begin_batch(self, words: int, words_left: int) -> None:
         """Make room for the samples of `words`, the next of `words_left` of this block."""
@@ -90,7 +90,7 @@ class SampleSink(Protocol):
 
 
 class RecordSink(Protocol):
-    """What takes the other records in."""
+    """Takes the other records in."""
 
     def append(self, words: Words, positions: NDArray[np.int64]) -> None:
         """Take the records whose headers stand at `positions`, ascending."""
@@ -110,7 +110,7 @@ class Ignored:
 
 
 class Looks(NamedTuple):
-    """What distinguishes a sample's header from other words, besides its type.
+    """The properties, besides its type, that distinguish a sample's header from other words.
 
     Attributes:
         least_words: the smallest size of a sample.

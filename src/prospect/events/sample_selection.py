@@ -90,7 +90,7 @@ def _of_samples(sample: Rows, rows: Rows) -> tuple[Rows, Rows]:
         rows: i64[m] the samples that are chosen.
 
     Returns:
-        Of each row of the new table, its sample among the chosen ones and its row in the old one.
+        For each row of the new table, its sample among the chosen ones and its row in the old one.
     """
     place = np.minimum(np.searchsorted(sample, rows), max(len(sample) - 1, 0))
     found = np.flatnonzero(sample.take(place) == rows) if len(sample) else np.empty(0, np.int64)

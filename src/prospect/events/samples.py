@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class ChainPlaces(NamedTuple):
-    """Where each sample's chain stands.
+    """The place of each sample's chain.
 
     Attributes:
         begin: i64[n] words.
@@ -219,7 +219,7 @@ class GroupReads:
 
     @property
     def mark(self) -> tuple[int, int]:
-        """What `rewind` needs to return to this moment."""
+        """A moment that `rewind` can return to."""
         return len(self._reads), self.damaged
 
     def rewind(self, mark: tuple[int, int]) -> None:

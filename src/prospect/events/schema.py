@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GroupLayout(NamedTuple):
-    """Where one event's samples have the values of its group, in words.
+    """The place of the values of a group in one event's samples, in words.
 
     Attributes:
         begin: of the number of values, from the header on.

@@ -377,7 +377,7 @@ _MASK_BYTE = np.uint64(0xFF)
 
 
 class SideTables(NamedTuple):
-    """What the side records of a recording say."""
+    """The tables of a recording's side records."""
 
     mmaps: Mmaps
     tasks: Tasks

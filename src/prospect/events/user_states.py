@@ -82,7 +82,7 @@ class UserStateColumns:
 
     @property
     def mark(self) -> Mark:
-        """What `rewind` needs to return to this moment."""
+        """A moment that `rewind` can return to."""
         return Mark(len(self._states), len(self._calls), self._damaged)
 
     def rewind(self, mark: Mark) -> None:
@@ -245,7 +245,7 @@ class _Counted(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where in their samples the next field begins; places behind `end` mean a cut sample."""
+    """The word in samples where the next field begins; places after `end` mean a cut sample."""
 
     sample: Rows
     at: Rows
@@ -267,7 +267,7 @@ class _Place(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What samples say of their states, and where it stands; i64[n] but for `is_cut`."""
+    """The states of samples, and their places; i64[n] but for `is_cut`."""
 
     abi: Rows
     registers_at: Rows

@@ -186,7 +186,7 @@ class _Program(NamedTuple):
 
 
 class LoadedPrograms:
-    """What was loaded since the session began and still is, by address, the oldest first."""
+    """Programs loaded since the session began and still there, by address, the oldest first."""
 
     def __init__(self) -> None:
         self._programs: dict[int, _Program] = {}
@@ -246,7 +246,7 @@ _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
 
 
 class PythonNames:
-    """What is known of interpreters and code objects, and since when last."""
+    """Interpreters and code objects, and when each was last known."""
 
     def __init__(self) -> None:
         self._images: dict[int, tuple[int, PythonImage]] = {}

@@ -166,7 +166,7 @@ def without_records(words: Words, start: Rows) -> bytes:
 
 
 class RecordStarts:
-    """Where records of a kind begin."""
+    """The places where records of a kind begin."""
 
     def __init__(self) -> None:
         self._parts: list[Rows] = []
@@ -382,7 +382,7 @@ def _of(words: Words, start: Rows, schema: Schema, name: str) -> NDArray[np.uint
 
 
 class _SampleStarts(RecordStarts):
-    """Where samples begin, of which a batch may be taken back."""
+    """The places where samples begin; a batch of them may be taken back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -399,7 +399,7 @@ class _SampleStarts(RecordStarts):
 
 
 class Bounds(Record):
-    """What a session keeps at most; as it stands, what suits `top`.
+    """The bounds of a session; as it stands, what suits `top`.
 
     Attributes:
         most_samples: how many the profile remembers, 0 for what suits so many CPUs.

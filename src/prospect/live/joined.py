@@ -207,7 +207,7 @@ def part_of_threads(
 
 
 class JoinedThreads(Record, frozen=False):
-    """What was added so far; the rows are in the order in which threads were met."""
+    """The sum of what was added so far; the rows are in the order in which threads were met."""
 
     whole: PartOfThreads | None = None
 
@@ -365,7 +365,7 @@ _NOTHING = np.empty(0, np.intp)
 
 
 class JoinedProfile:
-    """What was added so far, as one profile.
+    """The parts added so far, as one profile.
 
     It has what hits, samples, stacks and times of threads refer to; no mappings, exact counts,
     lines or code: the recording has those. The waits of a thread with one stack are one sample a

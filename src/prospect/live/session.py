@@ -47,7 +47,7 @@ _NS = 1e-9
 
 
 class LiveState(Record):
-    """What is known at one moment.
+    """The state of a session at one moment.
 
     Attributes:
         profile: everything that is remembered, with samples, clocks, causes and stacks.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from prospect.recording.events import RecordOptions
 
     class Gate(Protocol):
-        """What leaves out what no look could follow.
+        """Leaves out records that no look could follow.
 
         Attributes:
             limits: a sentence for each thing that was left out.
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
             ...
 
     class Source(Protocol):
-        """What gives records; as `KernelSource`, which has the meanings."""
+        """A source of records; as `KernelSource`, which has the meanings."""
 
         sample_cost_ns: float
         mark: Mark
@@ -103,7 +103,7 @@ if TYPE_CHECKING:
 
         @property
         def seen(self) -> Mapping[int, Sequence[int]]:
-            """What the first look saw."""
+            """The processes of the first look."""
             ...
 
         @property
@@ -259,7 +259,7 @@ class Mark(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Who ran at a moment.
+    """The processes that ran at a moment.
 
     Attributes:
         time_ns: in CLOCK_MONOTONIC.

@@ -61,7 +61,7 @@ class Spool:
 
     @property
     def start(self) -> Mark:
-        """What stood before the first record that is kept."""
+        """The state before the first record that is kept."""
         return self._parts[0].start
 
     @property

@@ -38,7 +38,7 @@ def _record(served: Served) -> tuple[dict[str, Any], int]:
 
 
 class Watched:
-    """What is recorded, in a file of the pump, which empties it as fast as the connection takes."""
+    """The recording, in a file of the pump, which empties it as fast as the connection takes."""
 
     def __init__(self, output: int, pump: int) -> None:
         self._output = output

@@ -31,7 +31,7 @@ _INTERRUPTED = 128 + 2
 
 
 class Served(NamedTuple):
-    """What an agent works with.
+    """The question, files and connection that an agent works with.
 
     Attributes:
         wanted: what it was asked.

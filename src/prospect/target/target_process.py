@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, Protocol
 
     class Receiver(Protocol):
-        """What takes what the agent writes."""
+        """Takes what the agent writes."""
 
         def write(self, content: bytes) -> None:
             """Take a place (u64), and the bytes there."""

@@ -152,7 +152,7 @@ _EXPENSIVE_BUDGET = 0.5
 
 
 class _Part(Enum):
-    """What a stretch of time belongs to: a window, the end of the last one, the gap behind it."""
+    """The kind of a stretch of time: a window, the end of the last one, the gap behind it."""
 
     WINDOW = 0
     TAIL = 1
@@ -160,7 +160,7 @@ class _Part(Enum):
 
 
 class Calls(NamedTuple):
-    """What became of counting: the document for the recording, and sentences on its limits."""
+    """The result of counting: the document for the recording, and sentences on its limits."""
 
     document: dict[str, Any]
     limits: tuple[str, ...]
@@ -218,7 +218,7 @@ class CallCounter:
 
     @property
     def warning(self) -> str:
-        """What the budget may cost COMMAND, in a sentence; "" for a small one. After `open`."""
+        """A sentence on the cost of the budget to COMMAND; "" for a small one. After `open`."""
         budget = self._windows.budget
         if budget < _EXPENSIVE_BUDGET:
             return ""

@@ -75,7 +75,7 @@ UNKNOWN_NS = 60_000.0
 
 
 class ProbeCost(NamedTuple):
-    """What a call of a probed function takes longer, in ns, and how far that may be off."""
+    """The added time of a call of a probed function, in ns, and its error."""
 
     cost_ns: float
     spread_ns: float

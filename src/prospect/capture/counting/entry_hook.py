@@ -66,7 +66,7 @@ class Counters:
 
 
 class HookKit:
-    """What a hook is made with.
+    """The means to make a hook.
 
     Attributes:
         functions: names of the counted functions; the number of one is what `number` gives.

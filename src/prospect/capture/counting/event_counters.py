@@ -65,7 +65,7 @@ class CountTarget(NamedTuple):
 
 
 class RawCount(NamedTuple):
-    """What an event's counters say together: counts, and the times of all of them."""
+    """The sums over an event's counters: counts, and the times of all of them."""
 
     value: int
     enabled_ns: int

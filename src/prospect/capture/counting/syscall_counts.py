@@ -110,7 +110,7 @@ class Maps(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What differs between machines.
+    """Differences between machines.
 
     Attributes:
         register_offset: in struct pt_regs, of the register that shows 32-bit code.
@@ -368,7 +368,7 @@ _ROUNDS, _CALLS_A_ROUND = 20, 500
 
 
 class Calls(NamedTuple):
-    """What became of counting: the document for the recording, and sentences on its limits."""
+    """The result of counting: the document for the recording, and sentences on its limits."""
 
     document: dict[str, Any]
     limits: tuple[str, ...]

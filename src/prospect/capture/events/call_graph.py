@@ -47,7 +47,7 @@ _CALL_STACK = (
 
 
 class CallGraph(NamedTuple):
-    """What callers are recorded.
+    """The callers that are recorded.
 
     Attributes:
         mode: one of `MODES`; KERNEL_CHAINS for those of kernel code only, which show its causes.

@@ -84,7 +84,7 @@ def fastest_rate_hz(clocks: int) -> int:
     """Return the highest total rate that the kernel's limit allows and its timers follow.
 
     The kernel holds each event to the limit by itself (__perf_event_account_interrupt() in
-    ``kernel/events/core.c``, Linux 6.18). Who set it meant a rate: a bank keeps to it as one.
+    ``kernel/events/core.c``, Linux 6.18). It is set as a rate: a bank keeps to it as one.
     """
     # Periods are rounded to whole ns: half of one is the room below the limit.
     of_clock_hz = _NS_PER_S / (shortest_period_ns() - 0.5)

@@ -44,7 +44,7 @@ class _CpuEvents(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """What read(2) says of an event; `lost` is -1 before Linux 6.0."""
+    """The result of read(2) on an event; `lost` is -1 before Linux 6.0."""
 
     value: int
     enabled_ns: int

@@ -70,7 +70,7 @@ class ListedEvent(NamedTuple):
 
 
 class CheckedEvent(NamedTuple):
-    """What the kernel says of an event: "" where it can, else why not.
+    """The kernel's answer to an event: "" where it can, else why not.
 
     `user_only`: this user may not see it in the kernel.
     """

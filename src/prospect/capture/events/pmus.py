@@ -21,7 +21,7 @@ _NAME = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
 
 
 class Parameter(NamedTuple):
-    """Where a named parameter goes: a field of the attributes, and its bits from the lowest up."""
+    """The field of the attributes that a named parameter sets, and its bits from the lowest up."""
 
     field: str
     bits: tuple[int, ...]

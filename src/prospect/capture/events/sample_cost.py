@@ -50,7 +50,7 @@ _THIS_TASK = 0
 
 
 class SampleCost(NamedTuple):
-    """What a sample costs, in ns.
+    """The cost of a sample, in ns.
 
     Attributes:
         user_ns: one that hits user space.

@@ -99,7 +99,7 @@ class TracepointField(NamedTuple):
 
 
 class TracingFiles(NamedTuple):
-    """What tracefs says of the records of some tracepoints, as readers of recordings need it.
+    """The formats of some tracepoints in tracefs, as readers of recordings need them.
 
     Attributes:
         header_page, header_event: what all records have in common.

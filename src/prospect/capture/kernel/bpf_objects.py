@@ -40,7 +40,7 @@ _NAME_OFFSET = 64
 
 
 class Held:
-    """What one keeps in the kernel: maps and programs, and `links`, as long as these run."""
+    """A thing that is kept in the kernel: maps and programs, and `links`, as long as these run."""
 
     def __init__(self) -> None:
         self.links: list[int] = []
@@ -81,7 +81,7 @@ class LoadedProgram(NamedTuple):
 
 
 class MapLayout(NamedTuple):
-    """What a map is to be.
+    """The kind and sizes of a map.
 
     Attributes:
         name: for whoever lists the machine's maps, 15 characters at most.

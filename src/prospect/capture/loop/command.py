@@ -195,7 +195,7 @@ def _pidfd_open(pid: int) -> int:
 class EndRequest:
     """Passes the first signal on to the command; the second one ends the wait at once.
 
-    Where there is no command, the first one does.
+    Without a command the first one does.
 
     Attributes:
         interrupted_by: the first signal that was to end the run, 0 without.

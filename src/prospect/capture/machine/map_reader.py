@@ -61,7 +61,7 @@ _QUICKLY = 1
 
 
 class MapText(NamedTuple):
-    """What /proc/PID/maps said at `read_ns`, in CLOCK_MONOTONIC."""
+    """The text of /proc/PID/maps at `read_ns`, in CLOCK_MONOTONIC."""
 
     pid: int
     read_ns: int

@@ -58,7 +58,7 @@ _SEGMENTS = {_ELF64: struct.Struct("<I4xQ16xQ16x"), _ELF32: struct.Struct("<II8x
 
 
 class _Version(NamedTuple):
-    """What a file was when it was last looked at: a row, and what identifies it."""
+    """A file as it was when it was last looked at: a row, and what identifies it."""
 
     row: int
     identity: tuple[int, int, int]
@@ -67,7 +67,7 @@ class _Version(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Whose maps are read, and who wants to know that Python runs.
+    """The processes whose maps are read, and a reader of news that Python runs.
 
     Attributes:
         command_pid: COMMAND, -1 for none.

@@ -35,7 +35,7 @@ _MOST_INODE_DIGITS = 19
 
 
 class Stat(NamedTuple):
-    """What of /proc/PID/stat is needed; `ticks` is user and system time."""
+    """Fields of /proc/PID/stat; `ticks` is user and system time."""
 
     comm: bytes
     ppid: int

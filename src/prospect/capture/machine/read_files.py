@@ -22,7 +22,7 @@ _UNTIL_OFFSET = 24
 
 
 class ReadFile(NamedTuple):
-    """What a mapped file held: `build_id`, empty for none, from `since_ns` to `until_ns`."""
+    """The content of a mapped file: `build_id`, empty for none, from `since_ns` to `until_ns`."""
 
     major: int
     minor: int
@@ -34,7 +34,7 @@ class ReadFile(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What the reader met.
+    """Counts of the reader.
 
     Attributes:
         files: rows.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
 
     class Loop(Protocol):
-        """What drains the rings meanwhile; see `DrainLoop`."""
+        """The loop that drains the rings meanwhile; see `DrainLoop`."""
 
         @property
         def done(self) -> bool:
@@ -150,7 +150,7 @@ _SHOWN_PROCESSES = 3
 
 
 class Background(NamedTuple):
-    """What is read while the command runs, with a sentence for each thing that was hidden."""
+    """Facts read while the command runs, with a sentence for each thing that was hidden."""
 
     kernel: KernelMaps
     snapshot: Snapshot

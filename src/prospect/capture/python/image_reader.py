@@ -39,7 +39,7 @@ _MOST_USERS = 256
 
 
 class Answer(NamedTuple):
-    """What is in a mapped file.
+    """The content of a mapped file.
 
     Attributes:
         image: the interpreter; None if there is none.

@@ -60,7 +60,7 @@ def user_of(pid: int) -> int:
 
 
 class _Use:
-    """What one user has left, as of `at`."""
+    """The room that one user has left, as of `at`."""
 
     def __init__(self, now: float) -> None:
         self.at = now
@@ -70,7 +70,7 @@ class _Use:
 
 
 class Users:
-    """What each user has left; those that were met long ago have everything again."""
+    """The room that each user has left; those that were met long ago have everything again."""
 
     def __init__(self) -> None:
         self._uses: dict[int, _Use] = {}
