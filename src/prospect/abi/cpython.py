@@ -55,7 +55,7 @@ class CodeLayout(NamedTuple):
         first_line: i32.
         signature: 8 bytes with the first line among them, which distinguish code objects that have
             had the same address.
-        instructions: where the first instruction stands; 0 where frames have numbers.
+        instructions: where the first instruction is; 0 where frames have numbers.
         ascii, compact: where the text of a str begins, of ASCII and of other compact ones.
         length: of str and bytes; a str has its state 16 bytes after it.
         bytes: the content of a bytes object.

@@ -1,4 +1,4 @@
-"""The records of the Python functions behind samples, as they stand in a recording.
+"""The records of the Python functions behind samples, as they are in a recording.
 
 They are the raw data of samples of an event of their own, `EVENT_NAME` (a BPF_OUTPUT event), which
 a BPF program writes into the ring of its CPU; docs/recording.md describes them. All numbers are

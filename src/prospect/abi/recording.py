@@ -1,12 +1,8 @@
-"""RecordBlock: whole records in one buffer.
+"""What passes from a recording to the stages: blocks of records, and facts about the recording.
 
-What capture and perfdata hand out and what `events` takes in: a live ring, a file's data
-section, an unpacked compressed record and a pipe all look like this.
-
-What a recording says of itself beside its records.
-
-Filled by `perfdata` from a file's header and feature sections, by `capture` from the live
-machine, and read by `pipeline`: the stages between see only RecordBlocks.
+A live ring, a file's data section, an unpacked compressed record and a pipe all give `RecordBlock`s
+to `events`. `perfdata` fills `RecordingInfo` from a file's header and feature sections, `capture`
+from the live machine; only `pipeline` reads it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class CompressedSink(RecordSink):
     ) -> None:
         super().__init__(fd, bound_bytes)
         # It takes 10 ms to load: before rings fill, and only for who asks for it.
-        import zstandard  # noqa: PLC0415 - 10 ms, seldom asked for
+        import zstandard  # noqa: PLC0415 - 10 ms, rarely asked for
 
         self.raw_bytes = 0
         self._mend = mend

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
 
 NAME = "control"
-# What may be asked for; a session has a name behind it.
+# What may be asked for; a session has a name after it.
 COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
 _MOST_REQUEST_BYTES = 4096
 _MOST_ANSWER_BYTES = 1 << 20

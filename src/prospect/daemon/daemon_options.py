@@ -22,7 +22,7 @@ class DaemonOptions(Record):
         host_share: of hosts that send an hour.
         otlp: the URL of a collector that gets each window, "" for none.
         command_line: of the daemon.
-        target: another machine that is sampled in place of this one, as ssh takes it.
+        target: another machine that is sampled instead of this one, as ssh takes it.
     """
 
     frequency_hz: int = 19

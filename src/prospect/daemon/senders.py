@@ -248,7 +248,7 @@ class Pushing(_Sender):
 
     def end(self) -> None:
         """Wait for what is under way; this takes 15 s at most."""
-        for _ in range(2):  # what is under way, and the last window behind it
+        for _ in range(2):  # what is under way, and the last window after it
             if not self._ends(_LAST_S):
                 return
 

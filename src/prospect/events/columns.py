@@ -27,7 +27,7 @@ class RecordedRegisters(Record, eq=False):
     Attributes:
         blocks: of words, or of their bytes; they live as long as this does.
         block: i32[k] row of `blocks`.
-        at: i64[k] the word where the first register of each state stands.
+        at: i64[k] the word where the first register of each state is.
     """
 
     blocks: tuple[NDArray[np.uint8], ...]

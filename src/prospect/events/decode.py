@@ -151,7 +151,7 @@ def _python_columns(events: Sequence[EventDescription], *, innermost: bool) -> P
     frames = [one for one in events if is_frames_event(one.attr, one.name)]
     if not frames or len(frames) == len(events):
         return None
-    from prospect.events.python_records import PythonColumns  # noqa: PLC0415 - seldom recorded
+    from prospect.events.python_records import PythonColumns  # noqa: PLC0415 - rarely recorded
 
     return PythonColumns(frames, innermost=innermost)
 

@@ -195,7 +195,7 @@ class _Part(NamedTuple):
     """The content of some records: columns as in `PythonRecords`, and the words of all but stacks.
 
     `length` i64[s] is how many frames each stack has here; `blobs` i64[b] where in `words` the
-    header of each name or image stands, in halves, and `bytes` i64[b] how many follow it.
+    header of each name or image is, in halves, and `bytes` i64[b] how many follow it.
     """
 
     sample: NDArray[np.int64]
@@ -217,7 +217,7 @@ class _Part(NamedTuple):
 class PythonColumns:
     """Takes the records in, provisionally as `SampleColumns` does.
 
-    Each is read where it stands, while it is in the cache, and nothing else of its block is kept.
+    Each is read where it is, while it is in the cache, and nothing else of its block is kept.
     """
 
     def __init__(self, events: Sequence[EventDescription], *, innermost: bool = False) -> None:

@@ -114,7 +114,7 @@ class Looks(NamedTuple):
 
     Attributes:
         least_words: the smallest size of a sample.
-        id_word: where its id stands, 0 where it has none that is known.
+        id_word: where its id is, 0 where it has none that is known.
         lowest_id, highest_id: the range of the recording's ids.
     """
 
@@ -141,7 +141,7 @@ def find_records(
         progress: called after each batch with how many words of the block were read.
 
     Returns:
-        None, or the first header whose size is impossible; what stands before it was handed over.
+        None, or the first header whose size is impossible; what is before it was handed over.
     """
     view = words.data
     total = len(words)

@@ -110,7 +110,7 @@ def _count_at(
     end: NDArray[np.int64],
     each: int | NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the count that stands at `at`, -1 where its items would not end before `end`."""
+    """Return the count that is at `at`, -1 where its items would not end before `end`."""
     room = end - at - 1
     count = words.take(at, mode="clip")
     most = np.maximum(room, 0).astype(np.uint64)
@@ -306,7 +306,7 @@ NO_CPU = 0xFFFF
 _WORDS_SHIFT = 51
 # Room beyond what the samples so far let expect, so that buffers rarely grow twice.
 _HEADROOM = 1.25
-# Of a header as it stands in the file: misc, behind the type.
+# Of a header as it is in the file: misc, behind the type.
 _MODE_BYTE = 4
 _MODE_MASK = np.uint8(abi.PERF_RECORD_MISC_CPUMODE_MASK)
 
@@ -475,7 +475,7 @@ class SampleColumns:
         self._time.put(begin, self._times(words, chosen, task))
         self._mode.put(begin, chosen.header.view(np.uint8)[_MODE_BYTE::8] & _MODE_MASK)
         cpu = self._field(words, chosen, "cpu", self._block_cpu)
-        self._cpu.put(begin, cpu.astype(np.uint16))  # above it stands a word that is reserved
+        self._cpu.put(begin, cpu.astype(np.uint16))  # above it is a word that is reserved
         fixed_period = self._schema.period
         default = fixed_period[0] if chosen.rows is None else fixed_period.take(chosen.rows)
         self._period.put(begin, self._field(words, chosen, "period", default))
@@ -509,7 +509,7 @@ class SampleColumns:
         return rest
 
     def finish(self) -> Samples:
-        """Return all samples as they stand, and those of the other members of their groups."""
+        """Return all samples as they are, and those of the other members of their groups."""
         count, chain_words = self._done.samples, self._done.chain_words
         chain_start = chain = None
         if chain_words:
@@ -555,7 +555,7 @@ class SampleColumns:
         schema = self._schema
         chosen = _Chosen(positions, np.ascontiguousarray(_gather(words, positions, 0)))
         met, all_met = len(positions), chosen
-        # The size stands above all else in a header.
+        # The size is in the uppermost bits of a header.
         if met and chosen.header.min() < np.uint64(schema.least_fixed_words << _WORDS_SHIFT):
             chosen = chosen.keep(chosen.size_words >= schema.least_fixed_words)
         short, unknown = met - len(chosen.positions), 0

@@ -2,7 +2,7 @@
 
 Offsets are one number if all events lay their records out alike, and otherwise one number an event.
 Defined by ``include/uapi/linux/perf_event.h`` (Linux 6.18): the comment of PERF_RECORD_SAMPLE,
-which puts raw data, branch stack, user registers and user stack behind the call chain in this
+which puts raw data, branch stack, user registers and user stack after the call chain in this
 order, and ``struct read_format``. Also by perf's rule for finding an event before its layout is
 known: all events keep the id at the same place (``evlist__valid_sample_type`` in
 ``tools/perf/util/evlist.c``).
@@ -36,7 +36,7 @@ class GroupLayout(NamedTuple):
     Attributes:
         begin: of the number of values, from the header on.
         values: of the first value, from there on.
-        each: of a value with its id, which stands right behind it.
+        each: of a value with its id, which is right after it.
         is_inherited: whether each thread has values of its own.
     """
 
@@ -64,12 +64,12 @@ _REGISTER_LIMIT = 64
 
 
 class Trailing(NamedTuple):
-    """The fields behind the call chain of one event's samples.
+    """The fields after the call chain of one event's samples.
 
     Attributes:
         has_raw: raw data comes first.
         branch_words_each: words of each branch with its counter, 0 without a branch stack.
-        has_branch_index: a word stands between the number of branches and the branches.
+        has_branch_index: a word is between the number of branches and the branches.
         are_branches_calls: the branches are the calls that have not returned yet.
         registers: the kernel's numbers of the user's registers, ascending; empty without.
         has_stack: a copy of the user's stack.
@@ -90,7 +90,7 @@ class Trailing(NamedTuple):
 
 
 def trailing_of(attr: EventAttr) -> Trailing:
-    """Return what stands behind the call chains of an event's samples, all absent if unwanted."""
+    """Return the fields after the call chains of an event's samples, all absent if unwanted."""
     kinds = attr.sample_type
     branches, each = bool(kinds & abi.PERF_SAMPLE_BRANCH_STACK), 0
     if branches:
@@ -232,7 +232,7 @@ class Schema(Record):
         id_tail_word: where every tail has it (negative); 0 where they have none.
         ids: None where the recording declares no ids.
         period: u64[events], for samples that do not carry theirs.
-        trailing: what stands behind the call chains, a row an event; one where all agree.
+        trailing: fields after the call chains, a row an event; one if all agree.
         groups: where samples have the values of their event's group, a row an event.
         shared_event: the event of samples with unknown ids, -1 for none; see `shared_samples`.
         switch_event: that of context switches, -1 for none.
@@ -381,7 +381,7 @@ def _id_position(layouts: list[SampleLayout], part: str) -> int:
 
 
 def _group_word(attr: EventAttr) -> int:
-    """Return where the id of the control group stands, in words from a sample's end; 0 for none.
+    """Return where the id of the control group is, in words from a sample's end; 0 for none.
 
     Only what has one word follows it, but for AUX data: samples with such have none here.
     """
@@ -401,7 +401,7 @@ def _read_words(attr: EventAttr) -> tuple[int, int]:
     # nr times value, id, lost for a group.
     is_followed = attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN or trailing_of(attr).is_wanted
     if not (attr.sample_type & abi.PERF_SAMPLE_READ and is_followed):
-        return 0, 0  # nothing that is read here stands behind it
+        return 0, 0  # nothing that is read here follows it
     times = (abi.PERF_FORMAT_TOTAL_TIME_ENABLED, abi.PERF_FORMAT_TOTAL_TIME_RUNNING)
     values = (abi.PERF_FORMAT_ID, abi.PERF_FORMAT_LOST)
     time_words = sum(attr.read_format & bit != 0 for bit in times)

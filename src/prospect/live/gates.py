@@ -399,7 +399,7 @@ class _SampleStarts(RecordStarts):
 
 
 class Bounds(Record):
-    """The bounds of a session; as it stands, what suits `top`.
+    """The bounds of a session; the defaults suit `top`.
 
     Attributes:
         most_samples: how many the profile remembers, 0 for what suits so many CPUs.

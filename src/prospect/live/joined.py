@@ -530,7 +530,7 @@ class _Numbers:
     ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
         """Return i32 the row of each key, and which keys are the first of a new row.
 
-        Behind the rows stands -1: what was no row is none.
+        After the rows is -1: what was no row is none.
 
         Args:
             keys: asked for one by one.
@@ -644,7 +644,7 @@ class _Rows:
         rows: list[int] = []
 
         def keys() -> Iterable[tuple[int, int, int]]:
-            # A caller's row is known when its callees' are asked for: it stands before them.
+            # A caller's row is known when its callees' are asked for: it is before them.
             for caller, at, mode in tuples(known.caller_index, known.location_index, known.mode):
                 yield rows[caller] if caller >= 0 else -1, at, mode
 

@@ -23,7 +23,7 @@ _PIECE_BYTES = 1 << 24
 
 
 class _Part:
-    """One file: records of what stood, and behind them those that were drained."""
+    """One file: records of the state before, and after them those that were drained."""
 
     def __init__(self, start: Mark, records: bytes) -> None:
         self.start = start
@@ -82,7 +82,7 @@ class Spool:
         """Go on in a new file, and let the older of two go; without a place for it, keep no more.
 
         Args:
-            start: what stands now.
+            start: the state now.
             records: the processes and mappings among it.
         """
         try:

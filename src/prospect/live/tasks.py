@@ -385,5 +385,5 @@ def _carried_mmaps(mapped: list[tuple[int, _Map]], names: _Strings, build_ids: _
 
 
 def _behind(carried: _Table, table: _Table, first: int) -> _Table:
-    """Return what is carried with a part's own records behind it, whose order begins at `first`."""
+    """Return what is carried with a part's own records after it, whose order begins at `first`."""
     return appended(carried, replace(table, order=table.order + first), np.arange(len(table.order)))

@@ -215,7 +215,7 @@ def _source(module: str) -> str | None:
 
 
 def _place(module: str) -> Path:
-    """Return where a module lies, without ``.py``."""
+    """Return the path of a module, without ``.py``."""
     return _ROOT.parent.joinpath(*module.split("."))
 
 

@@ -59,7 +59,7 @@ class Out:
         self.packer = zlib.compressobj(1)
 
     def frame(self, letter: bytes, *parts: bytes) -> None:
-        """Send a frame of these parts, one behind the other."""
+        """Send a frame of these parts, concatenated."""
         self.write(self.packer.compress(FRAME.pack(letter, sum(map(len, parts)))))
         for part in parts:
             self.write(self.packer.compress(part))
@@ -304,7 +304,7 @@ def elf_parts(descriptor: int, size: int) -> list[tuple[int, int]]:
     def section(row: int) -> tuple[int, ...]:
         return layout.unpack_from(os.pread(descriptor, entry, table + row * entry))
 
-    # What does not fit the head's 16 bits stands in the first section: sh_size, sh_link, sh_info.
+    # What does not fit the head's 16 bits is in the first section: sh_size, sh_link, sh_info.
     *_, most_sections, link, most_segments = section(0)
     count = count or most_sections
     names = link if names == EXTENDED else names

@@ -236,7 +236,7 @@ class Remote(Closing):
         return self._recorder
 
     def _take_in(self, data: bytes, receiver: Receiver | None) -> dict[str, Any]:
-        """Hand on what arrived; return the agent's last answer, which comes behind all else."""
+        """Hand on what arrived; return the agent's last answer, which comes after all else."""
         for letter, content in self._frames.feed(data):
             if self._fetched.take_in(letter, content):
                 continue

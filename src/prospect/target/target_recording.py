@@ -51,7 +51,7 @@ def record_on(
     try:
         started = Remote(target, AGENT, wanted)
     except NoPythonError as error:
-        from prospect.target.by_perf import record_by_perf  # noqa: PLC0415 - seldom
+        from prospect.target.by_perf import record_by_perf  # noqa: PLC0415 - rarely
 
         reason = str(error)
         return record_by_perf(target, options, output_fd, lambda: warn(f"{reason}; {_BY_PERF}"))

@@ -114,7 +114,7 @@ def _program(kind: str) -> tuple[bytes, int]:
     """Return code that calls such a function `_TIMED_CALLS` times, and the function's offset."""
     head = b"\x53\xbb" + _TIMED_CALLS.to_bytes(4, "little")  # push %rbx; mov $CALLS, %ebx
     loop = b"\xff\xcb\x75\xf7\x5b\xc3"  # dec %ebx; jnz to the call; pop %rbx; ret
-    # The call's displacement counts from behind the call: the rest of the loop lies in between.
+    # The call's displacement counts from after the call: the rest of the loop is in between.
     code = head + b"\xe8" + len(loop).to_bytes(4, "little") + loop
     return code + _FIRST[kind] + _REST.get(kind, _RET), len(code)
 
@@ -323,7 +323,7 @@ class Function(NamedTuple):
 
     Attributes:
         file: descriptor of its image, open for reading.
-        object_path: where that lies.
+        object_path: where that is.
         name: as in the symbol table.
         address: SVMA.
         offset: in the file.

@@ -253,7 +253,7 @@ def _identify(maps: Maps, namespace: Namespace | None) -> Program:
 def pid_and_tid(namespace: Namespace | None) -> Program:
     """Set R8 to the process's id in the upper half, the thread's in the lower one.
 
-    Both are 0 for a thread that is not in the namespace. Other registers and what lies on the
+    Both are 0 for a thread that is not in the namespace. Other registers and what is on the
     stack are lost.
     """
     if namespace is None:
@@ -311,7 +311,7 @@ def _which_call(machine: Machine, cpu_shift: int) -> Program:
 
 
 def _lookup(map_fd: int, key: int) -> Program:
-    """Set R0 to the entry whose key lies in the state in R7, 0 if there is none."""
+    """Set R0 to the entry whose key is in the state in R7, 0 if there is none."""
     return (
         load_map(R1, map_fd),
         move(R2, R7),

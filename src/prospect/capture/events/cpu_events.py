@@ -151,7 +151,7 @@ class EventSet(Closing):
                 if not event.path and not event.filter:
                     fds.append(perf_syscalls.perf_event_open(event.attr.pack(), task, cpu))
                     continue
-                from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - seldom
+                from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - rarely
 
                 fds.append(open_chosen(event, task, cpu))
         except ProcessLookupError:

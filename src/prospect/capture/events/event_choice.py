@@ -109,7 +109,7 @@ class ChosenEvent(NamedTuple):
             with FLAG_FREQ a rate, was asked for.
         group: events of one number from 0 on count at the same times; `ALONE` without.
         filter: of a tracepoint's records, "" for all.
-        path: of the file that a probe stands in.
+        path: of the file that a probe is in.
         cpus: the kernel's list of CPUs that count for all, empty where each counts for itself.
         unit, scale: what a count stands for: count times scale, in units.
     """

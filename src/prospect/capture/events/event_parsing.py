@@ -164,7 +164,7 @@ def _one_event(text: str, at: int) -> tuple[ChosenEvent, int]:
     """Read the event that begins at `at`; return it and where it ends."""
     file = _FILE.match(text, at)
     if file:
-        from prospect.capture.events.probe_places import probe_event  # noqa: PLC0415 - seldom asked for
+        from prospect.capture.events.probe_places import probe_event  # noqa: PLC0415 - rarely asked for
 
         return probe_event(file[0]), file.end()
     name = _NAME.match(text, at)
@@ -182,7 +182,7 @@ def _one_event(text: str, at: int) -> tuple[ChosenEvent, int]:
 
 
 def _terms_text(text: str, at: int) -> tuple[str, int]:
-    """Return what stands up to the next slash outside of quotes, and where it ends."""
+    """Return what is up to the next slash outside of quotes, and where it ends."""
     match = re.compile(r"""((?:[^/"']|"[^"]*"|'[^']*')*)/""").match(text, at)
     if not match:
         raise UsageError(f"'{text}': the parameters do not end with a slash")
@@ -207,7 +207,7 @@ def _named_event(name: str, terms: str | None) -> ChosenEvent:
 
 def _vendor_event(name: str, terms: str | None) -> ChosenEvent | None:
     """Return the event of a name that is the processor vendor's."""
-    from prospect.capture.events.vendor_events import vendor_event  # noqa: PLC0415 - seldom asked for
+    from prospect.capture.events.vendor_events import vendor_event  # noqa: PLC0415 - rarely asked for
 
     event = vendor_event(name)
     return _with_terms(event, terms, {}) if event else None
@@ -254,7 +254,7 @@ def _unit_event(unit: str, kind: int, terms: str) -> ChosenEvent:
     event = ChosenEvent(f"{unit}/{terms}/", EventAttr(type=kind), cpus=pmus.pmu_cpus(unit))
     parameters = pmus.pmu_parameters(unit)
     for named in pmus.pmu_events(unit):
-        # A name stands before what changes it.
+        # A name is before what changes it.
         first, comma, rest = terms.partition(",")
         if named.name == first:
             terms = f"{named.terms},{rest}" if comma else named.terms

@@ -95,7 +95,7 @@ def median_and_spread(values: list[float]) -> tuple[float, float]:
 
 
 def _measure(plan: EventPlan, cpu: int) -> SampleCost | None:
-    import zlib  # noqa: PLC0415 - seldom measured, and after the command as a rule
+    import zlib  # noqa: PLC0415 - rarely measured, and after the command as a rule
 
     clock = _Clock(plan, cpu)
     zero_fd = os.open("/dev/zero", os.O_RDONLY | os.O_CLOEXEC)
@@ -187,7 +187,7 @@ def _duration_ns(work: Callable[[], object]) -> int:
 
 def preemptions() -> int:
     """Return how often this thread had to leave the CPU to another task."""
-    import resource  # noqa: PLC0415 - seldom measured, as above
+    import resource  # noqa: PLC0415 - rarely measured, as above
 
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 

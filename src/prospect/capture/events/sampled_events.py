@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEADER = "dummy"
 _EVERY_TASK = -1
 _PRECISE_IP = 3 << 15
-# What happens seldom enough to be recorded each time, unless a period or a rate is given.
+# What happens rarely enough to be recorded each time, unless a period or a rate is given.
 _OCCASIONAL = (abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT)
 _CLOCKS = (abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK)
 # A program that touches fresh memory has page faults at this rate, and system calls likewise.
@@ -37,7 +37,7 @@ _MOST_COUNTS_HZ = 4_000_000_000
 def with_sampled_events(
     plan: EventPlan, chosen: tuple[ChosenEvent, ...], frequency_hz: int, pid: int, cpu: int
 ) -> EventPlan:
-    """Return a plan that samples `chosen` in place of the clocks.
+    """Return a plan that samples `chosen` instead of the clocks.
 
     Args:
         plan: the clocks.

@@ -115,7 +115,7 @@ def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
         CaptureError: it cannot be had; says why.
     """
     from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - as below
-    from prospect.capture.events.tracepoints import tracepoint_id  # noqa: PLC0415 - seldom asked for
+    from prospect.capture.events.tracepoints import tracepoint_id  # noqa: PLC0415 - rarely asked for
 
     if plan.scope != SCOPE_SYSTEM:
         raise CaptureError("only the command's own events may be recorded")

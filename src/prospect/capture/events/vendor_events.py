@@ -31,7 +31,7 @@ NOT_SUPPORTED, NOT_FOUND, NEEDS_MASK, NO_ATTRIBUTE = -1, -4, -6, -8
 
 _FILE = "libpfm.so.4"
 # PFM_OS_PERF_EVENT: the processor's modifiers, and whom to count. What PFM_OS_PERF_EVENT_EXT adds,
-# periods, precision, pinned counters, stands behind every event here, see docs/events.md.
+# periods, precision, pinned counters, is behind every event here, see docs/events.md.
 _PERF_EVENT = 1
 _USER, _KERNEL, _HYPERVISOR = 0x8, 0x1, 0x10  # PFM_PLM3, PFM_PLM0, PFM_PLMH
 _CORE, _UNCORE = 1, 2  # PFM_PMU_TYPE_*; the others are perf_events' generic names
@@ -285,7 +285,7 @@ def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
     some of them. Those are listed only by their name.
 
     Args:
-        pattern: as of `list_events`; before ``::`` stands a unit, present or not.
+        pattern: as of `list_events`; before ``::`` is a unit, present or not.
     """
     pfm = library()
     if pfm is None:
@@ -334,7 +334,7 @@ def _problem(library: Library, name: str, error: EncodingError) -> str:
 
 
 def _wrong_attributes(name: str, attributes: str, event: VendorEvent, error: EncodingError) -> str:
-    """Say what is wrong with what stands behind an event, or is missing there."""
+    """Say what is wrong with the text after an event, or is missing there."""
     if error.code == NEEDS_MASK and not attributes:
         return f"{name} needs a unit mask: {_some(event.masks)}"
     if error.code == NO_ATTRIBUTE:

@@ -43,7 +43,7 @@ class Ring:
         self._data = view[mmap.PAGESIZE :]
 
     def pending(self, into: list[memoryview | bytes]) -> int:
-        """Append what lies between tail and head; return the head for `release`.
+        """Append the bytes between tail and head; return the head for `release`.
 
         No barrier is needed between reading the head and the data: the data is read by the
         kernel, inside write(2).

@@ -1,1 +1,1 @@
-"""What stands when recording begins: machine, processes, mappings, JIT files."""
+"""The state of the machine as recording begins: processes, mappings, files of JITs."""

@@ -227,7 +227,7 @@ class JitFileHolder:
     def _roots(self) -> dict[tuple[int, str], list[int]]:
         """Find who has which root, as far as its /tmp may be looked at: {(namespace, root): pids}.
 
-        The kernel answers from its mount table. That a mount stands there is no promise: it may be
+        The kernel answers from its mount table. That a mount is there is no promise: it may be
         made the next moment, or be below another one.
         """
         waiting: dict[int, frozenset[bytes]] = {}

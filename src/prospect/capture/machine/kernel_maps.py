@@ -33,7 +33,7 @@ class KernelMaps(NamedTuple):
 
 
 def read_kernel_maps(root: str = "") -> KernelMaps:
-    """Read where kernel code lies.
+    """Read where kernel code is.
 
     Args:
         root: prefix of /proc, /sys and /lib, for tests.
@@ -126,7 +126,7 @@ def _modules(root: str) -> list[tuple[int, int, bytes, bytes]]:
     files = _module_files(root)
     modules = []
     for row, (start, size, name) in enumerate(loaded):
-        # The size counts data that lies elsewhere (since Linux 6.4), so it may reach into the next.
+        # The size counts data that is elsewhere (since Linux 6.4), so it may reach into the next.
         end = min(start + size, loaded[row + 1][0] if row + 1 < len(loaded) else start + size)
         modules.append((start, end - start, name, files.get(name, b"[" + name + b"]")))
     return modules

@@ -83,7 +83,7 @@ class Snapshot:
         self.files: dict[tuple[int, int, int], tuple[int, Map]] = {}
         self.ticks: dict[int, int] = {}
         self.pythons: set[int] = set()
-        # What stands behind the addresses of a mapping → what it says, None where it is not wanted:
+        # The text after the addresses of a mapping → its meaning, None if it is not wanted:
         # most processes map the same few libraries.
         self._known: dict[bytes, _Place | None] = {}
 
@@ -158,7 +158,7 @@ class Snapshot:
         return maps
 
     def _place(self, rest: bytes) -> _Place | None:
-        """Return what stands behind a mapping's addresses, None where it is not wanted."""
+        """Return the text after a mapping's addresses, None if it is not wanted."""
         fields = rest.split(b" ", 4)
         if len(fields) < 4 or len(fields[0]) != 4:
             return None

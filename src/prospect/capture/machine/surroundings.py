@@ -144,7 +144,7 @@ def _call(text: bytes) -> list[int]:
 
 
 NO_COMMAND = -1
-# How the sentence begins, with pids and names behind it.
+# How the sentence begins, with pids and names after it.
 UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
 _SHOWN_PROCESSES = 3
 

@@ -25,7 +25,7 @@ _PERF_RECORD_FINISHED_ROUND = 68
 # "All records before the last round's end are in the file": lets perf sort in small portions.
 FINISHED_ROUND = _HEADER.pack(_PERF_RECORD_FINISHED_ROUND, 0, _HEADER.size)
 
-# What stands in the place of device and inode where the build id is known: its size, itself.
+# If the build id is known, it replaces device and inode: its size, then itself.
 _BUILD_ID = struct.Struct("<" + BUILD_ID)
 _IDENTITY_OFFSET, _IDENTITY_END = 40, 64
 

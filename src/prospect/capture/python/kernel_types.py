@@ -110,7 +110,7 @@ class _Types:
             at = self._types.find(word, at + 1)
 
     def _members_at(self, at: int) -> dict[bytes, int]:
-        """Read the structure whose head stands there; empty where none does."""
+        """Read the structure whose head is there; empty where none does."""
         if at + _TYPE.size > len(self._types):
             return {}
         _, info, size = _TYPE.unpack_from(self._types, at)

@@ -168,7 +168,7 @@ def _search(found: str) -> Iterator[Item]:
 
 
 def _remember(free: str) -> Iterator[Item]:
-    """Put the tag where there is room, or in place of another one."""
+    """Put the tag where there is room, or replace another one."""
     yield asm.load(abi.BPF_DW, R2, FP, TAG)
     yield asm.load(abi.BPF_DW, R4, FP, SEEN)
     for place in range(PLACES):
