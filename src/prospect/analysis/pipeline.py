@@ -269,7 +269,6 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
             info,
             symbolizer,
             is_cut,
-            use_cache=order.naming.use_cache,
             announce=announce,
             python=python,
         )

@@ -274,7 +274,7 @@ class Symbolizer:
         key = key_of(found, debug)
         if key is not None and source != NameSource.DEBUG_FILE:
             key = f"{key}@{source.name}"
-        return kept_table(self._cache, key, lambda: _read(found.image, debug_image, source))
+        return kept_table(self.cache, key, lambda: _read(found.image, debug_image, source))
 
     def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
         """Return the image of a mapping of KIND_VDSO, or say why there is none."""
@@ -313,7 +313,7 @@ class Symbolizer:
         # That of 32-bit programs is read from a process of somebody, who may have changed it.
         is_own = key.path == b"[vdso]" and image.build_id
         own_key = cache_key((_KERNELS, image)) if is_own else None
-        table = kept_table(self._cache, own_key, lambda: _read(image))
+        table = kept_table(self.cache, own_key, lambda: _read(image))
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
 
@@ -380,13 +380,14 @@ class Symbolizer:
         return MapTables(self._options, is_here=self._options.is_of_this_machine)
 
     @cached_property
-    def _cache(self) -> SymbolCache | None:
+    def cache(self) -> SymbolCache | None:
+        """Where tables are kept between runs, None for nowhere."""
         return SymbolCache.of_user() if self._options.use_cache else None
 
     @property
     def _kernel_cache(self) -> SymbolCache | None:
         """Where the running kernel's listing may come from."""
-        return self._cache
+        return self.cache
 
     @cached_property
     def _loaded(self) -> SymbolTable:

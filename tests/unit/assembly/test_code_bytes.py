@@ -34,7 +34,8 @@ def found(kind, kernel, monkeypatch, size=16):
         answers=None,
         collector=None,
         keys={},
-        options=SimpleNamespace(kernel_image="", use_cache=False),
+        options=SimpleNamespace(kernel_image=""),
+        symbolizer=SimpleNamespace(cache=None),
         owner=lambda *_: owner,
     )
     monkeypatch.setattr(code, "open_kernel", lambda *_: kernel)

@@ -26,9 +26,8 @@ def code(tmp_path):
     symbolizer = Symbolizer(SymbolOptions(use_cache=False))
     key = ObjectKey(bytes(path), inode=path.stat().st_ino)
     found = symbolizer.images.find(key, [])
-    made = RecordedCode(
-        None, SimpleNamespace(mappings=()), None, symbolizer, SymbolCache(tmp_path / "cache")
-    )
+    symbolizer.cache = SymbolCache(tmp_path / "cache")
+    made = RecordedCode(None, SimpleNamespace(mappings=()), None, symbolizer)
     made.keys, made._images = [key], {0: (found.image, found)}
     return made
 

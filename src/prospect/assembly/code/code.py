@@ -45,7 +45,6 @@ from prospect.profile.model import (
 from prospect.profile.naming import NameSource
 from prospect.profile.source_tables import FLOW_UNKNOWN, NO_TARGET, CodeTable
 from prospect.records import NamedTuple, Record, field
-from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.objects import VDSO, Missing
 
@@ -327,9 +326,8 @@ class CodeBytes:
 
     def _of_kernel(self, start: int, size: int) -> Piece | str:
         if self._kernel is None:
-            options = self._recorded.options
-            cache = SymbolCache.of_user() if options.use_cache else None
-            self._kernel = open_kernel(options, cache)
+            recorded = self._recorded
+            self._kernel = open_kernel(recorded.options, recorded.symbolizer.cache)
         if isinstance(self._kernel, str):
             return self._kernel
         code = self._kernel.code_at(start, size)

@@ -16,7 +16,6 @@ from prospect.assembly.placing.location_names import make_symbolizer
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF
 from prospect.records import Record
-from prospect.symbols.cache import SymbolCache
 from prospect.symbols.objects import ObjectKey
 from prospect.symbols.options import SymbolOptions
 
@@ -46,13 +45,13 @@ class LaterCode(Record):
         Raises:
             UsageError: GDB is asked for, and is not installed.
         """
-        cache = SymbolCache.of_user() if self.options.use_cache else None
+        symbolizer = make_symbolizer(self.options, self.answers, None)
         recorded = RecordedObjects(
             keys=self.keys,
             pids=self.pids,
             options=self.options,
-            symbolizer=make_symbolizer(self.options, self.answers, None),
-            lines=LineFinder(cache),
+            symbolizer=symbolizer,
+            lines=LineFinder(symbolizer.cache),
             answers=self.answers,
         )
         return describe_code(profile, recorded, choice)

@@ -17,7 +17,6 @@ from prospect.lines.source_files import read_source
 from prospect.lines.symcache import Frames, no_frames
 from prospect.profile.model import KIND_ELF, KIND_UNKNOWN
 from prospect.records import Record, field
-from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.objects import ObjectKey
 
@@ -181,13 +180,12 @@ def recorded_objects(
         options: what it knows of the recording.
     """
     placed = [(int(object_rows[at]), at) for at in np.flatnonzero(object_rows >= 0).tolist()]
-    cache = SymbolCache.of_user() if options.use_cache else None
     return RecordedObjects(
         keys={row: placement.keys[at] for row, at in placed},
         pids={row: placement.pids[at] for row, at in placed},
         options=options,
         symbolizer=symbolizer,
-        lines=LineFinder(cache),
+        lines=LineFinder(symbolizer.cache),
     )
 
 

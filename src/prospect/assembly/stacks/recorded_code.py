@@ -61,13 +61,11 @@ class RecordedCode:
         world: World,
         info: RecordingInfo,
         symbolizer: Symbolizer,
-        cache: SymbolCache | None = None,
     ) -> None:
         self._contexts = contexts
         self._world = world
         self._info = info
         self._symbolizer = symbolizer
-        self._cache = cache
         self._row_of: dict[ObjectKey, int] = {}
         # By row; code of a JIT, of which only CPython's trampolines have one, has no image.
         self._images: dict[int, tuple[ElfImage, FoundImage | None]] = {}
@@ -197,15 +195,16 @@ class RecordedCode:
         debug_image = debug.image if debug else None
         if not self._is_affordable(self.keys[object_row], found, debug_image):
             return None
-        key = key_of(found, debug) if self._cache else None
-        if self._cache is None or key is None:
+        cache = self._symbolizer.cache
+        key = key_of(found, debug) if cache else None
+        if cache is None or key is None:
             return read_frame_rows(image, debug_image)
-        kept = self._cache.load_frames(key)
+        kept = cache.load_frames(key)
         if kept is None:
-            kept = _made_apart(self._cache, key, image, debug_image)
+            kept = _made_apart(cache, key, image, debug_image)
         if kept is not None and len(kept) % _ROW_BYTES == 0:
             return _mapped_rows(kept)
-        return _made(self._cache, key, image, debug_image)
+        return _made(cache, key, image, debug_image)
 
     def _is_affordable(self, key: ObjectKey, found: FoundImage, debug: ElfImage | None) -> bool:
         """Return whether call-frame rows that another user's files have fit into the budget."""

@@ -24,7 +24,6 @@ from prospect.columns.hashing import mixed, random_seed
 from prospect.columns.sorting import distinct, numbered
 from prospect.profile.model import StackTable
 from prospect.records import NamedTuple, Record, replace
-from prospect.symbols.cache import SymbolCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +67,6 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     symbolizer: Symbolizer,
     is_cut: NDArray[np.bool_],
     *,
-    use_cache: bool,
     announce: Announce = silent,
     python: PythonSamples | None = None,
 ) -> SampleCallers | None:
@@ -80,7 +78,6 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         info: what it says of itself.
         symbolizer: finds the images that the call-frame information is in.
         is_cut: bool[n] whose chains are as long as the kernel records.
-        use_cache: whether call-frame rows are kept on disk between runs.
         announce: called with how far it is.
         python: the Python frames of samples, None without.
     """
@@ -93,8 +90,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
         from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - seldom recorded
 
-        cache = SymbolCache.of_user() if use_cache else None
-        code = RecordedCode(contexts, world, info, symbolizer, cache)
+        code = RecordedCode(contexts, world, info, symbolizer)
         samples, stacks, copies, is_cut, short = with_whole_stacks(
             samples, contexts, code, info, is_cut=is_cut, announce=announce
         )
