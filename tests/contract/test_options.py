@@ -80,10 +80,10 @@ def test_shared_options_say_what_they_mean_and_are_settings(kind):
     assert issubclass(Settings, kind)
 
 
-def test_every_option_is_a_setting_with_a_place_in_help():
+def test_every_option_is_a_setting_and_help_orders_no_other():
     declared = {name for kind in Settings.__bases__ for name in options.declared_in(kind)}
     assert declared == set(field_names(Settings))
-    assert {*option_table._ORDER.split(), *option_table._LAST} == declared
+    assert {*option_table._ORDER.split(), *option_table._LAST} <= declared
 
 
 class Novelties(options.Options):
