@@ -16,6 +16,13 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from prospect.daemon.daemon_limits import (
+    ANSWER_S,
+    ARRIVAL_S,
+    MOST_ANSWER_BYTES,
+    MOST_CLIENTS_WAITING,
+    MOST_REQUEST_BYTES,
+)
 from prospect.errors import StoreError
 from prospect.light import Closing
 
@@ -25,11 +32,6 @@ if TYPE_CHECKING:
 NAME = "control"
 # What may be asked for; a session has a name after it.
 COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
-_MOST_REQUEST_BYTES = 4096
-_MOST_ANSWER_BYTES = 1 << 20
-_ARRIVAL_S = 2.0
-_ANSWER_S = 600.0
-_WAITING = 8
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
@@ -50,7 +52,7 @@ class ControlSocket(Closing):
             with suppress(FileNotFoundError):
                 os.unlink(NAME, dir_fd=store.descriptor)
             self._socket.bind(store.root + NAME)
-            self._socket.listen(_WAITING)
+            self._socket.listen(MOST_CLIENTS_WAITING)
         except OSError as error:
             self._socket.close()
             raise StoreError(f"{store.path}: cannot listen: {error.strerror}") from None
@@ -69,12 +71,12 @@ class ControlSocket(Closing):
             return None
         request = Request(connection)
         try:
-            connection.settimeout(_ARRIVAL_S)
+            connection.settimeout(ARRIVAL_S)
             user = _user_of(connection)
             if user not in (0, os.geteuid()):
                 request.answer({"error": f"user {user} may not control this daemon"})
                 return None
-            request.words = _words(_line(connection, _MOST_REQUEST_BYTES))
+            request.words = _words(_line(connection, MOST_REQUEST_BYTES))
         except (OSError, ValueError, RecursionError):
             connection.close()
             return None
@@ -101,7 +103,7 @@ class Request:
     def answer(self, reply: dict[str, Any]) -> None:
         """Answer, if anybody still waits."""
         with suppress(OSError):
-            self._connection.settimeout(_ARRIVAL_S)
+            self._connection.settimeout(ARRIVAL_S)
             self._connection.sendall(json.dumps(reply).encode() + b"\n")
         self._connection.close()
 
@@ -124,13 +126,13 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
                 " the daemon again"
             )
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
-            connection.settimeout(_ANSWER_S)
+            connection.settimeout(ANSWER_S)
             connection.connect(store.root + NAME)
             if (user := _user_of(connection)) not in (0, owner):
                 raise StoreError(f"{store.path}: user {user} answers, who does not own this store")
             with suppress(BrokenPipeError):  # a refusal may come before the question has gone
                 connection.sendall(json.dumps(words).encode() + b"\n")
-            answer = json.loads(_line(connection, _MOST_ANSWER_BYTES))
+            answer = json.loads(_line(connection, MOST_ANSWER_BYTES))
     except (FileNotFoundError, ConnectionRefusedError):
         raise StoreError(
             f"{store.path}: no daemon writes to this store; start one: prospect daemon --store"

@@ -18,6 +18,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from prospect.daemon.control_socket import COMMANDS, ControlSocket
+from prospect.daemon.daemon_limits import LONGEST_WAIT_S
 from prospect.daemon.sampling import Sampling, give_back
 from prospect.daemon.senders import Pushing, Shipping
 from prospect.daemon.status import Totals, figures_of, metrics_text, write_metrics
@@ -63,7 +64,6 @@ class ServiceManager:
             out.sendto("\n".join(words).encode(), self._address)
 
 
-_LONGEST_WAIT_S = 3600.0
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -160,7 +160,7 @@ class Daemon:
 
     def _timeout_s(self) -> float:
         """Return how long nothing is to be done."""
-        waits = [_LONGEST_WAIT_S, self._manager.alive_every_s or _LONGEST_WAIT_S]
+        waits = [LONGEST_WAIT_S, self._manager.alive_every_s or LONGEST_WAIT_S]
         waits.append(self._shipping.due_s())
         if self._sampling:
             waits.append(self._sampling.look_again_s)

@@ -14,6 +14,16 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from prospect.daemon.daemon_limits import (
+    LEAST_SLEEP_S,
+    LOOK_S,
+    LOOK_WITHOUT_COPIES_S,
+    MOST_ADDRESSES,
+    MOST_CGROUP_BYTES,
+    MOST_KNOWN_SERVICES,
+    MOST_SYMBOLS,
+    MOST_WAITING_BYTES,
+)
 from prospect.light import Closing
 from prospect.live.gates import Bounds, ShortLivesGate
 from prospect.live.session import LiveSession
@@ -28,9 +38,6 @@ if TYPE_CHECKING:
     from prospect.daemon.daemon_options import DaemonOptions
     from prospect.profile.model import ProcessTable
     from prospect.store.windows import Window
-
-_MOST_CGROUP_BYTES = 4096
-_MOST_KNOWN = 20_000
 
 
 class Services:
@@ -63,7 +70,7 @@ class Services:
                 self._known[key] = service
             found[row] = self._known[key]
         self._inherit(processes, found)
-        for key in list(self._known)[: max(len(self._known) - _MOST_KNOWN, 0)]:
+        for key in list(self._known)[: max(len(self._known) - MOST_KNOWN_SERVICES, 0)]:
             del self._known[key]
         return {row: service for row, service in found.items() if service}
 
@@ -89,7 +96,7 @@ class Services:
         except OSError:
             return None
         try:
-            text = os.read(descriptor, _MOST_CGROUP_BYTES).decode(errors="backslashreplace")
+            text = os.read(descriptor, MOST_CGROUP_BYTES).decode(errors="backslashreplace")
         except OSError:  # it ended just now
             return None
         finally:
@@ -118,13 +125,12 @@ def give_back() -> None:
 
 _US = 10**6
 _NS_IN_US = 1000
-# Of 64 busy processors at 19 samples a second, with copies of 8 KB, there come 10 MB a second.
-_MOST_WAITING_BYTES = 16 << 20
-# 200 bytes a sample without copies: of 256 busy processors there comes 1 MB a second.
-_LOOK_S, _LOOK_WITHOUT_COPIES_S = 1.0, 10.0
-_LEAST_SLEEP_S = 0.5
-# Names of 10 and 20 MB: symbol tables are read again from the disk's cache.
-_BOUNDS = Bounds(most_addresses=1 << 15, most_symbols=200_000, spool_bytes=0, gate=ShortLivesGate)
+_BOUNDS = Bounds(
+    most_addresses=MOST_ADDRESSES,
+    most_symbols=MOST_SYMBOLS,
+    spool_bytes=0,
+    gate=ShortLivesGate,
+)
 
 
 class Sampling(Closing):
@@ -157,14 +163,14 @@ class Sampling(Closing):
         That is at a whole number of windows by the clock, as that was when the window began; and at
         once where the machine has slept since, so that no window has an evening and a morning.
         """
-        has_slept = abs(_slept_s() - self._slept_s) > _LEAST_SLEEP_S
+        has_slept = abs(_slept_s() - self._slept_s) > LEAST_SLEEP_S
         return 0.0 if has_slept else self._due_s - time.monotonic()
 
     @property
     def look_again_s(self) -> float:
         """In how many seconds `keep_small` should be called."""
         has_copies = self._options.call_graph not in {"", "fp"}
-        return _LOOK_S if has_copies else _LOOK_WITHOUT_COPIES_S
+        return LOOK_S if has_copies else LOOK_WITHOUT_COPIES_S
 
     def keep_small(self) -> None:
         """Take in what was recorded where that is much, as copies of many processors' stacks are.
@@ -172,7 +178,7 @@ class Sampling(Closing):
         Raises:
             CaptureError: the system cannot be sampled any more.
         """
-        if self._session.waiting_bytes > _MOST_WAITING_BYTES:
+        if self._session.waiting_bytes > MOST_WAITING_BYTES:
             self._session.advance()
 
     @property

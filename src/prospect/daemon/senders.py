@@ -13,6 +13,17 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from prospect.daemon.daemon_limits import (
+    FIRST_SENDING_S,
+    KILLED_S,
+    LAST_S,
+    LONGEST_RETRY_S,
+    LONGEST_SENDING_S,
+    MOST_WINDOWS_WAITING,
+    RETRY_S,
+    SENDING_SPREAD_S,
+    WINDOWS_AT_ONCE,
+)
 from prospect.daemon.store_children import StoreChild
 from prospect.daemon.store_work import PUSH, SHIP
 from prospect.errors import StoreError
@@ -29,16 +40,6 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
 
 _HOUR_S = 3600
-# Behind the hour, so that what merges it has time, and not all hosts in the same second.
-_FIRST_S, _SPREAD_S = 60, 240
-_RETRY_S, _LONGEST_RETRY_S = 60.0, 900.0
-# A child that is not through by then goes on where it was, in the next one.
-_LONGEST_S = 900.0
-# At the daemon's end: for a child that is under way, and for one to end that was killed.
-_LAST_S, _KILLED_S = 15.0, 1.0
-# A collector that is away longer gets the newest; all of them are in the store.
-_MOST_WAITING = 60
-_AT_ONCE = 10
 
 
 class _Sender:
@@ -68,7 +69,7 @@ class _Sender:
         if self._child:
             if not _has_ended(self._child, within_s):
                 self._child.kill()
-                if not _has_ended(self._child, _KILLED_S):
+                if not _has_ended(self._child, KILLED_S):
                     return False  # a file system does not let it go
             self.finish()
         return True
@@ -139,7 +140,7 @@ class Shipping(_Sender):
         """Send what there is, also of the hour that is not over; this takes 15 s at most."""
         if not self._shipment.url:
             return
-        until = time.monotonic() + _LAST_S
+        until = time.monotonic() + LAST_S
         for is_last in (False, True):
             if is_last:
                 self._begin(self._shipment._replace(everything=True))
@@ -174,7 +175,7 @@ class Shipping(_Sender):
         try:
             if self._waiting_bytes or books_aside(self._store):
                 self._child = StoreChild(SHIP, self._store, json.dumps(shipment).encode())
-                self._killed_s = time.monotonic() + _LONGEST_S
+                self._killed_s = time.monotonic() + LONGEST_SENDING_S
                 return
             self.complaint, self._failures = "", 0
         except StoreError as error:
@@ -192,13 +193,13 @@ class Shipping(_Sender):
         now_s = time.time()
         self._look(self._shipment)
         if self._failures:
-            wait_s = min(_RETRY_S * 2.0 ** min(self._failures - 1, 10), _LONGEST_RETRY_S)
+            wait_s = min(RETRY_S * 2.0 ** min(self._failures - 1, 10), LONGEST_RETRY_S)
         else:
             spread = blake2b(
                 self._shipment.host.encode("utf-8", "surrogateescape"), digest_size=4
             ).digest()
             wait_s = _HOUR_S - now_s % _HOUR_S
-            wait_s += _FIRST_S + int.from_bytes(spread, "little") % _SPREAD_S
+            wait_s += FIRST_SENDING_S + int.from_bytes(spread, "little") % SENDING_SPREAD_S
         self._due_s = time.monotonic() + wait_s
 
 
@@ -225,8 +226,8 @@ class Pushing(_Sender):
             return
         self._latest = segment
         self._waiting.append(segment)
-        if len(self._waiting) > _MOST_WAITING:
-            del self._waiting[_AT_ONCE if self._child else 0]
+        if len(self._waiting) > MOST_WINDOWS_WAITING:
+            del self._waiting[WINDOWS_AT_ONCE if self._child else 0]
             self._lost += 1
         self._begin()
 
@@ -249,7 +250,7 @@ class Pushing(_Sender):
     def end(self) -> None:
         """Wait for what is under way; this takes 15 s at most."""
         for _ in range(2):  # what is under way, and the last window after it
-            if not self._ends(_LAST_S):
+            if not self._ends(LAST_S):
                 return
 
     def figures(self) -> dict[str, Any]:
@@ -265,7 +266,7 @@ class Pushing(_Sender):
     def _begin(self) -> None:
         if self._child or not self._waiting:
             return
-        begins = [(one.begin_s, one.session) for one in self._waiting[:_AT_ONCE]]
+        begins = [(one.begin_s, one.session) for one in self._waiting[:WINDOWS_AT_ONCE]]
         try:
             self._child = StoreChild(PUSH, self._store, json.dumps([self._url, begins]).encode())
         except StoreError as error:

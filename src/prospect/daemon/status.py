@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.daemon.daemon_limits import MOST_NAME
 from prospect.errors import StoreError
 from prospect.files.rights import is_trusted
 from prospect.profile.run_notes import left_out_notes
@@ -130,8 +131,6 @@ def _cpu_s(pid: int) -> float:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READABLE = 0o644  # node_exporter is another user
-# The name of the part begins with so much of the file's: a name has at most 255 bytes.
-_MOST_NAME = 48
 _COUNTER, _GAUGE = "counter", "gauge"
 # The metric, its type, the figure of the status, and what it is.
 _METRICS = (
@@ -238,7 +237,7 @@ def write_metrics(path: str, text: str) -> None:
         directory = os.open(folder or ".", _DIRECTORY)
         try:
             _check_replaceable(directory, name)
-            with new_file(directory, name, f".{name[:_MOST_NAME]}.{part_name()}") as descriptor:
+            with new_file(directory, name, f".{name[:MOST_NAME]}.{part_name()}") as descriptor:
                 with os.fdopen(descriptor, "wb", closefd=False) as file:
                     file.write(text.encode(errors="backslashreplace"))
                 os.fchmod(descriptor, _READABLE)

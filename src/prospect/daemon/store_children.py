@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.daemon.daemon_limits import MOST_SAID
 from prospect.daemon.store_work import HAS_MORE, MERGE, NO_SPACE, WRITE
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from prospect.store.engine import Columns
     from prospect.store.schema import Head
 
-_MOST_SAID = 1000
 _PROGRAM = "prospect.daemon.store_work"
 
 
@@ -84,7 +84,7 @@ class StoreChild:
         out, _ = self._process.communicate()
         os.close(self.pid_fd)
         os.close(self._lifeline)
-        said = out[:_MOST_SAID].decode(errors="backslashreplace").strip().partition("\n")[0]
+        said = out[:MOST_SAID].decode(errors="backslashreplace").strip().partition("\n")[0]
         return self._process.returncode, said
 
     def kill(self) -> None:

@@ -17,6 +17,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from prospect.daemon.daemon_limits import MERGING_MEMORY, WRITING_MEMORY
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
 WRITE, MERGE, PUSH, SHIP = "write", "merge", "push", "ship"
 # Exit statuses; 0 if all is well.
 FAILED, NO_SPACE, HAS_MORE = 1, 3, 4
-_WRITING_MEMORY = "128MB"
-# As much as an hour or a day of 64 CPUs takes.
-_MERGING_MEMORY = "384MB"
 _US = 10**6
 
 
@@ -81,7 +80,7 @@ def _writing() -> Work:
 
     def write(store: StoreDirectory, window: bytes) -> tuple[int, str]:
         try:
-            write_segment(store, Engine(store, memory=_WRITING_MEMORY), *unpacked(window))
+            write_segment(store, Engine(store, memory=WRITING_MEMORY), *unpacked(window))
         except (StoreError, EngineError, OSError) as error:
             # Which file it is differs each time, and is nobody's.
             said = str(error).rpartition(f'{PART_SUFFIX}": ')[2]
@@ -100,7 +99,7 @@ def _merging() -> Work:
     def merge(store: StoreDirectory, now_s: bytes) -> tuple[int, str]:
         os.nice(10)  # nobody waits for it
         try:
-            made = compact(store, Engine(store, memory=_MERGING_MEMORY), int(now_s), most=1)
+            made = compact(store, Engine(store, memory=MERGING_MEMORY), int(now_s), most=1)
         except EngineError as error:
             return FAILED, str(error)
         return (HAS_MORE if any(made) else 0), ""

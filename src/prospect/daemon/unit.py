@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from prospect.daemon.daemon_limits import UNIT_MEMORY
 from prospect.daemon.daemon_rights import kept_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USUAL_STORE = "/var/lib/prospect"
-# Of which the kernel may take back the pages of files; the daemon and what writes a window need
-# less than a third of it, what merges a day of a host of 64 processors 420 MB, as measured.
-_MEMORY = "768M"
 _UNIT = """\
 [Unit]
 Description=Prospect, profiling the whole system
@@ -92,7 +90,7 @@ def unit_text(  # noqa: PLR0913 - all that a unit depends on
     return _UNIT.format(
         command=" ".join([program, *(word.replace("$", "$$") for word in words)]),
         places=places,
-        memory=_MEMORY,
+        memory=UNIT_MEMORY,
         families="AF_UNIX AF_INET AF_INET6" if has_network else "AF_UNIX",
         capabilities=" ".join(kept_names()),
     )

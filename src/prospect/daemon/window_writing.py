@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from prospect.daemon.daemon_limits import MOST_DROPPED, TIDY_S
 from prospect.daemon.store_children import Encoder, Merger, Outcome, packed
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from prospect.store.windows import Window
     from prospect.store.writing import Known
 
-# How many of the oldest segments make room for one, on a full disk.
-_MOST_DROPPED = 16
-_TIDY_S = 3600.0
 _HOUR_S = 3600
 
 
@@ -75,7 +73,7 @@ class StoreWriting:
         self._encoder: Encoder | None = None
         self._merger: Merger | None = None
         self._written: _Written | None = None
-        self._tidied_s = -_TIDY_S
+        self._tidied_s = -TIDY_S
         self._hour = -1
         self._may_merge = False
         self._merge_complaint = ""
@@ -112,7 +110,7 @@ class StoreWriting:
         outcome, written = encoder.end(), self._written
         if written is None:
             return
-        if outcome.is_full and written.tries < _MOST_DROPPED and self._drop_oldest():
+        if outcome.is_full and written.tries < MOST_DROPPED and self._drop_oldest():
             # Packed anew: with the oldest may have gone names that this window was to do without.
             self._write(written.window, written.segment, written.tries + 1)
             return
@@ -181,7 +179,7 @@ class StoreWriting:
     def _tidy(self) -> None:
         """Remove what is too old or too much."""
         now_s = time.monotonic()
-        if now_s - self._tidied_s < _TIDY_S:
+        if now_s - self._tidied_s < TIDY_S:
             return
         self._tidied_s = now_s
         gone = expired(self._store, self._store.segments(), self.keep, time.time())

@@ -109,7 +109,7 @@ def test_at_the_end_the_hour_that_is_not_over_is_sent_too(s3_server, store, monk
     assert len({key.rpartition("/")[0] for key in s3_server.objects}) == 1
     s3_server.reset()
     s3_server.fault, s3_server.slow_s = "slow", 5.0
-    monkeypatch.setattr(senders, "_LAST_S", 0.2)
+    monkeypatch.setattr(senders, "LAST_S", 0.2)
     fill(store.path, [window_at(5)])
     found.end()
     assert "it took too long" in found.complaint

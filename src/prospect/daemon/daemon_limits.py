@@ -1,0 +1,60 @@
+"""Bounds of the daemon: sizes, counts, memory and time, each with its reason.
+
+SECURITY.md lists those on input. The bounds of a live session are in `live.gates`.
+"""
+
+from __future__ import annotations
+
+# The socket. A request is a word and a name; the status has some KB.
+MOST_REQUEST_BYTES = 4096
+MOST_ANSWER_BYTES = 1 << 20
+MOST_CLIENTS_WAITING = 8
+# A client that connects and is silent must not hold the daemon up.
+ARRIVAL_S = 2.0
+# A client waits for a window that is written, maybe on a slow disk.
+ANSWER_S = 600.0
+
+# The loop looks around after this long even if nothing happens.
+LONGEST_WAIT_S = 3600.0
+
+# 64 busy CPUs at 19 samples a second, with copies of 8 KB, make 10 MB a second.
+MOST_WAITING_BYTES = 16 << 20
+# Samples have 200 bytes without copies: 256 busy CPUs make 1 MB a second.
+LOOK_S, LOOK_WITHOUT_COPIES_S = 1.0, 10.0
+# The machine has slept if its clocks differ by more than this.
+LEAST_SLEEP_S = 0.5
+# /proc/PID/cgroup has a path.
+MOST_CGROUP_BYTES = 4096
+# Services of so many processes are remembered.
+MOST_KNOWN_SERVICES = 20_000
+# Names of 10 and 20 MB: symbol tables are read again from the disk's cache.
+MOST_ADDRESSES, MOST_SYMBOLS = 1 << 15, 200_000
+
+# DuckDB's memory in a child. An hour or a day of 64 CPUs takes as much as the second one.
+WRITING_MEMORY, MERGING_MEMORY = "128MB", "384MB"
+# systemd's bound on the daemon and its children. It counts pages of files, which the kernel may
+# take back; the daemon and the child that writes a window need less than a third of it, the child
+# that merges a day of a host of 64 CPUs 420 MB, as measured.
+UNIT_MEMORY = "768M"
+# The line that a child says, for a message.
+MOST_SAID = 1000
+# Oldest segments that make room for one window, on a full disk.
+MOST_DROPPED = 16
+# Segments that are too old or too much are looked for this often.
+TIDY_S = 3600.0
+
+# Hours are sent so long after their end: what merges an hour needs time, and hosts must not all
+# send in the same second.
+FIRST_SENDING_S, SENDING_SPREAD_S = 60, 240
+RETRY_S, LONGEST_RETRY_S = 60.0, 900.0
+# A child that takes longer is killed; the next one goes on where it was.
+LONGEST_SENDING_S = 900.0
+# At the daemon's end: for a child that is under way, and for one to end that was killed.
+LAST_S, KILLED_S = 15.0, 1.0
+# A collector that is away longer gets the newest windows; all of them are in the store.
+MOST_WINDOWS_WAITING = 60
+# Windows that one child sends.
+WINDOWS_AT_ONCE = 10
+
+# The temporary file of metrics has so much of the file's name: a name has at most 255 bytes.
+MOST_NAME = 48
