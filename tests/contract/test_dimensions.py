@@ -132,6 +132,12 @@ def test_classes_of_it_have_together_what_was_recorded(name, tmp_path):
         assert known_dimension(word) == name
 
 
+def test_a_store_is_not_asked_for_what_is_no_dimension(tmp_path):
+    with pytest.raises(ProspectError, match="give one of event, cpu"):
+        read_store(store(tmp_path / "s"), apart="colour")
+    assert read_store(store(tmp_path / "s"), apart="tid").classes.dimension == "thread"
+
+
 @pytest.mark.parametrize("name", [one.name for one in DIMENSIONS if one.stored and one.columns])
 def test_a_store_has_it(name, tmp_path):
     found = read_store(store(tmp_path / "s"), apart=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.api.profile import Profile
+from prospect.dimensions import known_dimension
 from prospect.figures.hit_keys import kept_apart
 from prospect.fleet.opening import engine_of, opened
 from prospect.records import contents
@@ -32,15 +33,15 @@ def read_store(
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
         addresses: whether hits of a function are kept apart by address, where the store has these.
-        apart: what hits are kept apart by besides, of `COLUMN_DIMENSIONS`; "" for
-            nothing.
+        apart: what hits are kept apart by besides, as of ``--columns``; "" for nothing.
         engine: "local", or spark://HOST:PORT of a Spark cluster's master.
 
     Raises:
-        UsageError: a specification has no meaning, or there is no such engine.
+        UsageError: a specification has no meaning, or there is no such dimension or engine.
         StoreError: nothing fits, or the store cannot be read.
     """
     chosen = parse_specifications(specifications)
+    apart = apart and known_dimension(apart)
     make_engine = engine_of(engine)
     with opened(path, chosen.texts.get("host", ())) as store:
         part = read_part(store, chosen, Apart(stacks, addresses, apart), make_engine)
