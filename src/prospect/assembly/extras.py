@@ -1,9 +1,8 @@
-"""Values of Prospect's own feature section, taken for what they are worth.
+"""Values of Prospect's own feature section, and a recording's begin and end, as far as they hold.
 
-Comes in: any value of a JSON document that anybody may have written (docs/recording.md says what
-ours holds). Goes out: a value of the type that is meant and that every column can hold, else the
-neutral one: a wrong fact is as good as none. And when a recording began and ended, by its word or
-by its samples.
+The section is a JSON document that anybody may have written (docs/recording.md). Each function
+returns the type that is meant, in a range that every column can hold, else the neutral value: a
+wrong fact is as good as none.
 """
 
 from __future__ import annotations

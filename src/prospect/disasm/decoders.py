@@ -1,7 +1,6 @@
 """Bytes of code → columns of instructions, by the library that knows the machine best.
 
-Comes in: code, its address and the machine (EM_* of its image). Goes out: `Instructions`. x86 is
-decoded by iced-x86, all else (and x86 where that library has no build) by capstone; each is
+x86 is decoded by iced-x86, all else (and x86 if that library has no build) by capstone; each is
 imported with the first code that needs it.
 """
 

@@ -1,6 +1,5 @@
 """Numbers of an .eh_frame section: columns of positions in it → columns of values.
 
-In: a section's bytes, and where in them the numbers stand. Out: their values, many at a time.
 Defined by the Linux Standard Base Core 5.0, "DWARF Exception Header Encoding", and DWARF 5, 7.6
 "Variable Length Data".
 """

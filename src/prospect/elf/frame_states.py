@@ -1,10 +1,9 @@
 """Steps of call-frame programs → rows: from which address on which rule holds.
 
-In: `FrameSteps` of many functions. Out: their rows, as columns. Nothing is executed: each register
-is what the last step before an address that concerns it made of it. That is one running maximum
-over the steps for each register; where that step takes back a former state, it points to the step
-which made that, and chains of such pointers are halved until none is left (pointer jumping:
-J. JáJá, An Introduction to Parallel Algorithms, 1992, 2.2).
+Nothing is executed: each register is what the last step before an address that concerns it made of
+it. That is one running maximum over the steps for each register. A step that takes back a former
+state points to the step that made it, and chains of such pointers are halved until none is left
+(pointer jumping: J. JáJá, An Introduction to Parallel Algorithms, 1992, 2.2).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The stubs of the procedure linkage table, and the symbol that each one jumps to.
 
-In: an image. Out: `PltStubs`. A stub loads its target from a slot of the global offset table; the
+A stub loads its target from a slot of the global offset table; the
 relocation of that slot names the symbol. Reading the slot's address out of the stub's code holds
 for every layout that linkers write (.plt, .plt.sec of IBT, .plt.got, BTI and PAC, entries sorted
 or not), where counting entries along .rela.plt does not.

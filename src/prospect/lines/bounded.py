@@ -1,7 +1,7 @@
 """Debug information of other users → symcaches, within what a report may spend on it.
 
-Comes in: bytes of a file that neither root nor we own. Goes out: its symcache, or none where that
-took too much. Files are read one after the other, each by a child with what is left.
+Files that neither root nor we own are read one after the other, each by a child with what is left;
+one that takes too much has no symcache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which file has the DWARF of an image, and whether it may be given to the library that reads it.
 
-Comes in: an ELF image and its separate debug file. Goes out: the image to convert, or a sentence
-that says why there are no lines. Section names are those of the DWARF 5 standard, appendix B;
-compressed sections are defined by the gABI, "Section Compression", and ``.zdebug_`` by binutils.
+If it may not, a sentence says why there are no lines. Section names are those of the DWARF 5
+standard, appendix B; compressed sections are defined by the gABI, "Section Compression", and
+``.zdebug_`` by binutils.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bytes of DWARF 2 to 5 → unit headers, abbreviations and attributes: as much as is read here.
 
-In: bytes that anyone may have written. Out: numbers and strings, or a `DwarfError`, never another
-exception; every loop moves on by at least a byte. Source: DWARF 5 standard, sections 7.4 to 7.6
+Anyone may have written the bytes: what is wrong with them is a `DwarfError`, never another
+exception, and every loop moves on by at least a byte. Source: DWARF 5 standard, sections 7.4 to 7.6
 and 7.28; of DWARF 4 with GNU extensions, https://gcc.gnu.org/wiki/DebugFission.
 """
 

@@ -1,9 +1,8 @@
 """An image and addresses in it → frames: functions, files and lines.
 
-Comes in: an image, its debug file, and distinct SVMAs. Goes out: `Frames`, and a note where they
-are missing or not whole. What was read of DWARF once is kept on disk under the image's build id.
-Debug information of several images is read on several processors: the library that does so works
-outside of the interpreter's lock.
+A note says if they are missing or not whole. What was read of DWARF once is kept on disk under the
+image's build id. Debug information of several images is read on several processors: the library
+that does so works outside of the interpreter's lock.
 """
 
 from __future__ import annotations

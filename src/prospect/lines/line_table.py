@@ -1,7 +1,6 @@
 """Frames of one image after another → the `LineTable` of a profile.
 
-Comes in: for some rows of a table at a time, their frames. Goes out: frames in the order of the
-rows, with each function and file named once.
+The frames are in the order of the rows, and each function and file is named once.
 """
 
 from __future__ import annotations

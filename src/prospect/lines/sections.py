@@ -1,7 +1,7 @@
 """Sections of debug information → their bytes, unpacked within bounds.
 
-Comes in: an ELF image. Goes out: bytes; none where a section is absent, damaged or too large.
-Compression is defined by the gABI, "Section Compression".
+There are none if a section is absent, damaged or too large. Compression is defined by the gABI,
+"Section Compression".
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A split unit → the file that has the rest of it, and its sections there.
 
-Comes in: what the image says of the unit, and where the image lies. Goes out: `UnitSections`, of a
-.dwo file or of a .dwp package. Files are opened as all that others may control, and believed only
-if the id of the unit in them is the one that is looked for. Source: DWARF 5 standard, section
-7.3.5; of packages of version 2, https://gcc.gnu.org/wiki/DebugFissionDWP.
+The file is a .dwo file or a .dwp package. It is opened as all files that others may control, and
+believed only if it has the id of the unit. Source: DWARF 5 standard, section 7.3.5; of packages of
+version 2, https://gcc.gnu.org/wiki/DebugFissionDWP.
 """
 
 from __future__ import annotations

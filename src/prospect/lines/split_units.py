@@ -1,8 +1,8 @@
 """An image → the units whose debug information was split off, and which addresses are theirs.
 
-Comes in: an image with DWARF 4 or 5. Goes out: `SplitUnit` for each skeleton: what the image keeps
-of a unit while the rest is in a .dwo file. Source: DWARF 5 standard, sections 3.1.2, 2.17.3 and
-7.25; for version 4, https://gcc.gnu.org/wiki/DebugFission.
+A skeleton is what the image keeps of a unit while the rest is in a .dwo file, with DWARF 4 or 5.
+Source: DWARF 5 standard, sections 3.1.2, 2.17.3 and 7.25; for version 4,
+https://gcc.gnu.org/wiki/DebugFission.
 """
 
 from __future__ import annotations

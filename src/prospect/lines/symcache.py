@@ -1,9 +1,8 @@
 """A symcache and addresses → the functions, files and lines at each, through inlined functions.
 
-Comes in: bytes in the format of Sentry's symbolic, version 9. Goes out: `Frames`, as columns. All
-addresses are looked up together, some thirty times as fast as one by one through the library's
-own call, which serves where a library writes another version. Every index is checked: a damaged
-cache entry gives wrong lines at worst.
+A symcache has the format of Sentry's symbolic, version 9. All addresses are looked up together,
+some thirty times as fast as one by one through the library's own call, which serves if a library
+writes another version. Every index is checked: a damaged cache entry gives wrong lines at worst.
 Source: ``src/v9/raw.rs`` and ``src/v9/lookup.rs`` of the crate symbolic-symcache 13.9.
 """
 

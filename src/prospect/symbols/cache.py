@@ -1,9 +1,9 @@
 """Symbol tables and line tables kept on disk between runs, so that an image is parsed once.
 
-In and out: a `SymbolTable` under a key that says which bytes it was made of, never by path. An
-entry is a header, the table's columns as they stand in memory, and its text; loading maps it.
-A line table is bytes in a format of its own, which `prospect.lines` knows; so are call-frame rows.
-What cannot be read or written is as good as absent: the cache only saves time.
+The key of a table says which bytes it was made of, never their path. An entry is a header, the
+table's columns as they are in memory, and its text; loading maps it. A line table is bytes in a
+format that `prospect.lines` knows; so are call-frame rows. What cannot be read or written is as
+good as absent: the cache only saves time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Names that stay in memory between the parts of a recording that goes on.
 
-Comes in: what `Symbolizer` is asked, part after part. Goes out: the same answers. An address of an
-image that was named before is not looked up again, and no file opened twice. One that could not be
-found is looked for again where other processes have it mapped: a container's files are gone with
-its last process. Of images nothing is kept but their symbols: who writes to the file of a mapped
-image has to wait.
+An address of an image that was named before is not looked up again, and no file opened twice. One
+that could not be found is looked for again if other processes have it mapped: a container's files
+are gone with its last process. Only the symbols of images are kept: whoever writes to the file of a
+mapped image has to wait.
 """
 
 from __future__ import annotations

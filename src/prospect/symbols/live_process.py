@@ -1,7 +1,7 @@
 """What is known of a process that still runs: its files, its root, its own number and owner.
 
-Comes in: process ids of a recording. Goes out: facts from /proc, none where the process is gone, is
-not the one that was recorded, or belongs to another machine. Defined by proc(5).
+There is nothing of a process that is gone, is not the one that was recorded, or belongs to another
+machine. Defined by proc(5).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What code was mapped from: the identity of an object, and its kind by the name of its mapping.
 
-Comes in: the name that a PERF_RECORD_MMAP2 or a line of /proc/PID/maps gives to a mapping. Goes
-out: one of the KIND_* of the leaf model. Defined by ``kernel/events/core.c:perf_event_mmap_event``
-and ``fs/proc/task_mmu.c:get_vma_name`` (Linux 6.12).
+PERF_RECORD_MMAP2 and lines of /proc/PID/maps have these names. Defined by
+``kernel/events/core.c:perf_event_mmap_event`` and ``fs/proc/task_mmu.c:get_vma_name`` (Linux 6.12).
 """
 
 from __future__ import annotations

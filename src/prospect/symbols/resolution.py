@@ -1,8 +1,4 @@
-"""Addresses and the table that covers them → functions with names, as the profile takes them.
-
-Comes in: a `SymbolTable` and the rows that were hit. Goes out: a `Resolution`, which names only
-what was hit, each function once.
-"""
+"""Addresses and the table that covers them → functions with names, each of them once."""
 
 from __future__ import annotations
 

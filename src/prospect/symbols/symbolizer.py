@@ -1,8 +1,6 @@
 """(object, address) → function, or the reason why there is none.
 
-Comes in: an `ObjectKey`, processes that had it mapped, and the distinct addresses that were hit in
-it. Goes out: a `Resolution`. Everything on disk, in /proc and in the caches is asked here, and only
-for objects with hits.
+Files, /proc and caches are read here, and only for objects with hits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The symbols of one object as columns, and which of them covers an address.
 
-In: rows of any source (ELF symbols, kallsyms, a perf map file) in any order. Out: a `SymbolTable`,
-sorted by address, one row an address, further names of an address kept as aliases. Names stay in
-the text that they came in (a string section, /proc/kallsyms) and are cut out for asked rows only,
-those of brackets and of procedure-linkage stubs completed as they are cut.
+Rows come in any order, from any source (ELF symbols, kallsyms, a perf map file). A `SymbolTable` is
+sorted by address and has one row for an address, with further names as aliases. Names stay in the
+text that they were read from (a string section, /proc/kallsyms) and are cut out for the rows that
+are needed; those of brackets and of procedure-linkage stubs are completed then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What unwinding takes in and gives back.
 
-In: for each sample the registers of user space, and where a copy of its stack lies. Out: a forest
-of the places where their frames are, and why they end. Nothing is opened here:
-which image stands at an address, and the call-frame rows of that image, is for the caller to say.
+The caller gives the registers of user space of each sample and a copy of its stack, and says which
+image is at an address and what its call-frame rows are: nothing is opened here. It gets a forest of
+the places of frames, and why stacks end.
 """
 
 from __future__ import annotations

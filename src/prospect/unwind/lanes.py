@@ -1,8 +1,7 @@
 """The samples that are being unwound: their registers, and the words of their stack copies.
 
-In: rows of an `UnwindInput`. Out: columns that shrink as samples come to their end, and reads
-from copies, many at a time. A lane is a sample that has not ended. Lanes stay in the order of the
-blocks that their copies lie in, so that a read is one gather for each block.
+A lane is a sample that has not ended; columns shrink as samples come to their end. Lanes stay in
+the order of the blocks that have their copies, so that a read is one gather for each block.
 """
 
 from __future__ import annotations

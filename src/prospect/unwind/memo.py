@@ -1,9 +1,9 @@
 """(address space, address) → rule and site, looked up once for each place.
 
-In: columns of keys. Out: rules as `elf.frame_rules` packs them, and rows of a `SiteTable`. Stacks
-of a program are made of the same few thousand places, so that a direct-mapped table answers nearly
-all: a slot holds the last site that fell on it. Places that push each other out get several rows.
-Keys and rules stand by site, next to each other: what is asked for stays in the cache.
+Rules are as `elf.frame_rules` packs them, sites are rows of a `SiteTable`. Stacks of a program are
+made of the same few thousand places, so that a direct-mapped table answers nearly all: a slot holds
+the last site that fell on it. Places that push each other out get several rows. Keys and rules are
+by site, next to each other: what is looked up stays in the cache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""One round: every sample under way goes from its frame to the caller's.
+"""One round: every sample under way goes from its frame to the caller's, or ends.
 
-In: `Lanes`, and the rule of each lane's frame. Out: the lanes in their callers, and those that
-came to their end. Defined by DWARF 5, 6.4.4 "Call Frame Calling Address", the System V ABI for
-x86-64, 3.2.2 "The Stack Frame", and the AAPCS64, "The Frame Pointer".
+Defined by DWARF 5, 6.4.4 "Call Frame Calling Address", the System V ABI for x86-64, 3.2.2 "The
+Stack Frame", and the AAPCS64, "The Frame Pointer".
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Names of kernel functions → why the CPU was in the kernel.
 
-Comes in: the name of a function in a call chain. Goes out: an `EntryPoint` where it is one through
-which the kernel is entered, None for all others; and for those that hand on (a dispatcher of system
-calls, of interrupts, of softirqs) the cause that the function called by it stands for. The names
-are those of x86-64 and arm64 and stand in `entry_names`.
+An `EntryPoint` is a function through which the kernel is entered. Some hand on (dispatchers of
+system calls, of interrupts, of softirqs): the function that they call stands for the cause. The
+names are those of x86-64 and arm64, from `entry_names`.
 """
 
 from __future__ import annotations

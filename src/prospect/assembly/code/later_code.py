@@ -1,8 +1,7 @@
 """Code of a profile that is asked for after the profile was made, and long after.
 
-Comes in: the recorded objects behind a profile. Goes out: `CodeTable`s of chosen routines. No file
-stays open or mapped between two requests: whoever wants to write to a program would have to wait
-(see `held_files`).
+No file stays open or mapped between two requests: whoever wants to write to a program would have to
+wait (see `held_files`).
 """
 
 from __future__ import annotations

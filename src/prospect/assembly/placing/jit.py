@@ -1,8 +1,8 @@
 """Events and recording → events in which JIT code is mapped, and what names that code.
 
-Comes in: decoded events, whose mappings show which process logs its code to which jitdump file.
-Goes out: `JitRecords`. The code of a dump is a mapping at the time that the dump gives, so that
-addresses which are used again and code that is moved are told apart (`spaces.code_loads`).
+Mappings show which process logs its code to which jitdump file. The code of a dump is a mapping at
+the time that the dump gives, so that addresses which are used again and code that is moved are told
+apart (`spaces.code_loads`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Placed addresses → locations with names: whom to ask, with what facts, and each address once.
+"""Placed addresses → locations with names: each address is named once.
 
-Comes in: what a recording says of the machine it was made on, and `Placement`. Goes out: the
-`Symbolizer` of this machine or of an archive, and rows of a profile's locations.
+What a recording says of its machine decides which `Symbolizer` names them: that of this machine, of
+an archive, or one that keeps names.
 """
 
 from __future__ import annotations

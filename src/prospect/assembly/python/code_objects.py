@@ -1,7 +1,6 @@
 """Frames' code objects and instructions → functions and lines.
 
-Comes in: `PythonRecords`. Goes out: `PythonCode`, and the address of each frame in it. Whatever
-stands in a recording, names are printable text of bounded length, and lines are bounded.
+Whatever a recording holds, names are printable text of bounded length, and lines are bounded.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Call chains of samples and Python stacks → chains with Python frames in place of the loop's.
+"""Call chains and Python stacks → chains with Python frames instead of the loop's.
 
-Comes in: samples, the user part of whose chains may be whole, broken or not recorded at all, and
-`PythonStacks`. Goes out: the samples with the user part that both amount to.
-
-Each frame of the interpreter's evaluation loop in the native stack stands for one run of Python
-frames; the other frames of the interpreter's file are left out. A chain that has fewer frames of
-the loop than there are runs has lost its outer end: what lies beyond the last one is not believed,
-and the outer runs follow directly. The native code that entered the interpreter is then taken from
-another stack of the process with the same outermost Python function, so that both are one tree.
+The user part of a chain may be whole, broken or not recorded at all. Each frame of the
+interpreter's evaluation loop in the native stack stands for one run of Python frames; the other
+frames of the interpreter's file are left out. A chain that has fewer frames of the loop than there
+are runs has lost its outer end: what is beyond the last one is not believed, and the outer runs
+follow directly. The native code that entered the interpreter is then taken from another stack of
+the process with the same outermost Python function, so that both are one tree.
 """
 
 from __future__ import annotations

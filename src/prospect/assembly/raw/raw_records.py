@@ -1,6 +1,5 @@
 """Raw data of samples → columns, by the event source that knows the event's PMU.
 
-Comes in: events with `RawData`, and what the recording calls its events. Goes out: `SampleData`.
 An event source is a plug-in named as the PMU: a function of `RawRecords` that returns numpy arrays
 by name, of numbers or texts. docs/plugins.md builds one.
 """

@@ -1,7 +1,6 @@
-"""Call chains of samples → their kernel frames, a block of samples at a time.
+"""Words of call chains: kernel frames a block of samples at a time, user parts, cut ends.
 
-Comes in: sample columns. Goes out: `ChainFrames`, whose words are all alike: each lies just behind
-the instruction that it stands for.
+The words of `ChainFrames` are all alike: each is just after its instruction.
 Source: ``kernel/events/callchain.c`` get_perf_callchain() (Linux 6.18): PERF_CONTEXT_KERNEL, the
 interrupted instruction, return addresses from the inside out, then other contexts, if any.
 """

@@ -1,8 +1,7 @@
-"""Call chains of samples → the distinct lists of callers that stand in them.
+"""Call chains of samples → the distinct lists of callers in them.
 
-Comes in: sample columns whose `chain` has the kernel's words, each sample's address space, and the
-stacks that were unwound here, which take the place of the user part. Goes out: `Callers`. Equal
-chains of one address space are found by hash, compared, and decoded once.
+Unwound stacks replace the user part of chains. Equal chains of one address space are found by hash,
+compared, and decoded once.
 Source: ``kernel/events/callchain.c`` get_perf_callchain() (Linux 6.18): a context word, the
 interrupted instruction, return addresses from the inside out; then the next context.
 """

@@ -1,8 +1,7 @@
-"""What stands at an address of a recorded process, and how its frames are laid out.
+"""The image at an address of a recorded process, and how its frames are laid out.
 
-Comes in: the recording's address spaces and the finder of its files. Goes out: answers to
-`unwind.interface.CodeFinder`. Each image is found once, by the rules that naming follows, and the
-call-frame rows of each are read once.
+`RecordedCode` is an `unwind.interface.CodeFinder`: each image is found once, by the rules that
+naming follows, and the call-frame rows of each are read once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Calls that the recorder counted + what stood where → `CallCounts`.
+"""Calls that the recorder counted → `CallCounts`.
 
-Comes in: the value of `calls` in Prospect's own feature section (docs/call-counts.md), which
-anybody may have written, and the timeline of processes. Goes out, in two steps: addresses that the
-calls return to, to be named with those of the samples; and the table. None where nothing was
-counted, or where what stands there is not what a recorder writes.
+They are the value of `calls` in Prospect's own feature section (docs/call-counts.md), which anybody
+may have written. The addresses that the calls return to are named with those of the samples, then
+the table is made. There is none if nothing was counted, or if the value is not what a recorder
+writes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """System calls that the recorder counted + process rows → `SyscallTable`.
 
-Comes in: the value of `syscalls` in Prospect's own feature section (docs/recording.md), which
-anybody may have written, and the processes. Goes out: a table whose indexes are rows; None where
-nothing was counted, or where what stands there is not what a recorder writes.
+They are the value of `syscalls` in Prospect's own feature section (docs/recording.md), which
+anybody may have written. There is no table if nothing was counted, or if the value is not what a
+recorder writes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Births, deaths and switches of threads → which state each was in, from when to when.
 
-Comes in: marks, each of one thread at one time. Goes out: `ThreadStates`, intervals without gaps
-from each thread's birth, or the recording's begin, to its death, or the recording's end. All marks
-are sorted by thread and time; a state is what the mark at its begin says, unless the one at its end
-contradicts that, as it does where records are missing.
+`ThreadStates` are intervals without gaps from each thread's birth, or the recording's begin, to its
+death, or the recording's end. All marks are sorted by thread and time; a state is what the mark at
+its begin says, unless the one at its end contradicts that, as it does if records are missing.
 
 Source: ``kernel/sched/core.c`` (Linux 6.18): __schedule() takes a task off its queue that is not
 preempted and not TASK_RUNNING, try_to_wake_up() puts it back.

@@ -1,8 +1,8 @@
-"""Paths of files that debug-file servers and targets sent to this machine.
+"""Paths of files that debug-file servers and targets sent to this machine, by build id.
 
-In: a build id. Out: places in Prospect's own cache and in that of elfutils' client, which GDB and
-perf use too. Where the latter is: debuginfod-client-config(7). A target chooses what it sends, so
-its files have a directory of their own and serve its recordings only.
+They are in Prospect's own cache and in that of elfutils' client, which GDB and perf use too; where
+the latter is, debuginfod-client-config(7) says. A target chooses what it sends, so its files have
+their own directory and serve its recordings only.
 """
 
 from __future__ import annotations

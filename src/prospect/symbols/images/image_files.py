@@ -1,11 +1,10 @@
 """Find the file that was mapped, and the debug file that belongs to it.
 
-Comes in: an `ObjectKey` and the processes of the recording that still run. Goes out: an ELF image
-that is known to be the recorded one, or the reason why there is none. A path proves nothing: the
-file may have been replaced since, or mean another file in a container. Where debug files lie is
-defined by the GDB manual, "Debugging Information in Separate Files", and perf-buildid-cache(1).
-A file that several debug files share (.gnu_debugaltlink, made by dwz(1)) is not looked for here: it
-has DWARF of theirs, but no symbols.
+A path proves nothing: the file may have been replaced since, or mean another file in a container.
+So an image is known to be the recorded one, or there is a reason why there is none. Where debug
+files are is defined by the GDB manual, "Debugging Information in Separate Files", and
+perf-buildid-cache(1). A file that several debug files share (.gnu_debugaltlink, made by dwz(1)) is
+not looked for here: it has DWARF of theirs, but no symbols.
 """
 
 from __future__ import annotations

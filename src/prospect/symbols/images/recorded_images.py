@@ -1,7 +1,6 @@
-"""The files behind the objects of a recording, for those who need more of them than their names.
+"""The files behind the objects of a recording: image and debug file, each found once.
 
-Comes in: an `ObjectKey` and processes that had it mapped. Goes out: its image and debug file, each
-found once, by the rules of `image_files`. What belongs to other users takes memory as long as it is
+The rules are those of `image_files`. What belongs to other users takes memory as long as it is
 remembered, so `find_all` weighs it first.
 """
 

@@ -1,9 +1,9 @@
 """A jitdump file's bytes → the code that a JIT says it wrote, as columns.
 
-Comes in: the bytes of a ``jit-PID.dump``, of any origin and either byte order. Goes out: `JitDump`.
-Records of unknown kinds are skipped; what follows a damaged one is left out, and said.
-Defined by ``tools/perf/Documentation/jitdump-specification.txt`` and ``tools/perf/util/jitdump.h``,
-Linux 6.18.
+The file may be of any origin and either byte order. Records of unknown kinds are skipped; what
+follows a damaged one is left out, and reported. Defined by
+``tools/perf/Documentation/jitdump-specification.txt`` and ``tools/perf/util/jitdump.h``, Linux
+6.18.
 """
 
 from __future__ import annotations

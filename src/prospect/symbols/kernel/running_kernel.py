@@ -1,7 +1,6 @@
 """The running kernel: whether it is the recorded one, and its own listing of its symbols.
 
-Comes in: what the recording says of its kernel. Goes out: a `RunningKernel`, with the symbols that
-/proc/kallsyms shows. Making that listing costs the kernel more than us, so it is kept between
+Making the listing that /proc/kallsyms shows costs the kernel more than us, so it is kept between
 runs under what it depends on: build id, boot, and the modules with their addresses.
 """
 

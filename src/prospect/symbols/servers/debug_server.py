@@ -1,9 +1,9 @@
 """A debug-file server: what it has of a build id → a file.
 
-In: an address prefix, a build id, a descriptor to write to. Out: what became of it. The protocol is
-that of debuginfod(8), "WEBAPI": GET PREFIX/buildid/BUILDID/debuginfo, or /executable. A server is
-somebody else's program: what it may cost in time and bytes is counted here as it arrives, whatever
-it says of itself, and where it may send us on to is limited. Imported only when a server is asked.
+The protocol is that of debuginfod(8), "WEBAPI": GET PREFIX/buildid/BUILDID/debuginfo, or
+/executable. A server is somebody else's program: what it may cost in time and bytes is counted here
+as it arrives, whatever it says of itself, and where it may send us on to is limited. Imported only
+when a server is asked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Objects that nothing on this machine names → their files, from debug-file servers.
 
-In: build ids, most hit first, and the servers of DEBUGINFOD_URLS. Out: files in the cache, and what
-became of each request. All of it together may take so long and no longer: requests run in threads
-of their own, which are left to themselves when the time is over. A server that fails is not asked
-again. Imported only when somebody is to be asked.
+The servers are those of DEBUGINFOD_URLS; what has the most hits is asked for first, and files go
+into the cache. All of it together may take so long and no longer: requests run in threads, which
+are left to themselves when the time is over. A server that fails is not asked again. Imported only
+when somebody is to be asked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which objects of a recording nothing on this machine names, and what servers had of them.
 
-Comes in: the objects that were hit, with their hits. Goes out: `Fetched`. What servers sent is then
-in the cache, where `image_files` finds it.
+What servers sent is in the cache, where `image_files` finds it.
 """
 
 from __future__ import annotations
