@@ -90,7 +90,7 @@ UNASKED = {
 
 
 @pytest.mark.parametrize(
-    "name", ["analysis", "annotate", "archive", "calls", "diff", "report", "top"]
+    "name", ["analysis", "annotate", "archive", "calls", "diff", "report", "top", "view"]
 )
 def test_numpy_waits_for_its_environment(name):
     script = f"import sys, prospect.cli.{name}; sys.exit('numpy' in sys.modules)"

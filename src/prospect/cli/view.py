@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from prospect.assembly.code.later_code import LaterCode
     from prospect.options import Settings
-    from prospect.render.next_commands import Repeated
     from prospect.web.recording import ServedRecording
     from prospect.web.server import LoopbackServer
     from prospect.web.site import GuardedSite
@@ -40,7 +39,7 @@ def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> 
     Raises:
         ProspectError: the recording cannot be read, or the port not be had.
     """
-    typed = repeated(VIEW, command_line[2:])
+    typed = command_line[2:]
     if settings.store:
         return _of_store(settings, words, typed)
     recording = readable(words[0] if words else "", "view")
@@ -62,7 +61,7 @@ def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> 
     return status
 
 
-def _of_store(settings: Settings, words: list[str], typed: Repeated) -> int:
+def _of_store(settings: Settings, words: list[str], typed: tuple[str, ...]) -> int:
     """Serve a store until a signal ends it.
 
     Raises:
@@ -78,7 +77,8 @@ def _of_store(settings: Settings, words: list[str], typed: Repeated) -> int:
     from prospect.web.store_site import ShownStore, StoreSite
 
     token = secrets.token_urlsafe()
-    renderer = HtmlRenderer(**contents(narrowed(settings, ReportOptions)), repeated=typed)
+    shown_options = contents(narrowed(settings, ReportOptions))
+    renderer = HtmlRenderer(**shown_options, repeated=repeated(VIEW, typed))
     code = code_of_report(settings)
     gc.enable()
     with Progress("reading the store"):
@@ -94,7 +94,7 @@ def _refuse_open_as_root(settings: Settings) -> None:
 
 
 def _prepared(
-    recording: str, settings: Settings, typed: Repeated, unread: Unread
+    recording: str, settings: Settings, typed: tuple[str, ...], unread: Unread
 ) -> ServedRecording:
     get_ready()
     from prospect.analysis.wanted import Wanted
@@ -113,7 +113,7 @@ def _prepared(
         renderer = HtmlRenderer(
             **contents(narrowed(settings, ReportOptions)),
             recording=recording if recording != "-" else "",
-            repeated=typed,
+            repeated=repeated(VIEW, typed),
         )
         finder = CodeFinder(found[0] if found else None, choice)
         return serve_profile(profile, renderer, finder)
