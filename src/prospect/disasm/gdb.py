@@ -66,11 +66,11 @@ _BEFORE_FILE = (
     "set width 0",
 )
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath, "HOME": "/nonexistent"}
-# A row of the answer has some 100 characters, and stands for one byte at least.
+# A row of the answer has some 100 characters, and is for one byte at least.
 _ANSWER_BYTES_A_BYTE = 400
 _LEAST_ANSWER_BYTES = 1 << 20
 _MOST_SECTIONS = 10_000
-# What stands before output that is meant for a person.
+# This is before output that is meant for a person.
 _CONSOLE = b"~"
 _READ_BYTES = 1 << 16
 Row = tuple[int, int, str, int, int]

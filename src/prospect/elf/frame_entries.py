@@ -43,7 +43,7 @@ _COMPRESSION_64 = struct.Struct("<IIQQ")  # gABI, "Section Compression": type, r
 _COMPRESSION_32 = struct.Struct("<III")
 
 WIDE_LENGTH = 0xFFFFFFFF
-"""A length of this value says that the length stands in the next 8 bytes."""
+"""A length of this value says that the length is in the next 8 bytes."""
 
 _DEBUG_CIE_ID, _WIDE_DEBUG_CIE_ID = 2**32 - 1, 2**64 - 1
 _VERSIONS = {1, 3, 4}
@@ -125,7 +125,7 @@ def walk_entries(data: EhData) -> NDArray[np.int64]:
 def _header_data(image: ElfImage) -> EhData | None:
     """Return .eh_frame_hdr, by its segment where an image has no section headers."""
     found = np.flatnonzero(image.segments["type"] == layout.PT_GNU_EH_FRAME)
-    # A debug file has the segment too, but something else stands where it says.
+    # A debug file has the segment too, but something else is where it says.
     if image.find_section(b".eh_frame_hdr") >= 0 or not len(found):
         return _section(image, b".eh_frame_hdr")
     segment = image.segments[int(found[0])]
@@ -273,7 +273,7 @@ def read_debug_frames(image: ElfImage) -> FrameTable | None:
     body = offset + np.where(is_wide, 12, 4)
     length = np.where(is_wide, data.fixed(offset + 4, "<u8"), data.fixed(offset, "<u4"))
     pointer = np.where(is_wide, data.fixed(body, "<i8"), data.fixed(body, "<u4"))
-    # All ones, where a CIE stands: as i8 that is -1.
+    # All ones, for a CIE: as i8 that is -1.
     is_fde = (pointer != np.where(is_wide, -1, WIDE_LENGTH)) & (length <= len(data) - body)
     after = body + np.where(is_wide, 8, 4)
     kept = np.flatnonzero(is_fde & (length > 0))
@@ -331,7 +331,7 @@ class Cie(Record):
 
 
 def parse_cie(data: EhData, offset: int, *, is_debug: bool = False) -> Cie | None:
-    """Parse the CIE whose length field stands at an offset.
+    """Parse the CIE whose length field is at an offset.
 
     Args:
         data: the section.

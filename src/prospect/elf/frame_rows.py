@@ -41,7 +41,7 @@ _ENTRY_BYTES = 32
 # What a trampoline's instructions end with, what they may begin with, and how far from sp the
 # interrupted frame's sp lies. A search for one constant is ten times as fast as one for two.
 _RT_SIGRETURN = {
-    # mov $15, %rax or %eax; syscall: where the stack pointer stands, the ucontext begins
+    # mov $15, %rax or %eax; syscall: where the stack pointer is, the ucontext begins
     layout.EM_X86_64: (re.compile(rb"\x0f\0\0\0\x0f\x05"), (b"\x48\xc7\xc0", b"\xb8"), 160),
     # mov x8, #139; svc #0: siginfo and the ucontext up to its registers lie above sp
     layout.EM_AARCH64: (re.compile(rb"\x68\x11\x80\xd2\x01\0\0\xd4"), (b"",), 560),
@@ -321,7 +321,7 @@ def _trampolines(image: ElfImage) -> list[Landmark]:
             sizes = [len(head) for head in heads if code[max(first - len(head), 0) : first] == head]
             if sizes and len(found) < _MOST_TRAMPOLINES:
                 # A return address is looked up one byte before itself. In the kernel on its behalf,
-                # a task stands behind the last instruction.
+                # a task is after the last instruction.
                 begin = address + first - sizes[0] - 1
                 found.append(Landmark(begin, address + match.end() + 1, rule))
     return found

@@ -10,7 +10,7 @@ A rule is an i64 that is never negative; its fields, from the lowest bit on:
     55-59  a register by its DWARF number, a bound, or one of ABSENT_*
     60-62  KIND_*
 
-Slots are signed and count 8 bytes: everything that programs save stands at multiples of 8. The
+Slots are signed and count 8 bytes: everything that programs save is at multiples of 8. The
 CFA, the canonical frame address, is the caller's stack pointer. On x86-64 the return address lies
 right below it; on arm64 it is what the link register was at the call.
 """

@@ -117,7 +117,7 @@ class _Sources:
         if register is not None:
             restore = np.flatnonzero(self._is_restore & (self._steps.register == register))
             initial = self._initial.take(self._steps.program.take(restore))
-            # A CIE that restores has nothing to restore to but what stands before it.
+            # A CIE that restores has nothing to restore to but what is before it.
             points = np.concatenate((points, restore))
             target = np.concatenate((target, np.where(initial < restore, initial, restore - 1)))
         is_marked = is_made | self._is_begin

@@ -428,7 +428,7 @@ def _place(
 
 
 class PlaceForm(NamedTuple):
-    """FORM_SUM: register + distance; FORM_DEREF: what stands there, + extra.
+    """FORM_SUM: register + distance; FORM_DEREF: what is there, + extra.
 
     FORM_PLT: register + distance, and 8 more where the lower 4 bits of pc are `extra` or above.
     """

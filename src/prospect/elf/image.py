@@ -199,7 +199,7 @@ def _read_sections(
     stored = wide if is_64 else layout.SHDR_32
     offset, count = int(header["shoff"]), int(header["shnum"])
     if offset and not count:
-        # gABI, "ELF Header": a number that does not fit stands in the first section's sh_size.
+        # gABI, "ELF Header": a number that does not fit is in the first section's sh_size.
         first = _read_table(data, offset, 1, stored, wide)
         count = int(first[0]["size"]) if len(first) else 1
     if not offset or not count:

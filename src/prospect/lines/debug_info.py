@@ -88,7 +88,7 @@ def may_be_split(image: ElfImage) -> bool:
 
 
 def is_shared(image: ElfImage) -> bool:
-    """Whether part of the DWARF stands in another file, as ``dwz -m`` leaves it."""
+    """Whether part of the DWARF is in another file, as ``dwz -m`` leaves it."""
     return image.find_section(b".gnu_debugaltlink") >= 0
 
 

@@ -254,7 +254,7 @@ def _own_entry(
 ) -> tuple[bytes, bytes]:
     """Return the attributes of the unit's entry, as an abbreviation has them, and their values.
 
-    `language` is the form of DW_AT_language in the unit's own file, and where it stands there.
+    `language` is the form of DW_AT_language in the unit's own file, and where it is there.
     """
     is_5 = unit.version == 5
     offset = dwarf.DW_FORM_SEC_OFFSET

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_RANGES = 1 << 20
 _MOST_UNITS = 1 << 17
-# A skeleton's abbreviation stands alone in its table.
+# A skeleton's abbreviation is alone in its table.
 _MOST_OF_TABLE = 128
 _DW_RLE_OFFSET_PAIR = 4
 # What follows each kind of range: the index of an address, an address, or another number.

@@ -242,7 +242,7 @@ class SymCache(Record, eq=False):
         is_bare = known & (chosen[:, 3] != NONE)
         is_bare[known] &= self.functions[function[known], 3] == _CXX
         keys, index = np.unique(offsets.astype(np.int64) * 2 + is_bare, return_inverse=True)
-        # A function whose unlikely part stands first has that part's symbol; it is one function.
+        # A function whose unlikely part is first has that part's symbol; it is one function.
         texts = [self._string(key // 2).removesuffix(_COLD) for key in keys.tolist()]
         if qualified:
             bare = {

@@ -225,7 +225,7 @@ def _without_file(image: ElfImage, table: SymbolTable) -> tuple[ElfImage, Symbol
 
 
 def _places(asked: NDArray[np.uint64], address: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return where each address stands, or would stand: the last place at most."""
+    """Return where each address is, or would be: the last place at most."""
     return np.minimum(np.searchsorted(asked, address), len(asked) - 1)
 
 

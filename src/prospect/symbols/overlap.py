@@ -1,6 +1,6 @@
 """Address ranges written one over another → disjoint pieces, each of the latest range over it.
 
-A JIT throws code away and puts new code where it stood; a BPF program is unloaded and another one
+A JIT throws code away and puts new code there; a BPF program is unloaded and another one
 loaded into its page. Both only ever say what they add.
 """
 

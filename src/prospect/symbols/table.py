@@ -243,7 +243,7 @@ def _in_order_of_address(
 
 
 def _stable_order(key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the order that sorts a column, equal values as they stood."""
+    """Return the order that sorts a column, equal values in their order."""
     if not len(key):
         return np.zeros(0, np.int64)
     lowest = key.min()

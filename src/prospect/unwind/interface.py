@@ -78,7 +78,7 @@ class UnwindInput(Record, eq=False):
 
 
 class CodeFinder(Protocol):
-    """What stands where, and how its frames are laid out."""
+    """Which code is where, and how its frames are laid out."""
 
     def locate(
         self, context: NDArray[np.int32], address: NDArray[np.uint64]

@@ -102,7 +102,7 @@ class SiteMemo:
         return self._tables[0]
 
     def _find(self, key: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Ask what stands at distinct places; return their new sites."""
+        """Ask which code is at distinct places; return their new sites."""
         address = key & _ADDRESS
         context = (key >> np.uint64(ADDRESS_BITS)).astype(np.int32) + np.int32(self._first_context)
         found, svma, is_mapped = self._finder.locate(context, address)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.unwind.memo import SiteMemo
 
 GOES_ON = 255
-"""What stands for an END_* where there is none yet."""
+"""The END_* of a sample that has not ended yet."""
 
 _WORD = 8
 # Stacks are 8 MB long unless somebody asked for more: beyond this an address is no stack's.

@@ -62,7 +62,7 @@ def later_code(recorded: RecordedObjects) -> LaterCode:
 
 
 def code_by_identity(profile: Profile, naming: NamingOptions) -> LaterCode:
-    """Return what finds the files behind a profile that no recording stands behind any more.
+    """Return what finds the files of a profile whose recording is gone.
 
     A file without a build id is taken for the one that was mapped if it did not change since.
 

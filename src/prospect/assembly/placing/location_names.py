@@ -123,7 +123,7 @@ def _epoch_ns(info: RecordingInfo, events: Events) -> int:
 
 
 def _kernel_text(world: World) -> tuple[int, str]:
-    """Return where the recorded kernel stood, and the symbol that stood there.
+    """Return where the recorded kernel was, and the symbol at that address.
 
     The kernel's own mmap record is named after the symbol that it was found by, whose address is
     its page offset. Source: ``tools/perf/util/synthetic-events.c``

@@ -297,7 +297,7 @@ class _ReadFiles:
         of_edge, edge_ns = np.array(edges, np.int64).T
         at_ns = np.where(time_ns == 0, self._begin_ns, time_ns)
         is_edge = np.append(np.ones(len(edges), np.int64), np.zeros(len(file), np.int64))
-        # An edge stands before what is mapped at the same moment.
+        # An edge is before what is mapped at the same moment.
         order = np.lexsort(
             (1 - is_edge, np.append(edge_ns, at_ns), np.append(of_edge, file.astype(np.int64)))
         )
@@ -349,7 +349,7 @@ def _remapped_text(hit_mappings: NDArray[np.int64], world: World) -> dict[int, i
         if process not in of_executable:
             of_executable[process] = _mappings_of_executable(process, world)
         around = _replaced(table, of_executable[process], row)
-        # What stood there may have been moved twice; then nothing says what is there now.
+        # The code there may have been moved twice; then nothing says what is there now.
         shift = table.pgoff.take(around) - table.start.take(around)
         if len(around) and (shift == shift[0]).all():
             found[row] = int(around[-1])
@@ -357,7 +357,7 @@ def _remapped_text(hit_mappings: NDArray[np.int64], world: World) -> dict[int, i
 
 
 def _mappings_of_executable(process: int, world: World) -> NDArray[np.int64]:
-    """Return the rows of what exec() mapped first: the executable stands before its loader.
+    """Return the rows of what exec() mapped first: the executable is before its loader.
 
     A snapshot lists mappings by address, where the executable is the lowest.
     """
@@ -386,7 +386,7 @@ def _replaced(table: Mappings, rows: NDArray[np.int64], anonymous: int) -> NDArr
 
 
 class KernelModules(NamedTuple):
-    """Where modules stood.
+    """Where modules were.
 
     Attributes:
         keys: of the modules.

@@ -149,10 +149,10 @@ def place(
 
     Args:
         hits: where they are.
-        world: what stood where.
+        world: what was where.
         info: what the recording says of itself.
         is_other: see `RecordedImages.is_other`.
-        python: what stands at addresses of Python functions, None without.
+        python: what is at addresses of Python functions, None without.
     """
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
     fixed, object_index = _places_by_mode(hits, world)

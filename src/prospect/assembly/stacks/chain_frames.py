@@ -30,7 +30,7 @@ BLOCK_WORDS = 1 << 16
 
 
 def context_word(context: int) -> np.uint64:
-    """Return a PERF_CONTEXT_* as it stands in a chain: the negative number in 64 bits."""
+    """Return a PERF_CONTEXT_* as it is in a chain: the negative number in 64 bits."""
     return np.uint64(context % (1 << 64))
 
 

@@ -60,7 +60,7 @@ for _context, _mode in _MODE_OF_CONTEXT.items():
 class Callers(Record):
     """Distinct lists of callers; the callers of row c are `start[c]` to `start[c + 1]`.
 
-    Behind these come those of an unwound stack: `outer[c]` and what stands before it in `frames`.
+    Behind these come those of an unwound stack: `outer[c]` and what is before it in `frames`.
 
     Attributes:
         of_sample: i32[n] the list of each sample.
@@ -141,7 +141,7 @@ def distinct_callers(samples: Samples, context: NDArray[np.int32], stacks: UserS
     Args:
         samples: of a recording; a sample without a chain has no callers.
         context: i32[n] each sample's row of `UserContexts`.
-        stacks: what was unwound of their stacks, in place of the user part of their chains.
+        stacks: what was unwound of their stacks, instead of the user part of their chains.
     """
     tails = _tails(samples, context, stacks)
     of_sample, first = _equal_tails(tails)
@@ -228,7 +228,7 @@ def _decoded(tails: _Tails, of_sample: NDArray[np.int32], stacks: UserStacks) ->
         np.repeat(tails.mode, tails.length),
         _MODE_OF_WORD.take(negated, mode="clip"),
     )
-    # Behind a context word stands the instruction itself; all others are where calls return to.
+    # After a context word comes the instruction itself; all others are where calls return to.
     is_return = np.ones(len(words), np.bool_)
     is_return[1:] = ~is_context[:-1]
     is_return[(end - tails.length)[tails.length > 0]] = True

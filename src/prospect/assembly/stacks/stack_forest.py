@@ -87,8 +87,8 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     contexts = find_user_contexts(samples, world.timeline)
     stacks, copies, short = no_user_stacks(len(samples)), None, np.zeros(0, np.int64)
     if has_states:
-        from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
-        from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - seldom recorded
+        from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - rarely recorded
+        from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - rarely recorded
 
         code = RecordedCode(contexts, world, info, symbolizer)
         samples, stacks, copies, is_cut, short = with_whole_stacks(
@@ -98,7 +98,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
     if python is not None:
-        from prospect.assembly.python.python_callers import with_python_callers  # noqa: PLC0415 - seldom recorded
+        from prospect.assembly.python.python_callers import with_python_callers  # noqa: PLC0415 - rarely recorded
 
         # A stack with all of its Python frames is whole, even if the native stack was cut.
         begin, end = (column.take(python.stacks.sample) for column in user_begin(samples))
@@ -122,7 +122,7 @@ def named_stacks(
 
     Args:
         found: the callers.
-        placement: of hits, callers, and what else stands behind them.
+        placement: of hits, callers, and what else follows them.
         location_index: i32[a] row of locations of each of these addresses.
         hits: of the samples.
 

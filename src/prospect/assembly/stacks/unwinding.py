@@ -108,7 +108,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     Args:
         samples: of a recording.
         contexts: their address spaces.
-        code: what stands in them.
+        code: what is in them.
         info: what the recording says of itself.
         is_cut: bool[n] whose chains are as long as the kernel records.
         announce: called with how far it is.
@@ -232,7 +232,7 @@ def _with_leaf_callers(
         samples: of a recording.
         of_sample: i64[k] rows of samples with a chain in user space, ascending.
         given: the registers of these; their pc is that of the chain.
-        code: what stands in their address spaces.
+        code: what is in their address spaces.
     """
     parts = user_parts(samples, of_sample)
     begin = np.cumsum(parts.length) - parts.length

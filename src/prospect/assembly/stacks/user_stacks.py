@@ -157,7 +157,7 @@ class UserStacks(Record):
 
 
 def no_user_stacks(samples: int) -> UserStacks:
-    """Return what stands for the stacks of so many samples where none was unwound."""
+    """Return the stacks of so many samples if none was unwound."""
     none = np.zeros(0, np.int32)
     innermost = np.full(samples, -1, np.int32)
     return UserStacks(Forest(none, none, none), innermost, none, np.zeros(0, np.uint64))

@@ -37,7 +37,7 @@ _NS_PER_S = 1e9
 _FEWEST_PAIRS = 32
 _MOST_PAIRS = 1 << 17
 _BLOCKS = 16
-# A processor's type of PMU stands above the event's own bits (PERF_PMU_TYPE_SHIFT).
+# A processor's type of PMU is above the event's own bits (PERF_PMU_TYPE_SHIFT).
 _EVENT_BITS = (1 << 32) - 1
 _CYCLES = {abi.PERF_COUNT_HW_CPU_CYCLES, abi.PERF_COUNT_HW_REF_CPU_CYCLES}
 _CYCLES_NAME = re.compile(r"(?:.*/)?(?:cpu[-_]|ref-)?cycles(?![\w-]).*|cpu_clk_unhalted.*")
@@ -105,7 +105,7 @@ def event_info(
 def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
     """Return what a cycle is worth where the recorder said how fast the CPUs are, else 0.0.
 
-    It stands in where there are too few samples to say (`counter_time`).
+    It serves if there are too few samples to say (`counter_time`).
     """
     is_cycles = (attr.type, attr.config) == (abi.PERF_TYPE_HARDWARE, abi.PERF_COUNT_HW_CPU_CYCLES)
     mhz = number_of(info.extras.get("cpu_mhz"))

@@ -80,7 +80,7 @@ class UnhitMappings:
         return self._with_data(known, whole, process) if whole else known
 
     def _with_data(self, known: MemoryMap, whole: MemoryMap, process: int) -> MemoryMap:
-        """Add what was read but not recorded, where no recorded mapping stands."""
+        """Add what was read but not recorded, where no recorded mapping is."""
         table, hit = self._world.mappings, self._hit_mappings(process)
         start = np.concatenate((known.start, table.start.take(hit)))
         end = np.concatenate((known.end, table.end.take(hit)))

@@ -43,7 +43,7 @@ class CountedCalls(Record):
         document: all of it.
         counts, by_window: its columns, i64[n].
         functions: how many there are.
-        addresses: where each call stands that leads to a row of `counts`.
+        addresses: where each call is that leads to a row of `counts`.
         process_index: i32[c] of these rows.
     """
 

@@ -148,7 +148,7 @@ def _throttled(extras: dict[str, Any]) -> Iterator[Throttled]:
 
 
 def attached_pids(extras: dict[str, Any]) -> tuple[int, ...]:
-    """Return the processes that a recording was attached to, in place of a command."""
+    """Return the processes that a recording was attached to instead of a command."""
     return counts_of(extras.get("attached_pids"))
 
 
@@ -196,7 +196,7 @@ def _is_system_wide(attr: EventAttr | None, extras: dict[str, Any]) -> bool:
 
 
 def _clock_words(attr: EventAttr | None, info: RecordingInfo) -> str:
-    # A dummy only carries records: what samples stands behind it.
+    # A dummy only carries records: what samples comes after it.
     if attr is None or (attr.type, attr.config) == _DUMMY:
         return ""
     if attr.type == abi.PERF_TYPE_SOFTWARE:
@@ -239,7 +239,7 @@ def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[st
 
 
 def _statistics(events: Events, info: RecordingInfo) -> dict[str, int]:
-    """Count the kernel's records; synthesised records, of what stood before, bear time 0."""
+    """Count the kernel's records; synthesised ones, of what was there before, have time 0."""
     counts, tasks = events.counts, events.tasks
     synthesised_tasks, synthesised_mmaps = (
         _is_synthesised(tasks.time_ns),
@@ -286,7 +286,7 @@ def _lost_switches(info: RecordingInfo) -> int:
 
 
 def _is_synthesised(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Mark records of what stood before the interval; none where no record bears a time."""
+    """Mark records of what was there before the interval; none if no record has a time."""
     if not time_ns.any():
         return np.zeros(len(time_ns), np.bool_)
     return np.equal(time_ns, 0)

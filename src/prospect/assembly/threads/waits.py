@@ -327,7 +327,7 @@ def _traced_switches(events: Events, event: int) -> Switches | None:
     time_ns = samples.time_ns.take(sample)
     count = len(sample)
     nobody = np.zeros(count, np.bool_)
-    # The task that leaves stands before the one that comes at the same time.
+    # The task that leaves is before the one that comes at the same time.
     return Switches(
         order=np.arange(2 * count),
         time_ns=np.repeat(time_ns, 2),

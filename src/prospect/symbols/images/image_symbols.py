@@ -182,7 +182,7 @@ def _add_stubs(
     stubs = read_plt(image)
     if not len(stubs.start):
         return table
-    # A slot that a resolver fills is named by the IFUNC symbol that stands at the resolver.
+    # A slot that a resolver fills is named by the IFUNC symbol at the resolver.
     row = functions.lookup(stubs.resolver)
     known = row >= 0
     if known.any():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ADDRESS_BITS = 48
 _ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
 _MOST_GENERATIONS = 1 << 16
-# The name of a line entry that stands for "the same file as before" in place of a path.
+# The name of a line entry that stands for "the same file as before" instead of a path.
 _SAME_FILE = b"\xff"
 # V8 writes addresses as they are in the ELF file that `perf inject` makes: behind its header.
 # Source: v8/src/diagnostics/perf-jit.cc, PerfJitLogger::LogWriteDebugInfo().

@@ -61,8 +61,8 @@ class KernelNames(NamedTuple):
     Attributes:
         table: by the addresses of the listing.
         shift: recorded address minus address in the listing, modulo 2**64.
-        has_modules: whether modules are listed where they stood.
-        is_placed: whether it is known where the recorded kernel stood; else `shift` is a guess.
+        has_modules: whether modules are listed where they were.
+        is_placed: whether it is known where the recorded kernel was; else `shift` is a guess.
         note: what a reader should know of it.
         is_kept: whether the listing is from the cache: what was loaded since is not in it.
     """
@@ -118,7 +118,7 @@ def _expected_build_id(options: SymbolOptions, running: RunningKernel) -> bytes:
 
 
 def _place(table: SymbolTable, options: SymbolOptions, text: int = 0) -> KernelNames | Missing:
-    """Find out how far the recorded kernel stood from where a listing has it.
+    """Find out how far the recorded kernel was from where a listing has it.
 
     Args:
         table: the listing.
@@ -297,7 +297,7 @@ def _name_listed(
         return nameless(address, kernel.reason)
     table = kernel.table
     row = table.lookup(address - np.uint64(kernel.shift))
-    # Hits that mostly miss the listing say that the kernel stood elsewhere than it says.
+    # Hits that mostly miss the listing say that the kernel was elsewhere than it says.
     if not kernel.is_placed and (row >= 0).sum() < _LEAST_COVER * len(row):
         return nameless(address, NameSource.NO_KERNEL_SYMBOLS)
 
