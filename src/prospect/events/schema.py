@@ -234,7 +234,7 @@ class Schema(Record):
         period: u64[events], for samples that do not carry theirs.
         trailing: fields after the call chains, a row an event; one if all agree.
         groups: where samples have the values of their event's group, a row an event.
-        shared_event: the event of samples with unknown ids, -1 for none; see `shared_samples`.
+        shared_event: that of samples with unknown ids, -1 for none; see `samples.SharedSamples`.
         switch_event: that of context switches, -1 for none.
         raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
         raw_data: rows of events whose raw data is kept whole: those of PMUs of their own.
