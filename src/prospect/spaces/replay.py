@@ -1,5 +1,8 @@
 """Side records, one by one in the order of time → process rows, versions of spaces, changes.
 
+The kernel records no unmapping: after `dlclose` a mapping ends when another one replaces it, and
+from then on its addresses have other symbols.
+
 This is the only Python loop over records: forks, execs, exits, names and mappings change a small
 state, and each change is noted. Everything before and after it works on whole columns (`world`),
 and so do mappings that need no look at earlier ones (`world.started_mappings`).

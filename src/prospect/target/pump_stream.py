@@ -1,7 +1,7 @@
 """What the pump on a target sends → a recording on this machine, and its answers.
 
-The target is trusted with nothing: lengths and places are checked before anything is kept or
-written.
+Lines in front of its greeting, such as a banner of ssh, are skipped. The target is trusted with
+nothing: lengths and places are checked before anything is kept or written.
 """
 
 from __future__ import annotations

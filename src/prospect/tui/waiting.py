@@ -1,4 +1,4 @@
-"""The pages of threads without a CPU, and of the stacks of a thread's waits.
+"""The pages of `prospect top` for threads without a CPU, and for the stacks of a thread's waits.
 
 Times are those of the report's section on waiting, added up over threads of one name.
 """

@@ -1,4 +1,4 @@
-"""One round: every sample under way goes from its frame to the caller's, or ends.
+"""One round of unwinding: every sample under way goes from its frame to the caller's, or ends.
 
 Defined by DWARF 5, 6.4.4 "Call Frame Calling Address", the System V ABI for x86-64, 3.2.2 "The
 Stack Frame", and the AAPCS64, "The Frame Pointer".

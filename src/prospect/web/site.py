@@ -1,5 +1,6 @@
 """Answers to requests: who may ask, and what each address has. No socket is opened here.
 
+`prospect view` serves it.
 Only those who know the token may read the recording: other users of the machine reach the socket
 too, and any web page can make a browser send requests to it. So the token is part of every address,
 and only requests to this machine by its own name are answered, and only if no other page asks.

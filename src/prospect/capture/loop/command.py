@@ -1,8 +1,8 @@
 """COMMAND: forked early, held until the events are ready, then executed and waited for.
 
 It starts on `release`, exactly as under /usr/bin/time: same terminal, directory, environment,
-files, limits and signal dispositions. Of the signals that end a run the first is passed on to it,
-and the second ends the wait (`EndRequest`).
+files, limits and signal dispositions. Of the signals that end a run (Ctrl-C, SIGTERM) the first is
+passed on to it, and the second ends the wait (`EndRequest`).
 
 Defined by: execvp(3), for the search and for scripts without an interpreter line; the shell's
 exit statuses (POSIX.1-2024, XCU 2.8.2).

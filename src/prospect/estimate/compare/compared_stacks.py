@@ -1,4 +1,4 @@
-"""Call stacks of two sides as one tree, and what changed in its parts.
+"""Call stacks of two sides as one tree, and what changed in its parts: a differential flame graph.
 
 There are three families of tests, each by the test of the comparison's tables: the rows of the tree
 (`compared_stacks`: below all samples the processes, below them who called whom, by name), pairs of

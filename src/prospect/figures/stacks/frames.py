@@ -1,6 +1,6 @@
 """Frames by name: what a location shows in a stack, with the functions that were inlined there.
 
-Stacks by address that read alike become one.
+Stacks by address that read alike become one. A box of a flame graph has such a name.
 """
 
 from __future__ import annotations

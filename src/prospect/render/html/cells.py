@@ -1,5 +1,6 @@
 """Samples as cells of (stack, context, stretch of time): what a page filters and adds up.
 
+The heat map, the flame graph and the tables of the page are sums of these cells.
 Each sample of an event is in exactly one cell of `SampleCells`, and the sum of the cells is the sum
 of the samples. If there were too many cells, stretches become longer, and small stacks and threads
 are put together.
