@@ -4,9 +4,9 @@ What was drained since the last call is a recording of its own for the pipeline:
 before comes from `LiveTasks`, and `live.joined` joins the profiles. So the cost of a call depends
 on what happened since the last one, not on how long the session lasts.
 
-Under overload a `SteadySession` records less: if the kernel repeatedly cannot deliver a good part
-of the samples: frame pointers instead of copies of stacks, then no callers. Figures begin anew
-then, as stacks of two kinds are not one profile.
+Under overload a `SteadySession` records less. If the kernel repeatedly cannot deliver a good part
+of the samples, callers go by frame pointers instead of copies of stacks, then there are none.
+Figures begin anew then, as stacks of two kinds are not one profile.
 """
 
 from __future__ import annotations
