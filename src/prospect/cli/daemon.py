@@ -54,10 +54,9 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         of_target = f" {settings.target}" if settings.target else ""
         if _LIBRARY in settings.separate:
             say(_OF_LIBRARIES)
-        say(f"sampling{of_target} into {path}; Ctrl-C or SIGTERM ends it")
         # What is imported by now stays until the end: nothing of it has to be looked through.
         gc.freeze()
-        daemon.run()
+        daemon.run(f"sampling{of_target} into {path}; Ctrl-C or SIGTERM ends it")
     return 0
 
 

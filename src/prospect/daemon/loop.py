@@ -103,8 +103,11 @@ class Daemon:
         self._writing = StoreWriting(store, self._options.keep, say, self._shipping.set_aside)
         self._sampling: Sampling | None = Sampling(self._options)
 
-    def run(self) -> None:
+    def run(self, started: str) -> None:
         """Go on until a signal ends it; the last window is written then.
+
+        Args:
+            started: what is said once requests are answered and signals end it.
 
         Raises:
             ProspectError: it cannot go on.
@@ -115,6 +118,7 @@ class Daemon:
             opened.callback(self._stop_sampling)
             wake_fd = opened.enter_context(_woken_by_signals(self._signals))
             self._manager.notify(READY)
+            self._say(started)
             self._tell_metrics()
             while True:
                 self._wait(control, wake_fd)
