@@ -490,6 +490,18 @@ class NamingOptions(Options):
         reads="file_to_read",
         doc="an uncompressed kernel image, for names and code of the kernel; likewise",
     )
+    sysroot: str = option(
+        typed(
+            "--sysroot --symfs DIR",
+            "look for recorded files below DIR first, the root of a chroot, a container image or "
+            "another machine; a file with another build id is not taken",
+            "finders",
+        ),
+        default="",
+        reads="directory",
+        doc="the root of a chroot, of a container image or of another machine: where recorded "
+        'files are looked for first; "" for none',
+    )
     use_cache: bool = option(
         typed(
             "--no-cache",

@@ -146,6 +146,27 @@ def test_a_path_means_another_program_in_another_root(tmp_path, background, home
     assert not home.exists()
 
 
+def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, home):
+    """Its program has ended, and the same path here means no file."""
+    root, file = tmp_path / "root", tmp_path / "r"
+    build_program(root, "burner", "-static")
+    record(file, "chroot", str(root), "/burner", "300")
+    shown = [
+        subprocess.run(
+            [*PROSPECT, "report", "--no-cache", "--sort", "sym", *words, file],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for words in ((), ("--sysroot", str(root)), (f"--symfs={root}",))
+    ]
+    assert not any(name in shown[0] for name in SPINS)
+    assert all(name in shown[1] for name in SPINS)
+    assert shown[1] == shown[2]
+    profile = prospect.open(file, use_cache=False, sysroot=str(root))
+    assert set(SPINS) <= {routine for (_, routine) in user_hits(profile, "burner")}
+
+
 def test_a_program_of_an_overlay_is_named(tmp_path, background):
     lower, upper, work, merged = (tmp_path / name for name in ("lower", "upper", "work", "merged"))
     for directory in (upper, work, merged):

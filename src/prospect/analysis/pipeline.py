@@ -398,6 +398,7 @@ def _symbol_options(
         recorded_facts(info, jit, world),
         system_map=naming.system_map or None,
         kernel_image=naming.kernel_image or None,
+        sysroot=os.fsencode(os.path.realpath(naming.sysroot)) if naming.sysroot else b"",
         use_cache=naming.use_cache,
         servers=debug_servers(os.environ, naming.debuginfod_s),
         wants_lines=wanted.lines

@@ -308,6 +308,13 @@ def file_to_read(text: str) -> str:
     return text
 
 
+def directory(text: str) -> str:
+    """Read the name of a directory that can be searched."""
+    if not os.path.isdir(file_name(text)) or not os.access(text, os.X_OK):
+        raise UsageError("no such directory, or not to be searched by this user")
+    return text
+
+
 def name(text: str) -> str:
     """Read a name, or a pattern of names."""
     if not text:

@@ -296,3 +296,55 @@ class TestDownloaded:
 )
 def test_zeros_that_fill_up_a_build_id_are_no_part_of_it(recorded: bytes, whole: bytes) -> None:
     assert image_files.whole_build_id(recorded) == whole
+
+
+def test_a_file_below_the_sysroot_comes_before_the_one_here(places: Path) -> None:
+    path = write(places / "a", image())
+    write(places / "root" / path.decode()[1:], image())
+    found = find_image(ObjectKey(path, ID), [], 0.0, sysroot=os.fsencode(places / "root"))
+    assert found.file.root == os.fsencode(places / "root")
+    # It may be of anybody: it grants no rights, and its tables are kept for nobody else's file.
+    assert (found.file.owner, found.file.speaks_for) == (EVERYBODY, EVERYBODY)
+
+
+def test_another_file_below_the_sysroot_leaves_the_one_here(places: Path) -> None:
+    path = write(places / "a", image())
+    write(places / "root" / path.decode()[1:], image(OTHER_ID))
+    root = os.fsencode(places / "root")
+    assert find_image(ObjectKey(path, ID), [], 0.0, sysroot=root).file.root != root
+    missing = find_image(ObjectKey(b"/none", ID), [], 0.0, sysroot=root)
+    assert missing.reason == NameSource.NO_FILE
+
+
+def test_without_a_build_id_the_file_below_the_sysroot_is_meant(places: Path) -> None:
+    """Inodes and times of another machine's files say nothing here."""
+    write(places / "root/usr/bin/a", image(None))
+    key, root = ObjectKey(b"/usr/bin/a", inode=5), os.fsencode(places / "root")
+    assert isinstance(find_image(key, [], 1.0, sysroot=root), FoundImage)
+    assert find_image(key, [], 1.0).reason == NameSource.NO_FILE
+
+
+def test_no_link_leads_out_of_the_sysroot(places: Path) -> None:
+    write(places / "secret", image())
+    (places / "root/usr").mkdir(parents=True)
+    (places / "root/usr/a").symlink_to(places / "secret")
+    root = os.fsencode(places / "root")
+    assert isinstance(find_image(ObjectKey(b"/usr/a", ID), [], 0.0, sysroot=root), Missing)
+
+
+@pytest.mark.parametrize(
+    "name", [f"debug/.build-id/{ID.hex()[:2]}/{ID.hex()[2:]}.debug", "usr/a.debug"]
+)
+def test_a_debug_file_below_the_sysroot_is_found(
+    places: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_files, "DEBUG_ROOT", b"/debug")
+    debug = image(symbols=SYMBOLS)
+    link = debug_link_section("a.debug", zlib.crc32(debug))
+    write(places / "root/usr/a", image(sections=[link]))
+    write(places / "root" / name, debug)
+    root = os.fsencode(places / "root")
+    found = find_image(ObjectKey(b"/usr/a", ID), [], 0.0, sysroot=root)
+    of = find_debug_image(found, b"/usr")
+    assert of.source == NameSource.DEBUG_FILE
+    assert (of.file.root, of.file.owner, of.file.speaks_for) == (root, EVERYBODY, EVERYBODY)

@@ -9,6 +9,7 @@ not looked for here: it has DWARF of theirs, but no symbols.
 
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from prospect.errors import ElfError
 from prospect.files.budget import VARIABLE
 from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.named_files import open_file, open_link, open_named, open_received
-from prospect.files.rights import ROOT_USER, is_trusted, weakest
+from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted, weakest
 from prospect.files.served_mounts import ServedMounts
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
@@ -99,6 +100,7 @@ def find_image(  # noqa: PLR0913 - a keyword for each
     named_by: int = ROOT_USER,
     *,
     target: str = "",
+    sysroot: bytes = b"",
 ) -> FoundImage | Missing:
     """Find the file that was mapped.
 
@@ -109,15 +111,20 @@ def find_image(  # noqa: PLR0913 - a keyword for each
         served: the mount tables known so far; files on what other users serve are not touched.
         named_by: whose word the path is: the owner of the recording.
         target: that the recording came from, "" for none; the files that it sent are searched.
+        sysroot: below which the file is looked for first, b"" for nowhere.
 
     Returns:
-        The first candidate that is the recorded file by build id, else by inode.
+        The first candidate that is the recorded file by build id, else by inode. A recording that
+        has no build id of a file has the one below `sysroot` that the person who chose it means.
     """
     failures: set[NameSource] = set()
-    places = _Places(key, processes, served or ServedMounts(), named_by, target)
+    places = _Places(key, processes, served or ServedMounts(), named_by, target, sysroot)
     for candidate in _candidates(places):
         found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
-        if isinstance(found, FoundImage) and not _is_recorded(found, key, recorded_until):
+        is_meant = bool(sysroot) and not key.build_id and _is_below(sysroot, found)
+        if isinstance(found, FoundImage) and not (
+            is_meant or _is_recorded(found, key, recorded_until)
+        ):
             found = NameSource.NO_MATCH
         if isinstance(found, FoundImage):
             return found
@@ -142,7 +149,9 @@ def find_debug_image(found: FoundImage, directory: bytes) -> DebugImage | None:
     """
     build_id, link = found.image.build_id, found.image.debug_link
     if build_id:
-        for debug in debug_files(build_id):
+        for debug in itertools.chain(
+            _debug_files_there(build_id, found.file), debug_files(build_id)
+        ):
             if debug.image.build_id == build_id:
                 return _debug_image(debug, found, NameSource.DEBUG_FILE)
     if link:
@@ -172,10 +181,28 @@ def received_images(paths: Iterable[bytes]) -> Iterator[FoundImage]:
     yield from filter(None, map(_parsed, map(open_received, paths)))
 
 
+def _debug_files_there(build_id: bytes, file: OpenFile) -> Iterator[FoundImage]:
+    """Open the debug file of a build id in the root of its image, if that is not our own."""
+    if file.root != OWN_ROOT:
+        found = _parsed(_there(_of_package(build_id), file))
+        if found:
+            yield found
+
+
+def _there(path: bytes, file: OpenFile) -> OpenFile | NameSource:
+    """Open a file that an image asks for, in the root of the image."""
+    opened = open_named(path, file.speaks_for, root=file.root)
+    return _of_elsewhere(opened) if file.owner == EVERYBODY else opened
+
+
+def _of_package(build_id: bytes) -> bytes:
+    digits = build_id.hex().encode()
+    return DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:])
+
+
 def debug_files(build_id: bytes) -> Iterator[FoundImage]:
     """Open what is called the debug file of a build id: that of a package, then perf's copy."""
-    digits = build_id.hex().encode()
-    of_package = open_image(DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:]))
+    of_package = open_image(_of_package(build_id))
     if of_package:
         yield of_package
     yield from received_images(cached_copies(build_id, b"debug"))
@@ -230,7 +257,7 @@ class _Places(NamedTuple):
     """Where a file may be: its key, who had it mapped, and which mounts to keep away from.
 
     Attributes:
-        key, processes, served, named_by, target: see `find_image`.
+        key, processes, served, named_by, target, sysroot: see `find_image`.
     """
 
     key: ObjectKey
@@ -238,6 +265,7 @@ class _Places(NamedTuple):
     served: ServedMounts
     named_by: int
     target: str
+    sysroot: bytes
 
     @property
     def path(self) -> bytes:
@@ -264,6 +292,8 @@ def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
     key, path = places.key, places.path
     if not path.startswith(b"/"):
         return
+    if places.sysroot and not places.served.hold(places.sysroot + path):
+        yield _of_elsewhere(open_named(path, places.named_by, root=places.sysroot))
     if places.are_served:
         yield NameSource.NO_PERMISSION
     processes, is_served = places.askable, places.served.hold(path)
@@ -308,6 +338,17 @@ def _still_mapped(places: _Places) -> Iterator[OpenFile | NameSource]:
             yield open_link(link)
 
 
+def _of_elsewhere(opened: OpenFile | NameSource) -> OpenFile | NameSource:
+    """Return a file below a sysroot: it came from elsewhere, whoever unpacked it here."""
+    if isinstance(opened, NameSource):
+        return opened
+    return opened._replace(owner=EVERYBODY, speaks_for=EVERYBODY)
+
+
+def _is_below(sysroot: bytes, found: FoundImage | NameSource) -> bool:
+    return isinstance(found, FoundImage) and found.file.root == sysroot
+
+
 def _parse(file: OpenFile) -> FoundImage | NameSource:
     try:
         return FoundImage(file, ElfImage.parse(file.data))
@@ -336,7 +377,8 @@ def _linked_files(link: DebugLink, directory: bytes, file: OpenFile) -> Iterator
     hidden = directory + b"/.debug/" + link.name
     for root in dict.fromkeys((file.root, OWN_ROOT)):
         for path in (beside, hidden, DEBUG_ROOT + beside):
-            found = _parsed(open_named(path, file.speaks_for, root=root))
+            here = root == OWN_ROOT
+            found = _parsed(open_named(path, file.speaks_for) if here else _there(path, file))
             if found:
                 yield found
 

@@ -141,7 +141,7 @@ class RecordedImages:
     def _look(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
         until = self._options.recorded_until
         processes = (live_process(pid, until) for pid in (pids if self._is_here else ()))
-        return self._find(key, [one for one in processes if one])
+        return self._find(key, [one for one in processes if one], self._options.sysroot)
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
         """Return whether a path's inode and build id in a recording are those of two files.
@@ -171,11 +171,14 @@ class RecordedImages:
         until = self._options.recorded_until
         return not until or found.file.changed_ns > until * 1e9
 
-    def _find(self, key: ObjectKey, alive: Sequence[LiveProcess] = ()) -> FoundImage | Missing:
+    def _find(
+        self, key: ObjectKey, alive: Sequence[LiveProcess] = (), sysroot: bytes = b""
+    ) -> FoundImage | Missing:
         options = self._options
         return find_image(
             *(key, alive, options.recorded_until, self._served, options.named_by),
             target=options.target,
+            sysroot=sysroot,
         )
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> DebugImage | None:
