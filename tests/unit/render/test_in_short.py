@@ -96,7 +96,7 @@ def test_unnamed_hits_have_their_commonest_reason_and_its_remedy():
         build.hit(process, build.function("", image, 0x1000, source=source), hits)
     build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 2)
     lines = first_screen(build.build(), detail="3")
-    assert "Missing: 98 % of hits unnamed (file replaced: restore it or DEBUGINFOD_URLS)" in lines
+    assert "Missing: 98 % of hits unnamed (file replaced: --sysroot or DEBUGINFOD_URLS)" in lines
 
 
 def test_each_reason_fits_on_the_line():
