@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _ADDRESS = "127.0.0.1"
 _MOST_CONNECTIONS = 16
+# Where a flood fills the queue of those to be taken, the kernel drops what a browser sends, which
+# tries again after 1, 2, 4, 8 seconds.
+_MOST_QUEUED = 256
 _ARRIVAL_S = 5.0
 # How long a connection that was dropped may take to make room.
 _DROPPED_S = 1.0
@@ -56,6 +59,7 @@ class LoopbackServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = _MOST_QUEUED
     allow_reuse_port = False  # of two servers on one port, either would get a request
     block_on_close = False  # nobody waits for a browser
 
