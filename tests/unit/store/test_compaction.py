@@ -155,10 +155,12 @@ def test_what_is_damaged_stays_and_no_window_of_others_goes(store):
         assert len(health_of(opened).damaged) == 1
 
 
-def test_a_writer_that_is_killed_while_it_merges_counts_nothing_twice(tmp_path, monkeypatch):
+# Each step takes most of a second.
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.nightly), 5])
+def test_a_writer_that_is_killed_while_it_merges_counts_nothing_twice(tmp_path, monkeypatch, every):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # the machine goes on
     fill(tmp_path / "two", [window_at(minute) for minute in (0, 55)])
-    for step in range(MOST_STEPS):
+    for step in range(0, MOST_STEPS, every):
         path = tmp_path / f"at-{step}"
         shutil.copytree(tmp_path / "two", path)
         was_killed = is_killed_at(step, ("rename", "unlink"), lambda path=path: merge(path))
