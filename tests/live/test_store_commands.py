@@ -41,7 +41,7 @@ def _store(tmp_path_factory):
     ):
         assert "sampling into" in daemon.stderr.readline()
         for _ in range(4):
-            time.sleep(1.5)
+            time.sleep(0.6)
             answer("control", "dump", "--store", path)
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate(timeout=60)
