@@ -1,17 +1,23 @@
-"""The command line as a process of its own."""
+"""The command line, as a process of its own and in this one."""
 
 from __future__ import annotations
 
+import gc
+import io
+import os
 import subprocess
 import sys
-from contextlib import contextmanager
+import tempfile
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from builders.another_user import prospect_of_another_user
+from prospect.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from typing import IO
 
 PROSPECT = (sys.executable, "-m", "prospect")
 BURN = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
@@ -29,6 +35,40 @@ def run(*arguments: str, **keywords: Any) -> subprocess.CompletedProcess[str]:
         check=False,
         **keywords,
     )
+
+
+def run_here(*arguments: object, cwd: Path | str = ".") -> subprocess.CompletedProcess[bytes]:
+    """Run `prospect ARGUMENTS` in this process, which takes less than half of a process's time.
+
+    For what becomes of a recording or a store; what a process is, has or leaves is not seen so.
+    """
+    words = [str(word) for word in arguments]
+    collects, threshold = gc.isenabled(), gc.get_threshold()
+    with chdir(cwd), _written(1) as out, _written(2) as err:
+        streams = [io.TextIOWrapper(open(one, "wb", closefd=False)) for one in (1, 2)]  # noqa: SIM115
+        try:
+            with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+                status = main(words)
+        finally:
+            for stream in streams:
+                stream.close()
+            gc.set_threshold(*threshold)
+            (gc.enable if collects else gc.disable)()
+        said = [os.pread(one.fileno(), os.fstat(one.fileno()).st_size, 0) for one in (out, err)]
+    return subprocess.CompletedProcess(words, status, *said)
+
+
+@contextmanager
+def _written(descriptor: int) -> Iterator[IO[bytes]]:
+    """Have a descriptor written to a file."""
+    kept = os.dup(descriptor)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), descriptor)
+        try:
+            yield file
+        finally:
+            os.dup2(kept, descriptor)
+            os.close(kept)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import prospect
+from builders.command_line import run_here
 
 pytest.importorskip("symbolic")
 pytest.importorskip("iced_x86")
@@ -110,7 +111,7 @@ def elsewhere(directory, *arguments):
 @pytest.mark.parametrize("report", REPORTS, ids=" ".join)
 def test_reports_elsewhere_are_those_made_here(archived, report):
     command, *options = report
-    here = tool(command, *options, "run.data", cwd=archived)
+    here = run_here(command, *options, "run.data", cwd=archived)
     assert here.returncode == 0, here.stderr.decode()
     there = elsewhere(archived, command, *options, "run.data.archive")
     assert there.returncode == 0, there.stderr.decode()
@@ -125,7 +126,7 @@ def test_calls_elsewhere_are_those_made_here(archived):
         made = tool(*command, cwd=archived)
         assert made.returncode == 0, made.stderr.decode()
     for options in (["-V3"], ["--inline", "--format", "json"]):
-        here = tool("calls", *options, "stacks.data", cwd=archived)
+        here = run_here("calls", *options, "stacks.data", cwd=archived)
         assert b"by_value" in here.stdout, here.stderr.decode()
         assert b"[vdso]" in here.stdout
         there = elsewhere(archived, "calls", *options, "stacks.data.archive")
@@ -152,7 +153,7 @@ def test_two_archives_are_compared_elsewhere_as_their_recordings_here(archived):
         assert made.returncode == 0, made.stderr.decode()
         assert tool("archive", f"{number}.data", cwd=archived).returncode == 0
     for options in ([], ["--format", "json", "-V3"]):
-        here = tool("diff", *options, "1.data", "2.data", cwd=archived)
+        here = run_here("diff", *options, "1.data", "2.data", cwd=archived)
         assert b"by_value" in here.stdout, here.stderr.decode()
         there = elsewhere(archived, "diff", *options, "1.data.archive", "2.data.archive")
         assert there.stdout == here.stdout, there.stderr.decode()
@@ -161,7 +162,7 @@ def test_two_archives_are_compared_elsewhere_as_their_recordings_here(archived):
 @pytest.mark.parallel
 def test_sources_elsewhere_have_all_figures_and_the_lines_that_are_kept(archived):
     command = ("annotate", "--source", "--format", "json")
-    here = json.loads(tool(*command, "run.data", cwd=archived).stdout)
+    here = json.loads(run_here(*command, "run.data", cwd=archived).stdout)
     there = json.loads(elsewhere(archived, *command, "run.data.archive").stdout)
     assert [file["file"] for file in there["files"]] == [file["file"] for file in here["files"]]
     for one, other in zip(here["files"], there["files"], strict=True):

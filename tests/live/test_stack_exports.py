@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import prospect
+from builders.command_line import run_here
 from builders.pprof_schema import pprof_profile
 from builders.recordings import PROSPECT, build_program
 from prospect.render.registry import FORMATS
@@ -38,7 +39,7 @@ def exports(tmp_path_factory, program):
     found = {}
     for name in (name for name, one in FORMATS.items() if one.has_stacks and name != "html"):
         file = directory / name
-        run("report", "--format", name, "-f", file, recording)
+        assert run_here("report", "--format", name, "-f", file, recording).returncode == 0
         found[name] = file.read_bytes()
     return found
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from builders.command_line import running
+from builders.command_line import run_here, running
 from builders.opreport_schema import by_symbol, read
 
 pytest.importorskip("duckdb")
@@ -26,7 +26,7 @@ def prospect(*words):
 
 
 def answer(*words):
-    ran = subprocess.run(prospect(*words), capture_output=True, timeout=300, check=False)
+    ran = run_here(*words)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -42,7 +42,7 @@ def _store(tmp_path_factory):
         assert "sampling into" in daemon.stderr.readline()
         for _ in range(4):
             time.sleep(0.6)
-            answer("control", "dump", "--store", path)
+            subprocess.run(prospect("control", "dump", "--store", path), check=True, timeout=300)
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate(timeout=60)
     return path
@@ -113,7 +113,8 @@ def test_a_browser_gets_the_time_axis_and_the_page_of_a_span(store):
 
 def test_the_same_words_choose_a_part_of_a_recording(tmp_path):
     file = tmp_path / "recorded"
-    answer("record", "-o", file, "-H", "997", sys.executable, "-c", "sum(range(10**8))")
+    line = prospect("record", "-o", file, "-H", "997", sys.executable, "-c", "sum(range(10**8))")
+    subprocess.run(line, capture_output=True, check=True, timeout=300)
     words = ("report", file, "-V4", "--format", "json")
     whole = json.loads(answer(*words))["in_short"]["hits"]
     every = json.loads(answer(*words, "cpu:0-4095"))["in_short"]["hits"]
