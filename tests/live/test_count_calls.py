@@ -61,6 +61,7 @@ def callers(figures, profile, row):
     return found
 
 
+@pytest.mark.parallel
 def test_every_call_of_every_kind_is_counted(tmp_path, probed):
     record(tmp_path, "with_*,twice", probed, 500, 1, 0)
     row, figures, profile = figures_of(tmp_path, "2")
@@ -77,6 +78,7 @@ def test_every_call_of_every_kind_is_counted(tmp_path, probed):
     assert callers(figures, profile, row["with_mov"]) == {"work": 500, "twice": 1000}
 
 
+@pytest.mark.parallel
 def test_threads_and_children_are_counted_by_process(tmp_path, probed):
     record(tmp_path, "with_push", probed, 300, 3, 2)
     for detail, processes in (("2", 1), ("3", 3)):
@@ -84,6 +86,7 @@ def test_threads_and_children_are_counted_by_process(tmp_path, probed):
         assert int(figures.counted[row["with_push"]]) == 300 * 3 * processes
 
 
+@pytest.mark.parallel
 def test_a_library_is_found_by_its_name(tmp_path, probed):
     record(tmp_path, "libc:wait4,libc:pthread_create*", probed, 1, 3, 2)
     row, figures, _ = figures_of(tmp_path, "2")
@@ -91,6 +94,7 @@ def test_a_library_is_found_by_its_name(tmp_path, probed):
     assert 3 in counts.values()  # pthread_create, whose versions have one address
 
 
+@pytest.mark.parallel
 def test_an_instruction_that_cannot_be_probed_is_left_out(tmp_path, probed):
     said = record(tmp_path, "bad_first,with_push", probed, 100, 1, 0)
     assert "bad_first is left out: the kernel cannot probe its first instruction" in said
@@ -196,6 +200,7 @@ def byte_at(pid, program, address):
         return memory.read(1)
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
@@ -212,6 +217,7 @@ def test_what_cannot_be_counted_is_refused_before_the_start(tmp_path, probed, pa
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.parallel
 def test_a_user_who_may_not_count_is_told_so_before_anything_runs(tmp_path):
     ran = run_as_another_user(
         tmp_path, "record", "-o", "r", "--count-calls", "libc:fork", "touch", "started"
