@@ -3,11 +3,11 @@
 import json
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 import prospect
+from builders.command_line import PROSPECT, run_here
 from prospect.analysis.annotation import INDEX
 
 pytest.importorskip("symbolic")
@@ -41,12 +41,10 @@ int main(void) {
 
 
 def run(directory, *arguments, status=0):
-    command = [sys.executable, "-m", "prospect", *map(str, arguments)]
-    ran = subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ran.returncode == status, ran.stderr
-    return ran
+    ran = run_here(*arguments, cwd=directory)
+    out, err = ran.stdout.decode(), ran.stderr.decode()
+    assert ran.returncode == status, err
+    return subprocess.CompletedProcess(ran.args, status, out, err)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +55,8 @@ def recorded(tmp_path_factory):
     (directory / "src" / "hot.c").write_text(SOURCE)
     command = ["gcc", "-g", "-O2", "-o", "hot", str(directory / "src" / "hot.c")]
     subprocess.run(command, cwd=directory, check=True)
-    run(directory, "record", "-o", "hot.data", "./hot")
+    line = [*PROSPECT, "record", "-o", "hot.data", "./hot"]
+    subprocess.run(line, cwd=directory, check=True, capture_output=True, timeout=120)
     return directory
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.command_line import run_here
+
 pytest.importorskip("iced_x86")
 pytestmark = [
     pytest.mark.live,
@@ -46,6 +48,12 @@ int main(void) {
 LISTED = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*(?:\t(.*))?$")
 
 
+def reported(directory, *options):
+    ran = run_here("report", *options, "busy.data", cwd=directory)
+    assert ran.returncode == 0, ran.stderr.decode()
+    return ran.stdout.decode()
+
+
 def prospect(*arguments, **keywords):
     return subprocess.run(
         [sys.executable, "-m", "prospect", *map(str, arguments)],
@@ -69,9 +77,7 @@ def recorded(tmp_path_factory):
 
 
 def tables(directory, *options):
-    ran = prospect("report", *options, "--format", "json", "busy.data", cwd=directory)
-    assert ran.returncode == 0, ran.stderr
-    (event,) = json.loads(ran.stdout)["events"]
+    (event,) = json.loads(reported(directory, *options, "--format", "json"))["events"]
     parts = [table for one in event["details"] for table in one["routines"].values()]
     return [*parts, *event["kernel_profiles"][:1]]
 
@@ -128,11 +134,11 @@ def test_what_is_likely_meant_is_the_instruction_that_takes_the_time(recorded):
 
 
 def test_the_text_has_prospects_form_of_address_in_both_syntaxes(recorded):
-    att = prospect("report", "-e", "busy.data", cwd=recorded).stdout
+    att = reported(recorded, "-e")
     assert re.search(r"<divide\+\d+>: +div[lq]? +%r\w+\n", att)
-    intel = prospect("report", "--disassemble", "--syntax", "intel", "busy.data", cwd=recorded)
-    assert re.search(r"<divide\+\d+>: +div +r\w+\n", intel.stdout)
-    assert "Disassembled" not in prospect("report", "busy.data", cwd=recorded).stdout
+    intel = reported(recorded, "--disassemble", "--syntax", "intel")
+    assert re.search(r"<divide\+\d+>: +div +r\w+\n", intel)
+    assert "Disassembled" not in reported(recorded)
 
 
 @pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb")
