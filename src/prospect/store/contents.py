@@ -7,6 +7,7 @@ from contextlib import closing
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from prospect.profile.naming import LABELS
 from prospect.records import Record
 from prospect.store.conditions import is_one_of
 from prospect.store.engine import Engine
@@ -185,8 +186,8 @@ def health_of(store: StoreDirectory) -> Health:
         ((hits,),) = engine.rows("SELECT sum(n)::BIGINT FROM samples")
         condition, named = is_one_of("source", SOURCES_WITH_NAMES)
         rows = engine.rows(
-            f"SELECT coalesce(path, '{LOST}') AS path, sum(n)::BIGINT AS hits, min(note)"
-            " FROM samples LEFT JOIN functions USING (function)"
+            f"SELECT coalesce(path, '{LOST}') AS path, sum(n)::BIGINT AS hits, min(note),"
+            " min(source) FROM samples LEFT JOIN functions USING (function)"
             f" WHERE path IS NULL OR NOT {condition} GROUP BY path ORDER BY hits DESC, path",
             named,
         )
@@ -194,10 +195,11 @@ def health_of(store: StoreDirectory) -> Health:
             segments=len(store.segments()),
             damaged=list(dict.fromkeys((*part.remarks, *summaries.remarks, *lost))),
             nameless=[
-                Nameless(str(path), int(n), str(why or LOST_NAMES))
-                for path, n, why in rows[:_MOST_ROWS]
+                # A function that the store has lost has no source.
+                Nameless(str(path), int(n), str(why or LABELS.get(how, LOST_NAMES)))
+                for path, n, why, how in rows[:_MOST_ROWS]
             ],
             hits=int(hits or 0),
-            nameless_hits=sum(int(n) for _, n, _ in rows),
+            nameless_hits=sum(int(n) for _, n, *_ in rows),
             dropped=dropped(store),
         )

@@ -25,8 +25,10 @@ from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.complete import complete
 from prospect.profile.group_names import service_of
+from prospect.profile.naming import LABELS, NameSource
 from prospect.records import replace
 from prospect.store import schema
+from prospect.store.contents import health_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.part import Apart, read_part
@@ -375,3 +377,14 @@ def test_words_of_events_say_what_there_is(tmp_path):
     assert read(tmp_path / "s", "count:3906250").hits.count.sum() == 30
     with pytest.raises(StoreError, match="nothing fits unit-mask:3; unit-mask: there is 0"):
         read(tmp_path / "s", "unit-mask:3")
+
+
+def test_what_has_no_name_says_why_and_is_not_called_lost(tmp_path):
+    profile = stacks_profile()
+    source = np.full(len(profile.functions), NameSource.NO_STRIPPED, np.uint8)
+    profile = replace(profile, functions=replace(profile.functions, source=source))
+    fill(tmp_path / "s", [window_at(0, profile)])
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        health = health_of(store)
+    assert health.nameless_hits == health.hits > 0
+    assert {one.why for one in health.nameless} == {LABELS[NameSource.NO_STRIPPED]}
