@@ -94,13 +94,14 @@ class _Found(NamedTuple):
     facts: FileFacts
 
 
-def open_named(
+def open_named(  # noqa: PLR0913 - a keyword for each
     path: bytes,
     named_by: int,
     *,
     root: bytes = OWN_ROOT,
     follow_last: bool = True,
     largest_bytes: int = LARGEST_READ_BYTES,
+    is_received: bool = False,
 ) -> OpenFile | Refusal:
     """Open a file that another file or a process names.
 
@@ -111,12 +112,13 @@ def open_named(
         root: such as ``/proc/PID/root``, below which no link is followed.
         follow_last: whether the last name may be a link.
         largest_bytes: refuse a bigger file, unless only root and we can change it.
+        is_received: whether it came from elsewhere, whoever unpacked it here; see `open_received`.
     """
     request = _request(path, named_by, root, largest_bytes, follow_last=follow_last)
     found = request if isinstance(request, Refusal) else _find(request)
     if isinstance(found, Refusal):
         return found
-    return _with_word_of(named_by, _taken(*found))
+    return _with_word_of(named_by, _taken(*(_of_nobody(found) if is_received else found)))
 
 
 def held_bytes_of(
@@ -181,10 +183,11 @@ def open_received(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> Op
     """
     request = Request(path, OWN_ROOT, OWN_RIGHTS, largest_bytes)
     found = _open_here(request, lambda: os.open(path, PATH_ONLY))
-    if isinstance(found, Refusal):
-        return found
-    facts = found.facts._replace(owner=EVERYBODY, speaks_for=EVERYBODY)
-    return _taken(*found._replace(facts=facts))
+    return found if isinstance(found, Refusal) else _taken(*_of_nobody(found))
+
+
+def _of_nobody(found: _Found) -> _Found:
+    return found._replace(facts=found.facts._replace(owner=EVERYBODY, speaks_for=EVERYBODY))
 
 
 def open_link(path: bytes, *, largest_bytes: int = LARGEST_READ_BYTES) -> OpenFile | Refusal:

@@ -40,18 +40,24 @@ def open_received(path: bytes) -> OpenFile | NameSource:
     return _in_words(door.open_received(path))
 
 
-def open_named(
+def open_named(  # noqa: PLR0913 - as in `door`
     path: bytes,
     named_by: int,
     *,
     root: bytes = OWN_ROOT,
     follow_last: bool = True,
     largest_bytes: int = LARGEST_READ_BYTES,
+    is_received: bool = False,
 ) -> OpenFile | NameSource:
     """Open a regular file that another file or a process names; see `door.open_named`."""
     return _in_words(
         door.open_named(
-            path, named_by, root=root, follow_last=follow_last, largest_bytes=largest_bytes
+            path,
+            named_by,
+            root=root,
+            follow_last=follow_last,
+            largest_bytes=largest_bytes,
+            is_received=is_received,
         )
     )
 

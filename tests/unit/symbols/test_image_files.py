@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from builders.elf import Symbol, code, debug_link_section, elf_file
+from prospect.files import door
+from prospect.files.budget import of_others
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
 from prospect.symbols.images import image_files
@@ -305,6 +307,23 @@ def test_a_file_below_the_sysroot_comes_before_the_one_here(places: Path) -> Non
     assert found.file.root == os.fsencode(places / "root")
     # It may be of anybody: it grants no rights, and its tables are kept for nobody else's file.
     assert (found.file.owner, found.file.speaks_for) == (EVERYBODY, EVERYBODY)
+
+
+def test_a_file_below_the_sysroot_counts_as_memory_of_other_users(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever unpacked it here: root's own files count for nothing."""
+    write(places / "root/usr/a", image())
+    root = os.fsencode(places / "root")
+    accounts = []
+    hold = door.hold_contents
+    monkeypatch.setattr(
+        door,
+        "hold_contents",
+        lambda fd, account: accounts.append(account) or hold(fd, account=account),
+    )
+    assert isinstance(find_image(ObjectKey(b"/usr/a", ID), [], 0.0, sysroot=root), FoundImage)
+    assert accounts == [of_others]
 
 
 def test_another_file_below_the_sysroot_leaves_the_one_here(places: Path) -> None:

@@ -191,8 +191,8 @@ def _debug_files_there(build_id: bytes, file: OpenFile) -> Iterator[FoundImage]:
 
 def _there(path: bytes, file: OpenFile) -> OpenFile | NameSource:
     """Open a file that an image asks for, in the root of the image."""
-    opened = open_named(path, file.speaks_for, root=file.root)
-    return _of_elsewhere(opened) if file.owner == EVERYBODY else opened
+    is_received = file.owner == EVERYBODY
+    return open_named(path, file.speaks_for, root=file.root, is_received=is_received)
 
 
 def _of_package(build_id: bytes) -> bytes:
@@ -293,7 +293,7 @@ def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
     if not path.startswith(b"/"):
         return
     if places.sysroot and not places.served.hold(places.sysroot + path):
-        yield _of_elsewhere(open_named(path, places.named_by, root=places.sysroot))
+        yield open_named(path, places.named_by, root=places.sysroot, is_received=True)
     if places.are_served:
         yield NameSource.NO_PERMISSION
     processes, is_served = places.askable, places.served.hold(path)
@@ -336,13 +336,6 @@ def _still_mapped(places: _Places) -> Iterator[OpenFile | NameSource]:
     for process in places.askable if is_trusted(places.named_by) else ():
         for link in mapped_file_links(process, places.key.path):
             yield open_link(link)
-
-
-def _of_elsewhere(opened: OpenFile | NameSource) -> OpenFile | NameSource:
-    """Return a file below a sysroot: it came from elsewhere, whoever unpacked it here."""
-    if isinstance(opened, NameSource):
-        return opened
-    return opened._replace(owner=EVERYBODY, speaks_for=EVERYBODY)
 
 
 def _is_below(sysroot: bytes, found: FoundImage | NameSource) -> bool:
