@@ -235,7 +235,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     jit = find_jit_code(events, info, recorded_until(info, events), budget)
     python = None
     if events.python is not None:
-        from prospect.assembly.python.python_stacks import with_python  # noqa: PLC0415 - not of all
+        from prospect.assembly.python.python_stacks import with_python  # noqa: PLC0415 - only recordings with Python
 
         events, python = with_python(events, native=order.naming.native)
         if python and wanted.hints:  # every part of a session would say it again
@@ -251,7 +251,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     labelled = label_samples(events.samples, kernel_names, info.arch)
     labels = None
     if order.naming.label:
-        from prospect.assembly.labels import label_by  # noqa: PLC0415 - seldom asked for
+        from prospect.assembly.labels import label_by  # noqa: PLC0415 - only with --label
 
         labels = label_by(events.samples, labelled.label, order.naming.label)
     label = labels.state if labels else labelled.label
@@ -261,7 +261,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     hits = attribute(events.samples, world.timeline, label, world.runs, may_spend=may_spend)
     calls = None
     if with_callers:
-        from prospect.assembly.stacks.stack_forest import find_callers  # noqa: PLC0415 - not of all
+        from prospect.assembly.stacks.stack_forest import find_callers  # noqa: PLC0415 - only with stacks
 
         calls = find_callers(
             events.samples,
@@ -306,7 +306,7 @@ def _assemble(
     events, info, world, hits = placed.events, placed.info, placed.world, placed.hits
     stacks = stack_index = None
     if placed.calls is not None:
-        from prospect.assembly.stacks.stack_forest import named_stacks  # noqa: PLC0415 - not of all
+        from prospect.assembly.stacks.stack_forest import named_stacks  # noqa: PLC0415 - only with stacks
 
         stacks, stack_index = named_stacks(placed.calls, placed.placement, location_index, hits)
     objects, functions, locations = builder.tables()
@@ -354,17 +354,17 @@ def _assemble(
 def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> Profile:
     """Add what the files of a profile say."""
     if order.sinks.keep_code is not None:
-        from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - seldom asked for
+        from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - only in view
 
         order.sinks.keep_code(later_code(recorded))
     if order.wanted.lines:
-        from prospect.assembly.code.location_lines import describe_lines  # noqa: PLC0415 - seldom asked for
+        from prospect.assembly.code.location_lines import describe_lines  # noqa: PLC0415 - only with --lines
 
         choice = order.wanted.line_choice
         lines = describe_lines(profile, recorded, choice and choice(profile))
         profile = replace(profile, lines=lines)
     if order.wanted.code:
-        from prospect.assembly.code.code import describe_code  # noqa: PLC0415 - seldom asked for
+        from prospect.assembly.code.code import describe_code  # noqa: PLC0415 - only with -e
 
         profile = replace(profile, code=describe_code(profile, recorded, order.wanted.code))
     return profile
@@ -384,7 +384,7 @@ def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order)
 def _with_raw_data(profile: Profile, placed: _Placed) -> Profile:
     """Add what raw data says."""
     if placed.events.samples.data is not None:
-        from prospect.assembly.raw.raw_records import with_sample_data  # noqa: PLC0415 - seldom there
+        from prospect.assembly.raw.raw_records import with_sample_data  # noqa: PLC0415 - only with raw data
 
         profile = with_sample_data(profile, placed.events, placed.info.events)
     return profile

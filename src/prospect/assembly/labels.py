@@ -196,7 +196,7 @@ def _at_samples(
     marks = len(row)
     times = np.concatenate((time_ns, samples.time_ns.astype(np.int64)))
     tids = np.concatenate((tid, samples.tid.astype(np.int64)))
-    # Marks stand before samples of their time.
+    # Marks come before samples of the same time.
     order = np.lexsort((np.arange(len(times)) >= marks, times, tids))
     is_mark = order < marks
     last = np.maximum.accumulate(np.where(is_mark, np.arange(len(order)), -1))

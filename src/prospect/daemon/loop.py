@@ -107,7 +107,7 @@ class Daemon:
         """Go on until a signal ends it; the last window is written then.
 
         Args:
-            started: what is said once requests are answered and signals end it.
+            started: the message once the daemon answers requests and signals end it.
 
         Raises:
             ProspectError: it cannot go on.

@@ -159,7 +159,7 @@ class Shipping(_Sender):
             set_aside(self._store, segment)
 
     def figures(self) -> dict[str, Any]:
-        """Return what is said of it: where to, what was sent, and what waits since when."""
+        """Return its figures: destination, what was sent, and what waits since when."""
         oldest_s = self._oldest_s
         return {
             "ship": self._shipment.url,
@@ -254,7 +254,7 @@ class Pushing(_Sender):
                 return
 
     def figures(self) -> dict[str, Any]:
-        """Return what is said of it: where to, how many windows were sent, wait, were given up."""
+        """Return its figures: destination, and windows that were sent, wait or were given up."""
         return {
             "otlp": self._url,
             "otlp_windows": self._windows,

@@ -48,7 +48,7 @@ WIDE_LENGTH = 0xFFFFFFFF
 _DEBUG_CIE_ID, _WIDE_DEBUG_CIE_ID = 2**32 - 1, 2**64 - 1
 _VERSIONS = {1, 3, 4}
 _ALIGNED = 0x50
-# Those that stand for data, then those that do not.
+# Letters that describe data, then letters without data.
 _KNOWN_LETTERS = set(b"RLP" + b"SBG")
 
 
@@ -367,7 +367,7 @@ def _parse_cie_body(
     version = octets[position]
     letters, ends, _ = bytes(octets[position + 1 : position + 17]).partition(b"\0")
     position += 2 + len(letters)
-    # A letter that is not known hides where what the others stand for is.
+    # An unknown letter hides the positions of the data of the others.
     is_known = ends and letters[:1] in {b"", b"z"} and set(letters[1:]) <= _KNOWN_LETTERS
     if version not in _VERSIONS or not is_known:
         return None

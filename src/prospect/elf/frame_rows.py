@@ -39,7 +39,7 @@ _LONGEST_INITIAL_BYTES = 128
 _MOST_TRAMPOLINES = 64
 _ENTRY_BYTES = 32
 # What a trampoline's instructions end with, what they may begin with, and how far from sp the
-# interrupted frame's sp lies. A search for one constant is ten times as fast as one for two.
+# interrupted frame's sp is. A search for one constant is ten times as fast as one for two.
 _RT_SIGRETURN = {
     # mov $15, %rax or %eax; syscall: where the stack pointer is, the ucontext begins
     layout.EM_X86_64: (re.compile(rb"\x0f\0\0\0\x0f\x05"), (b"\x48\xc7\xc0", b"\xb8"), 160),

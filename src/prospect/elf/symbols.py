@@ -155,7 +155,7 @@ def _dynamic_entries(image: ElfImage) -> dict[int, int]:
 
 
 def _area(image: ElfImage, svma: int | None) -> memoryview:
-    """Return the file from where an address lies in it; nothing where it does not."""
+    """Return the file from the place of an address on; nothing if the file does not have it."""
     if svma is None:
         return image.data[:0]
     offset = int(image.offset_of_svma(np.array([svma], np.uint64))[0])

@@ -1,7 +1,7 @@
 """Names of kernel functions → why the CPU was in the kernel.
 
 An `EntryPoint` is a function through which the kernel is entered. Some hand on (dispatchers of
-system calls, of interrupts, of softirqs): the function that they call stands for the cause. The
+system calls, of interrupts, of softirqs): the function that they call gives the cause. The
 names are those of x86-64 and arm64, from `entry_names`.
 """
 

@@ -1,7 +1,7 @@
 """Code of a profile that is asked for after the profile was made, and long after.
 
-No file stays open or mapped between two requests: whoever wants to write to a program would have to
-wait (see `held_files`).
+No file stays open or mapped between two requests: writers of a program would have to wait
+(see `held_files`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Call chains and Python stacks → chains with Python frames instead of the loop's.
 
 The user part of a chain may be whole, broken or not recorded at all. Each frame of the
-interpreter's evaluation loop in the native stack stands for one run of Python frames; the other
+interpreter's evaluation loop in the native stack represents one run of Python frames; the other
 frames of the interpreter's file are left out. A chain that has fewer frames of the loop than there
 are runs has lost its outer end: what is beyond the last one is not believed, and the outer runs
 follow directly. The native code that entered the interpreter is then taken from another stack of

@@ -131,7 +131,7 @@ class VendorEvent(NamedTuple):
 
     Attributes:
         masks: name and description of each unit mask.
-        modifiers: name and description of what may stand behind it with a value.
+        modifiers: name and description of each modifier that takes a value.
     """
 
     name: str
