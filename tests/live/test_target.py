@@ -12,7 +12,6 @@ import pytest
 
 import prospect
 from builders.ended_main_thread import process_without_main_thread
-from builders.pythons import VERSIONS, python_of
 from builders.recordings import build_program, hits_by
 from builders.ssh_target import PLAIN
 from prospect.elf.image import ElfImage
@@ -39,29 +38,6 @@ def test_the_command_runs_there_and_is_reported_here(target, tmp_path):
     if shutil.which("perf"):
         words = ["perf", "report", "-i", file, "--stdio"]
         subprocess.run(words, check=True, capture_output=True, timeout=60)
-
-
-# Loading a module tells little of what it calls. `test_package` loads all with every CPython.
-def test_the_oldest_python_records_there(target, tmp_path):
-    version = VERSIONS[0]
-    directory = python_of(version).parent
-    target.begin_sessions_by(f'PATH="{directory}:$PATH"\n{PLAIN}')
-    file = tmp_path / "r"
-    ran = target.prospect(
-        *("record", "--target", "there", "-H", 1000, "--call-graph", "auto", "--off-cpu"),
-        *("-o", file, "sh", "-c", "python3 -V; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"),
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "Traceback" not in ran.stderr
-    assert ran.stdout.startswith(f"Python {version}.")
-    assert hits_by(prospect.open(file, use_cache=False), "process")["sh"] > 10
-
-
-def test_python_3_8_is_refused_in_a_sentence(target, tmp_path):
-    target.begin_sessions_by(f'PATH="{python_of("3.8").parent}:$PATH"\n{PLAIN}')
-    ran = target.prospect("record", "--target", "there", "-o", tmp_path / "r", "true")
-    assert "needs Python 3.9 or later there" in ran.stderr.splitlines()[0], ran.stderr
-    assert "Traceback" not in ran.stderr
 
 
 def test_its_exit_status_is_that_of_the_command(target, tmp_path):

@@ -313,8 +313,10 @@ class KernelSource(Closing):
             self.running: Running | None = None
             self._drained = Drained(make_gate(self._events.descriptions()))
             self._drain = RingDrain(self._events, watch, self._drained, self._poll)
-            self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
+            # A pipe: os.eventfd() is not in Python 3.9, which runs this on a target.
+            self._stop_fd, self._stopping_fd = os.pipe2(os.O_CLOEXEC)
             opened.callback(os.close, self._stop_fd)
+            opened.callback(os.close, self._stopping_fd)
             for fd in (self._stop_fd, *self._events.poll_fds()):
                 self._poll.register(fd, select.POLLIN)
             self._events.enable()
@@ -419,7 +421,7 @@ class KernelSource(Closing):
         self._drain.drain(FINISHED_ROUND, follows_cpus=True)
 
     def _end_thread(self) -> None:
-        os.eventfd_write(self._stop_fd, 1)
+        os.write(self._stopping_fd, b"\0")
         self._thread.join()
 
     def _watch_rings(self) -> None:

@@ -48,8 +48,11 @@ _PYTHON = (
     *("exec", "sh", "-c", 'command -v python3 >/dev/null || exit 127; exec python3 "$@"', "sh"),
     *("-IS", "-X", "utf8", "-c"),
 )
-# Reads this much Python and runs it.
-_BOOTSTRAP = "import sys; i=sys.stdin.buffer; exec(i.read(int(i.readline())))"
+# Reads this much Python and runs it; a Python too old for the pump (3.8 is its oldest) only greets.
+_BOOTSTRAP = (
+    "import sys; v=list(sys.version_info[:3]); i=sys.stdin.buffer; s=i.read(int(i.readline()));"
+    """exec(s) if v >= [3, 8] else print('{"python": %s, "magic": ""}' % v)"""
+)
 _NOT_FOUND = 127
 _ANSWER_S = 60.0
 _STREAM_BYTES = 1 << 16

@@ -119,6 +119,42 @@ def test_every_supported_python_loads_all_of_it(tmp_path, agent, version):
     assert (ran.stdout, ran.stderr) == ("loaded\n", "")
 
 
+# Run by the oldest Python: says which names of its standard library are missing.
+_MISSING = """
+import ast, importlib, sys, zipfile
+missing, archive = set(), zipfile.ZipFile(sys.argv[1])
+for file in archive.namelist():
+    nodes, known = list(ast.walk(ast.parse(archive.read(file)))), {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                if not one.name.startswith("prospect"):
+                    module = importlib.import_module(one.name)
+                    top = one.name.partition(".")[0]
+                    known[one.asname or top] = module if one.asname else sys.modules[top]
+        elif isinstance(node, ast.ImportFrom) and not node.module.startswith("prospect"):
+            module = importlib.import_module(node.module)
+            for one in node.names:
+                if not hasattr(module, one.name):
+                    missing.add(f"{file}: {node.module}.{one.name}")
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = known.get(node.value.id)
+            if module and not hasattr(module, node.attr):
+                missing.add(f"{file}: {module.__name__}.{node.attr}")
+print(*sorted(missing), sep=chr(10))
+"""
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_oldest_python_has_what_it_calls_of_the_standard_library(tmp_path, agent):
+    archive = tmp_path / "agent"
+    archive.write_bytes(zlib.decompress(package(agent)))
+    words = [python_of(VERSIONS[0]), "-IS", "-c", _MISSING, archive]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stdout, ran.stderr) == ("\n", "")
+
+
 def test_sources_are_those_of_this_installation():
     with zipfile.ZipFile(io.BytesIO(zlib.decompress(package(target_recording.AGENT)))) as archive:
         source = modules(target_recording.AGENT)["prospect.errors"]
