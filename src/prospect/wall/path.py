@@ -1,0 +1,174 @@
+"""Records of the scheduler → the critical path of a command, in pieces that add up to its time.
+
+The path goes backwards from the command's exit. A piece is a time when a thread of the path ran,
+waited for a CPU, or was blocked until something ended that which the path does not follow. Each
+piece begins where the one before ends, so that they add up to the wall time whatever is missing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.records import NamedTuple, Record
+from prospect.wall.records import NOT_RECORDED
+from prospect.wall.steps import steps
+from prospect.wall.stretches import stretches
+from prospect.wall.takers import Waits, takers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.wall.records import Asked, SchedulerRecords
+    from prospect.wall.steps import Steps
+    from prospect.wall.stretches import Stretches, Threads
+    from prospect.wall.takers import Takers
+
+RUNNING, WAITING, BLOCKED, NOT_KNOWN = range(4)
+# Stretches whose pieces are made at once.
+_BLOCK = 1 << 18
+
+
+class Pieces(Record):
+    """The pieces of a path, in the order of time: each begins where the one before ends.
+
+    Attributes:
+        start_ns, end_ns: u64[p].
+        tid: i32[p] the thread.
+        kind: u8[p] RUNNING, WAITING (for a CPU), BLOCKED or NOT_KNOWN.
+        ended_by: i32[p] of blocked ones the thread that ended it, BY_INTERRUPT or NOT_RECORDED.
+        takers: who had the CPU in the pieces of the kind WAITING.
+    """
+
+    start_ns: NDArray[np.uint64]
+    end_ns: NDArray[np.uint64]
+    tid: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    ended_by: NDArray[np.int32]
+    takers: Takers
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+
+def critical_path(records: SchedulerRecords, asked: Asked) -> Pieces | None:
+    """Follow a command's wall time backwards from its exit.
+
+    Returns:
+        The pieces; None if the thread that ended last never had a CPU.
+    """
+    threads, found = stretches(records)
+    of_thread = threads.row(np.array([asked.last_tid], np.int32))
+    end_ns = min(max(asked.exit_ns, records.begin_ns), records.end_ns)
+    start_ns = max(asked.start_ns, records.begin_ns)
+    keys = threads.key(found.thread, found.in_ns)
+    last = int(np.searchsorted(keys, threads.key(of_thread, np.array([end_ns], np.uint64))[0])) - 1
+    if last < 0 or of_thread[0] < 0 or found.thread[last] != of_thread[0] or start_ns >= end_ns:
+        return None
+    del keys
+    parts = _parts(
+        found,
+        steps(records, threads, found, asked.tid, everybody=asked.everybody),
+        last,
+        (start_ns, end_ns),
+    )
+    return _pieces(records, threads, found, parts)
+
+
+class _Parts(NamedTuple):
+    """Pieces without who had the CPUs: as `Pieces`, each with its stretch, i32[p]."""
+
+    start_ns: NDArray[np.uint64]
+    end_ns: NDArray[np.uint64]
+    stretch: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    ended_by: NDArray[np.int32]
+
+
+def _parts(found: Stretches, every: Steps, last: int, interval_ns: tuple[int, int]) -> _Parts:
+    """Follow the path from its last stretch, and return its pieces in the order of time."""
+    visited = _walk(every, last, interval_ns[0])
+    start_ns, enter_ns = (np.uint64(time_ns) for time_ns in interval_ns)
+    blocks = []
+    for first in range(0, len(visited), _BLOCK):
+        block = visited[first : first + _BLOCK]
+        left_ns = every.enter_ns.take(block)
+        blocks.append(_of_block(found, every, block, np.append(enter_ns, left_ns[:-1])))
+        enter_ns = left_ns[-1]
+    if enter_ns > start_ns:
+        # Nothing is known of the time before a thread that the path ends with.
+        blocks.append(
+            _Parts(
+                np.array([start_ns]),
+                np.array([enter_ns]),
+                visited[-1:],
+                np.array([NOT_KNOWN], np.uint8),
+                np.array([NOT_RECORDED], np.int32),
+            )
+        )
+    blocks.reverse()
+    parts = _Parts(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+    # Only the first pieces may begin before the command.
+    first = int(np.searchsorted(parts.end_ns, start_ns, "right"))
+    return _Parts(
+        np.maximum(parts.start_ns[first:], start_ns),
+        parts.end_ns[first:],
+        parts.stretch[first:],
+        parts.kind[first:],
+        parts.ended_by[first:],
+    )
+
+
+def _walk(every: Steps, last: int, start_ns: int) -> NDArray[np.int32]:
+    """Return the stretches on the path, the last one first, i32[v]."""
+    previous, enter_ns = every.previous.data, every.enter_ns.data
+    visited = array("i")
+    row = last
+    # Each stretch begins before the one that it leads to, so none is met twice.
+    while row >= 0:
+        visited.append(row)
+        if enter_ns[row] <= start_ns:
+            break
+        row = previous[row]
+    return np.frombuffer(visited, np.int32)
+
+
+def _of_block(
+    found: Stretches, every: Steps, visited: NDArray[np.int32], enter_ns: NDArray[np.uint64]
+) -> _Parts:
+    """Return what these stretches have on the path, each entered at its end or before.
+
+    From its end: a gap behind it, itself, the wait for its CPU, and the block before that.
+    """
+    in_ns, out_ns = found.in_ns.take(visited), found.out_ns.take(visited)
+    ready_ns, blocked_ns = every.ready_ns.take(visited), every.blocked_ns.take(visited)
+    stays_ns = np.maximum(np.minimum(enter_ns, out_ns), in_ns)
+    ends = np.stack((enter_ns, stays_ns, in_ns, ready_ns), axis=1).reshape(-1)
+    starts = np.stack((stays_ns, in_ns, ready_ns, blocked_ns), axis=1).reshape(-1)
+    kind = np.tile(np.array([NOT_KNOWN, RUNNING, WAITING, BLOCKED], np.uint8), len(visited))
+    kind[1::4][~found.is_known.take(visited)] = NOT_KNOWN
+    is_there = np.flatnonzero(ends > starts)[::-1]
+    stretch, kind = visited.take(is_there >> 2), kind.take(is_there)
+    ended_by = np.where(kind == BLOCKED, every.ended_by.take(stretch), np.int32(NOT_RECORDED))
+    return _Parts(starts.take(is_there), ends.take(is_there), stretch, kind, ended_by)
+
+
+def _pieces(records: SchedulerRecords, threads: Threads, found: Stretches, parts: _Parts) -> Pieces:
+    starts, ends, stretch, kind, ended_by = parts
+    # A wait that something lost may have ended.
+    is_lost = (kind == BLOCKED) & (ended_by == NOT_RECORDED)
+    lost_ns = np.sort(records.lost_ns)
+    is_lost &= np.searchsorted(lost_ns, ends, "right") > np.searchsorted(lost_ns, starts)
+    kind = np.where(is_lost, np.uint8(NOT_KNOWN), kind)
+    piece = np.flatnonzero(kind == WAITING)
+    waits = Waits(piece, starts.take(piece), ends.take(piece), stretch.take(piece))
+    return Pieces(
+        start_ns=starts,
+        end_ns=ends,
+        tid=threads.tids.take(found.thread.take(stretch)),
+        kind=kind,
+        ended_by=ended_by,
+        takers=takers(threads, found, waits),
+    )
