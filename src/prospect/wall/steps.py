@@ -2,8 +2,8 @@
 
 A thread gets its CPU after it became ready: by its birth, by the loss of the CPU while it could
 have gone on, or by a wake-up. If the path may follow the thread that woke it, it goes on with that
-thread. Otherwise the thread was blocked, and the path goes on with its stretch before. All steps are
-found at once, so that following the path is one look-up a step.
+thread. Otherwise the thread was blocked, and the path goes on with its stretch before. All steps
+are found at once, so that following the path is one look-up a step.
 
 Source: try_to_wake_up() and __schedule() in ``kernel/sched/core.c`` (Linux 6.18).
 """
