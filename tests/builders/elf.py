@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from prospect.elf import layout
 
 TEXT_ADDRESS = 0x1000
+_SEGMENT_TYPES = {layout.SHT_NOTE: layout.PT_NOTE, layout.SHT_DYNAMIC: layout.PT_DYNAMIC}
 
 
 @dataclass(frozen=True)
@@ -210,8 +211,10 @@ def _lay_out(
     if segments is None:
         segments = [
             Segment(
-                type=layout.PT_NOTE if row.type == layout.SHT_NOTE else layout.PT_LOAD,
-                flags=4 | (1 if row.flags & layout.SHF_EXECINSTR else 0),
+                type=_SEGMENT_TYPES.get(row.type, layout.PT_LOAD),
+                flags=4
+                | (layout.PF_W if row.flags & layout.SHF_WRITE else 0)
+                | (layout.PF_X if row.flags & layout.SHF_EXECINSTR else 0),
                 offset=start,
                 vaddr=row.addr,
                 filesz=len(row.data),

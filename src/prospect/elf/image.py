@@ -123,6 +123,10 @@ class ElfImage(Record, eq=False):
         """What .gnu_debuglink says of the separate debug file, None if nothing readable."""
         return parse_debug_link(bytes(self.section_data(self.find_section(b".gnu_debuglink"))))
 
+    def has_note(self, owner: bytes, kind: int) -> bool:
+        """Return whether a segment of notes has a note of this owner, with its NULs, and kind."""
+        return find_note(self._notes(), owner, kind) is not None
+
     def without_contents(self) -> ElfImage:
         """Return an image that has its build id and its addresses, and nothing of the file."""
         nothing = memoryview(b"")
@@ -279,19 +283,24 @@ class DebugLink(NamedTuple):
 
 def find_build_id(areas: Iterable[memoryview]) -> bytes | None:
     """Return the first NT_GNU_BUILD_ID of several areas of notes, None if there is none."""
+    content = find_note(areas, b"GNU\0", NT_GNU_BUILD_ID)
+    return bytes(content)[:_LONGEST_BUILD_ID_BYTES] or None if content is not None else None
+
+
+def find_note(areas: Iterable[memoryview], owner: bytes, kind: int) -> memoryview | None:
+    """Return the content of the first note of an owner and kind, None if there is none."""
     budget = _MOST_NOTES
     for area in areas:
         position = 0
         while position + _NOTE_HEADER.size <= len(area) and budget:
             budget -= 1
-            name_size, size, kind = _NOTE_HEADER.unpack_from(area, position)
+            name_size, size, found = _NOTE_HEADER.unpack_from(area, position)
             name = position + _NOTE_HEADER.size
             content = name + _align(name_size)
             if content + size > len(area):
                 break
-            owner = bytes(area[name : name + name_size])
-            if kind == NT_GNU_BUILD_ID and owner == b"GNU\0":
-                return bytes(area[content : content + size])[:_LONGEST_BUILD_ID_BYTES] or None
+            if found == kind and area[name : name + name_size] == owner:
+                return area[content : content + size]
             position = content + _align(size)
     return None
 

@@ -120,10 +120,10 @@ def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]
     """
     sections = _executable_segments(image)
     image = replace(image, sections=sections)
-    entries = _dynamic_entries(image)
-    strings = _area(image, entries.get(layout.DT_STRTAB))[: entries.get(layout.DT_STRSZ, 0)]
+    entries = dynamic_entries(image)
+    strings = area_at(image, entries.get(layout.DT_STRTAB))[: entries.get(layout.DT_STRSZ, 0)]
     stored = layout.SYM_64 if image.is_64 else layout.SYM_32
-    area = _area(image, entries.get(layout.DT_SYMTAB))
+    area = area_at(image, entries.get(layout.DT_SYMTAB))
     count = min(_count_symbols(image, entries), len(area) // stored.itemsize, MOST_SYMBOLS)
     table = np.frombuffer(area[: count * stored.itemsize], stored)
     if not len(table) or not len(strings):
@@ -142,7 +142,7 @@ def _executable_segments(image: ElfImage) -> NDArray[np.void]:
     return sections
 
 
-def _dynamic_entries(image: ElfImage) -> dict[int, int]:
+def dynamic_entries(image: ElfImage) -> dict[int, int]:
     """Return the values of PT_DYNAMIC by tag."""
     found = image.segments[image.segments["type"] == layout.PT_DYNAMIC][:1]
     stored = layout.DYN_64 if image.is_64 else layout.DYN_32
@@ -154,7 +154,7 @@ def _dynamic_entries(image: ElfImage) -> dict[int, int]:
     return {}
 
 
-def _area(image: ElfImage, svma: int | None) -> memoryview:
+def area_at(image: ElfImage, svma: int | None) -> memoryview:
     """Return the file from the place of an address on; nothing if the file does not have it."""
     if svma is None:
         return image.data[:0]
@@ -163,10 +163,10 @@ def _area(image: ElfImage, svma: int | None) -> memoryview:
 
 
 def _count_symbols(image: ElfImage, entries: dict[int, int]) -> int:
-    plain = _words(_area(image, entries.get(layout.DT_HASH))[:8])
+    plain = _words(area_at(image, entries.get(layout.DT_HASH))[:8])
     if len(plain) == 2:
         return int(plain[1])  # a chain entry a symbol
-    area = _area(image, entries.get(layout.DT_GNU_HASH))
+    area = area_at(image, entries.get(layout.DT_GNU_HASH))
     header = _words(area[: 4 * _GNU_HASH_HEADER_WORDS])
     if len(header) < _GNU_HASH_HEADER_WORDS:
         return 0

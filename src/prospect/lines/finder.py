@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted, silent
+from prospect.elf.go_table import read_go_table
 from prospect.files.budget import CostlyError, of_others
 from prospect.files.rights import EVERYBODY, is_trusted, weakest
 from prospect.lines import debug_info
 from prospect.lines.bounded import BoundedReader
 from prospect.lines.conversion import convert
+from prospect.lines.go_lines import go_frames
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
 from prospect.lines.split_lines import SplitLines
 from prospect.lines.symcache import (
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
+    from prospect.elf.go_table import GoTable
     from prospect.elf.image import ElfImage
     from prospect.symbols.cache import FileIdentity, SymbolCache
     from prospect.symbols.images.image_files import DebugImage, FoundImage
@@ -86,6 +89,7 @@ class _Source(NamedTuple):
         names: finds the qualified names of functions without a linkage name.
         split: the units that are in other files, None without any.
         speaks_for: the user whose word its own paths are.
+        go_table: Go's own table, of an image without DWARF; None for others.
     """
 
     content: bytes | memoryview | None
@@ -94,6 +98,7 @@ class _Source(NamedTuple):
     names: ScopedNames
     split: SplitLines | None = None
     speaks_for: int = EVERYBODY
+    go_table: GoTable | None = None
 
 
 class LineFinder:
@@ -223,6 +228,10 @@ class LineFinder:
         load_address = debug_info.load_address(image)
         names = ScopedNames(image, self._name_budget)
         if not has_debug_info(image):
+            go_table = read_go_table(holder.found.image)
+            if go_table is not None:
+                speaker = holder.found.file.speaks_for
+                return _Source(None, load_address, "", names, None, speaker, go_table)
             note = debug_info.NO_MEMORY if holder.is_costly else debug_info.NO_DEBUG_INFO
             return _Source(None, load_address, note, names)
         if not debug_info.is_readable(image):
@@ -269,6 +278,8 @@ def _has_lines(image: ElfImage) -> bool:
 
 
 def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
+    if source.go_table is not None:
+        return go_frames(source.go_table, svma)
     if source.content is None:
         return no_frames(len(svma))
     address = svma - np.uint64(source.load_address)

@@ -32,7 +32,7 @@ _FILE_FIELDS = 6
 _FUNCTION_FIELDS = 4
 _LOCATION_FIELDS = 4
 # Inlining is some 50 deep in the largest C++ programs; a damaged chain may be a circle.
-_DEEPEST = 250
+DEEPEST = 250
 _LONGEST_TEXT_BYTES = 1 << 16
 _CXX = 2  # symbolic-common's Language::Cpp
 _COLD = b".cold"
@@ -216,7 +216,7 @@ class SymCache(Record, eq=False):
         location = innermost.take(row)
         rows: list[NDArray[np.int64]] = []
         locations: list[NDArray[np.int64]] = []
-        while len(row) and len(rows) < _DEEPEST:
+        while len(row) and len(rows) < DEEPEST:
             rows.append(row)
             locations.append(location)
             outer = self.locations[location, 3].astype(np.int64)

@@ -24,6 +24,7 @@ class NameSource(IntEnum):
     JITDUMP = 13
     MAP_REUSED = 14
     PYTHON = 15
+    GO_TABLE = 16
 
     NO_STRIPPED = 32
     NO_FILE = 33
@@ -62,6 +63,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.MAP_REUSED: "JIT map file, address used more than once",
     NameSource.JITDUMP: "jitdump file",
     NameSource.SYSTEM_MAP: "System.map",
+    NameSource.GO_TABLE: "Go's own function table",
     NameSource.PYTHON: "Python's code objects; own time is bytecode and the interpreter's file",
     NameSource.NO_STRIPPED: "stripped, no symbols at all",
     NameSource.NO_FILE: "file gone",

@@ -47,6 +47,7 @@ _NAMED = (
     NameSource.MINI_DEBUG,
     NameSource.DEBUG_SERVER,
     NameSource.DYNSYM,
+    NameSource.GO_TABLE,
 )
 # Unwinders know the frame of a signal by the bytes at its return address, which is this function.
 _NEVER = {b"__restore_rt", b"__restore"}

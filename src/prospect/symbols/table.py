@@ -31,6 +31,7 @@ _FULL_SOURCES = np.array(
         NameSource.MINI_DEBUG,
         NameSource.DEBUG_SERVER,
         NameSource.VDSO,
+        NameSource.GO_TABLE,
     ],
     np.uint8,
 )

@@ -7,6 +7,7 @@ import pytest
 
 from builders.eh_frame import frame_sections
 from builders.elf import Section, Symbol, code, elf_file
+from builders.go_table import GoFunction, go_image
 from prospect.elf.image import ElfImage
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
@@ -32,6 +33,11 @@ def bounded_table():
     sections = [code(), *frame_sections([(0x1020, 16), (0x1040, 16)])]
     exported = [Symbol("f", 0x1000, 16), Symbol("g", 0x1100, 16)]
     return read_symbol_table(ElfImage.parse(elf_file(sections=sections, dynamic_symbols=exported)))
+
+
+def go_table():
+    functions = [GoFunction("main.main"), GoFunction("main.work.func1", 96)]
+    return read_symbol_table(ElfImage.parse(go_image(functions)))
 
 
 def crowded_table():
@@ -76,11 +82,11 @@ def same(left, right):
 def test_version_of_kept_tables_is_that_of_the_rules_that_made_them():
     """Who changes what a table says of an image changes the version, or old tables stay in use."""
     digest = hashlib.blake2b(digest_size=8)
-    for table in (stripped_table(), bounded_table(), crowded_table()):
+    for table in (stripped_table(), bounded_table(), crowded_table(), go_table()):
         for name in field_names(SymbolTable):
             column = getattr(table, name)
             digest.update(b"" if column is None else bytes(column))
-    assert (_MAGIC[-1], digest.hexdigest()) == (3, "8c3f5830fdb995f6")
+    assert (_MAGIC[-1], digest.hexdigest()) == (4, "1ae249a0d58145f2")
 
 
 @pytest.mark.parametrize("make", [stripped_table, bounded_table, table_with_lengths, empty_table])

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import ObjectKey
 
 # kernel/events/core.c:perf_event_mmap_event()
-_READ_SECTIONS = (b".symtab", b".strtab", b".dynsym", b".dynstr", b".eh_frame")
+_READ_SECTIONS = (
+    *(b".symtab", b".strtab", b".dynsym", b".dynstr", b".eh_frame"),
+    *(b".gopclntab", b".data.rel.ro.gopclntab"),
+)
 _TOO_LONG = b"//toolong"
 DEBUG_ROOT = b"/usr/lib/debug"
 # PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf fills shorter ones up with zeros.
@@ -224,7 +227,9 @@ def cached_copies(build_id: bytes, *names: bytes) -> Iterator[bytes]:
 def image_costs(image: ElfImage) -> tuple[int, int]:
     """Estimate what the symbols of an image take: bytes while they are read, and from then on."""
     sizes = {name: _section_bytes(image, name) for name in _READ_SECTIONS}
-    tables = max(sizes[b".symtab"] + sizes[b".strtab"], sizes[b".dynsym"] + sizes[b".dynstr"])
+    of_go = sizes[b".gopclntab"] + sizes[b".data.rel.ro.gopclntab"]
+    dynamic = sizes[b".dynsym"] + sizes[b".dynstr"]
+    tables = max(sizes[b".symtab"] + sizes[b".strtab"], dynamic + of_go)
     return 8 * tables + 4 * sizes[b".eh_frame"], 3 * tables
 
 

@@ -1,8 +1,9 @@
 """An ELF image, and the debug file that belongs to it → its `SymbolTable`.
 
 The best source that has code in it is used: .symtab of the debug file, .symtab of the image,
-.dynsym with .gnu_debugdata, .dynsym with brackets, which .eh_frame cuts at function bounds. Stubs
-of the procedure linkage table, which no symbol table names, are added to each.
+.dynsym with .gnu_debugdata, .dynsym with Go's own function table and with brackets, which .eh_frame
+cuts at function bounds. Stubs of the procedure linkage table, which no symbol table names, are
+added to each.
 
 Which symbols name code, and which of several at one address is shown, are as in perf, so that both
 name the same function: what counts is from ``tools/perf/util/symbol-elf.c:dso__load_sym_internal``,
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import layout
+from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.elf.plt import read_plt
 from prospect.elf.symbols import ElfSymbols, read_symbols, read_without_sections
@@ -29,6 +31,7 @@ from prospect.symbols.table import SymbolTable, build_symbol_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.elf.go_table import GoTable
     from prospect.elf.symbols import ElfSymbols
     from prospect.symbols.images.brackets import FunctionBounds
     from prospect.symbols.table import SymbolTable
@@ -69,18 +72,19 @@ def read_symbol_table(
     Returns:
         The table, by SVMA; empty for images of which no code is known.
     """
+    full = _read_full(image, debug_image, debug_source)
+    go_table = None if full else read_go_table(image)
     if len(image.sections):
         dynamic = read_symbols(image, b".dynsym")
     else:
         image, dynamic = read_without_sections(image)
-    full = _read_full(image, debug_image, debug_source)
     # A NUL after each string table is the empty name, and ends a last name that lacks its own.
-    own_strings = full[0].strings if full else b""
+    own_strings = full[0].strings if full else go_table.names if go_table else b""
     dynamic_strings = dynamic.strings if dynamic else b""
     strings = b"".join((own_strings, b"\0", dynamic_strings, b"\0"))
     empty_name, dynamic_base = len(own_strings), len(own_strings) + 1
 
-    parts = [full[1]] if full else []
+    parts = [full[1]] if full else [_go_functions(go_table)] if go_table else []
     bounds = None if full else find_function_bounds(image)
     if dynamic and (not full or full[1].source[0] == NameSource.MINI_DEBUG):
         exported = _select_code(image, dynamic, NameSource.DYNSYM, dynamic_base)
@@ -122,6 +126,23 @@ def _read_full(
             if len(code):
                 return symbols, code
     return None
+
+
+def _go_functions(table: GoTable) -> _CodeSymbols:
+    """Return the functions of Go's own table, which begins the text that names are cut from."""
+    name = table.name
+    named = np.flatnonzero(name < len(table.names))
+    named = named[np.frombuffer(table.names, np.uint8).take(name.take(named)) != 0]
+    end = table.end.take(named)
+    return _CodeSymbols(
+        start=table.start.take(named),
+        end=end,
+        limit=end,
+        name_start=name.take(named),
+        is_global=np.zeros(len(named), np.bool_),
+        source=np.full(len(named), NameSource.GO_TABLE, np.uint8),
+        grade=np.zeros(len(named), np.int64),
+    )
 
 
 def _unpack_mini_debug(image: ElfImage) -> ElfImage | None:

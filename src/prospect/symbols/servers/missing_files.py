@@ -109,6 +109,8 @@ def _wanted_for_lines(one: HitObject, load: Loader, find_debug: DebugFinder) -> 
     loaded = load(one.key, one.pids)
     if isinstance(loaded, Missing) or not loaded[0].build_id or has_debug_info(loaded[0]):
         return None
+    if (loaded[1].source == NameSource.GO_TABLE).any():
+        return None  # which has lines too
     debug = find_debug(one.key, one.pids)
     if debug is not None and has_debug_info(debug):
         return None

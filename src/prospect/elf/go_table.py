@@ -1,0 +1,416 @@
+"""Go's own table of functions in an image, `.gopclntab` → its columns, stripped or not.
+
+The Go runtime needs the table for its own tracebacks, so no linker flag removes it. A header gives
+the offsets of five areas: names of functions, file numbers of compilation units, names of files,
+values by address (`go_values`), and the functions. Code starts at an address that the runtime's
+moduledata has: its record begins with the address of the table.
+
+Source: ``debug/gosym/pclntab.go``, ``runtime/symtab.go``, ``runtime/runtime2.go`` and
+``cmd/link/internal/ld/pcln.go`` of Go 1.16 to 1.27. The magic number changed with 1.16, 1.18 and
+1.20; Go 1.26 moved inlined calls into the table and no longer states where the code starts.
+Programs made by Go before 1.16, which has been out of support since 2021, are not read.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf import layout
+from prospect.elf.go_values import GoValues
+from prospect.elf.image import NO_ADDRESS
+from prospect.elf.relocations import RelativeRelocations, relative_relocations
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.elf.image import ElfImage
+
+GO_1_16, GO_1_18, GO_1_20 = 0xFFFFFFFA, 0xFFFFFFF0, 0xFFFFFFF1
+"""Magic numbers, named for the version that introduced them."""
+
+TOP_FRAME = 1
+"""Bit of `GoTable.flags`: the function is the outermost one of a stack."""
+
+NO_DATA = -1
+# Section names; those of position-independent programs by Go before 1.27 are relocated.
+_SECTIONS = (b".gopclntab", b".data.rel.ro.gopclntab")
+_SIGNS = (b".go.buildinfo", b".note.go.buildid")
+_NOTE_OWNER, _NOTE_BUILD_ID = b"Go\0\0", 4
+_MOST_FUNCTIONS = 1 << 23
+_MOST_SEARCHED_SEGMENTS = 64
+_MOST_CANDIDATES = 64
+_HEAD_BYTES = 8
+# Words of moduledata: the names' slice follows the table's address; then the start of the code.
+_MODULE_NAMES, _MODULE_TEXT = 1, 22
+# `gofunc` was word 38 in Go 1.18, 40 from 1.20 on and 43 from 1.27 on: all words are tried.
+_MODULE_WORDS = 64
+_FIRST_TREES_WORD = 30
+_CHECKED_TREES = 64
+_PCDATA_INLINED, _FUNCDATA_INLINED = 2, 3
+
+
+class _Layout(NamedTuple):
+    """What differs between versions, in words of 4 bytes.
+
+    Attributes:
+        has_text_word: whether the header has a word between the counts and the offsets.
+        is_relative: whether functions are at offsets of 4 bytes from the start of the code, and
+            their data at offsets from `gofunc`; else both are pointers.
+        has_start_line: whether a function states its first line.
+        tree_words, tree_name, tree_call: of an inlined call: its size, and where the offset of its
+            name and the address of the call are.
+    """
+
+    has_text_word: bool
+    is_relative: bool
+    has_start_line: bool
+    tree_words: int
+    tree_name: int
+    tree_call: int
+
+
+_LAYOUTS = {
+    GO_1_16: _Layout(False, False, False, 5, 3, 4),
+    GO_1_18: _Layout(True, True, False, 5, 3, 4),
+    GO_1_20: _Layout(True, True, True, 4, 1, 2),
+}
+
+
+class GoTable(Record, eq=False):
+    """The functions of a Go image; use `read_go_table`.
+
+    Attributes:
+        image: which has it.
+        version: GO_1_16, GO_1_18 or GO_1_20.
+        start: u64[f] SVMA of each function, strictly rising.
+        end: u64[f] SVMA of the first byte after.
+        names: the text of function names, each ends with a NUL.
+        files: the text of file names likewise.
+        units: u32[u] offsets in `files`, by compilation unit.
+        values: values by address.
+        words: u32[w] the area of functions; fields are at `field_at`.
+        record: i64[f] where each function's record begins in `words`, its own start left out.
+        module: u64[m] first words of its moduledata, none if that was not found.
+    """
+
+    image: ElfImage
+    version: int
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    names: memoryview
+    files: memoryview
+    units: NDArray[np.uint32]
+    values: GoValues
+    words: NDArray[np.uint32]
+    record: NDArray[np.int64]
+    module: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def name(self) -> NDArray[np.int64]:
+        """i64[f]: offset of each function's name in `names`, which may not reach so far."""
+        return self._field(slice(None), 0)
+
+    def row_of(self, svma: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the function at each address, i64[n], -1 where there is none."""
+        if not len(self):
+            return np.full(len(svma), -1, np.int64)
+        row = np.searchsorted(self.start, svma, side="right") - 1
+        return np.where((row >= 0) & (svma < self.end.take(np.maximum(row, 0))), row, -1)
+
+    def stack_depths(self, row: NDArray[np.int64] | slice) -> NDArray[np.int64]:
+        """Return where in `values` functions have the size of their frame, i64[r]; 0 for none."""
+        return self._field(row, 3)
+
+    def file_numbers(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where in `values` functions have their files, i64[r]; 0 for none."""
+        return self._field(row, 4)
+
+    def line_numbers(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where in `values` functions have their lines, i64[r]; 0 for none."""
+        return self._field(row, 5)
+
+    def unit(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where in `units` the files of functions begin, i64[r]."""
+        return self._field(row, 7)
+
+    def inlined_calls(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where in `values` functions have the calls inlined at an address; 0 for none."""
+        count = self._field(row, 6)
+        at = self.record.take(row) + self._first_data + _PCDATA_INLINED
+        return np.where(count > _PCDATA_INLINED, self._word(at), 0)
+
+    @property
+    def flags(self) -> NDArray[np.int64]:
+        """Bits of each function, i64[f]; Go 1.16 has none."""
+        return self._field(slice(None), self._first_data - 1) >> 8 & 0xFF
+
+    def tree(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the addresses of the inlined calls of functions, i64[r] SVMA; NO_DATA for none."""
+        if self._tree_base == NO_DATA:
+            return np.full(len(row), NO_DATA, np.int64)
+        offset = self._tree_offset(row)
+        return np.where(offset == NO_DATA, NO_DATA, offset + self._tree_base)
+
+    def tree_fields(
+        self, tree: NDArray[np.int64], index: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Read inlined calls.
+
+        Args:
+            tree: i64[n] where each tree begins, SVMA.
+            index: i64[n] which of its calls, not negative.
+
+        Returns:
+            i64[n] the offset of the name in `names`, NO_DATA where nothing can be read; and i64[n]
+            the distance of the call from the function's start.
+        """
+        form = _LAYOUTS[self.version]
+        at = tree + index * (4 * form.tree_words)
+        at = np.where((tree == NO_DATA) | (index >= 1 << 20), NO_DATA, at)
+        name = self._read(at + 4 * form.tree_name * (at != NO_DATA))
+        call = self._read(at + 4 * form.tree_call * (at != NO_DATA))
+        return np.where(call == NO_DATA, NO_DATA, name), call
+
+    def _field(self, row: NDArray[np.int64] | slice, number: int) -> NDArray[np.int64]:
+        return self._word(self.record[row] + number)
+
+    def _word(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return words of the functions' area, i64[n]; 0 beyond its end."""
+        word = self.words.take(at, mode="clip").astype(np.int64)
+        return np.where((at >= 0) & (at < len(self.words)), word, 0)
+
+    @property
+    def _first_data(self) -> int:
+        """The first word behind the fixed fields of a function."""
+        return 9 + _LAYOUTS[self.version].has_start_line
+
+    def _tree_offset(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what functions state of where their inlined calls are; NO_DATA for none."""
+        pointers = self._field(row, self._first_data - 1) >> 24
+        at = self._first_data + self._field(row, 6)
+        if _LAYOUTS[self.version].is_relative:
+            offset = self._word(self.record.take(row) + at + _FUNCDATA_INLINED)
+            offset[offset == 0xFFFFFFFF] = NO_DATA
+        else:
+            size = 2 if self.image.is_64 else 1
+            # The function's own start, a pointer, is before its record.
+            at = self.record.take(row) + at
+            at += (at & (size - 1)) + _FUNCDATA_INLINED * size
+            offset = self._word(at)
+            offset |= self._word(at + 1) << 32 if size == 2 else 0
+            offset[offset <= 0] = NO_DATA
+        return np.where(pointers > _FUNCDATA_INLINED, offset, NO_DATA)
+
+    @cached_property
+    def _tree_base(self) -> int:
+        """The address that `_tree_offset` counts from; NO_DATA if none of moduledata's fits."""
+        if not _LAYOUTS[self.version].is_relative:
+            return 0
+        row = np.flatnonzero(self.inlined_calls(np.arange(len(self))))
+        row = row[self._tree_offset(row) != NO_DATA]
+        row = row[:: max(len(row) // _CHECKED_TREES, 1)][:_CHECKED_TREES]
+        if not len(row):
+            return NO_DATA
+        size = (self.end - self.start).take(row).astype(np.int64)
+        for base in self.module[_FIRST_TREES_WORD:].astype(np.int64).tolist():
+            if base <= 0:
+                continue
+            name, call = self.tree_fields(
+                self._tree_offset(row) + base, np.zeros(len(row), np.int64)
+            )
+            if (self._begins_name(name) & (call >= 0) & (call < size)).all():
+                return int(base)
+        return NO_DATA
+
+    def _begins_name(self, offset: NDArray[np.int64]) -> NDArray[np.bool_]:
+        text = np.frombuffer(self.names, np.uint8)
+        inside = (offset >= 0) & (offset < len(text))
+        before, first = (text.take(offset - k, mode="clip") for k in (1, 0))
+        found: NDArray[np.bool_] = inside & ((before == 0) | (offset == 0)) & (first != 0)
+        return found
+
+    def _read(self, svma: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Read signed words of 4 bytes from the image, i64[n]; NO_DATA where it has none."""
+        offset = self.image.offset_of_svma(svma.astype(np.uint64))
+        content = np.frombuffer(self.image.data, np.uint8)
+        is_there = (svma > 0) & (offset != NO_ADDRESS)
+        at = np.where(is_there, offset, 0).astype(np.int64)
+        is_there &= at + 4 <= len(content)
+        value = sum(content.take(at + k, mode="clip").astype(np.int64) << 8 * k for k in range(4))
+        signed = np.asarray(value, np.int64).astype(np.int32).astype(np.int64)
+        return np.where(is_there, signed, NO_DATA)
+
+
+def read_go_table(image: ElfImage) -> GoTable | None:
+    """Find and read the table of an image; None if there is none that can be read.
+
+    It is found by the name of its section, else by its magic number in what is mapped: C linkers
+    merge the section, and headers of sections may be gone.
+    """
+    for offset, size in _places(image):
+        table = _read_at(image, offset, size)
+        if table is not None:
+            return table
+    return None
+
+
+def _places(image: ElfImage) -> Iterator[tuple[int, int]]:
+    """Give where tables may be: offset in the file, and bytes."""
+    is_go = not len(image.sections)
+    for name in _SECTIONS:
+        row = image.find_section(name)
+        if row >= 0:
+            is_go = True
+            yield int(image.sections[row]["offset"]), len(image.section_data(row))
+    is_go = is_go or any(image.find_section(name) >= 0 for name in _SIGNS)
+    if not is_go or not image.has_note(_NOTE_OWNER, _NOTE_BUILD_ID):
+        return
+    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    # Segments of a damaged image that overlap must not have the same bytes searched again.
+    left = len(image.data)
+    for segment in loads[:_MOST_SEARCHED_SEGMENTS]:
+        begin = int(segment["offset"]) + (-int(segment["offset"])) % 8
+        size = min(int(segment["offset"]) + int(segment["filesz"]), len(image.data)) - begin
+        size = min(size, left) & ~7
+        if size <= 0:
+            continue
+        left -= size
+        words = np.frombuffer(image.data[begin : begin + size], "<u8")
+        high = np.uint64((8 if image.is_64 else 4) << 24)
+        # magic, two zeros, the smallest size of an instruction, the size of a pointer
+        is_head = (words & np.uint64(0xFFFFFFF0)) == np.uint64(0xFFFFFFF0)
+        is_head &= (words >> np.uint64(32)) & np.uint64(0xFF00FFFF) == high
+        for at in np.flatnonzero(is_head)[:_MOST_CANDIDATES].tolist():
+            yield begin + 8 * at, size - 8 * at
+
+
+def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
+    """Read a table; None if what is there is none."""
+    data = image.data[offset : offset + size]
+    form = _LAYOUTS.get(int.from_bytes(data[:4], "little"))
+    word_bytes = 8 if image.is_64 else 4
+    count = 8 if form and form.has_text_word else 7
+    if form is None or len(data) < _HEAD_BYTES + count * word_bytes:
+        return None
+    quantum, pointer_bytes = data[6], data[7]
+    if bytes(data[4:6]) != b"\0\0" or quantum not in {1, 2, 4} or pointer_bytes != word_bytes:
+        return None
+    word = np.dtype(f"<u{word_bytes}")
+    header = np.frombuffer(data, word, count, _HEAD_BYTES).tolist()
+    functions, areas = header[0], header[-5:]
+    kept_bytes = 4 if form.is_relative else word_bytes
+    table_bytes = (2 * functions + 1) * kept_bytes
+    if not 0 < functions <= _MOST_FUNCTIONS or max(areas) > len(data):
+        return None
+    if areas != sorted(areas) or areas[-1] + table_bytes > len(data):
+        return None
+    names, units, files, values, records = (
+        data[begin:end] for begin, end in zip(areas, [*areas[1:], len(data)], strict=True)
+    )
+    table = np.frombuffer(records, f"<u{kept_bytes}", 2 * functions + 1)
+    entry, at = table[::2].astype(np.uint64), table[1::2].astype(np.int64)
+    svma = int(image.svma_of_offset(np.array([offset], np.uint64))[0])
+    relocations = relative_relocations(image)
+    module = _find_module(image, relocations, svma, areas[0])
+    if form.is_relative:
+        text = _text_start(image, module, header[2])
+        entry = entry + np.uint64(text)
+    else:
+        begin = np.uint64(svma + areas[-1])
+        entry = relocations.applied(
+            begin + np.arange(len(entry), dtype=np.uint64) * np.uint64(2 * kept_bytes), entry
+        )
+    kept = _sound(image, entry, at, len(records))
+    if not len(kept):
+        return None
+    skipped = 1 if form.is_relative else word_bytes // 4
+    return GoTable(
+        image=image,
+        version=int.from_bytes(data[:4], "little"),
+        start=entry.take(kept),
+        end=np.append(entry.take(kept)[1:], entry[-1]),
+        names=names,
+        files=files,
+        units=np.frombuffer(units[: len(units) & ~3], "<u4"),
+        values=GoValues(np.frombuffer(values, np.uint8), quantum),
+        words=np.frombuffer(records[: len(records) & ~3], "<u4"),
+        record=(at.take(kept) >> 2) + skipped,
+        module=module,
+    )
+
+
+def _sound(
+    image: ElfImage, entry: NDArray[np.uint64], at: NDArray[np.int64], size: int
+) -> NDArray[np.int64]:
+    """Return the rows of functions that begin above all before them and have a record, i64[k].
+
+    None if they are not in the image's code: then they would have wrong names.
+    """
+    reached = np.maximum.accumulate(np.append(np.uint64(0), entry[:-1]))[: len(at)]
+    kept = np.flatnonzero((entry[:-1] > reached) & (at >= 0) & (at < size) & (at & 3 == 0))
+    if not len(kept) or entry[-1] <= entry[kept[-1]]:
+        return kept[:0]
+    low, high = entry[kept[0]], entry[-1]
+    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    code = loads[(loads["flags"] & layout.PF_X) != 0]
+    inside = (code["vaddr"] <= low) & (high - code["vaddr"] <= code["memsz"])
+    return kept if inside.any() else kept[:0]
+
+
+def _find_module(
+    image: ElfImage, relocations: RelativeRelocations, table: int, names: int
+) -> NDArray[np.uint64]:
+    """Find moduledata: in writable memory, the table's address and then that of its names.
+
+    Args:
+        image: which has it.
+        relocations: of the image.
+        table: SVMA of the table.
+        names: where in the table its names are.
+
+    Returns:
+        u64[m] its first words, relocated; none if it is not there.
+    """
+    none = np.zeros(0, np.uint64)
+    word_bytes = 8 if image.is_64 else 4
+    starts = relocations.places_of(table)[:_MOST_CANDIDATES]
+    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    left = len(image.data)
+    for segment in loads[(loads["flags"] & layout.PF_W) != 0][:_MOST_SEARCHED_SEGMENTS]:
+        begin, size = int(segment["offset"]), min(int(segment["filesz"]), left)
+        begin += -begin % word_bytes
+        content = image.data[begin : begin + size]
+        left -= len(content)
+        words = np.frombuffer(content[: len(content) & -word_bytes], f"<u{word_bytes}")
+        found = np.flatnonzero(words == table)[:_MOST_CANDIDATES].astype(np.uint64)
+        at = image.svma_of_offset(np.uint64(begin) + found * np.uint64(word_bytes))
+        starts = np.append(starts, at)
+    for start in starts[:_MOST_CANDIDATES].tolist():
+        svma = np.uint64(start) + np.arange(_MODULE_WORDS, dtype=np.uint64) * np.uint64(word_bytes)
+        offset = image.offset_of_svma(svma)
+        stops = np.flatnonzero((offset == NO_ADDRESS) | (offset + 8 > len(image.data)))
+        svma = svma[: stops[0]] if len(stops) else svma
+        if len(svma) <= _MODULE_TEXT:
+            continue
+        stated = np.frombuffer(image.data, f"<u{word_bytes}", len(svma), int(offset[0]))
+        module = relocations.applied(svma, stated.astype(np.uint64))
+        if int(module[_MODULE_NAMES]) == table + names:
+            return module
+    return none
+
+
+def _text_start(image: ElfImage, module: NDArray[np.uint64], stated: int) -> int:
+    """Return the address that functions count from: the runtime's, the header's or `.text`."""
+    if len(module):
+        return int(module[_MODULE_TEXT])
+    row = image.find_section(b".text")
+    return stated or (int(image.sections[row]["addr"]) if row >= 0 else 0)
