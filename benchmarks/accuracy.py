@@ -46,7 +46,7 @@ class Figures(NamedTuple):
     half_width_s: float
     low_s: float
     high_s: float
-    in_step: bool
+    aliased: bool
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Row:
     half_width_s: float
     low_s: float
     high_s: float
-    in_step: bool
+    aliased: bool
     steal_s: float
 
     @property
-    def error_s(self) -> float:
+    def half_width_s(self) -> float:
         """How far the report is above the truth."""
         return self.reported_s - self.truth_s
 
@@ -175,7 +175,7 @@ def report_rows(profile: prospect.Profile) -> tuple[dict[str, Figures], float]:
                 float(rows.half_width_s[row]),
                 float(rows.low_s[row]),
                 float(rows.high_s[row]),
-                bool(rows.in_step[row]),
+                bool(rows.aliased[row]),
             )
     return found, float(1.0 - seconds[PORTION_INTERRUPT] / seconds.sum())
 
@@ -188,7 +188,7 @@ def print_table(rows: list[Row], kinds: list[str]) -> None:
         chosen = [row for row in of_kind if not row.steal_s]
         if not chosen:
             continue
-        errors = [row.error_s for row in chosen]
+        errors = [row.half_width_s for row in chosen]
         rms = math.sqrt(statistics.fmean(error**2 for error in errors))
         cells = (
             f"{len(chosen)}",
@@ -197,7 +197,7 @@ def print_table(rows: list[Row], kinds: list[str]) -> None:
             milliseconds(1.96 * rms),
             milliseconds(statistics.fmean(errors)),
             milliseconds(max(map(abs, errors))),
-            f"{sum(row.in_step for row in chosen)}",
+            f"{sum(row.aliased for row in chosen)}",
             f"{len(of_kind) - len(chosen)}",
         )
         print(f"{name:22}" + "".join(f"{cell:>9}" for cell in cells))

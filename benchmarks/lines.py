@@ -117,7 +117,7 @@ from pathlib import Path
 from prospect.columns.process import start_numpy
 start_numpy()  # as every command does
 import numpy as np
-from prospect.analysis.wanted import Sinks, Wanted
+from prospect.analysis.profile_request import Sinks, Wanted
 from prospect.options import NamingOptions
 from prospect.lines.finder import LineFinder
 from prospect.api import profile as api

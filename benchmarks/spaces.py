@@ -26,7 +26,7 @@ from prospect.events.columns import (
     Tasks,
 )
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,13 +136,13 @@ def measure(what: str, work: Callable[[], object]) -> None:
 def measure_attribution(processes: int, samples: int, periods: int) -> None:
     """Print what it costs to attribute samples and to locate the distinct hits."""
     events = make_events(processes, samples, periods)
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
     print(f"{samples:,} samples, {processes:,} processes, {periods:,} periods, {len(hits):,} hits:")
-    measure("attribute", lambda: attribute(events.samples, world.timeline))
+    measure("attribute", lambda: attribute(events.samples, history.timeline))
     label = make_labels(events.samples)
-    measure("attribute, 200 labels", lambda: attribute(events.samples, world.timeline, label))
-    measure("locate", lambda: world.address_spaces.locate(hits.space, hits.epoch, hits.address))
+    measure("attribute, 200 labels", lambda: attribute(events.samples, history.timeline, label))
+    measure("locate", lambda: history.address_spaces.locate(hits.space, hits.epoch, hits.address))
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.analysis.reading import read_profile
-from prospect.analysis.wanted import Wanted
 from prospect.live.session import LiveState
 from prospect.options import NamingOptions
 from prospect.records import replace
@@ -131,7 +131,7 @@ def main() -> None:
         path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(directory, "perf.data")
         if len(sys.argv) == 1:
             record(path)
-        profile = read_profile(str(path), NamingOptions(), Wanted(stacks=True))
+        profile = read_profile(str(path), NamingOptions(), ProfileRequest(stacks=True))
     print(f"{len(profile.samples):,} samples, {len(profile.functions):,} routines, {SIZE} screen")
     print(f"{'page':<10} {'figures':>8} {'page':>8} {'screen':>8} {'in all':>8} {'of a CPU':>9}")
     for name, keys in PAGES.items():

@@ -29,7 +29,7 @@ def bytes_of(done: int, whole: int) -> str:
     return f"{done / scale:.1f} of {whole / scale:.1f} {unit}"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Return ``1 routine`` or ``2 routines``."""
     plural = "es" if noun.endswith("s") else "s"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"

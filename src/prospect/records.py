@@ -12,12 +12,12 @@ from __future__ import annotations
 __all__ = [
     "NamedTuple",
     "Record",
-    "contents",
+    "asdict",
     "dataclass_transform",
     "field",
     "field_names",
-    "narrowed",
-    "nested_contents",
+    "nested_asdict",
+    "project",
     "replace",
 ]
 
@@ -42,7 +42,7 @@ else:
         Raises:
             TypeError: it has no field of such a name.
         """
-        return type(record)(**{**contents(record), **changes})
+        return type(record)(**{**asdict(record), **changes})
 
     class _NamedTupleType(type):
         def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
@@ -158,7 +158,7 @@ class Record:
         return hash(_values(self))
 
     def __repr__(self) -> str:
-        return _shown(self, contents(self))
+        return _shown(self, asdict(self))
 
 
 def _values(record: Any) -> tuple[Any, ...]:
@@ -203,20 +203,20 @@ def field_names(record: Record | type[Record]) -> tuple[str, ...]:
     return tuple(record.__record_fields__)
 
 
-def contents(record: Record) -> dict[str, Any]:
+def asdict(record: Record) -> dict[str, Any]:
     """Return a record's fields by name, in the order of their declaration."""
     state = record.__dict__
     return {name: state[name] for name in record.__record_fields__}
 
 
-def narrowed(record: Record, kind: type[_Kind]) -> _Kind:
+def project(record: Record, kind: type[_Kind]) -> _Kind:
     """Return what a record has of a class that its own extends, and nothing more."""
     return kind(**{name: record.__dict__[name] for name in kind.__record_fields__})
 
 
-def nested_contents(record: Record) -> dict[str, Any]:
+def nested_asdict(record: Record) -> dict[str, Any]:
     """Return a record's fields by name, those that are records themselves likewise."""
     return {
-        name: nested_contents(value) if isinstance(value, Record) else value
-        for name, value in contents(record).items()
+        name: nested_asdict(value) if isinstance(value, Record) else value
+        for name, value in asdict(record).items()
     }

@@ -45,7 +45,7 @@ def with_hostile_names(profile: Profile) -> Profile:
         run=run,
         comms=renamed(profile.comms),
         processes=replace(profile.processes, name=renamed(profile.processes.name)),
-        functions=replace(profile.functions, name=functions, raw_name=functions),
+        functions=replace(profile.functions, name=functions, linkage_name=functions),
         objects=replace(profile.objects, path=paths, note=renamed(profile.objects.note)),
         causes=replace(profile.causes, name=renamed(profile.causes.name)),
     )

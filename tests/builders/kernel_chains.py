@@ -54,7 +54,7 @@ class MadeUpKernel:
             function=function,
             reason=np.zeros(len(address), np.uint8),
             name=plain,
-            raw_name=plain,
+            linkage_name=plain,
             aliases=[()] * count,
             function_address=np.arange(count, dtype=np.uint64),
             function_size=np.full(count, SIZE, np.uint64),

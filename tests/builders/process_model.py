@@ -120,8 +120,8 @@ def run_model(drawn):
     return model
 
 
-def describe_mapping(world, mapping):
+def describe_mapping(history, mapping):
     if mapping < 0:
         return None
-    start, offset = int(world.mappings.start[mapping]), int(world.mappings.pgoff[mapping])
-    return world.names[world.mappings.name[mapping]], start - offset
+    start, offset = int(history.mappings.start[mapping]), int(history.mappings.pgoff[mapping])
+    return history.names[history.mappings.name[mapping]], start - offset

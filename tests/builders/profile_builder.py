@@ -115,7 +115,7 @@ class ProfileBuilder:
 
     def function(self, name: str, object_index: int, address: int, **columns: Any) -> int:
         defaults = {
-            "raw_name": name,
+            "linkage_name": name,
             "aliases": (),
             "size_bytes": 16,
             "is_global": True,
@@ -235,7 +235,7 @@ class ProfileBuilder:
         rows = self.functions
         return FunctionTable(
             name=[row["name"] for row in rows],
-            raw_name=[row["raw_name"] for row in rows],
+            linkage_name=[row["linkage_name"] for row in rows],
             aliases=[row["aliases"] for row in rows],
             object_index=np.array([row["object_index"] for row in rows], np.int32),
             address=np.array([row["address"] for row in rows], np.uint64),

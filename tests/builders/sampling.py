@@ -14,7 +14,7 @@ import numpy as np
 from builders.profile_builder import ProfileBuilder, run_info
 from prospect.profile.model import ClockTable, HitTable, LocationTable, Profile, SampleTable
 from prospect.profile.run_info import EventInfo
-from prospect.records import contents
+from prospect.records import asdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,7 @@ def sampled_profile(
     empty = build.build()
     return Profile(
         **{
-            **contents(empty),
+            **asdict(empty),
             "hits": hits,
             "locations": LocationTable(np.zeros(1, np.int32), np.full(1, 0x1000, np.uint64)),
             "samples": SampleTable(

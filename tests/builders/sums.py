@@ -134,7 +134,7 @@ def _check_kernel_profiles(event: dict[str, Any]) -> None:
 def _by_routine(profile: dict[str, Any]) -> dict[Any, int]:
     rows: dict[Any, int] = {}
     for row in profile["rows"]:
-        key = row["object"], row["address"], row["raw_name"], row["source"]
+        key = row["object"], row["address"], row["linkage_name"], row["source"]
         rows[key] = rows.get(key, 0) + row["hits"]
     return rows
 

@@ -11,7 +11,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.options import NamingOptions
 
 if TYPE_CHECKING:
@@ -91,4 +91,6 @@ def switched_profile(
 ) -> Profile:
     info = RecordingInfo(events=events, extras={"interval_ns": [BEGIN, END]})
     source = BuiltSource([*RUN, *more], info)
-    return build_profile(source, NamingOptions(use_cache=False, debuginfod_s=0), Wanted(**options))
+    return build_profile(
+        source, NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(**options)
+    )

@@ -16,7 +16,7 @@ from prospect.elf.symbols import read_symbols
 from prospect.errors import ElfError
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.unwind.interface import DWARF_OF_PERF_X86_64, UnwindInput
 
@@ -44,16 +44,16 @@ def rows_of_image(path):
 class Finder:
     """`CodeFinder` over a replayed recording."""
 
-    def __init__(self, world, contexts):
-        self._world, self._contexts = world, contexts
-        mappings = world.mappings
-        self.paths = [world.names[row] for row in range(len(world.names))]
+    def __init__(self, history, contexts):
+        self._history, self._contexts = history, contexts
+        mappings = history.mappings
+        self.paths = [history.names[row] for row in range(len(history.names))]
         self._name = mappings.name
         self._shift = mappings.pgoff - mappings.start
 
     def locate(self, context, address):
         space, epoch = self._contexts.space.take(context), self._contexts.epoch.take(context)
-        mapping = self._world.address_spaces.locate(space, epoch, address)
+        mapping = self._history.address_spaces.locate(space, epoch, address)
         is_mapped = mapping >= 0
         row = np.maximum(mapping, 0)
         found = np.where(is_mapped, self._name.take(row), -1).astype(np.int32)
@@ -76,8 +76,8 @@ def read_recording(path):
     with open_recording(str(path)) as recording:
         events = decode(recording.blocks(), recording.info.events, recording.damage)
     samples, user = events.samples, events.samples.user
-    world = build_spaces(events)
-    contexts = find_user_contexts(samples, world.timeline)
+    history = build_spaces(events)
+    contexts = find_user_contexts(samples, history.timeline)
     registers = {
         DWARF_OF_PERF_X86_64[number]: user.register(number)
         for number in user.register_numbers
@@ -95,7 +95,7 @@ def read_recording(path):
         blocks=user.blocks,
         registers=registers,
     )
-    return given, Finder(world, contexts), user.sample, events, world
+    return given, Finder(history, contexts), user.sample, events, history
 
 
 def functions_of(path):

@@ -30,7 +30,7 @@ from prospect.figures.hit_keys import SampleColumns, hit_keys, kept_apart, kept_
 from prospect.profile.complete import complete
 from prospect.profile.group_names import service_of
 from prospect.profile.model import NO_CPU
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 from prospect.store.schema import SAMPLE_KEYS
 
 REPORT = next(command for command in COMMANDS if command.name == "report")
@@ -46,7 +46,7 @@ def recording():
     ]
     labels = (profile.hits.comm_index % 2).astype("int32")
     return Profile(
-        **contents(
+        **asdict(
             replace(
                 profile,
                 run=replace(profile.run, started_at=float(BEGIN_S)),

@@ -19,7 +19,7 @@ from prospect.cli.option_table import OPTIONS
 from prospect.cli.options import parse
 from prospect.figures.tables import TABLES
 from prospect.options import Settings
-from prospect.records import contents
+from prospect.records import asdict
 from prospect.render.registry import FORMATS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -104,7 +104,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
     assert keywords.pop("stacks") is False  # of formats that a command line names beforehand
     assert keywords.pop("code") is False  # what a report with `disassemble` needs
     assert keywords.pop("announce") is None  # what the command line shows by itself
-    defaults = contents(Settings())
+    defaults = asdict(Settings())
     for shown_only in (
         "help",
         "version",

@@ -18,7 +18,7 @@ from prospect.cli import help as pages
 from prospect.cli.commands import REPORT
 from prospect.cli.options import parse
 from prospect.options import Settings
-from prospect.records import Record, field_names, narrowed
+from prospect.records import Record, field_names, project
 
 ROOT = Path(__file__).parent.parent.parent
 KINDS = (options.NamingOptions, options.DisassemblerOptions, options.RecordingOptions)
@@ -112,7 +112,7 @@ def test_a_declaration_is_all_that_a_new_option_takes(monkeypatch):
     assert " -7 --novelty -h --help" in completion.bash()
     assert "-s 7 -l novelty -r -d 'look for N novelties'" in completion.fish()
     settings, words = parse(REPORT, ["--novelty", "9", "run.data"])
-    assert narrowed(settings, Novelties) == Novelties(novelty=9)
+    assert project(settings, Novelties) == Novelties(novelty=9)
     assert words == ["run.data"]
     assert Novelties().novelty == 7
 

@@ -18,7 +18,7 @@ from prospect.abi.recording import RecordBlock
 from prospect.errors import RecordingError
 from prospect.events import record_starts
 from prospect.events.decode import decode
-from prospect.records import contents
+from prospect.records import asdict
 
 _CHAINED = perfdata.USUAL | perfdata.CALLCHAIN | perfdata.READ
 _SAMPLE_ID_ALL = 1 << 18
@@ -71,7 +71,7 @@ def assert_sound(data, events):
         assert samples.chain_start[-1] == len(samples.chain) <= len(data) // 8
         assert (np.diff(samples.chain_start) >= 0).all()
     for table in (found.mmaps, found.tasks, found.kernel_symbols, found.losses):
-        columns = list(contents(table).values())
+        columns = list(asdict(table).values())
         assert len({len(column) for column in columns}) == 1
     for table in (found.mmaps, found.tasks, found.kernel_symbols):
         assert ((table.name >= -1) & (table.name < len(found.names))).all()

@@ -13,7 +13,7 @@ import pytest
 
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
@@ -48,7 +48,7 @@ def recorded(directory, mode, *command):
 
 
 def profile_of(file, *, stacks=True):
-    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=stacks)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=stacks)
     return build_profile(open_recording(str(file)), *options)
 
 
@@ -154,7 +154,7 @@ def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, chain_of, monkeypat
     file = chain_of("dwarf", "without")
     told = []
     for _ in range(2):
-        options = NamingOptions(use_cache=True, debuginfod_s=0), Wanted(stacks=True)
+        options = NamingOptions(use_cache=True, debuginfod_s=0), ProfileRequest(stacks=True)
         told.append(stacks_of(build_profile(open_recording(str(file)), *options), "without"))
         assert list((tmp_path / "cache").rglob("*.frames"))
     assert told[0] == told[1] == stacks_of(profile_of(file), "without")

@@ -11,7 +11,7 @@ import pytest
 import prospect
 from builders.recordings import build_program
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.options import NamingOptions
@@ -42,7 +42,7 @@ def recording(tmp_path_factory):
 
 def totals_by_name(recording, **choice):
     with open_recording(str(recording)) as opened:
-        profile = build_profile(opened, NamingOptions(use_cache=False), Wanted(stacks=True))
+        profile = build_profile(opened, NamingOptions(use_cache=False), ProfileRequest(stacks=True))
     view = calls_view(profile, CallsChoice(SampleChoice("4", **choice), most=10**6))
     (event,) = view.events
     labels, totals = event.graph.labels, event.totals

@@ -64,7 +64,7 @@ def test_samples_know_the_control_group_also_one_that_is_made_meanwhile(here, gr
     text = run("report", "r").stdout
     assert "Service" in text.split("Function")[0]
     document = json.loads(run("report", "r", "--format", "json").stdout)
-    (program,) = [one for one in document["in_short"]["programs"] if one["name"] == "sh"]
+    (program,) = [one for one in document["summary"]["programs"] if one["name"] == "sh"]
     assert program["service"] in ("prospect-test.service", "prospect-late")
     assert program["other_services"] >= 1
 
@@ -153,4 +153,4 @@ def test_a_cpu_limit_is_named_where_a_command_joins_its_group(here, limited_grou
     assert 5 <= found["throttled"] <= int(counted["nr_throttled"])
     runnable_s = sum(one["runnable_s"] for one in document["waiting"]["threads"])
     assert 0.4 < found["seconds"] <= 1.1 * runnable_s
-    assert any(line.startswith("Throttled: ") for line in document["in_short"]["lines"])
+    assert any(line.startswith("Throttled: ") for line in document["summary"]["lines"])

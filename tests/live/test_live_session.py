@@ -21,7 +21,7 @@ from builders.recordings import hits_by
 from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
 from prospect.estimate.report import Report
-from prospect.live.gates import Bounds
+from prospect.live.record_limiters import Bounds
 from prospect.live.session import LiveSession
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import BIRTH_PREEXISTING
@@ -185,7 +185,7 @@ def test_a_session_leaves_no_thread_and_no_file_open():
 
 
 def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
-    monkeypatch.setattr("prospect.live.gates.FloodGate.most_bytes", 1 << 12)
+    monkeypatch.setattr("prospect.live.record_limiters.RecordLimiter.most_bytes", 1 << 12)
     session = LiveSession(replace(OPTIONS, frequency_hz=4000))
     full = os.eventfd(1)  # as if a ring were half full, always
     try:

@@ -14,7 +14,7 @@ import pytest
 from builders.command_line import run, running
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.threads.waits import switch_event
 from prospect.events.decode import decode
 from prospect.figures.report.waiting import waiting
@@ -59,7 +59,7 @@ def resting(record):
 
 
 def profile_of(file):
-    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=True)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=True)
     return build_profile(open_recording(str(file)), *options)
 
 

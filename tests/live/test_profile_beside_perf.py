@@ -76,7 +76,7 @@ def our_rows(profile):
     for comm_row, row, count in zip(
         hits.comm_index.tolist(), function.tolist(), hits.count.tolist(), strict=True
     ):
-        comm, name = profile.comms[comm_row], functions.raw_name[row]
+        comm, name = profile.comms[comm_row], functions.linkage_name[row]
         path = profile.objects.path[functions.object_index[row]]
         key = (
             ":-1" if comm == "unknown" else comm,  # a task that has already left the task table

@@ -13,7 +13,7 @@ from builders.pythons import installed
 from builders.recordings import PROSPECT
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.events.decode import decode
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
@@ -73,7 +73,7 @@ def record(file, python, text):
 def functions(file):
     """How many samples of COMMAND each function has, itself or as a caller."""
     profile = build_profile(
-        open_recording(str(file)), NamingOptions(use_cache=False), Wanted(stacks=True)
+        open_recording(str(file)), NamingOptions(use_cache=False), ProfileRequest(stacks=True)
     )
     names = np.array(profile.functions.name, object)[profile.locations.function_index]
     command = np.flatnonzero(profile.processes.is_command)

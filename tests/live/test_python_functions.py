@@ -24,12 +24,12 @@ from builders.silent_mount import silent_mount
 from builders.tracer import tracing
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.sampling import Sampling
 from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.events.decode import decode
-from prospect.live.gates import Bounds
+from prospect.live.record_limiters import Bounds
 from prospect.live.session import LiveSession
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
@@ -73,7 +73,7 @@ def chains(file):
 
     With the line that each is at.
     """
-    wanted = Wanted(stacks=True, lines=True)
+    wanted = ProfileRequest(stacks=True, lines=True)
     profile = build_profile(open_recording(str(file)), NamingOptions(use_cache=False), wanted)
     function = profile.locations.function_index
     names = np.array(profile.functions.name, object)[function]
@@ -391,7 +391,9 @@ def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
         time.sleep(1)
         with tracing(turns=300):
             recorder.wait(60)
-    profile = build_profile(open_recording(str(file)), NamingOptions(use_cache=False), Wanted())
+    profile = build_profile(
+        open_recording(str(file)), NamingOptions(use_cache=False), ProfileRequest()
+    )
     is_said = [one for one in profile.run.limits if "were read until another tracer" in one]
     command = np.flatnonzero(profile.processes.is_command)
     hits = profile.hits.count[np.isin(profile.hits.process_index, command)].sum()

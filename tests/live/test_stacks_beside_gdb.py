@@ -15,7 +15,7 @@ import pytest
 from builders.recordings import PROSPECT
 from builders.unwinding import image_of
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 
@@ -95,7 +95,7 @@ def test_callers_are_those_that_gdb_sees(spinner, tmp_path):
     subprocess.run([str(word) for word in line], check=True, timeout=60, capture_output=True)
     expected = callers_by_gdb(spinner.pid)
     assert len(expected) > 35
-    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=True)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=True)
     profile = build_profile(open_recording(str(file)), *options)
     stacks, locations = profile.stacks, profile.locations
     pid = profile.processes.pid.take(profile.hits.process_index.take(profile.samples.hit_index))

@@ -50,7 +50,7 @@ def _store(tmp_path_factory):
 
 def test_every_command_counts_the_same_hits(store):
     report = json.loads(answer("report", "--store", store, "-V4", "--format", "json"))
-    hits = report["in_short"]["hits"]
+    hits = report["summary"]["hits"]
     listed = json.loads(answer("store", "list", "--store", store, "--format", "json"))
     query = "SELECT sum(n) AS n FROM hits"
     (row,) = json.loads(answer("sql", query, "--store", store, "--format", "json"))
@@ -116,8 +116,8 @@ def test_the_same_words_choose_a_part_of_a_recording(tmp_path):
     line = prospect("record", "-o", file, "-H", "997", sys.executable, "-c", "sum(range(10**8))")
     subprocess.run(line, capture_output=True, check=True, timeout=300)
     words = ("report", file, "-V4", "--format", "json")
-    whole = json.loads(answer(*words))["in_short"]["hits"]
-    every = json.loads(answer(*words, "cpu:0-4095"))["in_short"]["hits"]
+    whole = json.loads(answer(*words))["summary"]["hits"]
+    every = json.loads(answer(*words, "cpu:0-4095"))["summary"]["hits"]
     none = subprocess.run(prospect("report", file, "comm:nobody"), capture_output=True, check=False)
     assert every == whole > 100
     assert none.returncode != 0

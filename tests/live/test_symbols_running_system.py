@@ -40,7 +40,7 @@ def test_every_tenth_symbol_of_the_running_kernel_has_one_of_its_names() -> None
             known.setdefault(int(address, 16), set()).add(name)
     addresses = sorted(known)[::10]
     found = Symbolizer(HERE).resolve(KERNEL, (), np.array(addresses, np.uint64)).named
-    raw = [found.raw_name[row] for row in found.function]
+    raw = [found.linkage_name[row] for row in found.function]
     assert all(name in known[at] for name, at in zip(raw, addresses, strict=True))
 
 

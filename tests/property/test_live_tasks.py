@@ -14,7 +14,7 @@ from prospect.events.decode import decode
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.profile.model import BIRTH_PREEXISTING
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 LAST = 10**6
 
@@ -34,16 +34,24 @@ def test_every_sample_of_a_part_is_placed_as_in_the_whole(drawn, cuts):
         pids = pids_of(events)
         births = tasks.births(pids)
         carried = tasks.carried(events, pids)
-        world = build_spaces(carried)
-        hits = attribute(carried.samples, world.timeline)
-        where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
+        history = build_spaces(carried)
+        hits = attribute(carried.samples, history.timeline)
+        where = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
         for row in hits.sample_row.tolist():
             process = int(hits.process_row[row])
-            pid, start = int(world.processes.pid[process]), int(world.processes.start_ns[process])
-            if world.processes.birth[process] == BIRTH_PREEXISTING and pid in births:
+            pid, start = (
+                int(history.processes.pid[process]),
+                int(history.processes.start_ns[process]),
+            )
+            if history.processes.birth[process] == BIRTH_PREEXISTING and pid in births:
                 start = births[pid].start_ns
             found.append(
-                (pid, start, world.names[hits.comm[row]], describe_mapping(world, int(where[row])))
+                (
+                    pid,
+                    start,
+                    history.names[hits.comm[row]],
+                    describe_mapping(history, int(where[row])),
+                )
             )
         tasks.take_in(events)
     side_times = {row[0] for row in model.log.tasks + model.log.mmaps}
@@ -73,10 +81,10 @@ def test_records_of_what_runs_make_the_same_processes_again(drawn):
     block = RecordBlock(memoryview(tasks.records()))
     again = decode([block], [EventDescription(attr)])
     assert not again.damage
-    world = build_spaces(again)
+    history = build_spaces(again)
     alive = {pid: process["comm"][pid] for pid, process in model.alive.items()}
-    rows = zip(world.processes.pid.tolist(), world.processes.name.tolist(), strict=True)
-    named = {pid: world.names[name] for pid, name in rows}
+    rows = zip(history.processes.pid.tolist(), history.processes.name.tolist(), strict=True)
+    named = {pid: history.names[name] for pid, name in rows}
     assert {pid: named[pid] for pid in alive} == alive
     # A process whose leader has ended lives as long as its other threads.
     spaces = {pid for pid in again.mmaps.pid.tolist() if pid in alive}

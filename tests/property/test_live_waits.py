@@ -14,11 +14,11 @@ from builders.switches import PERIOD, RECORDS, SWITCH, SWITCH_ID
 from prospect.abi import constants as abi
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
-from prospect.columns.table_rows import taken
+from prospect.analysis.profile_request import ProfileRequest
+from prospect.columns.table_rows import gather
 from prospect.figures.smaller_profiles import without_waits
-from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
+from prospect.live.record_limiters import Bounds
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 from prospect.records import replace
@@ -93,7 +93,7 @@ def info_of(begin, end):
 
 def in_one_piece(told, end):
     source = BuiltSource([record for _, record in told], info_of(BEGIN, end))
-    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=True)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=True)
     return build_profile(source, *options)
 
 
@@ -176,4 +176,4 @@ def test_what_is_left_after_forgetting_adds_up(drawn, cuts):
 
 def without_clock(profile):
     is_wait = profile.hits.event.take(profile.samples.hit_index) > 0
-    return replace(profile, samples=taken(profile.samples, is_wait.nonzero()[0]))
+    return replace(profile, samples=gather(profile.samples, is_wait.nonzero()[0]))

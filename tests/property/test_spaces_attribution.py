@@ -13,8 +13,8 @@ from prospect.abi.constants import PERF_RECORD_MISC_USER
 from prospect.records import replace
 from prospect.spaces import attribution, runs, sample_groups
 from prospect.spaces.attribution import attribute
+from prospect.spaces.process_history import build_spaces
 from prospect.spaces.runs import task_pid, task_tid
-from prospect.spaces.world import build_spaces
 
 addresses = st.one_of(
     st.integers(0, 2**64 - 1),
@@ -74,10 +74,10 @@ def test_attribution_is_counting_one_by_one(rows, labelled, block, packing, most
         patch.object(sample_groups, "BLOCK_SAMPLES", block),
         patch.object(runs, "BLOCK_SAMPLES", block),
     ):
-        world = build_spaces(events)
-        hits = attribute(columns, world.timeline, label)
-    plain = attribute(columns, world.timeline, label)
-    line = world.timeline
+        history = build_spaces(events)
+        hits = attribute(columns, history.timeline, label)
+    plain = attribute(columns, history.timeline, label)
+    line = history.timeline
     change = line.processes.find(task_pid(columns.task), columns.time_ns)
     named = line.threads.find(task_tid(columns.task), columns.time_ns)
     is_user = columns.mode == PERF_RECORD_MISC_USER

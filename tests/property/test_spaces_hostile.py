@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from builders.examples import examples
 from builders.sideband import EventLog
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 pids = st.one_of(st.integers(-2, 6), st.integers(-(2**31), 2**31 - 1))
 times = st.one_of(st.integers(0, 20), st.integers(0, 2**64 - 1))
@@ -46,18 +46,18 @@ def test_any_records_give_every_sample_a_row(drawn):
     for call in drawn:
         write(log, call)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
     assert hits.count.sum() == len(events.samples)
     assert (hits.process_row >= 0).all()
-    assert (hits.process_row < len(world.processes)).all()
+    assert (hits.process_row < len(history.processes)).all()
     assert (hits.comm >= 0).all()
-    found = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    found = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
     hit = np.flatnonzero(found >= 0)
     address, mapping = hits.address.take(hit), found.take(hit)
-    assert (address >= world.mappings.start.take(mapping)).all()
-    assert (address < world.mappings.end.take(mapping)).all()
-    above = np.arange(len(world.processes))
-    for _ in range(len(world.processes)):
-        above = np.where(above >= 0, world.processes.parent_row.take(above), -1)
+    assert (address >= history.mappings.start.take(mapping)).all()
+    assert (address < history.mappings.end.take(mapping)).all()
+    above = np.arange(len(history.processes))
+    for _ in range(len(history.processes)):
+        above = np.where(above >= 0, history.processes.parent_row.take(above), -1)
     assert (above == -1).all()

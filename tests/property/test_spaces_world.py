@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from builders.examples import examples
 from builders.process_model import describe_mapping, run_model, steps
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 
 @settings(max_examples=examples(400))
@@ -15,9 +15,9 @@ from prospect.spaces.world import build_spaces
 def test_every_sample_is_placed_as_copying_at_every_fork_would_place_it(drawn):
     model = run_model(drawn)
     events = model.log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    where = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
     side_times = {row[0] for row in model.log.tasks + model.log.mmaps}
     for expected, time, row in zip(
         model.expected, events.samples.time_ns.tolist(), hits.sample_row.tolist(), strict=True
@@ -25,17 +25,17 @@ def test_every_sample_is_placed_as_copying_at_every_fork_would_place_it(drawn):
         if time in side_times:
             continue  # which of the two was first is not defined
         process = hits.process_row[row]
-        assert world.processes.pid[process] == expected["pid"]
-        assert world.processes.start_ns[process] == expected["birth"]
-        assert world.names[hits.comm[row]] == expected["comm"]
+        assert history.processes.pid[process] == expected["pid"]
+        assert history.processes.start_ns[process] == expected["birth"]
+        assert history.names[hits.comm[row]] == expected["comm"]
         assert (hits.address[row], hits.mode[row]) == (expected["ip"], expected["mode"])
-        found = describe_mapping(world, int(where[row]))
+        found = describe_mapping(history, int(where[row]))
         if expected["stands"] is not None:
             assert found == expected["stands"]
         elif found is not None:
             # Nothing stood there yet; an epoch may tell what was the first to stand there later.
             assert found == next(m[2:] for m in expected["maps"] if m[0] <= expected["ip"] < m[1])
-            assert world.mappings.time_ns[where[row]] > time
+            assert history.mappings.time_ns[where[row]] > time
 
 
 @settings(max_examples=examples(200))
@@ -68,9 +68,9 @@ def test_samples_and_periods_are_conserved(drawn, periods):
 @given(steps)
 def test_what_stands_in_a_space_is_what_is_found_at_its_addresses(drawn):
     events = run_model(drawn).log.events()
-    world = build_spaces(events)
-    spaces = world.address_spaces
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    spaces = history.address_spaces
+    hits = attribute(events.samples, history.timeline)
     located = spaces.locate(hits.space, hits.epoch, hits.address)
     for space, epoch in set(zip(hits.space.tolist(), hits.epoch.tolist(), strict=True)):
         start, end, mapping = spaces.standing(space, epoch)

@@ -10,10 +10,10 @@ import pytest
 from prospect.records import (
     NamedTuple,
     Record,
-    contents,
+    asdict,
     field,
     field_names,
-    nested_contents,
+    nested_asdict,
     replace,
 )
 
@@ -44,8 +44,8 @@ class Pair(Record):
 
 
 def test_fields_are_given_by_place_or_by_name_or_have_a_default():
-    assert contents(Point(1)) == {"x": 1, "y": 2, "notes": []}
-    assert contents(Point(1, notes=["a"], y=3)) == {"x": 1, "y": 3, "notes": ["a"]}
+    assert asdict(Point(1)) == {"x": 1, "y": 2, "notes": []}
+    assert asdict(Point(1, notes=["a"], y=3)) == {"x": 1, "y": 3, "notes": ["a"]}
     assert Point(1, 2, ["a"]).notes == ["a"]
     assert Named(5, name="n") == Named(5, 2, [], "n")
     assert field_names(Named) == ("x", "y", "notes", "name")
@@ -113,7 +113,7 @@ def test_records_are_copied_pickled_and_shown():
     point = Point(1)
     assert pickle.loads(pickle.dumps(point)) == copy.copy(point) == point
     assert repr(point) == "Point(x=1, y=2, notes=[])"
-    assert nested_contents(Pair(point, 3)) == {"first": contents(point), "second": 3}
+    assert nested_asdict(Pair(point, 3)) == {"first": asdict(point), "second": 3}
 
 
 class Span(NamedTuple):

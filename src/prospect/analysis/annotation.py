@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
-from prospect.announcing import counted
+from prospect.analysis.profile_request import ProfileRequest
+from prospect.announcing import pluralize
 from prospect.archived.archive_format import decode as decode_archive
 from prospect.assembly.code.code import CodeChoice
 from prospect.assembly.code.later_code import code_by_identity
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.analysis.wanted import Sinks
+    from prospect.analysis.profile_request import Callbacks
     from prospect.estimate.annotate.annotation_view import AnnotationView
     from prospect.estimate.annotate.source_view import SourceView
     from prospect.options import Detail, NamingOptions
@@ -68,7 +68,7 @@ class AnnotateOptions(Record):
 
 
 def annotate(
-    path: str | Profile, options: AnnotateOptions, naming: NamingOptions, sinks: Sinks
+    path: str | Profile, options: AnnotateOptions, naming: NamingOptions, sinks: Callbacks
 ) -> tuple[AnnotationView, TextAnnotation | JsonAnnotation]:
     """Read a recording, disassemble the chosen routines, and pair them with their renderer.
 
@@ -92,7 +92,7 @@ def annotate(
     )
     if isinstance(path, str):
         with open_recording(path) as recording:
-            profile = build_profile(recording, naming, Wanted(code=code), sinks)
+            profile = build_profile(recording, naming, ProfileRequest(code=code), sinks)
     else:
         profile = replace(path, code=code_by_identity(path, naming).describe(path, code))
     view = annotation_view(profile, choice)
@@ -192,8 +192,8 @@ class AnnotatedSources(Record):
             raise UsageError(f"--output-dir {directory}: {INDEX} cannot be written: {refused}")
         missing = len(view.order) - len(outcome)
         return (
-            f"{counted(written, 'annotated file')} written to {directory}; "
-            f"{counted(missing, 'source')} not found, {len(outcome) - written} not written: "
+            f"{pluralize(written, 'annotated file')} written to {directory}; "
+            f"{pluralize(missing, 'source')} not found, {len(outcome) - written} not written: "
             f"see {INDEX} there"
         )
 
@@ -215,7 +215,7 @@ class AnnotatedSources(Record):
 
 
 def annotate_sources(
-    path: str, options: SourceOptions, naming: NamingOptions, sinks: Sinks
+    path: str, options: SourceOptions, naming: NamingOptions, sinks: Callbacks
 ) -> AnnotatedSources:
     """Read a recording and find the source line of every hit.
 
@@ -248,7 +248,7 @@ def annotate_sources(
         return shown
 
     with open_recording(path) as recording:
-        wanted = Wanted(lines=True, line_choice=locations)
+        wanted = ProfileRequest(lines=True, line_choice=locations)
         profile = build_profile(recording, naming, wanted, sinks)
         kept = _kept_lines(recording.info.archive)
 

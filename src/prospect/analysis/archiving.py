@@ -17,7 +17,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.archived.answers import Answers
 from prospect.archived.archive_format import encode
 from prospect.archived.symbolizers import Collector
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.analysis.wanted import Sinks
+    from prospect.analysis.profile_request import Callbacks
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 
@@ -61,7 +61,7 @@ class Archive(Record, eq=False):
 
 
 def write_archive(
-    path: str, output: str, naming: NamingOptions, sinks: Sinks, *, whole_images: bool = False
+    path: str, output: str, naming: NamingOptions, sinks: Callbacks, *, whole_images: bool = False
 ) -> Archive:
     """Archive a recording; the file appears under its name when it is whole.
 
@@ -91,7 +91,7 @@ def write_archive(
 
 
 def make_archive(
-    path: str, naming: NamingOptions, sinks: Sinks, *, whole_images: bool = False
+    path: str, naming: NamingOptions, sinks: Callbacks, *, whole_images: bool = False
 ) -> Archive:
     """Ask this machine all that reports on a recording need.
 
@@ -114,7 +114,7 @@ def make_archive(
         most_bytes = _ALL_CODE_BYTES if whole_images else _CODE_BYTES
         collector = Collector(whole_images=whole_images, call_frames=_samples_registers(info))
         code = CodeChoice(functools.partial(_hottest_routines, most_bytes))
-        wanted = Wanted(lines=True, stacks=True, code=code)
+        wanted = ProfileRequest(lines=True, stacks=True, code=code)
         build_profile(recording, naming, wanted, replace(sinks, collector=collector))
     section = encode(_answers(path, info.recorded_at, collector))
     try:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError, RecordingError
-from prospect.files.door import OpenFile
 from prospect.files.named_files import open_file
+from prospect.files.untrusted_open import OpenFile
 from prospect.foreign.detection import foreign_kind, is_recording, unread_format
 from prospect.foreign.folded_profile import folded_profile
 from prospect.foreign.gmon_profile import gmon_profile, program_functions, read_gmon

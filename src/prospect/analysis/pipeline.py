@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi.python_frames import without_frames_event
-from prospect.analysis.wanted import Sinks, Wanted, damage_words
+from prospect.analysis.profile_request import Callbacks, ProfileRequest, damage_words
 from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.hit_causes import label_samples, with_causes
 from prospect.assembly.extras import recorded_until
@@ -52,14 +52,14 @@ from prospect.profile.builder import TableBuilder
 from prospect.profile.model import CAUSE_NONE, CauseTable, Profile
 from prospect.records import NamedTuple, replace
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 from prospect.symbols.options import debug_servers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.analysis.wanted import RecordSource
+    from prospect.analysis.profile_request import RecordSource
     from prospect.announcing import Announce
     from prospect.archived.answers import Answers
     from prospect.assembly.causes.hit_causes import SampleCauses
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.attribution import Attribution
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.symbolizer import Symbolizer
 
@@ -85,8 +85,8 @@ class _Order(NamedTuple):
     """
 
     naming: NamingOptions
-    wanted: Wanted
-    sinks: Sinks
+    wanted: ProfileRequest
+    sinks: Callbacks
     answers: Answers | None
     may_spend: bool
 
@@ -99,8 +99,8 @@ class _Order(NamedTuple):
 def build_profile(
     source: RecordSource,
     naming: NamingOptions | None = None,
-    wanted: Wanted | None = None,
-    sinks: Sinks | None = None,
+    wanted: ProfileRequest | None = None,
+    sinks: Callbacks | None = None,
 ) -> Profile:
     """Decode, place and name every sample of a recording.
 
@@ -113,12 +113,12 @@ def build_profile(
     Raises:
         RecordingError: it describes impossible events, or is so damaged that no sample is read.
     """
-    sinks, wanted = sinks or Sinks(), wanted or Wanted()
+    sinks, wanted = sinks or Callbacks(), wanted or ProfileRequest()
     order = _Order(naming or NamingOptions(), wanted, sinks, None, may_spend=True)
     return _profile_of([_decoded(source, wanted, sinks)], source.info, order)
 
 
-def _decoded(source: RecordSource, wanted: Wanted, sinks: Sinks) -> Events:
+def _decoded(source: RecordSource, wanted: ProfileRequest, sinks: Callbacks) -> Events:
     announce = sinks.announce or silent
     events = decode(
         source.blocks(),
@@ -142,7 +142,11 @@ def _decoded(source: RecordSource, wanted: Wanted, sinks: Sinks) -> Events:
 
 
 def profile_of_events(
-    events: Events, info: RecordingInfo, naming: NamingOptions, wanted: Wanted, sinks: Sinks
+    events: Events,
+    info: RecordingInfo,
+    naming: NamingOptions,
+    wanted: ProfileRequest,
+    sinks: Callbacks,
 ) -> Profile:
     """Place and name every sample of decoded records.
 
@@ -206,7 +210,7 @@ class _Placed(NamedTuple):
     info: RecordingInfo
     waits: Waits | None
     jit: JitRecords
-    world: World
+    history: ProcessHistory
     symbol_options: SymbolOptions
     symbolizer: Symbolizer
     labelled: SampleCauses
@@ -242,9 +246,9 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
             jit = replace(jit, notes=(*jit.notes, *python.notes))
     if collector is not None:
         collector.jit_dumps |= jit.dumps
-    world = build_spaces(jit.events)
+    history = build_spaces(jit.events)
     code = python.stacks.code if python else None
-    symbol_options = replace(_symbol_options(info, jit, world, order), budget=budget, python=code)
+    symbol_options = replace(_symbol_options(info, jit, history, order), budget=budget, python=code)
     symbolizer = make_symbolizer(symbol_options, order.answers, collector, order.sinks.kept_names)
     announce("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
@@ -258,23 +262,23 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     is_cut = cut_chains(events.samples, info.events)
     with_callers = bool(wanted.stacks or (wanted.waits and waits))
     may_spend = order.may_spend and not with_callers
-    hits = attribute(events.samples, world.timeline, label, world.runs, may_spend=may_spend)
+    hits = attribute(events.samples, history.timeline, label, history.runs, may_spend=may_spend)
     calls = None
     if with_callers:
         from prospect.assembly.stacks.stack_forest import find_callers  # noqa: PLC0415 - only with stacks
 
         calls = find_callers(
             events.samples,
-            world,
+            history,
             info,
             symbolizer,
             is_cut,
             announce=announce,
             python=python,
         )
-    counted = read_call_counts(info, world.timeline)
+    counted = read_call_counts(info, history.timeline)
     others = [found.addresses for found in (calls, counted) if found is not None]
-    placement = place(with_addresses(hits, others), world, info, symbolizer.images.is_other, code)
+    placement = place(with_addresses(hits, others), history, info, symbolizer.images.is_other, code)
     # Addresses are in the hits now: of ten million samples they are 80 MB.
     no_address = np.broadcast_to(np.uint64(0), len(events.samples))
     events = replace(events, samples=replace(events.samples, ip=no_address))
@@ -283,7 +287,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         info=info,
         waits=waits,
         jit=replace(jit, events=events),
-        world=world,
+        history=history,
         symbol_options=symbol_options,
         symbolizer=symbolizer,
         labelled=labelled,
@@ -303,14 +307,14 @@ def _assemble(
     builder: TableBuilder,
 ) -> Profile:
     """Make the tables of a profile, but for the causes of kernel time."""
-    events, info, world, hits = placed.events, placed.info, placed.world, placed.hits
+    events, info, history, hits = placed.events, placed.info, placed.history, placed.hits
     stacks = stack_index = None
     if placed.calls is not None:
         from prospect.assembly.stacks.stack_forest import named_stacks  # noqa: PLC0415 - only with stacks
 
         stacks, stack_index = named_stacks(placed.calls, placed.placement, location_index, hits)
     objects, functions, locations = builder.tables()
-    hit_table, comms = describe_hits(hits, location_index, world)
+    hit_table, comms = describe_hits(hits, location_index, history)
     run = describe_run(info, events, placed.symbolizer.notes)
     notes = (*placed.jit.notes, *placed.symbolizer.process_notes)
     run = replace(
@@ -322,7 +326,7 @@ def _assemble(
     if placed.waits is not None:
         run = off_cpu.with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)
-    processes = with_control_groups(describe_processes(world, info), events, hits)
+    processes = with_control_groups(describe_processes(history, info), events, hits)
     calls = describe_call_counts(placed.counted, location_index, objects, functions, locations)
     return Profile(
         run=run,
@@ -331,7 +335,7 @@ def _assemble(
         objects=objects,
         functions=functions,
         locations=locations,
-        mappings=describe_mappings(hits, placed.of_hits, object_rows, world),
+        mappings=describe_mappings(hits, placed.of_hits, object_rows, history),
         hits=hit_table,
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
@@ -344,9 +348,9 @@ def _assemble(
         stacks=stacks,
         stack_copies=placed.calls.copies if placed.calls else None,
         call_counts=calls,
-        threads=off_cpu.describe_threads(placed.waits, world) if placed.waits else None,
+        threads=off_cpu.describe_threads(placed.waits, history) if placed.waits else None,
         unhit_mappings=UnhitMappings(
-            world, hits.process_row, placed.of_hits.mapping_index, info.extras
+            history, hits.process_row, placed.of_hits.mapping_index, info.extras
         ),
     )
 
@@ -391,11 +395,11 @@ def _with_raw_data(profile: Profile, placed: _Placed) -> Profile:
 
 
 def _symbol_options(
-    info: RecordingInfo, jit: JitRecords, world: World, order: _Order
+    info: RecordingInfo, jit: JitRecords, history: ProcessHistory, order: _Order
 ) -> SymbolOptions:
     naming, wanted = order.naming, order.wanted
     return replace(
-        recorded_facts(info, jit, world),
+        recorded_facts(info, jit, history),
         system_map=naming.system_map or None,
         kernel_image=naming.kernel_image or None,
         sysroot=os.fsencode(os.path.realpath(naming.sysroot)) if naming.sysroot else b"",

@@ -15,7 +15,7 @@ from prospect.perfdata.format import MAGIC, MAGIC_SWAPPED, MAGIC_VERSION_1
 from prospect.perfdata.reader import STDIN, open_recording
 
 if TYPE_CHECKING:
-    from prospect.analysis.wanted import Sinks, Wanted
+    from prospect.analysis.profile_request import Callbacks, ProfileRequest
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 
@@ -26,8 +26,8 @@ _MAGICS = (MAGIC, MAGIC_SWAPPED, MAGIC_VERSION_1)
 def read_profile(
     path: str,
     naming: NamingOptions | None = None,
-    wanted: Wanted | None = None,
-    sinks: Sinks | None = None,
+    wanted: ProfileRequest | None = None,
+    sinks: Callbacks | None = None,
     program: str = "",
 ) -> Profile:
     """Read a recording or a profile of another tool.

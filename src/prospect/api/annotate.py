@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prospect.analysis.annotation import AnnotateOptions, SourceOptions, annotate_sources
 from prospect.analysis.annotation import annotate as annotate_recording
-from prospect.analysis.wanted import Sinks
+from prospect.analysis.profile_request import Callbacks
 from prospect.api.keywords import ReturnedOptions, as_text, returned_report, takes
 from prospect.errors import UsageError
 from prospect.figures.routine_choice import RoutineChoice
@@ -89,7 +89,7 @@ def annotate(asked: AnnotateRequest) -> str:
     """
     if asked.output_dir and (asked.output or not asked.source_files):
         raise UsageError("annotate: output_dir is for source_files, and excludes output")
-    recording, sinks = os.fsdecode(asked.path), Sinks(asked.announce)
+    recording, sinks = os.fsdecode(asked.path), Callbacks(asked.announce)
     if not asked.source_files:
         instructions = instruction_options(asked.what, asked)
         return as_text(
@@ -108,7 +108,7 @@ def annotate(asked: AnnotateRequest) -> str:
 
 
 def _instructions(
-    path: str, instructions: AnnotateOptions, naming: NamingOptions, sinks: Sinks
+    path: str, instructions: AnnotateOptions, naming: NamingOptions, sinks: Callbacks
 ) -> Written:
     view, renderer = annotate_recording(path, instructions, naming, sinks)
     return lambda out: renderer.render(view, out)

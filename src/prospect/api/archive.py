@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from prospect.analysis.archiving import SUFFIX, write_archive
-from prospect.analysis.wanted import Sinks
+from prospect.analysis.profile_request import Callbacks
 from prospect.api.keywords import AnnouncedOptions, takes
 from prospect.options import NamingOptions, needed, option
 
@@ -32,5 +32,7 @@ def archive(asked: ArchiveRequest) -> str:
     """
     recording = os.fsdecode(asked.path)
     target = asked.output or recording + SUFFIX
-    write_archive(recording, target, asked, Sinks(asked.announce), whole_images=asked.whole_images)
+    write_archive(
+        recording, target, asked, Callbacks(asked.announce), whole_images=asked.whole_images
+    )
     return target

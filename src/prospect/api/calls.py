@@ -9,7 +9,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prospect.analysis.wanted import Sinks, Wanted
+from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.api.keywords import ReturnedOptions, as_text, returned_report, takes
 from prospect.errors import UsageError
 from prospect.estimate.errors.call_estimates import estimate_calls
@@ -50,7 +50,7 @@ class CallsOptions(Record):
 
 
 def examine_calls(
-    path: str | Profile, asked: CallsOptions, naming: NamingOptions, sinks: Sinks
+    path: str | Profile, asked: CallsOptions, naming: NamingOptions, sinks: Callbacks
 ) -> Callable[[BinaryIO], None]:
     """Read a recording, find out who called whom, and return what writes it to a file.
 
@@ -76,7 +76,7 @@ def examine_calls(
     if isinstance(path, str):
         from prospect.analysis.reading import read_profile  # a store needs none of it
 
-        wanted = Wanted(lines=asked.inline, stacks=True)
+        wanted = ProfileRequest(lines=asked.inline, stacks=True)
         profile: Profile = read_profile(path, naming, wanted, sinks, asked.program)
     else:
         profile = path
@@ -155,6 +155,6 @@ def calls(asked: CallsRequest) -> str:
         UsageError: an option has no meaning, or nothing with samples is called what was asked for.
         RenderError: the file cannot be written.
     """
-    path, sinks = os.fsdecode(asked.path), Sinks(asked.announce)
+    path, sinks = os.fsdecode(asked.path), Callbacks(asked.announce)
     make = partial(examine_calls, path, calls_options(asked), asked, sinks)
     return as_text(returned_report(asked.output, make))

@@ -13,7 +13,7 @@ from prospect.errors import UsageError
 from prospect.options import CountingOptions, option
 from prospect.profile.event_counts import EventCounts
 from prospect.recording.stat import ALONE, FAMILY, SYSTEM, CountOptions, count_events
-from prospect.records import contents, narrowed
+from prospect.records import asdict, project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def count(asked: CountRequest) -> Counts:
     words = shlex.split(command) if isinstance(command, str) else command
     if asked.scope not in (ALONE, FAMILY, SYSTEM):
         raise UsageError(f"count: scope is '2', '3' or '4', not {asked.scope!r}")
-    chosen = contents(narrowed(asked, CountingOptions))
+    chosen = asdict(project(asked, CountingOptions))
     many = {name: tuple(chosen[name]) for name in ("events", "pids")}
     cpus = None if asked.cpus is None else tuple(asked.cpus)
     order = CountOptions(**{**chosen, **many, "cpus": cpus}, command=tuple(words))

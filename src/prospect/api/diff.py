@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.analysis.wanted import Sinks, Wanted
+from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.announcing import silent
 from prospect.api import profile as api
 from prospect.api.keywords import AnnouncedOptions, as_text, method_takes, returned_report, takes
@@ -22,7 +22,7 @@ from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.tables import as_unicode
 from prospect.options import ComparingOptions, DifferenceOptions, NamingOptions, needed, option
 from prospect.profile.model import Profile
-from prospect.records import contents, narrowed, replace
+from prospect.records import asdict, project, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,9 +136,9 @@ def diff(asked: DiffRequest) -> Difference:
         UsageError: a keyword has no meaning, or does not fit the recordings.
         RecordingError: a recording cannot be read, or holds no time.
     """
-    options = contents(narrowed(asked, ComparingOptions)) | {"scope": str(asked.scope)}
+    options = asdict(project(asked, ComparingOptions)) | {"scope": str(asked.scope)}
     compared = model.CompareOptions(**options, stacks=asked.stacks, inclusive=asked.stacks)
-    return diff_by(asked.before, asked.after, compared, asked, Sinks(asked.announce))
+    return diff_by(asked.before, asked.after, compared, asked, Callbacks(asked.announce))
 
 
 def diff_by(
@@ -146,15 +146,17 @@ def diff_by(
     after: Recordings,
     asked: model.CompareOptions,
     naming: NamingOptions,
-    sinks: Sinks,
+    sinks: Callbacks,
 ) -> Difference:
     """Compare as `diff` does, with choices of naming that are none of its keywords."""
     sides = _listed(before), _listed(after)
     announce = sinks.announce or silent
-    first, second = _profiles(sides, naming, Wanted(stacks=asked.stacks or asked.inclusive), sinks)
+    first, second = _profiles(
+        sides, naming, ProfileRequest(stacks=asked.stacks or asked.inclusive), sinks
+    )
     announce("comparing")
     found = compare(first, second, asked)
-    return Difference(**contents(found))
+    return Difference(**asdict(found))
 
 
 def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:
@@ -164,8 +166,8 @@ def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:
 def _profiles(
     sides: Sequence[Sequence[str | os.PathLike[str] | Profile]],
     naming: NamingOptions,
-    wanted: Wanted,
-    sinks: Sinks,
+    wanted: ProfileRequest,
+    sinks: Callbacks,
 ) -> list[list[Profile]]:
     """Read the recordings of each side, and announce which one of how many."""
     count = sum(map(len, sides))

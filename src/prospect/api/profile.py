@@ -12,8 +12,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prospect.analysis.wanted import Sinks, Wanted
-from prospect.announcing import counted
+from prospect.analysis.profile_request import Callbacks, ProfileRequest
+from prospect.announcing import pluralize
 from prospect.api.keywords import AnnouncedOptions, as_text, method_takes, returned_report, takes
 from prospect.dimensions import known_dimension, known_sort_keys
 from prospect.errors import ProspectError, UsageError
@@ -28,7 +28,7 @@ from prospect.options import (
     option,
 )
 from prospect.profile import model
-from prospect.records import contents, narrowed, replace
+from prospect.records import asdict, project, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +122,7 @@ class Profile(model.Profile):
         from prospect.render.registry import format_of, make_renderer
 
         shown = replace(
-            narrowed(asked, ReportOptions),
+            project(asked, ReportOptions),
             detail=str(asked.detail),  # type: ignore[arg-type]  # checked by renderers
             separate=tuple(asked.separate),
             sort=known_sort_keys(asked.sort),
@@ -174,9 +174,9 @@ class Profile(model.Profile):
 
         what = tables.as_unicode(shlex.join(self.run.command) or self.run.origin)
         return (
-            f"{what}: {counted(int(self.hits.count.sum()), 'hit')} of "
-            f"{counted(len(self.processes), 'process')} "
-            f"in {self.run.wall_seconds:.2f} s on {counted(self.run.cpus, 'CPU')}"
+            f"{what}: {pluralize(int(self.hits.count.sum()), 'hit')} of "
+            f"{pluralize(len(self.processes), 'process')} "
+            f"in {self.run.wall_seconds:.2f} s on {pluralize(self.run.cpus, 'CPU')}"
         )
 
     def _repr_html_(self) -> str:
@@ -239,11 +239,11 @@ def record(asked: RecordRequest) -> Profile:
     from prospect.recording.events import RecordOptions
     from prospect.recording.run import record as record_command
 
-    recording = narrowed(asked, RecordingOptions)
+    recording = project(asked, RecordingOptions)
     _check_rate(recording)
     is_attached = bool(recording.pids) or recording.for_s is not None
     order = RecordOptions(
-        **contents(recording),
+        **asdict(recording),
         command=() if is_attached and not asked.command else _words(asked.command),
         command_line=tuple(sys.argv),
         use_cache=asked.use_cache,
@@ -257,7 +257,7 @@ def record(asked: RecordRequest) -> Profile:
             raise
         try:
             path = f"/proc/self/fd/{file.descriptor}"
-            return read(path, asked, _wanted(asked), Sinks(asked.announce))
+            return read(path, asked, _wanted(asked), Callbacks(asked.announce))
         except Exception as error:
             if path := file.keep():
                 error.add_note(f"the recording is kept: {path}")
@@ -288,26 +288,26 @@ def open(asked: OpenRequest) -> Profile:
         RecordingError: it cannot be read, or is no recording.
         UsageError: a keyword has no meaning.
     """
-    path, sinks = os.fsdecode(asked.path), Sinks(asked.announce)
+    path, sinks = os.fsdecode(asked.path), Callbacks(asked.announce)
     return read(path, asked, _wanted(asked), sinks, asked.program)
 
 
-def _wanted(asked: OpenKeywords) -> Wanted:
+def _wanted(asked: OpenKeywords) -> ProfileRequest:
     if not asked.code:
-        return Wanted(lines=asked.lines, stacks=asked.stacks)
+        return ProfileRequest(lines=asked.lines, stacks=asked.stacks)
     from prospect.assembly.code.code import code_of_report
 
-    return Wanted(lines=asked.lines, stacks=asked.stacks, code=code_of_report(asked))
+    return ProfileRequest(lines=asked.lines, stacks=asked.stacks, code=code_of_report(asked))
 
 
 def read(
-    path: str, naming: NamingOptions, wanted: Wanted, sinks: Sinks, program: str = ""
+    path: str, naming: NamingOptions, wanted: ProfileRequest, sinks: Callbacks, program: str = ""
 ) -> Profile:
     """Read a recording as `open` does, with choices that are none of its keywords."""
     from prospect.analysis.reading import read_profile  # a store needs none of it
 
     profile = read_profile(path, naming, wanted, sinks, program)
-    return Profile(**contents(profile))
+    return Profile(**asdict(profile))
 
 
 def _check_rate(options: RecordingOptions) -> None:

@@ -8,7 +8,7 @@ from prospect.api.profile import Profile
 from prospect.dimensions import known_dimension
 from prospect.figures.hit_keys import kept_apart
 from prospect.fleet.opening import engine_of, opened
-from prospect.records import contents
+from prospect.records import asdict
 from prospect.store.part import Apart, read_part
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
@@ -45,7 +45,7 @@ def read_store(
     make_engine = engine_of(engine)
     with opened(path, chosen.texts.get("host", ())) as store:
         part = read_part(store, chosen, Apart(stacks, addresses, apart), make_engine)
-        return Profile(**contents(part))
+        return Profile(**asdict(part))
 
 
 def part_of(profile: Profile, specifications: Sequence[str], apart: str = "") -> Profile:
@@ -61,4 +61,4 @@ def part_of(profile: Profile, specifications: Sequence[str], apart: str = "") ->
     """
     whole = kept_apart(profile, apart)
     part = part_of_recording(whole, parse_specifications(specifications))
-    return Profile(**contents(part))
+    return Profile(**asdict(part))

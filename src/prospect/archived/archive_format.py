@@ -293,7 +293,7 @@ def _name_columns(asked: Sequence[Asked], numbers: _Numbering) -> _Columns:
         "reason": _joined([part.reason for part in named], np.uint8),
         "function_count": _counts(len(part.name) for part in named),
         "name": numbers.text_rows(name for part in named for name in part.name),
-        "raw_name": numbers.text_rows(name for part in named for name in part.raw_name),
+        "raw_name": numbers.text_rows(name for part in named for name in part.linkage_name),
         "alias_count": _counts(len(several) for part in named for several in part.aliases),
         "alias": numbers.text_rows(aliases),
         "function_address": _joined([part.function_address for part in named], np.uint64),
@@ -459,13 +459,13 @@ def _named_parts(columns: Columns, texts: Sequence[str]) -> Iterator[tuple[Any, 
     source = columns.get("source", np.uint8)
     address, size = (columns.get(f"function_{of}", np.uint64) for of in ("address", "size"))
     is_global = columns.get("is_global", np.uint8) != 0
-    name, raw_name, object_path, alias = (
+    name, linkage_name, object_path, alias = (
         _texts_at(columns, column, texts) for column in ("name", "raw_name", "object_path", "alias")
     )
     alias_count = columns.get("alias_count", np.uint32)
     _same_length("names", asked, distance, function, reason)
     _same_length(
-        "functions", source, address, size, is_global, name, raw_name, object_path, alias_count
+        "functions", source, address, size, is_global, name, linkage_name, object_path, alias_count
     )
     _check_sources(source, reason)
     asked_start = counted(columns.get("asked_count", np.uint32), len(asked), "addresses").tolist()
@@ -486,7 +486,7 @@ def _named_parts(columns: Columns, texts: Sequence[str]) -> Iterator[tuple[Any, 
                 function=rows,
                 reason=reason[first:last],
                 name=name[low:high],
-                raw_name=raw_name[low:high],
+                linkage_name=linkage_name[low:high],
                 aliases=[tuple(alias[begin:end]) for begin, end in bounds],
                 function_address=address[low:high],
                 function_size=size[low:high],

@@ -18,8 +18,8 @@ from prospect.archived.answers import DEEPEST, Asked, Code, FrameTree, Image, Ob
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
-from prospect.files.door import OpenFile
 from prospect.files.rights import EVERYBODY
+from prospect.files.untrusted_open import OpenFile
 from prospect.lines.symcache import no_frames
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_PYTHON, KIND_VDSO
@@ -454,7 +454,7 @@ def _merged(asked: Sequence[Asked], address: NDArray[np.uint64]) -> Resolution:
         function=(rank - missing).astype(np.int32),
         reason=np.where(is_known, reason, np.uint8(NameSource.NO_COVER)),
         name=_taken([part.name for part in parts], rows),
-        raw_name=_taken([part.raw_name for part in parts], rows),
+        linkage_name=_taken([part.linkage_name for part in parts], rows),
         aliases=_taken([part.aliases for part in parts], rows),
         function_address=np.concatenate([part.function_address for part in parts]).take(rows),
         function_size=np.concatenate([part.function_size for part in parts]).take(rows),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
-    from prospect.analysis.wanted import Sinks
+    from prospect.analysis.profile_request import Callbacks
     from prospect.cli.progress import Progress
     from prospect.files.outputs import ReportFile
     from prospect.options import Settings
@@ -64,11 +64,11 @@ class Unread:
         return 1 if self._sentences else 0
 
 
-def sinks(progress: Progress, unread: Unread) -> Sinks:
+def sinks(progress: Progress, unread: Unread) -> Callbacks:
     """Return what receives progress and remarks while recordings are read."""
-    from prospect.analysis.wanted import Sinks
+    from prospect.analysis.profile_request import Callbacks
 
-    return Sinks(announce=progress.announce, on_unread=unread.add)
+    return Callbacks(announce=progress.announce, on_unread=unread.add)
 
 
 def takes_colour(target: ReportFile) -> bool:

@@ -15,7 +15,7 @@ from prospect.cli.progress import Progress
 from prospect.cli.terminal import say, takes_escapes
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
-from prospect.records import narrowed
+from prospect.records import project
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -115,7 +115,7 @@ def _write_sources(
     with Progress("reading the recording") as progress:
         options = source_options(
             what,
-            narrowed(settings, AnnotateKeywords),
+            project(settings, AnnotateKeywords),
             colour=target is not None and takes_colour(target),
         )
         sources = annotate_sources(recording, options, settings, sinks(progress, unread))
@@ -137,7 +137,7 @@ def _write(
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = instruction_options(
         what,
-        narrowed(settings, AnnotateKeywords),
+        project(settings, AnnotateKeywords),
         colour=takes_colour(target),
         boxes=has_boxes,
     )

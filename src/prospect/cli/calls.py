@@ -11,7 +11,7 @@ from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.operands import StorePart, readable, refuse
 from prospect.cli.progress import Progress
 from prospect.files.outputs import ReportFile
-from prospect.records import narrowed, replace
+from prospect.records import project, replace
 
 if TYPE_CHECKING:
     from prospect.api.calls import CallsOptions
@@ -59,7 +59,7 @@ def _write(recording: str | StorePart, settings: Settings, target: ReportFile) -
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:
     from prospect.api.calls import CallsKeywords, calls_options
 
-    asked = narrowed(settings, CallsKeywords)
+    asked = project(settings, CallsKeywords)
     if asked.callers_of and asked.sections == CallsKeywords.sections:
         # Who asks for one tree sees no other unless asked for too.
         asked = replace(asked, sections=())

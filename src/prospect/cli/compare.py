@@ -150,10 +150,10 @@ def _profiles(
     from prospect.cli.progress import Progress
 
     get_ready()
-    from prospect.analysis.wanted import Wanted
+    from prospect.analysis.profile_request import ProfileRequest
     from prospect.api.profile import read
 
-    wanted = Wanted(stacks=True)
+    wanted = ProfileRequest(stacks=True)
     found: dict[str, list[Profile]] = {side: [] for side in _SIDES}
     with Progress("reading the recordings") as progress:
         # In the order of the numbers, whichever ran first.

@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.cli.operands import usual_store
 from prospect.cli.terminal import show
 from prospect.daemon.control_socket import COMMANDS, ask
@@ -68,9 +68,9 @@ def status_text(status: dict[str, Any]) -> str:
         ),
         "newest": "none yet" if age_s is None else f"{age_s:.0f} s ago",
         "on disk": (
-            f"{status['store_bytes'] / 1e6:.1f} MB in {counted(status['segments'], 'segment')}"
+            f"{status['store_bytes'] / 1e6:.1f} MB in {pluralize(status['segments'], 'segment')}"
         ),
-        "no names": f"{counted(status['objects_without_names'], 'object')} in the last window",
+        "no names": f"{pluralize(status['objects_without_names'], 'object')} in the last window",
         "its cost": (
             f"{percent:.2f} % of a CPU, {status['memory_bytes'] / 1e6:.0f} MB of memory,"
             f" {status['child_memory_bytes'] / 1e6:.0f} MB while a window is written"
@@ -82,7 +82,7 @@ def status_text(status: dict[str, Any]) -> str:
     if status.get("otlp"):
         rows["collector"] = status["otlp"]
         rows["pushed"] = (
-            f"{counted(status['otlp_windows'], 'window')}, {status['otlp_waiting']} waiting,"
+            f"{pluralize(status['otlp_windows'], 'window')}, {status['otlp_waiting']} waiting,"
             f" {status['otlp_lost']} given up"
             + (f"; {status['otlp_complaint']}" if status["otlp_complaint"] else "")
         )
@@ -91,7 +91,7 @@ def status_text(status: dict[str, Any]) -> str:
     if status["complaint"]:
         rows["complaint"] = status["complaint"]
     if "removed" in status:
-        rows["removed"] = counted(status["removed"], "segment")
+        rows["removed"] = pluralize(status["removed"], "segment")
     return "".join(f"  {name:10} {_shown(str(text))}\n" for name, text in rows.items())
 
 
@@ -101,7 +101,7 @@ def _unsent(status: dict[str, Any]) -> str:
     if status["ship_waiting_s"]:
         text += f", the oldest {status['ship_waiting_s'] / 3600:.1f} h old"
     if status["ship_lost_windows"]:
-        text += f"; {counted(status['ship_lost_windows'], 'window')} removed before sending"
+        text += f"; {pluralize(status['ship_lost_windows'], 'window')} removed before sending"
     return text + (f"; {status['ship_complaint']}" if status["ship_complaint"] else "")
 
 

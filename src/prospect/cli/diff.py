@@ -15,7 +15,7 @@ from prospect.cli.terminal import say
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile, are_same_file
 from prospect.options import ComparingOptions
-from prospect.records import contents, narrowed
+from prospect.records import asdict, project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ def compare_options(settings: Settings) -> CompareOptions:
     from prospect.estimate.compare.comparison import CompareOptions
 
     return CompareOptions(
-        **contents(narrowed(settings, ComparingOptions)),
+        **asdict(project(settings, ComparingOptions)),
         stacks=settings.format == "html",
         inclusive=True,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prospect.cli.terminal import show
 from prospect.plugins import KINDS, package_of, plugins
 from prospect.recording.doctor import OK, Check, examine
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 from prospect.version import __version__, generator
 
 if TYPE_CHECKING:
@@ -66,6 +66,6 @@ def json_text(diagnosis: Diagnosis) -> str:
         "status": diagnosis.status,
         "summary": diagnosis.summary,
         "remedy": diagnosis.remedy,
-        "checks": [contents(check) for check in diagnosis.checks],
+        "checks": [asdict(check) for check in diagnosis.checks],
     }
     return json.dumps(document, indent=1) + "\n"

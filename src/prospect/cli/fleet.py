@@ -10,7 +10,7 @@ from prospect.cli.options import unexpected
 from prospect.cli.progress import Progress
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
-from prospect.records import Record, contents
+from prospect.records import Record, asdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     if isinstance(value, Record):
-        return {name: _plain(each) for name, each in contents(value).items()}
+        return {name: _plain(each) for name, each in asdict(value).items()}
     return value
 
 

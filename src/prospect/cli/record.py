@@ -7,7 +7,7 @@ from prospect.errors import CommandError, ProspectError
 from prospect.files.outputs import RecordingFile
 from prospect.options import DEFAULT_RECORDING, RecordingOptions
 from prospect.recording.events import RecordOptions
-from prospect.records import contents, narrowed
+from prospect.records import asdict, project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def record_into(
         ProspectError: the command was not started; an earlier recording is as it was.
     """
     options = RecordOptions(
-        **contents(narrowed(settings, RecordingOptions)),
+        **asdict(project(settings, RecordingOptions)),
         command=tuple(command),
         command_line=command_line,
         use_cache=settings.use_cache,

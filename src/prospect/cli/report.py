@@ -18,7 +18,7 @@ from prospect.dimensions import kept_for_rows, merged_by
 from prospect.errors import PluginError, StoreError, UsageError
 from prospect.files.outputs import ReportFile
 from prospect.options import ReportOptions
-from prospect.records import NamedTuple, narrowed, replace
+from prospect.records import NamedTuple, project, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ def write(
         ProspectError: the recording cannot be read, or the report not be written.
     """
     get_ready()
-    from prospect.analysis.wanted import Wanted
+    from prospect.analysis.profile_request import ProfileRequest
     from prospect.api import profile as api
     from prospect.render.registry import format_of, make_renderer
 
@@ -102,7 +102,7 @@ def write(
     shows_stacks = format_of(settings.format).has_stacks
     unread = Unread()
     with Progress("reading the recording") as progress:
-        wanted = Wanted(
+        wanted = ProfileRequest(
             lines=settings.lines or (settings.inline and shows_stacks),
             line_choice=None if shows_stacks else _shown_locations(settings.detail),
             stacks=bool(asked.calls) or shows_stacks or bool(settings.otlp),
@@ -135,7 +135,7 @@ def write(
 
 def _report_options(settings: Settings) -> ReportOptions:
     """Return what the report shows: stacks if they were asked for, and labels."""
-    asked = narrowed(settings, ReportOptions)
+    asked = project(settings, ReportOptions)
     if settings.call_graph and not asked.calls:
         asked = replace(asked, calls=settings.sections)
     if settings.label and not (asked.sort or asked.columns):

@@ -12,7 +12,7 @@ from prospect.errors import CommandError
 from prospect.files.outputs import ReportFile
 from prospect.options import CountingOptions
 from prospect.recording.stat import CountOptions, count_events
-from prospect.records import contents, narrowed
+from prospect.records import asdict, project
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -27,7 +27,7 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
     Raises:
         ProspectError: before the command starts, where that can be known; else for the report.
     """
-    options = CountOptions(**contents(narrowed(settings, CountingOptions)), command=tuple(command))
+    options = CountOptions(**asdict(project(settings, CountingOptions)), command=tuple(command))
     target = ReportFile(settings.output)
     try:
         # Somebody may be watching: intervals are shown as they end.

@@ -7,11 +7,11 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.cli.operands import usual_store
 from prospect.cli.terminal import show
 from prospect.errors import StoreError, UsageError
-from prospect.records import contents as contents_by_name
+from prospect.records import asdict as contents_by_name
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 from prospect.store.directory import StoreDirectory
@@ -136,7 +136,7 @@ def _checked(health: Health) -> Iterator[str]:
         yield f"Damaged: {escaped(sentence)}"
     for one in health.dropped[-_MOST_DROPPED:]:
         begin, end = (time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in one[:2])
-        yield f"Removed: {counted(one.windows, 'window')}, {begin} to {end} ({escaped(one.why)})"
+        yield f"Removed: {pluralize(one.windows, 'window')}, {begin} to {end} ({escaped(one.why)})"
     if health.nameless:
         nameless = health.nameless
         yield from table_lines(
@@ -150,7 +150,7 @@ def _checked(health: Health) -> Iterator[str]:
     share = 100.0 * health.nameless_hits / max(health.hits, 1)
     state = "damaged" if health.damaged else "whole"
     yield (
-        f"{counted(health.segments, 'segment')}, {state}; {share:.1f} % of {health.hits} hits"
+        f"{pluralize(health.segments, 'segment')}, {state}; {share:.1f} % of {health.hits} hits"
         " without a name"
     )
 
@@ -193,7 +193,7 @@ def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]
             raise StoreError(f"{store.path}: cannot be merged: {error}") from None
     return (
         made._asdict(),
-        f"made: {counted(made.hours, 'hour')}, {counted(made.days, 'day')}",
+        f"made: {pluralize(made.hours, 'hour')}, {pluralize(made.days, 'day')}",
     )
 
 
@@ -218,9 +218,9 @@ def _compact_fleet(store: HostsDirectory, engine: str) -> tuple[dict[str, int], 
 
     with store:
         made = keep_days(store, engine_of(engine), time.time())
-    sentence = f"made: {counted(made.days, 'day')} of all hosts"
+    sentence = f"made: {pluralize(made.days, 'day')} of all hosts"
     if made.left:
-        sentence += f"; left, for others of their day are gone: {counted(made.left, 'segment')}"
+        sentence += f"; left, for others of their day are gone: {pluralize(made.left, 'segment')}"
     return made._asdict(), sentence
 
 
@@ -234,9 +234,9 @@ def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
     with StoreDirectory(settings.store or usual_store()) as store:
         store.lock()
         windows, stay = drop_portion(store, chosen)
-    sentence = f"removed: {counted(windows, 'window')}"
+    sentence = f"removed: {pluralize(windows, 'window')}"
     if stay:
-        sentence += f"; kept, because their hours hold more: {counted(stay, 'segment')}"
+        sentence += f"; kept, because their hours hold more: {pluralize(stay, 'segment')}"
     return {"windows": windows, "segments_left": stay}, sentence
 
 
@@ -256,7 +256,7 @@ def _export(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
                 count = copy_portion(store, target, chosen)
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
-    return {"segments": count}, f"copied to {path}: {counted(count, 'segment')}"
+    return {"segments": count}, f"copied to {path}: {pluralize(count, 'segment')}"
 
 
 def _chosen(word: str, words: list[str]) -> Specification:

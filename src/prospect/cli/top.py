@@ -73,11 +73,11 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession
     from prospect.live.session import LiveSession, SteadySession
     from prospect.options import RecordingOptions
     from prospect.recording.events import RecordOptions
-    from prospect.records import contents, narrowed, replace
+    from prospect.records import asdict, project, replace
 
-    recording = narrowed(settings, RecordingOptions)
+    recording = project(settings, RecordingOptions)
     options = RecordOptions(
-        **contents(replace(recording, call_graph=settings.call_graph or _CALL_GRAPH)),
+        **asdict(replace(recording, call_graph=settings.call_graph or _CALL_GRAPH)),
         command_line=command_line,
         tids=settings.tids,
         use_cache=settings.use_cache,

@@ -18,7 +18,7 @@ from prospect.cli.progress import Progress
 from prospect.cli.terminal import say
 from prospect.errors import ProspectError, UsageError
 from prospect.options import ReportOptions
-from prospect.records import contents, narrowed, replace
+from prospect.records import asdict, project, replace
 
 if TYPE_CHECKING:
     import threading
@@ -77,7 +77,7 @@ def _of_store(settings: Settings, words: list[str], typed: tuple[str, ...]) -> i
     from prospect.web.store_site import ShownStore, StoreSite
 
     token = secrets.token_urlsafe()
-    shown_options = contents(narrowed(settings, ReportOptions))
+    shown_options = asdict(project(settings, ReportOptions))
     renderer = HtmlRenderer(**shown_options, repeated=repeated(VIEW, typed))
     code = code_of_report(settings)
     gc.enable()
@@ -97,7 +97,7 @@ def _prepared(
     recording: str, settings: Settings, typed: tuple[str, ...], unread: Unread
 ) -> ServedRecording:
     get_ready()
-    from prospect.analysis.wanted import Wanted
+    from prospect.analysis.profile_request import ProfileRequest
     from prospect.api import profile as api
     from prospect.assembly.code.code import code_of_report
     from prospect.render.html import HtmlRenderer
@@ -106,12 +106,12 @@ def _prepared(
     choice = code_of_report(settings)
     found: list[LaterCode] = []
     with Progress("reading the recording") as progress:
-        wanted = Wanted(lines=settings.inline, stacks=True, waits=True)
+        wanted = ProfileRequest(lines=settings.inline, stacks=True, waits=True)
         keeping = replace(sinks(progress, unread), keep_code=found.append)
         profile = api.read(recording, settings, wanted, keeping, settings.program)
         progress.announce("preparing the page")
         renderer = HtmlRenderer(
-            **contents(narrowed(settings, ReportOptions)),
+            **asdict(project(settings, ReportOptions)),
             recording=recording if recording != "-" else "",
             repeated=repeated(VIEW, typed),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from prospect.records import Record, contents
+from prospect.records import Record, asdict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 _ROWS_AT_ONCE = 1 << 16
 
 
-def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
+def gather(table: _Table, rows: NDArray[np.intp]) -> _Table:
     """Return these rows of a table, in this order."""
 
     def column(values: Any) -> Any:
@@ -29,7 +29,7 @@ def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
             return [values[row] for row in rows.tolist()]
         return None if values is None else values.take(rows)
 
-    return type(table)(**{name: column(values) for name, values in contents(table).items()})
+    return type(table)(**{name: column(values) for name, values in asdict(table).items()})
 
 
 def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
@@ -37,14 +37,14 @@ def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
 
     A column that either lacks is None.
     """
-    more = contents(taken(other, rows))
+    more = asdict(gather(other, rows))
 
     def column(values: Any, behind: Any) -> Any:
         if isinstance(values, Sequence):
             return [*values, *behind]
         return None if values is None or behind is None else np.concatenate((values, behind))
 
-    columns = {name: column(values, more[name]) for name, values in contents(table).items()}
+    columns = {name: column(values, more[name]) for name, values in asdict(table).items()}
     return type(table)(**columns)
 
 

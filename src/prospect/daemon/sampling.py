@@ -25,7 +25,7 @@ from prospect.daemon.daemon_limits import (
     MOST_WAITING_BYTES,
 )
 from prospect.light import Closing
-from prospect.live.gates import Bounds, ShortLivesGate
+from prospect.live.record_limiters import Bounds, ShortLivesLimiter
 from prospect.live.session import LiveSession
 from prospect.live.source import KernelSource
 from prospect.profile.group_names import service_of
@@ -129,7 +129,7 @@ _BOUNDS = Bounds(
     most_addresses=MOST_ADDRESSES,
     most_symbols=MOST_SYMBOLS,
     spool_bytes=0,
-    gate=ShortLivesGate,
+    gate=ShortLivesLimiter,
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import segments
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.records import replace
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def chosen_samples(samples: Samples, rows: Rows) -> Samples:
         samples, chain_start=None, chain=None, user=None, calls=None, raw=None, data=None
     )
     return replace(
-        taken(columns, rows),
+        gather(columns, rows),
         chain_start=chain_start,
         chain=chain,
         user=samples.user and _chosen_states(samples.user, rows),

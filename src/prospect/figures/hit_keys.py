@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.columns.counting import counted
 from prospect.columns.grouping import exact_sums
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.dimensions import BY_NAME
 from prospect.errors import UsageError
 from prospect.figures.causes import CAUSE_KIND_NAMES
@@ -332,7 +332,7 @@ def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _
     return replace(
         profile,
         hits=replace(
-            taken(hits, old), count=count, period=period, class_index=of_class.astype(np.int32)
+            gather(hits, old), count=count, period=period, class_index=of_class.astype(np.int32)
         ),
         samples=replace(samples, hit_index=found.place.astype(np.int32)),
         classes=HitClasses(one.kept_as, names),

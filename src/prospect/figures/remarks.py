@@ -9,7 +9,7 @@ from collections.abc import Container
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.columns.sorting import distinct
 from prospect.figures.processes import DETAIL_WORDS, chosen_by_detail, chosen_hits, shown_detail
 from prospect.profile.model import sampled
@@ -135,7 +135,7 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
     recorded = profile.run.statistics.get("samples")
     if recorded is not None and recorded != counters["samples"]:
         warnings.append(
-            f"{counted(recorded, 'sample')} recorded, {counters['samples']} in this report."
+            f"{pluralize(recorded, 'sample')} recorded, {counters['samples']} in this report."
         )
     if profile.run.is_cut:
         warnings.append(
@@ -160,14 +160,14 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
     for counter, what in _LOST_RECORDS.items():
         if records := int(counters.get(counter, 0)):
             warnings.append(
-                f"Lost with the kernel's full buffers: {counted(records, 'record')} of {what};"
+                f"Lost with the kernel's full buffers: {pluralize(records, 'record')} of {what};"
                 " drain more often (-M)."
             )
     throttled = int(counters.get("throttled", 0))
     if throttled:
         warnings.append(
-            f"The kernel throttled sampling {counted(throttled, 'time')}: sample less often (-H), "
-            "or raise sysctl kernel.perf_cpu_time_max_percent."
+            f"The kernel throttled sampling {pluralize(throttled, 'time')}: sample less often (-H),"
+            " or raise sysctl kernel.perf_cpu_time_max_percent."
         )
     return tuple(warnings)
 

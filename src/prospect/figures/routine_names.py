@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.profile.late import taken
+from prospect.profile.late import gather
 from prospect.profile.naming import LABELS, NameSource
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def shown_names(functions: FunctionTable, rows: Sequence[int]) -> list[str]:
     """Return the same of several functions, whose names are made at once."""
     return [
         name or f"[{LABELS[NameSource(int(functions.source[row]))]}]"
-        for row, name in zip(rows, taken(functions.name, rows), strict=True)
+        for row, name in zip(rows, gather(functions.name, rows), strict=True)
     ]
 
 
@@ -36,7 +36,7 @@ def routine_names(profile: Profile, row: int) -> list[str]:
     """Return a function's names and aliases; those of C++ also without their parameters."""
     functions = profile.functions
     found = []
-    for name in (functions.name[row], functions.raw_name[row], *functions.aliases[row]):
+    for name in (functions.name[row], functions.linkage_name[row], *functions.aliases[row]):
         if name:
             found.append(name)
             if name.endswith(")"):

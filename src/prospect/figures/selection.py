@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.profile.source_tables import LineTable
 from prospect.records import NamedTuple, replace
 
@@ -48,7 +48,7 @@ def only_used(
     """
     samples, hits = profile.samples, profile.hits
     if is_wanted is not None:
-        samples = taken(samples, np.flatnonzero(is_wanted))
+        samples = gather(samples, np.flatnonzero(is_wanted))
         hits = _recounted(hits, samples)
     hit = _kept(hits.count > 0)
     stacks, stack = None, _kept(np.zeros(0, np.bool_))
@@ -87,7 +87,7 @@ def only_exported(samples: StackSamples) -> StackSamples:
         profile=replace(
             rest,
             hits=replace(rest.hits, stack_index=None),
-            samples=taken(profile.samples, np.empty(0, np.intp)),
+            samples=gather(profile.samples, np.empty(0, np.intp)),
         ),
         stacks=rest.stacks or stacks,
         hit_index=hit.number[samples.hit_index],
@@ -117,22 +117,22 @@ def _of_hits(
     of_object = _kept(_used(len(profile.objects), object_index))
     comm = _kept(_used(len(profile.comms), hits.comm_index[hit.rows]))
     cause = _kept(_used(len(profile.causes), hits.cause_index[hit.rows], np.zeros(1, np.int32)))
-    left = taken(profile.processes, process.rows)
+    left = gather(profile.processes, process.rows)
     return replace(
         profile,
         comms=[profile.comms[row] for row in comm.rows.tolist()],
         processes=replace(left, parent_index=process.number[left.parent_index]),
-        objects=taken(profile.objects, of_object.rows),
+        objects=gather(profile.objects, of_object.rows),
         functions=replace(
-            taken(profile.functions, function.rows), object_index=of_object.number[object_index]
+            gather(profile.functions, function.rows), object_index=of_object.number[object_index]
         ),
         locations=replace(
-            taken(profile.locations, location.rows), function_index=function.number[function_index]
+            gather(profile.locations, location.rows), function_index=function.number[function_index]
         ),
-        causes=taken(profile.causes, cause.rows),
-        mappings=taken(profile.mappings, np.empty(0, np.intp)),
+        causes=gather(profile.causes, cause.rows),
+        mappings=gather(profile.mappings, np.empty(0, np.intp)),
         hits=replace(
-            taken(hits, hit.rows),
+            gather(hits, hit.rows),
             process_index=process.number[hits.process_index[hit.rows]],
             comm_index=comm.number[hits.comm_index[hit.rows]],
             location_index=location.number[hits.location_index[hit.rows]],
@@ -213,7 +213,7 @@ def _used_stacks(stacks: StackTable, stack_index: NDArray[np.integer]) -> tuple[
     for depth in range(int(stacks.depth.max(initial=0)), 0, -1):
         marked[stacks.caller_index[marked & (stacks.depth == depth)]] = True
     kept = _kept(marked)
-    found = taken(stacks, kept.rows)
+    found = gather(stacks, kept.rows)
     return replace(found, caller_index=kept.number[found.caller_index]), kept
 
 

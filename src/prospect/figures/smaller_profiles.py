@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
-from prospect.columns.table_rows import looked_up, taken
+from prospect.columns.table_rows import gather, looked_up
 from prospect.profile.complete import ProfileByRoutine
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
     row_of_hit = rows_in_groups(order, starts)
     added_up = {
         "hits": replace(
-            taken(hits, order.take(starts)),
+            gather(hits, order.take(starts)),
             count=np.add.reduceat(hits.count.take(order), starts),
             period=np.add.reduceat(hits.period.take(order), starts),
             stack_index=None,
@@ -60,7 +60,7 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
         "samples": replace(samples, hit_index=looked_up(row_of_hit, samples.hit_index)),
         "part_of": profile.part_of and profile.part_of.renumbered(row_of_hit),
     }
-    return ProfileByRoutine(**{**contents(profile), **added_up})
+    return ProfileByRoutine(**{**asdict(profile), **added_up})
 
 
 def without_waits(profile: CompleteProfile) -> CompleteProfile:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import (
     PORTION_INTERRUPT,
@@ -53,7 +53,7 @@ def hits_table(profile: Profile, detail: Detail = "4") -> Table:
     profile = complete(profile)
     locations, functions = profile.locations, profile.functions
     at = np.flatnonzero(chosen_hits(profile, detail))
-    hits = taken(profile.hits, at)
+    hits = gather(profile.hits, at)
     function = locations.function_index[hits.location_index]
     columns = {
         "process": _text(profile.processes.name, hits.process_index),
@@ -130,7 +130,7 @@ def mappings_table(profile: Profile, detail: Detail = "4") -> Table:
     """Return the mappings that each process had hits in."""
     profile = complete(profile)
     of_chosen = shown_processes(profile.processes, detail)[profile.mappings.process_index]
-    mappings = taken(profile.mappings, np.flatnonzero(of_chosen))
+    mappings = gather(profile.mappings, np.flatnonzero(of_chosen))
     return {
         "process": _text(profile.processes.name, mappings.process_index),
         "pid": profile.processes.pid[mappings.process_index],

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prospect.files import door
-from prospect.files.door import LARGEST_READ_BYTES, OWN_ROOT, OpenFile
+from prospect.files import untrusted_open
 from prospect.files.opener import READ, Refusal
+from prospect.files.untrusted_open import LARGEST_READ_BYTES, OWN_ROOT, OpenFile
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ def open_file(path: bytes) -> OpenFile | NameSource:
     Returns:
         The file, or NO_FILE, NO_PERMISSION, or NO_ELF for what is not a regular file.
     """
-    return _in_words(door.open_chosen(path))
+    return _in_words(untrusted_open.open_chosen(path))
 
 
 def open_received(path: bytes) -> OpenFile | NameSource:
-    """Open a kept copy of a file from elsewhere; see `door.open_received`."""
-    return _in_words(door.open_received(path))
+    """Open a kept copy of a file from elsewhere; see `untrusted_open.open_received`."""
+    return _in_words(untrusted_open.open_received(path))
 
 
-def open_named(  # noqa: PLR0913 - as in `door`
+def open_named(  # noqa: PLR0913 - as in `untrusted_open`
     path: bytes,
     named_by: int,
     *,
@@ -49,9 +49,9 @@ def open_named(  # noqa: PLR0913 - as in `door`
     largest_bytes: int = LARGEST_READ_BYTES,
     is_received: bool = False,
 ) -> OpenFile | NameSource:
-    """Open a regular file that another file or a process names; see `door.open_named`."""
+    """Open a regular file that another file or a process names; see `untrusted_open.open_named`."""
     return _in_words(
-        door.open_named(
+        untrusted_open.open_named(
             path,
             named_by,
             root=root,
@@ -63,8 +63,8 @@ def open_named(  # noqa: PLR0913 - as in `door`
 
 
 def open_link(path: bytes) -> OpenFile | NameSource:
-    """Open the file that a link of /proc leads to; see `door.open_link`."""
-    return _in_words(door.open_link(path))
+    """Open the file that a link of /proc leads to; see `untrusted_open.open_link`."""
+    return _in_words(untrusted_open.open_link(path))
 
 
 def _in_words(opened: OpenFile | Refusal) -> OpenFile | NameSource:

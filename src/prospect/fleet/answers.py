@@ -10,7 +10,7 @@ import time
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.fleet.build_outliers import build_outliers
 from prospect.fleet.coverage import coverage
 from prospect.fleet.deploys import deploys
@@ -104,8 +104,8 @@ def clock(at_us: int) -> str:
 def _top_parts(answer: Top, _layout: str) -> Iterator[str | AnswerTable]:
     measured = answer.measured
     yield (
-        f"{counted(answer.hosts, 'host')}, {counted(answer.cpus, 'CPU')}, {answer.busy_cpus:.1f}"
-        f" busy; measured {_about(measured.measured_share)} of"
+        f"{pluralize(answer.hosts, 'host')}, {pluralize(answer.cpus, 'CPU')}, "
+        f"{answer.busy_cpus:.1f} busy; measured {_about(measured.measured_share)} of"
         f" {_span(measured.begin_us, measured.end_us)}"
     )
     rank = {row: at for at, row in enumerate(answer.rows, 1)}
@@ -137,15 +137,15 @@ def _top_parts(answer: Top, _layout: str) -> Iterator[str | AnswerTable]:
     each = "between hosts" if answer.hosts_hit > 1 else "of the samples of one host"
     yield (
         f"{f'... and {more} more; ' if more > 0 else ''}± 95 %, {each};"
-        f" {counted(answer.samples, 'sample')}"
+        f" {pluralize(answer.samples, 'sample')}"
     )
 
 
 def _outliers_parts(answer: Outliers, layout: str) -> Iterator[str | AnswerTable]:
     yield (
-        f"{answer.differing_hosts} of {counted(answer.hosts, 'host')}"
+        f"{answer.differing_hosts} of {pluralize(answer.hosts, 'host')}"
         f" {_differ(answer.differing_hosts)} from the rest, in"
-        f" {counted(answer.found, 'function')}"
+        f" {pluralize(answer.found, 'function')}"
     )
     if answer.rows:
         yield AnswerTable(
@@ -162,16 +162,16 @@ def _outliers_parts(answer: Outliers, layout: str) -> Iterator[str | AnswerTable
         )
     yield from _more(answer.found, len(answer.rows), layout)
     yield (
-        f"{counted(answer.tests, 'comparison')} of {counted(answer.functions, 'function')};"
+        f"{pluralize(answer.tests, 'comparison')} of {pluralize(answer.functions, 'function')};"
         f" at most {_about(answer.fdr)} of these are chance"
     )
 
 
 def _builds_parts(answer: BuildOutliers, layout: str) -> Iterator[str | AnswerTable]:
     yield (
-        f"{answer.differing_builds} of {counted(answer.builds, 'build')}"
+        f"{answer.differing_builds} of {pluralize(answer.builds, 'build')}"
         f" {_differ(answer.differing_builds)} from the usual one, in"
-        f" {counted(answer.found, 'function')}"
+        f" {pluralize(answer.found, 'function')}"
     )
     if answer.rows:
         yield AnswerTable(
@@ -194,8 +194,8 @@ def _builds_parts(answer: BuildOutliers, layout: str) -> Iterator[str | AnswerTa
         yield from _files_of(answer.rows) if layout == TERMINAL else ()
     yield from _more(answer.found, len(answer.rows), layout)
     yield (
-        f"{counted(answer.tests, 'comparison')} in {counted(answer.programs, 'program')}, at most"
-        f" {_about(answer.fdr)} of these chance; ± 95 %, by host"
+        f"{pluralize(answer.tests, 'comparison')} in {pluralize(answer.programs, 'program')}, at"
+        f" most {_about(answer.fdr)} of these chance; ± 95 %, by host"
     )
 
 
@@ -207,7 +207,7 @@ def _files_of(rows: Sequence[BuildOutlier]) -> Iterator[str]:
     for row in [*first.values()][:_MOST_FILES]:
         yield (
             f"{row.build_id[:8]} is of {_end(escaped(row.object), 36)}; usual is"
-            f" {row.usual_build_id[:8]}, on {counted(row.usual_hosts, 'host')}"
+            f" {row.usual_build_id[:8]}, on {pluralize(row.usual_hosts, 'host')}"
         )
 
 
@@ -218,11 +218,11 @@ def _deploys_parts(answer: Deploys, layout: str) -> Iterator[str | AnswerTable]:
         path = _end(escaped(build.object), _WIDEST_FILE[layout])
         yield (
             f"{build.build_id[:_BUILD_DIGITS]} of {path} since {clock(build.first_us)}:"
-            f" {answer.significant} of {counted(answer.functions, 'function')} changed"
+            f" {answer.significant} of {pluralize(answer.functions, 'function')} changed"
         )
         yield (
-            f"Shares of {programs or 'nothing'} on {counted(answer.hosts, 'host')}, before"
-            f" ({counted(answer.before_samples, 'sample')}) and after ({answer.after_samples})"
+            f"Shares of {programs or 'nothing'} on {pluralize(answer.hosts, 'host')}, before"
+            f" ({pluralize(answer.before_samples, 'sample')}) and after ({answer.after_samples})"
         )
         if answer.changes:
             yield AnswerTable(
@@ -271,7 +271,7 @@ def _coverage_parts(answer: Coverage, layout: str) -> Iterator[str | AnswerTable
     whole_s = answer.span_s * len(hosts)
     measured_s = sum(min(one.measured_s, answer.span_s) for one in hosts)
     yield (
-        f"{counted(len(hosts), 'host')}: {_about(measured_s / whole_s if whole_s else 1.0)} of"
+        f"{pluralize(len(hosts), 'host')}: {_about(measured_s / whole_s if whole_s else 1.0)} of"
         f" {_span(answer.begin_us, answer.end_us)} measured; of"
         f" {sum(one.expected for one in hosts)} ticks"
         f" {sum(one.lost + one.throttled for one in hosts)} lost,"
@@ -292,10 +292,10 @@ def _coverage_parts(answer: Coverage, layout: str) -> Iterator[str | AnswerTable
         most,
     )
     if len(hosts) > most:
-        yield f"... and {counted(len(hosts) - most, 'more host')} that miss no more"
+        yield f"... and {pluralize(len(hosts) - most, 'more host')} that miss no more"
     yield from [""] if layout == TERMINAL else ()
     share = answer.nameless_samples / max(answer.samples, 1)
-    yield f"{_about(share)} of {counted(answer.samples, 'sample')} are in code without a name"
+    yield f"{_about(share)} of {pluralize(answer.samples, 'sample')} are in code without a name"
     if answer.nameless:
         yield AnswerTable(
             answer.nameless,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.unusual_hosts import LEAST_HOSTS_OF_A_GROUP, difference_of_groups
 from prospect.fleet.asking import question
@@ -124,7 +124,7 @@ def build_outliers(
         alone += alone_of_file
     if alone:
         remarks.append(
-            f"Left out, for a host may differ by itself: {counted(alone, 'build')} of one host"
+            f"Left out, for a host may differ by itself: {pluralize(alone, 'build')} of one host"
             " alone; prospect fleet deploys BUILD compares before and after."
         )
     q = adjusted(np.array([one.q for one in found], np.float64))
@@ -190,7 +190,7 @@ def _runs(asked: Question, remarks: list[str]) -> list[_Run]:
     if mixed:
         remarks.append(
             f"Left out of a file's comparison, for several builds of it ran there in turn:"
-            f" {counted(len({host for _, host in mixed}), 'host')}."
+            f" {pluralize(len({host for _, host in mixed}), 'host')}."
         )
     return runs
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.errors import StoreError
 from prospect.estimate.statistics.beta import student_two_sided
 from prospect.estimate.statistics.clusters import Side, difference_of
@@ -151,7 +151,7 @@ def _the_build(store: StoreDirectory, builds: list[Build], prefix: str) -> Build
         )
     if len(fits) > 1:
         raise StoreError(
-            f"{store.path}: {prefix} begins {counted(len(fits), 'build id')};"
+            f"{store.path}: {prefix} begins {pluralize(len(fits), 'build id')};"
             f" give more of it: {', '.join(one.build_id for one in fits[:3])}"
         )
     return fits[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted, silent
+from prospect.announcing import pluralize, silent
 from prospect.records import NamedTuple
 from prospect.store.segments import SAMPLES
 from prospect.store.tables import make_placed, placed_hits
@@ -64,7 +64,7 @@ def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
     turns, host_of = turns_of(asked), asked.part.hosts
     # All files of a host have one turn.
     hosts = [len({host_of[segment] for _, segment in files}) for files in turns]
-    every = counted(sum(hosts), "host")
+    every = pluralize(sum(hosts), "host")
     for turn, files in enumerate(turns):
         announce(f"adding up, {sum(hosts[:turn])} of {every} done")
         add_up(asked, files)

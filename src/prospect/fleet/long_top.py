@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.dimensions import WORDS
 from prospect.estimate.statistics.clusters import ClusterSums
 from prospect.fleet.asking import HostBooks, books_of, question
@@ -115,14 +115,14 @@ def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
         alike = [one for one in days if one.head.events == latest]
         if len(alike) < len(days):
             remarks.append(
-                f"{len(days) - len(alike)} of {counted(len(days), 'day')} as sums of all hosts"
+                f"{len(days) - len(alike)} of {pluralize(len(days), 'day')} as sums of all hosts"
                 f" {'is' if len(days) - len(alike) == 1 else 'are'} left out: other events or"
                 " another rate were sampled then; give since: and until: to see them."
             )
         days = alike
     if unread:
         remarks.append(
-            f"{counted(len(unread), 'day')} with only sums of all hosts"
+            f"{pluralize(len(unread), 'day')} with only sums of all hosts"
             f" {'is' if len(unread) == 1 else 'are'} left out: these are of whole days, and only"
             " service: and symbol: choose parts of them."
         )
@@ -318,7 +318,7 @@ def _by_host(pieces: list[list[HostBooks]]) -> list[HostBooks]:
 
 
 def _of_days(days: list[KeptDay], times: int) -> str:
-    sentence = f"{counted(len(days), 'day')} as sums of all hosts"
+    sentence = f"{pluralize(len(days), 'day')} as sums of all hosts"
     if times == 1:
         return f"{sentence}."
     return (

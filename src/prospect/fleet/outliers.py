@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.unusual_hosts import LEAST_HOSTS, outlying
 from prospect.fleet.asking import question
@@ -99,7 +99,7 @@ def outliers(
     hosts = len(totals["host"])
     if hosts < LEAST_HOSTS:
         remarks.append(
-            f"{counted(hosts, 'host')} are too few to compare: at least {LEAST_HOSTS} are needed."
+            f"{pluralize(hosts, 'host')} are too few to compare: at least {LEAST_HOSTS} are needed."
         )
     compared = outlying(counts, totals["n"].astype(np.int64), wanted.fdr)
     q = adjusted(compared.p.ravel()).reshape(compared.p.shape)

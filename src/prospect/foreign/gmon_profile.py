@@ -502,7 +502,7 @@ def _named(functions: ProgramFunctions, names: Sequence[str], program: str) -> N
         function=np.arange(total, dtype=np.int32),
         reason=np.zeros(total, np.uint8),
         name=list(names),
-        raw_name=[name.decode("utf-8", "surrogateescape") for name in functions.name],
+        linkage_name=[name.decode("utf-8", "surrogateescape") for name in functions.name],
         aliases=[()] * total,
         function_address=functions.start,
         function_size=functions.end - functions.start,

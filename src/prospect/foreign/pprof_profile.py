@@ -172,10 +172,10 @@ def read_frames(
         if row is None:
             row = objects.setdefault(NO_OBJECT, len(objects))
             paths += [NO_OBJECT[0]] * (len(objects) - len(paths))
-        name, raw_name, _ = known[lines[-1][0]] if lines else ("", "", "")
+        name, linkage_name, _ = known[lines[-1][0]] if lines else ("", "", "")
         if name == f"[{object_label(paths[row])}]":
-            name = raw_name = ""
-        function_index.append(table.setdefault((name, raw_name, row), len(table)))
+            name = linkage_name = ""
+        function_index.append(table.setdefault((name, linkage_name, row), len(table)))
         row_of_id[numbers.get(1, 0)] = len(address)
         address.append(numbers.get(3, 0))
         inlined.append(lines[::-1])
@@ -213,8 +213,8 @@ def _read_functions(
     known = {}
     for part in functions:
         of = _numbers(part)
-        name, raw_name = text(of.get(2, 0)), text(of.get(3, 0))
-        known[of.get(1, 0)] = (name or raw_name, raw_name or name, text(of.get(4, 0)))
+        name, linkage_name = text(of.get(2, 0)), text(of.get(3, 0))
+        known[of.get(1, 0)] = (name or linkage_name, linkage_name or name, text(of.get(4, 0)))
     return known
 
 

@@ -258,7 +258,7 @@ def _functions(frames: NamedFrames) -> FunctionTable:
     zeros = np.zeros(len(rows), np.uint64)
     return FunctionTable(
         name=[name for name, _, _ in rows],
-        raw_name=[raw_name for _, raw_name, _ in rows],
+        linkage_name=[linkage_name for _, linkage_name, _ in rows],
         aliases=[()] * len(rows),
         object_index=np.array([row for _, _, row in rows], np.int32),
         address=zeros,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted, silent
+from prospect.announcing import pluralize, silent
 from prospect.elf.go_table import read_go_table
 from prospect.files.budget import CostlyError, of_others
 from prospect.files.rights import EVERYBODY, is_trusted, weakest
@@ -207,7 +207,7 @@ class LineFinder:
                 [one.image.data for _, one in theirs],
                 [one.speaks_for for _, one in theirs],
             )
-            announce(f"reading the debug information of {counted(len(missing), 'file')}")
+            announce(f"reading the debug information of {pluralize(len(missing), 'file')}")
             contents = itertools.chain(made, in_turn)
             for done, (one, content) in enumerate(zip([*ours, *theirs], contents, strict=True), 1):
                 announce(f"reading debug information, {done} of {len(missing)} files done")

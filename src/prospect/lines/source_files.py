@@ -11,9 +11,9 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
-from prospect.files.door import OpenFile
 from prospect.files.named_files import open_named
 from prospect.files.rights import EVERYBODY, is_trusted
+from prospect.files.untrusted_open import OpenFile
 from prospect.profile.source_tables import SourceFile
 from prospect.records import Record
 

@@ -18,8 +18,8 @@ import numpy as np
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.budget import CostlyError
-from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.named_files import open_named
+from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.lines import dwarf
 from prospect.lines.sections import Sections
 from prospect.profile.naming import NameSource

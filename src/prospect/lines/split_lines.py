@@ -34,7 +34,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.files.door import OpenFile
+    from prospect.files.untrusted_open import OpenFile
     from prospect.lines.bounded import BoundedReader
     from prospect.lines.scoped_names import SearchBudget
     from prospect.lines.split_files import UnitSections

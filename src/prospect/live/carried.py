@@ -26,7 +26,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi import python_frames as wire
 from prospect.abi.layout import layout_of
-from prospect.columns.table_rows import appended, taken
+from prospect.columns.table_rows import appended, gather
 from prospect.events.columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
 from prospect.events.python_records import NameRoom
 from prospect.events.sample_selection import kept_samples
@@ -100,7 +100,7 @@ class LastSwitches:
             tids: of all threads that live now.
         """
         tasks, switches = events.tasks, events.switches or _no_switches()
-        switches = taken(switches, np.flatnonzero(~self._is_late(switches, tasks)))
+        switches = gather(switches, np.flatnonzero(~self._is_late(switches, tasks)))
         is_birth = (tasks.kind == TASK_FORK) & (tasks.time_ns > 0)
         is_death = (tasks.kind == TASK_EXIT) & (tasks.time_ns > 0)
         born_ns = _latest(tasks, is_birth)
@@ -119,7 +119,7 @@ class LastSwitches:
         ordered = tid.take(order)
         is_last = np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]
         lives = np.isin(ordered, tids) & ~np.isin(ordered, self._ended) & (ordered > 0)
-        self._last = taken(every, order[is_last & lives])
+        self._last = gather(every, order[is_last & lives])
 
     def _is_late(self, switches: Switches, tasks: Tasks) -> NDArray[np.bool_]:
         """Mark what is older than what is known of its thread, bool[n]."""

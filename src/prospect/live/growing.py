@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.abi.recording import RecordBlock
 from prospect.analysis.pipeline import profile_of_events
-from prospect.analysis.wanted import Sinks, Wanted
+from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.assembly.tables.clocks import clock_of_id
 from prospect.assembly.threads.waits import switch_event
 from prospect.columns.sorting import distinct
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
     from prospect.live.carried import Followed
-    from prospect.live.gates import Bounds
+    from prospect.live.record_limiters import Bounds
     from prospect.live.source import FetchNames, Running
     from prospect.live.tasks import Birth
     from prospect.profile.model import ProcessTable, Profile
@@ -69,9 +69,9 @@ class GrowingProfile:
         """
         self._most_samples = bounds.most_samples
         self._naming = NamingOptions(use_cache=use_cache, debuginfod_s=0)
-        self._wanted = Wanted(stacks=stacks, hints=False)
+        self._wanted = ProfileRequest(stacks=stacks, hints=False)
         self._kept_names = KeptNames(bounds.most_addresses, bounds.most_symbols)
-        self._sinks = Sinks(kept_names=self._kept_names)
+        self._sinks = Callbacks(kept_names=self._kept_names)
         self._joined = JoinedProfile()
         self._switches = LastSwitches() if off_cpu else None
         self._programs = LoadedPrograms()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from prospect.columns.table_rows import appended, taken, tuples
+from prospect.columns.table_rows import appended, gather, tuples
 from prospect.figures.selection import only_used
 from prospect.profile.model import LossTable
 from prospect.profile.run_notes import counted_notes
@@ -257,7 +257,7 @@ class JoinedThreads(Record, frozen=False):
         threads, programs, *_ = self.whole
         index = np.array(rows_of(programs), np.int32)
         found = replace(threads, process_index=index)
-        return taken(found, np.lexsort((found.begin_ns, found.tid)))
+        return gather(found, np.lexsort((found.begin_ns, found.tid)))
 
 
 def is_wait(profile: Profile) -> NDArray[np.bool_]:
@@ -294,7 +294,7 @@ def with_merged_waits(profile: Profile) -> Profile:
     merged = np.bincount(samples.hit_index[~is_kept], minlength=len(profile.hits))
     return replace(
         profile,
-        samples=taken(replace(samples, period=period), np.flatnonzero(is_kept)),
+        samples=gather(replace(samples, period=period), np.flatnonzero(is_kept)),
         hits=replace(profile.hits, count=profile.hits.count - merged),
     )
 
@@ -336,7 +336,7 @@ class OpenWaits:
         waited, before = waited[before >= 0], before[before >= 0]
         known_ns[waited] = threads.since_before_ns.take(waited)
         pieces = replace(
-            taken(samples, before),
+            gather(samples, before),
             time_ns=np.full(len(before), begin_ns, np.uint64),
             period=known_ns.take(waited).astype(np.uint64),
         )
@@ -449,7 +449,7 @@ class JoinedProfile:
         row = np.full(len(clocks) + 1, -1, np.int32)
         row[runs_on] = np.arange(len(runs_on), dtype=np.int32)
         begun_ns = np.maximum(clocks.begin_ns, begin_ns)
-        clocks = taken(replace(clocks, begin_ns=begun_ns), runs_on)
+        clocks = gather(replace(clocks, begin_ns=begun_ns), runs_on)
         kept = replace(
             kept,
             clocks=replace(clocks, lost=lost_in_parts(clocks, self._clocks)),
@@ -492,7 +492,7 @@ def _stops_since(
     if stops is None:
         return None
     lasts = np.flatnonzero((stops.end_ns >= begin_ns) & (clock[stops.clock_index] >= 0))
-    kept = taken(stops, lasts)
+    kept = gather(stops, lasts)
     return replace(kept, clock_index=clock[kept.clock_index])
 
 
@@ -502,16 +502,16 @@ def _without_rows(profile: Profile) -> Profile:
     return replace(
         profile,
         comms=[],
-        processes=taken(profile.processes, _NOTHING),
-        objects=taken(profile.objects, _NOTHING),
-        functions=taken(profile.functions, _NOTHING),
-        locations=taken(profile.locations, _NOTHING),
-        causes=taken(profile.causes, _NOTHING),
-        hits=taken(profile.hits, _NOTHING),
-        samples=taken(profile.samples, _NOTHING),
-        clocks=taken(profile.clocks, _NOTHING),
-        clock_stops=stops and taken(stops, _NOTHING),
-        stacks=stacks and taken(stacks, _NOTHING),
+        processes=gather(profile.processes, _NOTHING),
+        objects=gather(profile.objects, _NOTHING),
+        functions=gather(profile.functions, _NOTHING),
+        locations=gather(profile.locations, _NOTHING),
+        causes=gather(profile.causes, _NOTHING),
+        hits=gather(profile.hits, _NOTHING),
+        samples=gather(profile.samples, _NOTHING),
+        clocks=gather(profile.clocks, _NOTHING),
+        clock_stops=stops and gather(stops, _NOTHING),
+        stacks=stacks and gather(stacks, _NOTHING),
     )
 
 
@@ -578,7 +578,7 @@ class _Rows:
             for owner, address, name, source in zip(
                 functions.object_index.tolist(),
                 functions.address.tolist(),
-                functions.raw_name,
+                functions.linkage_name,
                 functions.source.tolist(),
                 strict=True,
             )

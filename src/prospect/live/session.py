@@ -21,8 +21,8 @@ from prospect.errors import ProspectError, RecordingError
 from prospect.events.schema import schema_of
 from prospect.files.outputs import RecordingFile
 from prospect.live.carried import Followed
-from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
+from prospect.live.record_limiters import Bounds
 from prospect.live.source import KernelSource
 from prospect.live.spool import NoSpool, Spool, copy_extents
 from prospect.perfdata.writer import RecordingWriter

@@ -62,16 +62,16 @@ class NamedAddresses(Record):
         address: u64[n] in the object's own terms (SVMA for images, AVMA for kernel and JIT code).
         function: i32[n] row of the lists below, -1 where there is no name.
         reason: u8[n] NameSource, one of NO_* where `function` is -1.
-        name, raw_name, aliases, function_address, function_size, is_global, source, object_path:
-            one entry a function, as in `FunctionTable`; `object_path` may differ from the
-            object's own (kernel modules, BPF programs).
+        name, linkage_name, aliases, function_address, function_size, is_global, source,
+            object_path: one entry a function, as in `FunctionTable`; `object_path` may differ
+            from the object's own (kernel modules, BPF programs).
     """
 
     address: NDArray[np.uint64]
     function: NDArray[np.int32]
     reason: NDArray[np.uint8]
     name: Sequence[str]
-    raw_name: Sequence[str]
+    linkage_name: Sequence[str]
     aliases: Sequence[tuple[str, ...]]
     function_address: NDArray[np.uint64]
     function_size: NDArray[np.uint64]
@@ -133,7 +133,7 @@ class TableBuilder:
         function_object = np.array([row_of[p] for p in named.object_path], np.int32)
         first_function = len(self._raw_names)
         self._names.append(named.name)
-        self._raw_names += named.raw_name
+        self._raw_names += named.linkage_name
         self._aliases.append(named.aliases)
         self._function_objects.append(function_object)
         self._function_addresses.append(named.function_address)
@@ -178,7 +178,7 @@ class TableBuilder:
         """Return the tables of all objects added so far."""
         functions = FunctionTable(
             name=joined(self._names),
-            raw_name=self._raw_names,
+            linkage_name=self._raw_names,
             aliases=joined(self._aliases),
             object_index=_joined(self._function_objects, np.int32),
             address=_joined(self._function_addresses, np.uint64),

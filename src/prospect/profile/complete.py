@@ -25,7 +25,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +79,7 @@ def complete(profile: Profile) -> CompleteProfile:
         "syscalls": syscalls,
         "stacks": _complete_stacks(profile.stacks, len(locations) - 1),
     }
-    return CompleteProfile(**{**contents(profile), **changed})
+    return CompleteProfile(**{**asdict(profile), **changed})
 
 
 def _complete_stacks(stacks: StackTable | None, no_location: int) -> StackTable | None:
@@ -153,7 +153,7 @@ def _with_no_process(processes: ProcessTable) -> ProcessTable:
 def _with_no_function(functions: FunctionTable) -> FunctionTable:
     return FunctionTable(
         name=joined([functions.name, [""]]),
-        raw_name=[*functions.raw_name, ""],
+        linkage_name=[*functions.linkage_name, ""],
         aliases=joined([functions.aliases, [()]]),
         object_index=_with(functions.object_index, -1),
         address=_with(functions.address, 0),

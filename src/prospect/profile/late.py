@@ -70,7 +70,7 @@ class LateList(Sequence[_Item]):
         return self._items  # type: ignore[return-value]  # none is missing
 
 
-def taken(items: Sequence[_Item], rows: Sequence[int]) -> list[_Item]:
+def gather(items: Sequence[_Item], rows: Sequence[int]) -> list[_Item]:
     """Return the items of these rows of a list, late or not."""
     return items.take(rows) if isinstance(items, LateList) else [items[row] for row in rows]
 
@@ -89,7 +89,7 @@ def joined(parts: Sequence[Sequence[_Item]]) -> Sequence[_Item]:
         made = {
             start[part] + row: item
             for part, own in of_part.items()
-            for row, item in zip(own, taken(parts[part], own), strict=True)
+            for row, item in zip(own, gather(parts[part], own), strict=True)
         }
         return [made[row] for row in rows]
 

@@ -251,7 +251,7 @@ class FunctionTable(Record):
     Attributes:
         name: demangled, maybe only when it is asked for; ``a->b`` for a bracket; "" where there is
             none.
-        raw_name: as in the symbol table.
+        linkage_name: as in the symbol table.
         aliases: other symbols at the same address, maybe likewise.
         address: u64[f] of its first instruction: SVMA for images, the kernel's own for the kernel.
         size_bytes: u64[f], 0 where unknown.
@@ -260,7 +260,7 @@ class FunctionTable(Record):
     """
 
     name: Sequence[str]
-    raw_name: Sequence[str]
+    linkage_name: Sequence[str]
     aliases: Sequence[tuple[str, ...]]
     object_index: NDArray[np.int32]
     address: NDArray[np.uint64]

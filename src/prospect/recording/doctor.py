@@ -12,7 +12,7 @@ import resource
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.capture.events.call_graph import MODES, parse_call_graph
 from prospect.capture.events.clock_bank import MOST_CLOCKS, clock_periods_ns
 from prospect.capture.events.cpu_events import files_needed
@@ -168,7 +168,7 @@ def diagnose(facts: Facts) -> Diagnosis:
         status, summary = STATUS_LIMITED, f"Profiling works, with limits: {what}."
     else:
         status, summary = STATUS_FINE, "Everything can be profiled here by this user."
-    machine = f"{facts.uname}, {counted(facts.cpus, 'CPU')}, user {facts.user_id}"
+    machine = f"{facts.uname}, {pluralize(facts.cpus, 'CPU')}, user {facts.user_id}"
     return Diagnosis(machine, checks, status, summary, _remedy(facts, checks) if status else "")
 
 

@@ -90,7 +90,7 @@ def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> 
     start, limit = _bounds(profile, objects, mapping, address)
     line_start, line_frame, line_number = _lines(frames, location)
     used_frames, line_frame = np.unique(line_frame, return_inverse=True)
-    names, raw_names, files = _functions(profile, frames, used_frames)
+    names, linkage_names, files = _functions(profile, frames, used_frames)
     return CodeTables(
         object_index=objects,
         mapping_start=start,
@@ -101,7 +101,7 @@ def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> 
         line_frame=line_frame.astype(np.int64),
         line_number=line_number,
         function_name=strings.of(names),
-        function_raw_name=strings.of(raw_names),
+        function_raw_name=strings.of(linkage_names),
         function_file=strings.of(files),
         location_row=location_row,
     )
@@ -207,6 +207,6 @@ def _functions(
     files = [*(profile.lines.files if profile.lines else []), ""]
     return (
         [labels[row] for row in used.tolist()],
-        [frames.raw_name[row] or labels[row] for row in used.tolist()],
+        [frames.linkage_name[row] or labels[row] for row in used.tolist()],
         [files[row] for row in frames.file_index.take(used).tolist()],
     )

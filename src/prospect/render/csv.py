@@ -19,7 +19,7 @@ from prospect.estimate.breakdown import rows_by_keys
 from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.figures.processes import BIRTH_NAMES
-from prospect.profile.late import taken
+from prospect.profile.late import gather
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import NameSource
 from prospect.render.figures_renderer import FiguresRenderer
@@ -138,7 +138,7 @@ def _portion_lines(
     seconds = functools.partial(_seconds, event)
     late = event.late.routines[rows] if event.late else None
     # `routine` asks for names one by one: they are made all at once before.
-    taken(event.report.profile.functions.name, distinct(function).tolist())
+    gather(event.report.profile.functions.name, distinct(function).tolist())
     first = _firsts(event, groups)
     columns: tuple[Iterable[str], ...] = (
         np.repeat(np.array(first, object), shown).tolist(),

@@ -15,7 +15,7 @@ from prospect.shell import operand, shell_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from prospect.estimate.in_short import FunctionRow, InShort
+    from prospect.estimate.summary import FunctionRow, InShort
     from prospect.figures.report.view import ReportView
 
 _RECORDING_SUFFIXES = (".data", ".archive")
@@ -180,9 +180,9 @@ def _typed_name(view: ReportView, function: int) -> str:
     part = plain[0].rpartition("::")[2] if plain else ""
     functions = view.profile.functions
     rows: Iterable[int] = range(len(functions))
-    if part in functions.raw_name[function]:
+    if part in functions.linkage_name[function]:
         # The linkage name contains a function's name in its program.
-        rows = (row for row, symbol in enumerate(functions.raw_name) if part in symbol)
+        rows = (row for row, symbol in enumerate(functions.linkage_name) if part in symbol)
     meant = [name for row in rows if part in (name := functions.name[row]).partition("(")[0]]
     # A word is not half of a bracket, `0x6e90]`.
     is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1 and "]" not in part
@@ -192,7 +192,7 @@ def _typed_name(view: ReportView, function: int) -> str:
 def _may_be_inlined(view: ReportView, first: FunctionRow) -> bool:
     """Return whether one function has so much of the time that its inlined ones may matter."""
     functions, objects = view.profile.functions, view.profile.objects
-    symbol = functions.raw_name[first.function]
+    symbol = functions.linkage_name[first.function]
     has_symbols = int(objects.source[int(functions.object_index[first.function])]) in _HAS_LINES
     is_inlining = symbol == "main" or symbol.startswith(_INLINING)
     return (

@@ -14,7 +14,7 @@ import colorsys
 import html
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.estimate.breakdown import Bound, rows_by_keys
 from prospect.estimate.report import Report
 from prospect.figures.remarks import run_notes, run_warnings
@@ -26,7 +26,7 @@ from prospect.render.flame_boxes import flame_graph
 from prospect.render.text.columns import Column
 from prospect.render.text.counts import count_columns, counts_title, time_lines
 from prospect.render.text.diff import change_columns, total_columns
-from prospect.render.text.in_short import in_short_plain
+from prospect.render.text.first_screen import in_short_plain
 from prospect.render.text.numbers import Figures, percent_column, percent_digits
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _bars(shares: Sequence[float]) -> list[str]:
 
 
 def _left_out(rows: int) -> str:
-    return f"<p>… and {counted(rows, 'more routine')}</p>" if rows > 0 else ""
+    return f"<p>… and {pluralize(rows, 'more routine')}</p>" if rows > 0 else ""
 
 
 def _warnings(sentences: Iterable[str]) -> str:
@@ -187,7 +187,7 @@ def _notes(sentences: Sequence[str]) -> str:
         return ""
     items = "".join(f"<li>{_text(escaped(said))}</li>" for said in sentences)
     return (
-        f"<details><summary>{counted(len(sentences), 'note')}</summary><ul>{items}</ul></details>"
+        f"<details><summary>{pluralize(len(sentences), 'note')}</summary><ul>{items}</ul></details>"
     )
 
 

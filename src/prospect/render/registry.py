@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from prospect.errors import UsageError
 from prospect.options import ReportOptions
-from prospect.records import NamedTuple, contents
+from prospect.records import NamedTuple, asdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def make_renderer(name: str, asked: ReportOptions | None = None, **options: Any)
         UsageError: there is no such format.
     """
     asked = asked or ReportOptions()
-    options = {**contents(asked), **options, "format": name}
+    options = {**asdict(asked), **options, "format": name}
     if options["columns"] and not options["sort"]:
         options["sort"] = ("routine",)
     is_sorted, has_columns = bool(options["sort"]), bool(options["columns"])

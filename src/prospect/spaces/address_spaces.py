@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct, run_lengths, run_starts
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class AddressSpaces(Record):
         epoch: NDArray[np.integer],
         address: NDArray[np.uint64],
     ) -> NDArray[np.int64]:
-        """Return the mapping at each address: a row of `World.mappings`, i64[n].
+        """Return the mapping at each address: a row of `ProcessHistory.mappings`, i64[n].
 
         It is the last mapping made in this space up to this epoch that covers the address, or
         failing that in the parent up to the epoch of the fork, and so on. -1 where there is none,
@@ -311,7 +311,7 @@ class AddressSpaces(Record):
         apart = apart_mappings(self.tree, self.made)
         mapping = apart.locate(version, address, self.tree)
         if len(others := np.flatnonzero(apart.is_in_other(version))):
-            made = taken(self.made, np.flatnonzero(apart.is_in_other(self.made.version)))
+            made = gather(self.made, np.flatnonzero(apart.is_in_other(self.made.version)))
             mapping[others] = self._locate_over(made, version.take(others), address.take(others))
         return mapping
 

@@ -139,8 +139,8 @@ class Attribution(Record):
     """Distinct hits.
 
     Attributes:
-        process_row: i32[h] row of `World.processes`.
-        comm: i32[h] row of `World.names`: the thread's name at the time.
+        process_row: i32[h] row of `ProcessHistory.processes`.
+        comm: i32[h] row of `ProcessHistory.names`: the thread's name at the time.
         space, epoch: i32[h] for `AddressSpaces.locate`; -1 for all but user mode.
         mode: u8[h] PERF_RECORD_MISC_CPUMODE.
         event: u16[h] row of the recording's events.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.events.columns import Mmaps
 from prospect.records import Record, field_names, replace
 
@@ -149,13 +149,13 @@ def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -
     kept[row] = False
     chosen = np.concatenate((np.flatnonzero(kept), np.array(row, np.int64)))
     # The columns are new ones: nobody else has them yet.
-    cut = taken(mmaps, chosen)
+    cut = gather(mmaps, chosen)
     bounds = np.array(pieces, np.uint64)
     fresh = slice(len(chosen) - len(row), None)
     cut.pgoff[fresh] += bounds[:, 0] - cut.start[fresh]
     cut.start[fresh] = bounds[:, 0]
     cut.length[fresh] = bounds[:, 1] - bounds[:, 0]
-    return taken(cut, np.argsort(cut.order, kind="stable"))
+    return gather(cut, np.argsort(cut.order, kind="stable"))
 
 
 def _gaps(first: int, last: int, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:

@@ -23,13 +23,13 @@ class Mappings(Record):
     Attributes:
         start, end: u64[m] first address (AVMA) and the one after the last; start < end.
         pgoff: u64[m] file offset of `start`, in bytes.
-        name: i32[m] row of `World.names`.
-        build_id: i32[m] row of `World.build_ids`, -1 where the record has none.
+        name: i32[m] row of `ProcessHistory.names`.
+        build_id: i32[m] row of `ProcessHistory.build_ids`, -1 where the record has none.
         major, minor: u32[m] device, 0 where the record carries a build id instead.
         inode: u64[m], 0 likewise.
         prot: u32[m] PROT_*, 0 where the record does not say.
         mode: u8[m] PERF_RECORD_MISC_CPUMODE.
-        process_row: i32[m] row of `World.processes` that made it, -1 for the kernel's.
+        process_row: i32[m] row of `ProcessHistory.processes` that made it, -1 for the kernel's.
         time_ns: u64[m], 0 where a snapshot found it.
     """
 

@@ -4,8 +4,8 @@ The kernel records no unmapping: after `dlclose` a mapping ends when another one
 from then on its addresses have other symbols.
 
 This is the only Python loop over records: forks, execs, exits, names and mappings change a small
-state, and each change is noted. Everything before and after it works on whole columns (`world`),
-and so do mappings that need no look at earlier ones (`world.started_mappings`).
+state, and each change is noted. Everything before and after it works on whole columns (`history`),
+and so do mappings that need no look at earlier ones (`history.started_mappings`).
 Pids and tids are ranks here (`task_timeline.TaskIds`).
 
 A fork links its space to the parent's, and copies nothing (`SpaceColumns`). The mappings of a space
@@ -488,7 +488,7 @@ class ProcessRows(Record):
         start_ns: u64[p] time of the birth, 0 for before the recording.
         end_ns: u64[p] time of the exit of the process's last thread, or of the exec or fork that
             began the pid's next row; 2**64 - 1 still running.
-        name: i32[p] row of `World.names`: the main thread's last name in this row's life.
+        name: i32[p] row of `ProcessHistory.names`: the main thread's last name in this row's life.
     """
 
     pid: NDArray[np.int32]

@@ -196,10 +196,10 @@ class Timeline(Record):
 
     Attributes:
         processes: changes of pids; the columns below have its rows.
-        process_row: i32[c] row of `World.processes`; -1 where nothing is known of the pid.
+        process_row: i32[c] row of `ProcessHistory.processes`; -1 where nothing is known of the pid.
         space, epoch: i32[c] for `AddressSpaces.locate`.
         threads: changes of tids.
-        comm: i32[d] row of `World.names`, for the rows of `threads`; never -1.
+        comm: i32[d] row of `ProcessHistory.names`, for the rows of `threads`; never -1.
     """
 
     processes: Track

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.run_notes import counted_notes
-from prospect.records import NamedTuple, contents, replace
+from prospect.records import NamedTuple, asdict, replace
 from prospect.store.lost_names import lost_names
 from prospect.store.reading import checked, files, name_files
 from prospect.store.removal import remove
@@ -222,7 +222,7 @@ def _kind(head: Head | None) -> object:
     if head is None:
         return None
     run = [(name, value) for name, value in head.run.items() if name not in _LOOSE]
-    return contents(head) | {"run": run}
+    return asdict(head) | {"run": run}
 
 
 class _Merge:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.store.reading import files, name_files
 from prospect.store.segments import FUNCTIONS, SAMPLES, STACKS
 
@@ -45,7 +45,7 @@ def lost_names(store: StoreDirectory, engine: Engine, segments: list[Segment]) -
         )
         if hits:
             said.append(
-                f"{counted(int(hits), 'hit')} of {segments[0].directory} and later have"
+                f"{pluralize(int(hits), 'hit')} of {segments[0].directory} and later have"
                 f" {key}s that are in no file: their names are lost"
             )
     return said

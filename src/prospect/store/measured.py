@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.records import NamedTuple
 from prospect.store.schema import WHOLE_WINDOW
 
@@ -63,7 +63,7 @@ class Measured(NamedTuple):
         """A sentence: from when to when there are windows."""
         if not self.windows:
             return "Nothing was measured in this part."
-        windows = counted(self.windows, "window")
+        windows = pluralize(self.windows, "window")
         if self.hosts > 1:
             windows += f" of {self.hosts} hosts"
         return f"{windows}, from {_clock(self.begin_us)} to {_clock(self.end_us)}."

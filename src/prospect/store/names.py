@@ -136,7 +136,7 @@ def _functions(
     )
     functions = FunctionTable(
         name=found["name"].tolist(),
-        raw_name=found["raw_name"].tolist(),
+        linkage_name=found["raw_name"].tolist(),
         aliases=[tuple(filter(None, text.split("\n"))) for text in found["aliases"].tolist()],
         object_index=np.array(index, np.int32),
         address=found["address"].astype(np.uint64),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.dimensions import BY_NAME
 from prospect.errors import StoreError
 from prospect.profile.builder import no_clocks, no_samples
@@ -168,7 +168,7 @@ def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
     ]
     known = {**head.run, "limits": (*own, *limits)}
     if books.hosts > 1:
-        known |= {"hostname": counted(books.hosts, "host"), "cpus": books.cpus}
+        known |= {"hostname": pluralize(books.hosts, "host"), "cpus": books.cpus}
     return RunInfo(
         **known,
         origin=shlex.join((store.path, *words)),

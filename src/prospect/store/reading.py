@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.engine import EngineError
@@ -352,7 +352,7 @@ def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
     )
     for name, count in zip(COLUMNS[kind], counts, strict=False):
         if count:
-            raise EngineError(f"{name} has no value in {counted(count, 'row')}")
+            raise EngineError(f"{name} has no value in {pluralize(count, 'row')}")
 
 
 def _of_like_events(part: Part) -> Part:
@@ -363,7 +363,7 @@ def _of_like_events(part: Part) -> Part:
     if not left:
         return part
     sentence = (
-        f"{left} of {counted(len(part.segments), 'segment')} left out: they have other events or"
+        f"{left} of {pluralize(len(part.segments), 'segment')} left out: they have other events or"
         " another rate; give since: and until: to see them."
     )
     return part.only(alike)._replace(remarks=[*part.remarks, sentence])

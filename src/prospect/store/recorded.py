@@ -20,7 +20,7 @@ from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import HitTable, PartOf, Profile
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 from prospect.store.conditions import conditions_in
 from prospect.store.specification import ALWAYS
 
@@ -72,7 +72,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     has_stacks = profile.stacks is not None
     columns: dict[str, Any] = {
         name: column.take(hit)
-        for name, column in contents(whole.hits).items()
+        for name, column in asdict(whole.hits).items()
         if column is not None and name not in ("count", "period", "stack_index")
     }
     hits = HitTable(
@@ -82,7 +82,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         stack_index=stack.astype(np.int32) if has_stacks else None,
     )
     return replace(
-        Profile(**contents(whole)),
+        Profile(**asdict(whole)),
         run=replace(_run(whole.run, chosen), busy=_busy(samples, in_time)),
         hits=hits,
         samples=no_samples(),

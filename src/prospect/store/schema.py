@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError
 from prospect.profile.run_info import EventInfo, RunInfo
-from prospect.records import Record, contents
+from prospect.records import Record, asdict
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS, SUMS, TOTALS
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Head(Record):
 
 def head_of(run: RunInfo, separate: tuple[str, ...], window_us: int) -> Head:
     """Return the head of a window's segment."""
-    known = contents(run)
+    known = asdict(run)
     return Head({name: known[name] for name in _RUN_FIELDS}, run.events, separate, window_us)
 
 
@@ -160,7 +160,7 @@ def written_head(head: Head) -> str:
     fields = {
         "version": VERSION,
         "run": head.run,
-        "events": [contents(event) for event in head.events],
+        "events": [asdict(event) for event in head.events],
         "separate": head.separate,
         "window_us": head.window_us,
         "host_share": head.host_share,

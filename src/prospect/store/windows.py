@@ -112,7 +112,7 @@ def _function_numbers(profile: CompleteProfile) -> Numbers:
             for owner, address, name, source in zip(
                 functions.object_index.tolist(),
                 functions.address.tolist(),
-                functions.raw_name,
+                functions.linkage_name,
                 functions.source.tolist(),
                 strict=True,
             )
@@ -278,7 +278,7 @@ def _function_columns(profile: CompleteProfile, numbers: Numbers) -> dict[str, A
     return {
         "function": numbers,
         "name": functions.name,
-        "raw_name": functions.raw_name,
+        "raw_name": functions.linkage_name,
         "aliases": ["\n".join(names) for names in functions.aliases],
         "address": functions.address,
         "size": functions.size_bytes,

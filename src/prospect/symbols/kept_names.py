@@ -106,7 +106,7 @@ class KeptNames(Record, frozen=False):
             self.kernel.names = None
 
 
-class KeepingSymbolizer(Symbolizer):
+class CachingSymbolizer(Symbolizer):
     """Names addresses, and remembers them for the symbolizer of the next part."""
 
     def __init__(
@@ -255,7 +255,7 @@ def _selected(named: NamedAddresses, rows: NDArray[np.int64]) -> NamedAddresses:
         function=(rank - nameless).astype(np.int32),
         reason=named.reason.take(rows),
         name=[named.name[row] for row in listed],
-        raw_name=[named.raw_name[row] for row in listed],
+        linkage_name=[named.linkage_name[row] for row in listed],
         aliases=[named.aliases[row] for row in listed],
         function_address=named.function_address.take(used),
         function_size=named.function_size.take(used),

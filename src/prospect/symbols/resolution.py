@@ -11,7 +11,7 @@ from prospect.profile.builder import NamedAddresses
 from prospect.profile.late import LateList
 from prospect.profile.late import joined as joined_lists
 from prospect.records import Record, field
-from prospect.symbols.demangling.demangle import LateNames
+from prospect.symbols.demangling.demangle import LazyNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def nameless(address: NDArray[np.uint64], reason: NameSource) -> NamedAddresses:
         function=np.full(len(address), -1, np.int32),
         reason=np.full(len(address), reason, np.uint8),
         name=[],
-        raw_name=[],
+        linkage_name=[],
         aliases=[],
         function_address=np.zeros(0, np.uint64),
         function_size=np.zeros(0, np.uint64),
@@ -89,7 +89,7 @@ def named(
     aliases = [
         table.alias_names(one) if has else [] for one, has in zip(rows, has_aliases, strict=True)
     ]
-    late = LateNames([*raw, *itertools.chain.from_iterable(aliases)])
+    late = LazyNames([*raw, *itertools.chain.from_iterable(aliases)])
     start = table.start.take(hit_rows)
     return NamedAddresses(
         address=address,
@@ -98,7 +98,7 @@ def named(
             function < 0, np.uint8(uncovered), np.append(source, np.uint8(0))[function]
         ),
         name=LateList(len(raw), lambda rows: late.texts([raw[row] for row in rows])),
-        raw_name=[name.decode(errors="surrogateescape") for name in raw],
+        linkage_name=[name.decode(errors="surrogateescape") for name in raw],
         aliases=LateList(len(raw), lambda rows: _each(late, [aliases[row] for row in rows])),
         function_address=start,
         function_size=table.end.take(hit_rows) - start,
@@ -110,7 +110,7 @@ def named(
     )
 
 
-def _each(late: LateNames, names: list[list[bytes]]) -> list[tuple[str, ...]]:
+def _each(late: LazyNames, names: list[list[bytes]]) -> list[tuple[str, ...]]:
     flat = iter(late.texts([name for several in names for name in several]))
     return [tuple(itertools.islice(flat, len(several))) for several in names]
 
@@ -134,7 +134,7 @@ def joined(
         function=np.concatenate((first.function, later)).take(order),
         reason=np.concatenate((first.reason, second.reason)).take(order),
         name=joined_lists([first.name, second.name]),
-        raw_name=[*first.raw_name, *second.raw_name],
+        linkage_name=[*first.linkage_name, *second.linkage_name],
         aliases=joined_lists([first.aliases, second.aliases]),
         function_address=np.concatenate((first.function_address, second.function_address)),
         function_size=np.concatenate((first.function_size, second.function_size)),

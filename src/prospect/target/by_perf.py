@@ -23,8 +23,8 @@ from prospect.options import RecordingOptions
 from prospect.perfdata import format as fmt
 from prospect.perfdata.feature_encoding import build_id_record
 from prospect.recording.interval import RecordingResult
-from prospect.records import contents
-from prospect.target.pump_stream import greeting_lines, write_all
+from prospect.records import asdict
+from prospect.target.relay_stream import greeting_lines, write_all
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 from prospect.target.target_process import signals_to
 
@@ -89,7 +89,7 @@ def _perf_words(options: RecordOptions) -> list[str]:
     Raises:
         UsageError: perf has no such option.
     """
-    usual = contents(RecordingOptions())
+    usual = asdict(RecordingOptions())
     for name, value in usual.items():
         if name not in (*_FOLLOWED, *_OURS) and getattr(options, name) != value:
             option = "--" + name.removesuffix("_percent").replace("_", "-")

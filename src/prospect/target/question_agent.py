@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 
-from prospect.records import contents
+from prospect.records import asdict
 from prospect.target.serving import Served, serve, with_tuples
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def _answer(served: Served) -> tuple[Any, int]:
         from prospect.recording.doctor import examine  # noqa: PLC0415 - of its question alone
 
         diagnosis = examine()
-        return contents(diagnosis) | {"checks": [contents(one) for one in diagnosis.checks]}, 0
+        return asdict(diagnosis) | {"checks": [asdict(one) for one in diagnosis.checks]}, 0
     from prospect.capture.events.event_listing import check_event, list_events  # noqa: PLC0415 - of its question alone
 
     events, limits = list_events(served.wanted["pattern"], with_fields=served.wanted["fields"])

@@ -20,11 +20,11 @@ from prospect.profile.event_counts import (
     EventCounts,
 )
 from prospect.recording.doctor import STATES, STATUS_NOTHING, Check, Diagnosis
-from prospect.records import contents
+from prospect.records import asdict
 from prospect.render.escape import escaped
-from prospect.target.pump import OFFSET
-from prospect.target.pump_stream import FrameError
 from prospect.target.question_agent import COUNTS, DIAGNOSIS, EVENTS
+from prospect.target.relay import OFFSET
+from prospect.target.relay_stream import FrameError
 from prospect.target.target_process import Remote
 from prospect.target.target_recording import refuse_probes
 
@@ -61,7 +61,7 @@ def count_on(
         CaptureError: an event cannot be counted there, or the connection was lost.
     """
     refuse_probes(options.events)
-    question = contents(options) | {"question": COUNTS, "is_live": on_interval is not None}
+    question = asdict(options) | {"question": COUNTS, "is_live": on_interval is not None}
     lines = _Lines(on_interval)
     with Remote(target, AGENT, question) as remote:
         return _read(_counts_in, _result(remote, lines))

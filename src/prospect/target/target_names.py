@@ -22,12 +22,12 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi.recording import BuildId
+from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.analysis.reading import read_profile
-from prospect.analysis.wanted import Sinks, Wanted
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError, ProspectError, RecordingError
-from prospect.files.door import OpenFile
 from prospect.files.named_files import open_file
+from prospect.files.untrusted_open import OpenFile
 from prospect.perfdata import format as fmt
 from prospect.perfdata.archive_section import section_patches
 from prospect.perfdata.feature_encoding import build_id_record
@@ -121,8 +121,8 @@ def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
         try:
             profile = read_profile(
                 f"/proc/self/fd/{descriptor}",
-                wanted=Wanted(stacks=True, hints=False),
-                sinks=Sinks(on_unread=lambda _: None),
+                wanted=ProfileRequest(stacks=True, hints=False),
+                sinks=Callbacks(on_unread=lambda _: None),
             )
         except ProspectError:
             return  # the report says why

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from prospect import errors
 from prospect.errors import CaptureError, CommandError, UsageError
 from prospect.light import Closing
-from prospect.target import joining, pump
-from prospect.target.pump_stream import Fetched, FrameError, Frames, greeting_lines
+from prospect.target import joining, relay
+from prospect.target.relay_stream import Fetched, FrameError, Frames, greeting_lines
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Remote(Closing):
 
     def _begin(self) -> None:
         self._pump = self._connection.begin([*_PYTHON, _BOOTSTRAP])
-        source = _source(pump, f"main({self._name!r})")
+        source = _source(relay, f"main({self._name!r})")
         with suppress(OSError):  # it is gone: that there is no greeting says so
             self._send(b"%d\n" % len(source) + source.encode())
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, UsageError
-from prospect.records import contents
-from prospect.target.pump_stream import ReceivedFile
+from prospect.records import asdict
+from prospect.target.relay_stream import ReceivedFile
 from prospect.target.target_process import NoPythonError, Remote
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def record_on(
     refuse_probes(options.events)
     bound = options.max_bytes or default_bound_bytes(output_fd)
     # Nothing is kept on its disk.
-    wanted = contents(options) | {"max_bytes": bound or None, "use_cache": False}
+    wanted = asdict(options) | {"max_bytes": bound or None, "use_cache": False}
     try:
         started = Remote(target, AGENT, wanted)
     except NoPythonError as error:

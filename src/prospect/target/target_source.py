@@ -19,9 +19,9 @@ from prospect.live.chosen import Whom
 from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
 from prospect.profile.run_notes import counted_notes
-from prospect.records import NamedTuple, contents, replace
-from prospect.target.pump import OFFSET
-from prospect.target.pump_stream import FrameError
+from prospect.records import NamedTuple, asdict, replace
+from prospect.target.relay import OFFSET
+from prospect.target.relay_stream import FrameError
 from prospect.target.serving import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.target_names import LiveNames
 from prospect.target.target_process import Remote
@@ -181,7 +181,7 @@ class TargetSource(Closing):
 
 def _wanted(options: RecordOptions) -> dict[str, Any]:
     """Return the options as they go there, where nothing is to be kept on disk."""
-    return contents(replace(options, use_cache=False))
+    return asdict(replace(options, use_cache=False))
 
 
 def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.elf import frame_rules as rules
 from prospect.records import replace
 from prospect.unwind.interface import SiteTable
@@ -86,7 +86,7 @@ class SiteMemo:
     def interrupted(self, site: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the sites, i32[n], of frames at some sites that signals interrupted."""
         met, place = np.unique(site, return_inverse=True)
-        rows = taken(self.sites(), met.astype(np.int64))
+        rows = gather(self.sites(), met.astype(np.int64))
         self._tables.append(replace(rows, is_interrupted=np.ones(len(rows), np.bool_)))
         # They are found by nobody who looks their places up.
         return self._numbered(np.full(len(rows), _NO_KEY), rows.rule).take(place)

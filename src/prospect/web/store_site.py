@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from prospect.analysis.wanted import Sinks
+from prospect.analysis.profile_request import Callbacks
 from prospect.api.diff import diff_by
 from prospect.api.store import read_store
 from prospect.errors import ProspectError
@@ -150,7 +150,7 @@ class StoreSite(GuardedSite):
         out = BytesIO()
         with self._turn:
             sides = self._read(before), self._read(after)
-            found = diff_by(*sides, options, self._shown.naming, Sinks())
+            found = diff_by(*sides, options, self._shown.naming, Callbacks())
             make_diff_renderer("html").render(found, out)
         return out.getvalue()
 

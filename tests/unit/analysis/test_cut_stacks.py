@@ -10,7 +10,7 @@ from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi import constants as abi
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.stacks.chain_frames import cut_chains
 from prospect.figures.report.view import ReportView
 from prospect.figures.stacks.stack_quality import stack_quality
@@ -72,7 +72,7 @@ def roots(profile):
 
 def test_a_chain_as_long_as_the_limit_begins_in_cut():
     chains = user(4), user(3), (*kernel(2), *user(2)), kernel(4), (*kernel(1), *user(2))
-    profile = build_profile(source(4, *chains), OPTIONS, Wanted(stacks=True))
+    profile = build_profile(source(4, *chains), OPTIONS, ProfileRequest(stacks=True))
     code, text = "/none/program", "[kernel.kallsyms]"
     assert roots(profile) == [
         ["[cut]", *[code] * 4],
@@ -110,7 +110,7 @@ def test_the_limit_is_that_of_the_recording(most_frames, lengths, expected):
 
 def test_samples_without_chains_are_not_cut():
     given = source(4)
-    profile = build_profile(given, OPTIONS, Wanted(stacks=True))
+    profile = build_profile(given, OPTIONS, ProfileRequest(stacks=True))
     assert stack_quality(profile) is None
     assert not ReportView(complete(profile)).has_short_stacks
 

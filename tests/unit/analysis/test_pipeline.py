@@ -10,7 +10,7 @@ from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Sinks, Wanted
+from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.view import ReportView
 from prospect.figures.tables import hits_table
@@ -132,7 +132,7 @@ def test_recorded_callers_go_on_through_mappings_that_are_only_read():
     ]
     hit = make.sample(ip=0x1008, pid=7, tid=7, time=5, chain=chain, **TAIL)
     source = BuiltSource([*of_code, hit], RecordingInfo(events=(clock,), hostname="elsewhere"))
-    profile = build_profile(source, OPTIONS, Wanted(stacks=True))
+    profile = build_profile(source, OPTIONS, ProfileRequest(stacks=True))
     found, at = [], int(profile.samples.stack_index[0])
     while at >= 0:
         location = profile.stacks.location_index[at]
@@ -156,7 +156,7 @@ def test_no_samples_make_an_empty_profile():
 def test_stages_say_what_they_do_in_their_order():
     news = []
     source = BuiltSource(records())
-    build_profile(source, OPTIONS, Wanted(stacks=True, lines=True), Sinks(news.append))
+    build_profile(source, OPTIONS, ProfileRequest(stacks=True, lines=True), Callbacks(news.append))
     size = sum(map(len, source.records))
     assert news[0] == f"decoding {size / 1e3:.1f} of {size / 1e3:.1f} kB"
     named = [one.partition(":") for one in news if one.startswith("naming ")]

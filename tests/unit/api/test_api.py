@@ -19,13 +19,13 @@ from builders.profile import (
 from prospect import Profile
 from prospect.errors import RecordingError, UsageError
 from prospect.figures.tables import TABLES
-from prospect.records import contents
+from prospect.records import asdict
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
 
 
 def as_public(profile) -> Profile:
-    return Profile(**contents(profile))
+    return Profile(**asdict(profile))
 
 
 @pytest.mark.parametrize("case", CASES)

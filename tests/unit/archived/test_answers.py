@@ -19,7 +19,7 @@ from prospect.archived.symbolizers import (
 )
 from prospect.elf.image import ElfImage
 from prospect.errors import RecordingError
-from prospect.files.door import OpenFile
+from prospect.files.untrusted_open import OpenFile
 from prospect.lines.symcache import Frames
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_VDSO
@@ -44,7 +44,7 @@ def named(asked, functions, function):
             function=np.array(function, np.int32),
             reason=np.full(len(asked), NameSource.SYMTAB, np.uint8),
             name=[f"{name}()" for name in functions],
-            raw_name=functions,
+            linkage_name=functions,
             aliases=[(f"{name}_too", "same") for name in functions],
             function_address=np.arange(len(functions), dtype=np.uint64),
             function_size=np.full(len(functions), 7, np.uint64),

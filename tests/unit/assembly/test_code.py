@@ -12,7 +12,7 @@ from builders import perfdata as build
 from builders.elf import Symbol, code, elf_file
 from builders.sources import CLOCK_ID, BuiltSource
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.code import code as assembly_code
 from prospect.assembly.code.code import CodeChoice
 from prospect.elf.image import ElfImage
@@ -43,7 +43,7 @@ def profile_of(path, addresses, *, lines=False, with_lines=False, name=None):
         *(sample(ip=AVMA + at, time=100 + n) for n, at in enumerate(addresses)),
     ]
     choice = CodeChoice(lambda profile: np.arange(len(profile.functions)), with_lines=with_lines)
-    options = NamingOptions(use_cache=False), Wanted(lines=lines, code=choice)
+    options = NamingOptions(use_cache=False), ProfileRequest(lines=lines, code=choice)
     return build_profile(BuiltSource(records), *options)
 
 
@@ -116,7 +116,7 @@ def test_an_image_that_was_replaced_has_no_code(tmp_path):
     ]
     choice = CodeChoice(lambda profile: np.arange(len(profile.functions)))
     profile = build_profile(
-        BuiltSource(records), NamingOptions(use_cache=False), Wanted(code=choice)
+        BuiltSource(records), NamingOptions(use_cache=False), ProfileRequest(code=choice)
     )
     assert "another one than was recorded" in profile.code.reason[0]
 
@@ -143,7 +143,7 @@ def test_no_routine_chosen_is_an_empty_table(tmp_path):
     records = [RECORDS.comm(10, 10, "program")]
     choice = CodeChoice(lambda _: np.zeros(0, np.int64))
     profile = build_profile(
-        BuiltSource(records), NamingOptions(use_cache=False), Wanted(code=choice)
+        BuiltSource(records), NamingOptions(use_cache=False), ProfileRequest(code=choice)
     )
     assert len(profile.code) == 0
     assert len(profile.code.lines) == 0

@@ -110,7 +110,7 @@ def test_error_bars_hold_the_truth(in_file, capfd):
             user = process["user"]
             if process["name"] in ("alpha", "beta"):
                 total += 1
-                held += abs(user["seconds"] - made.truth_s[process["name"]]) <= user["error_s"]
+                held += abs(user["seconds"] - made.truth_s[process["name"]]) <= user["half_width_s"]
     assert total == 80
     assert held >= 0.9 * total
 

@@ -20,7 +20,7 @@ from builders.perfdata_features import feature_string
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.profile_request import ProfileRequest
 from prospect.elf import layout
 from prospect.options import NamingOptions
 from prospect.perfdata.format import HEADER_ARCH
@@ -56,7 +56,7 @@ def stacks_of(program, *samples, arch="aarch64", mask=1 << FP | 1 << LR | 1 << S
     """Return the routines of each sample, the outermost first; empty where there is no name."""
     event, records = recorded(program, *samples, mask=mask)
     info = RecordingInfo(events=(event,), arch=arch)
-    options = NamingOptions(use_cache=False), Wanted(stacks=True)
+    options = NamingOptions(use_cache=False), ProfileRequest(stacks=True)
     return routines_of(build_profile(BuiltSource(records, info), *options))
 
 

@@ -8,7 +8,7 @@ import zlib
 from builders.sideband import EventLog
 from prospect.assembly.tables.memory_maps import UnhitMappings
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 JITDUMP = b"[jitdump] /tmp/jit-2.dump"
 
@@ -16,10 +16,10 @@ JITDUMP = b"[jitdump] /tmp/jit-2.dump"
 def maps_of(log, extras=None):
     """Return the world of a recording, and its unhit mappings."""
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    located = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
-    return world, UnhitMappings(world, hits.process_row, located, extras or {})
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    located = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    return history, UnhitMappings(history, hits.process_row, located, extras or {})
 
 
 def read_maps(*read):
@@ -32,16 +32,16 @@ def read_maps(*read):
 
 def unhit(log):
     """What `UnhitMappings` says by pid and name of process: (path, start, end, pgoff) a mapping."""
-    world, maps = maps_of(log)
+    history, maps = maps_of(log)
     found = {}
     for row, (pid, name) in enumerate(
-        zip(world.processes.pid.tolist(), world.processes.name.tolist(), strict=True)
+        zip(history.processes.pid.tolist(), history.processes.name.tolist(), strict=True)
     ):
         each = maps(row)
         assert each.hits.tolist() == [0] * len(each)
         assert each.read_ns is None
         assert not each.is_data.any()
-        found[pid, world.names[name].decode()] = list(
+        found[pid, history.names[name].decode()] = list(
             zip(each.path, each.start.tolist(), each.end.tolist(), each.pgoff.tolist(), strict=True)
         )
     assert len(maps(len(found))) == 0
@@ -154,8 +154,8 @@ def test_a_map_that_was_read_adds_what_no_record_tells_of():
     log.mmap(12, 2, 0x7000, 0x1800, b"/lib/libc.so", pgoff=0x3000)
     log.mmap(90, 2, 0x20000, 0x1000, b"/lib/late.so")
     log.sample(95, 2, 0x7800)
-    world, maps = maps_of(log, read_maps((2, 5, TEXT[:200]), (2, 50, TEXT)))
-    before, after = (maps(row) for row in range(len(world.processes.pid)))
+    history, maps = maps_of(log, read_maps((2, 5, TEXT[:200]), (2, 50, TEXT)))
+    before, after = (maps(row) for row in range(len(history.processes.pid)))
     assert before.read_ns == 5
     assert after.read_ns == 50
     found = zip(after.start.tolist(), after.permissions, after.path, strict=True)

@@ -14,16 +14,16 @@ from prospect.assembly.placing.location_names import recorded_facts
 from prospect.assembly.placing.placement import _FIXED_KEYS, Placement, place
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 CODE = 0x400000
 
 
 def placed(log, *build_ids):
     events = log.events()
-    world = build_spaces(events)
+    history = build_spaces(events)
     return place(
-        attribute(events.samples, world.timeline), world, RecordingInfo(build_ids=build_ids)
+        attribute(events.samples, history.timeline), history, RecordingInfo(build_ids=build_ids)
     )
 
 
@@ -197,7 +197,7 @@ def test_memory_beside_or_in_the_place_of_a_library_is_no_copy():
 def asked_of(log, *, answer=True):
     """Place hits where the recording has one build id for /lib/c.so; return the keys, and asked."""
     events = log.events()
-    world = build_spaces(events)
+    history = build_spaces(events)
     asked = []
 
     def is_other(key, *, is_only):
@@ -205,7 +205,7 @@ def asked_of(log, *, answer=True):
         return answer
 
     info = RecordingInfo(build_ids=(BuildId(b"/lib/c.so", b"\x01" * 20),))
-    placement = place(attribute(events.samples, world.timeline), world, info, is_other)
+    placement = place(attribute(events.samples, history.timeline), history, info, is_other)
     return placement.keys[len(_FIXED_KEYS) :], asked
 
 
@@ -253,9 +253,9 @@ def test_a_file_has_the_build_id_that_was_read_of_it_when_it_was_mapped():
         log.mmap(at_ms * ms, 10, CODE, 0x1000, b"/bin/program", inode=5)
         log.sample(900 * ms, 10, CODE)
         events = log.events()
-        world = build_spaces(events)
+        history = build_spaces(events)
         info = RecordingInfo(extras=extras)
-        key = place(attribute(events.samples, world.timeline), world, info).keys[-1]
+        key = place(attribute(events.samples, history.timeline), history, info).keys[-1]
         found[at_ms] = key.build_id
     assert found == {0: first, 200: first, 400: b"", 600: second, 850: b""}
 
@@ -265,9 +265,9 @@ def test_what_anybody_may_have_written_of_mapped_files_does_no_harm():
     log.mmap(1, 10, CODE, 0x1000, b"/bin/program", inode=5)
     log.sample(5, 10, CODE)
     events = log.events()
-    world = build_spaces(events)
+    history = build_spaces(events)
     good = read_files((5, 0, 10**18, b"\x01" * 20))["mapped_files"]
     for spoiled in (None, [], {}, good | {"inode": ["x"]}, good | {"build_id": ["xyz"]}):
         info = RecordingInfo(extras={"interval_ns": "x", "mapped_files": spoiled})
-        key = place(attribute(events.samples, world.timeline), world, info).keys[-1]
+        key = place(attribute(events.samples, history.timeline), history, info).keys[-1]
         assert (key.build_id, key.inode) == (b"", 5)

@@ -80,9 +80,9 @@ def relative_error(periods, ratio, samples, share=0.3):
         points = math.floor(samples / period)
         angle = np.pi * harmonics * ratio * period
         sine = np.sin(angle)
-        in_step = np.abs(sine) < 1e-9
-        damped = np.sin(points * angle) / np.where(in_step, 1.0, points * sine)
-        variance += float((np.where(in_step, 1.0, damped**2) * coefficients).sum())
+        aliased = np.abs(sine) < 1e-9
+        damped = np.sin(points * angle) / np.where(aliased, 1.0, points * sine)
+        variance += float((np.where(aliased, 1.0, damped**2) * coefficients).sum())
     return math.sqrt(variance / len(periods) ** 2 / (share * (1 - share) / samples))
 
 

@@ -17,7 +17,7 @@ from prospect.figures.routine_choice import routines_called
 from prospect.options import RecordingOptions
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource
-from prospect.records import narrowed, replace
+from prospect.records import project, replace
 from prospect.render.text.report import TextRenderer
 from prospect.shell import shell_line
 
@@ -100,7 +100,7 @@ def test_without_a_recording_it_is_made_again_with_the_same_options_and_read(wor
     made, settings, operands = read_by_prospect(first)
     assert made is RECORD
     assert operands == command
-    assert narrowed(settings, RecordingOptions) == narrowed(typed, RecordingOptions)
+    assert project(settings, RecordingOptions) == project(typed, RecordingOptions)
     assert (settings.target, settings.save, settings.output) == (typed.target, "", "")
     assert len(readers) == 2
     for reader in readers:

@@ -15,7 +15,7 @@ from prospect.cli.operands import specified
 from prospect.cli.option_table import options_of
 from prospect.cli.options import parse
 from prospect.errors import UsageError
-from prospect.records import contents
+from prospect.records import asdict
 from prospect.render.registry import make_renderer
 
 
@@ -53,7 +53,7 @@ def test_a_threshold_is_a_part_of_the_time_that_is_asked_for():
     (event,) = json.loads(out.getvalue())["events"]
     assert [row["hits"] for row in event["rows"]] == [9, 8, 6]
     assert event["left_out"]["hits"] == 30 - 23
-    text = Profile(**contents(profile)).report(sort=["routine"], detail="4", threshold=20)
+    text = Profile(**asdict(profile)).report(sort=["routine"], detail="4", threshold=20)
     assert f"{event['left_out']['rows']} rows" in text
 
 

@@ -263,7 +263,7 @@ def test_a_query_has_the_cpu_time_of_the_report(tmp_path, capfd):
     for table in ("hits", "samples"):
         query = f"SELECT sum(cpu_ns) / 1e9 AS cpu_s FROM {table} WHERE comm = 'comm'"
         (found,) = json.loads(text_of(capfd, "sql", query, *words))
-        assert found["cpu_s"] == pytest.approx(report["in_short"]["seconds"], abs=1e-6)
+        assert found["cpu_s"] == pytest.approx(report["summary"]["seconds"], abs=1e-6)
 
 
 def test_hits_of_an_event_without_time_have_no_cpu_time(tmp_path, capfd):

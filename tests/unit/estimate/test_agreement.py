@@ -31,7 +31,7 @@ def recording(fates, **books):
 
 def test_what_differs_by_chance_agrees():
     rows = rows_of(qsort_profile())
-    assert all(row.agrees for row in rows.values() if row.error_s is not None)
+    assert all(row.agrees for row in rows.values() if row.half_width_s is not None)
     assert rows["User (with nice)"].difference_s == pytest.approx(392 / 256 - 1.53)
 
 

@@ -17,7 +17,7 @@ from prospect.estimate.errors.error_bars import half_widths
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
 
@@ -84,7 +84,7 @@ def test_all_of_a_recording_is_known_to_a_tick_as_a_part_too():
 
 def part_of_store(whole, row, due):
     """Return what a store has of one program of a recording: sums, and how many ticks were due."""
-    found = contents(whole.hits).items()
+    found = asdict(whole.hits).items()
     one = {name: column[row : row + 1] for name, column in found if column is not None}
     return replace(
         whole,

@@ -7,7 +7,7 @@ from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.errors import clock_sums as module
 from prospect.estimate.errors.clock_sums import clock_sums
 from prospect.estimate.errors.design import sampling_design
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 
 PERIODS_NS = clock_periods_ns(1000, 4)
 RUNS = 400
@@ -39,9 +39,9 @@ def test_clocks_agree_in_every_block_about_a_row_that_fills_its_cpu():
 def test_disagreement_is_the_variance_of_the_error_at_every_length_of_block(stay_s):
     schedule, design = made(stay_s)
     sums = sums_of(design, np.arange(3 * RUNS))
-    error_s = design.seconds - sums.bias_ns * 1e-9 - schedule.true_seconds()
+    half_width_s = design.seconds - sums.bias_ns * 1e-9 - schedule.true_seconds()
     for level in sums.by_level:
-        assert level.variance.mean() * 1e-18 == pytest.approx(np.mean(error_s**2), rel=0.12)
+        assert level.variance.mean() * 1e-18 == pytest.approx(np.mean(half_width_s**2), rel=0.12)
 
 
 def test_a_long_run_has_more_lengths_of_block_and_more_freedom_in_short_ones():
@@ -85,7 +85,7 @@ def test_hits_counted_beforehand_give_the_sums_of_their_samples(rows):
     row_of_hit = np.array(rows, np.int32)
     found = clock_sums(design.ticks, design.blocks, row_of_hit, 6)
     plain = clock_sums(design.ticks, replace(design.blocks, hits=None), row_of_hit, 6)
-    for name, column in contents(plain).items():
+    for name, column in asdict(plain).items():
         if name != "by_level":
             assert np.array_equal(getattr(found, name), column)
     assert len(found.by_level) == len(plain.by_level) == 3

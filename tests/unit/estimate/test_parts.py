@@ -11,7 +11,7 @@ from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.errors import error_bars as module
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars, parts_of
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 
 PROGRAMS = 40
 HITS = 3 * PROGRAMS
@@ -52,8 +52,8 @@ def test_error_bars_of_parts_are_those_of_hits(clocks, stay_s, is_packed, monkey
     for row_of_hit in chosen:
         rows = int(row_of_hit.max()) + 1
         other = np.arange(-1, rows - 1)
-        wanted = contents(error_bars(design, row_of_hit, rows, other))
-        found = contents(error_bars(design, row_of_hit, rows, other, parts))
+        wanted = asdict(error_bars(design, row_of_hit, rows, other))
+        found = asdict(error_bars(design, row_of_hit, rows, other, parts))
         for name, values in wanted.items():
             np.testing.assert_array_equal(found[name], values, name)
 

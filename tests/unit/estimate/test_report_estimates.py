@@ -105,7 +105,7 @@ def test_every_row_with_a_hit_has_an_interval_around_its_time(viewed):
         assert (table.half_width_s[hit] > 0).all()
         assert (table.low_s <= table.seconds).all()
         assert (table.seconds <= table.high_s).all()
-        assert not table.in_step.any()
+        assert not table.aliased.any()
     user = estimates.process_half_width_s(PORTION_USER)
     assert np.array_equal(user, estimates.processes.half_width_s[PORTION_USER::PORTION_COUNT])
 
@@ -114,7 +114,7 @@ def test_neighbours_that_cannot_be_told_apart_are_marked(viewed):
     _, event, estimates = viewed
     rows = estimates.routine_rows(event, 0, PORTION_USER)
     # Two routines of a quarter each, one of a tenth.
-    assert rows.like_above.tolist() == [False, True, False]
+    assert rows.tied.tolist() == [False, True, False]
     assert rows.needed_s[1] > 4.0 > rows.needed_s[2]
     assert any(
         text.startswith("The first 3 routines of worker in user mode cannot all be told apart")
@@ -154,7 +154,7 @@ def test_a_program_in_step_with_a_clock_is_marked_and_said():
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
     profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
     estimates = Report(profile, "2", 0.0, 0.0).events[0].estimates
-    assert estimates.routines.in_step[:2].all()
+    assert estimates.routines.aliased[:2].all()
     assert any("run in step with one of the clocks" in text for text in estimates.sentences)
 
 
@@ -163,7 +163,7 @@ def test_an_idle_cpu_sets_off_no_alarm():
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
     profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
     profile.processes.pid[0] = 0
-    assert not Report(profile, "4", 0.0, 0.0).events[0].estimates.routines.in_step.any()
+    assert not Report(profile, "4", 0.0, 0.0).events[0].estimates.routines.aliased.any()
 
 
 def test_one_clock_says_what_it_cannot_see():

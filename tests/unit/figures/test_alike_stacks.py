@@ -11,7 +11,7 @@ from prospect.records import replace
 def renamed(old, new):
     profile = stacks_profile()
     names = [new if name == old else name for name in profile.functions.name]
-    return replace(profile, functions=replace(profile.functions, name=names, raw_name=names))
+    return replace(profile, functions=replace(profile.functions, name=names, linkage_name=names))
 
 
 def calls_of(profile):

@@ -65,7 +65,7 @@ def test_a_name_may_be_mangled_or_lack_its_parameters_or_be_an_alias():
     command = build.process("x", 1, is_command=True)
     image = build.object("/bin/x")
     row = build.function(
-        "W::go(int (*)(char))", image, 0, raw_name="_ZN1W2goEPFicE", aliases=("other(int)",)
+        "W::go(int (*)(char))", image, 0, linkage_name="_ZN1W2goEPFicE", aliases=("other(int)",)
     )
     build.hit(command, row, 100)
     profile = build.build()

@@ -14,7 +14,7 @@ import pytest
 from builders.elf import Section, Symbol, code, elf_file
 from prospect.assembly.stacks.recorded_code import RecordedCode
 from prospect.errors import UsageError
-from prospect.files import door, named_files
+from prospect.files import named_files, untrusted_open
 from prospect.files.budget import (
     DEFAULT_BYTES,
     Cost,
@@ -100,9 +100,9 @@ def test_a_sparse_file_of_another_user_reads_as_zeros_where_it_has_holes(tmp_pat
         file.seek(1 << 20)
         file.write(b"tail")
     path.chmod(0o666)  # others may change it, so that it is read, not mapped
-    found = door.open_chosen(bytes(path))
+    found = untrusted_open.open_chosen(bytes(path))
     assert bytes(found.data) == path.read_bytes()
-    assert found.held_bytes == door.held_bytes_of(bytes(path), os.geteuid())
+    assert found.held_bytes == untrusted_open.held_bytes_of(bytes(path), os.geteuid())
     with path.open("rb") as file:
         assert len(list(data_extents(file.fileno(), 4 + (1 << 20)))) == 2
 
@@ -181,19 +181,19 @@ def test_what_files_of_others_hold_together_is_bounded_until_they_are_let_go(tmp
         path.write_bytes(bytes(1 << 20) + b"end")
         os.chown(path, 4242, 4242)
     before = of_others.bytes
-    held = [door.open_chosen(bytes(path)) for path in paths]
+    held = [untrusted_open.open_chosen(bytes(path)) for path in paths]
     assert held[2] == Refusal.COSTLY
     assert of_others.bytes - before == sum(len(one.data) for one in held[:2])
     assert named_files.open_file(bytes(paths[2])) == NameSource.NO_BUDGET
     del held
     assert of_others.bytes == before
-    again = door.open_chosen(bytes(paths[2]))
+    again = untrusted_open.open_chosen(bytes(paths[2]))
     assert bytes(again.data[-3:]) == b"end"
     # A link more is another name of it, which costs again.
     names = [tmp_path / f"link{number}" for number in range(4)]
     for name in names:
         name.hardlink_to(paths[0])
-    held = [door.open_chosen(bytes(name)) for name in names]
+    held = [untrusted_open.open_chosen(bytes(name)) for name in names]
     assert held[1:] == [Refusal.COSTLY] * 3
 
 
@@ -203,7 +203,7 @@ def test_of_our_own_files_as_much_is_read_as_there_is(tmp_path, monkeypatch):
     path = tmp_path / "own"
     path.write_bytes(bytes(1 << 20))
     path.chmod(0o666)
-    assert len(door.open_chosen(bytes(path)).data) == 1 << 20
+    assert len(untrusted_open.open_chosen(bytes(path)).data) == 1 << 20
 
 
 def test_rows_for_unwinding_are_paid_for_by_files_of_others_only(tmp_path):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from builders.silent_mount import overlay_mount, silent_autofs, silent_mount
-from prospect.files import door
-from prospect.files.door import OpenFile, open_named
+from prospect.files import untrusted_open
 from prospect.files.mounts import is_local
 from prospect.files.opener import Opener, Refusal
 from prospect.files.rights import EVERYBODY, speaks_for
+from prospect.files.untrusted_open import OpenFile, open_named
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has others' rights to give")
 STRANGER = 4242
@@ -54,7 +54,7 @@ def test_no_right_of_a_stranger_stays(open_path: Path) -> None:
     (open_path / "secret").write_text("x")
     (open_path / "secret").chmod(0o600)
     assert content(open_path / "secret", STRANGER) == Refusal.FORBIDDEN
-    assert isinstance(door.open_link(b"/proc/%d/exe" % os.getpid()), OpenFile)
+    assert isinstance(untrusted_open.open_link(b"/proc/%d/exe" % os.getpid()), OpenFile)
     assert os.geteuid() == os.getuid() == 0
 
 
@@ -135,8 +135,8 @@ def test_a_file_system_that_does_not_answer_costs_two_seconds_once(
     point.mkdir()
     for named_by in (STRANGER, 0):
         with mounted(point):
-            door._opener.close()
-            monkeypatch.setattr(door, "_opener", Opener())
+            untrusted_open._opener.close()
+            monkeypatch.setattr(untrusted_open, "_opener", Opener())
             began_s = time.monotonic()
             for number in range(100):
                 found = open_named(os.fsencode(point / f"{number}" / "x.c"), named_by)
@@ -145,7 +145,7 @@ def test_a_file_system_that_does_not_answer_costs_two_seconds_once(
             # What lies elsewhere is still read.
             assert content(Path("/etc/passwd"), 0)
             assert content(Path("/etc/passwd"), ANOTHER)
-            door._opener.close()
+            untrusted_open._opener.close()
 
 
 @AS_ROOT
@@ -155,7 +155,7 @@ def test_a_mount_made_or_moved_a_moment_ago_holds_up_nobody_either(
     open_path: Path, monkeypatch: pytest.MonkeyPatch, *, takes: bool
 ) -> None:
     (open_path / "b" / "silent").mkdir(parents=True)
-    monkeypatch.setattr(door, "_opener", Opener())
+    monkeypatch.setattr(untrusted_open, "_opener", Opener())
     assert content(Path("/etc/passwd"), 0)
     with silent_mount(open_path / "b" / "silent", takes=takes):
         assert content(Path("/etc/passwd"), 0)
@@ -163,7 +163,7 @@ def test_a_mount_made_or_moved_a_moment_ago_holds_up_nobody_either(
         (open_path / "b").rename(open_path / "a")
         found = content(open_path / "a" / "silent" / "x", 0)
         (open_path / "a").rename(open_path / "b")
-        door._opener.close()
+        untrusted_open._opener.close()
         assert found == Refusal.SILENT
 
 
@@ -177,21 +177,21 @@ def test_an_overlay_over_what_does_not_answer_holds_up_nobody(
     for directory in (below, beside, point, other):
         directory.mkdir()
     (beside / "x").write_text("x")
-    monkeypatch.setattr(door, "_opener", Opener())
+    monkeypatch.setattr(untrusted_open, "_opener", Opener())
     with overlay_mount(point, beside, other):
         assert content(point / "x", 0) == b"x"
         assert is_local(point.stat().st_dev)
     with silent_mount(below, takes=True), overlay_mount(point, below, beside):
         assert not is_local(point.stat().st_dev)
         assert content(point / "x", 0) == Refusal.SILENT
-        door._opener.close()
+        untrusted_open._opener.close()
 
 
 @AS_ROOT
 def test_a_file_of_a_file_system_that_is_no_disk_is_handed_over_as_memory() -> None:
     file = open_named(b"/proc/self/comm", STRANGER)
     assert isinstance(file, OpenFile)
-    assert file.root == door.OWN_ROOT
+    assert file.root == untrusted_open.OWN_ROOT
 
 
 @pytest.mark.parametrize(

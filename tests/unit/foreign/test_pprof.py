@@ -167,8 +167,8 @@ def test_only_samples_have_error_bars():
         ((("samples", "count"), ("cpu", "nanoseconds")), ((3, 30_000_000), (1, 10_000_000)), True),
     ):
         profile = read(message(types, values))
-        found = json.loads(rendered(profile, "json"))["in_short"]
-        bars = [row["error_s"] for row in (found, *found["programs"], *found["functions"])]
+        found = json.loads(rendered(profile, "json"))["summary"]
+        bars = [row["half_width_s"] for row in (found, *found["programs"], *found["functions"])]
         assert [bar is not None for bar in bars] == [has_bars] * len(bars)
         assert ("±" in "".join(found["lines"])) == has_bars
 

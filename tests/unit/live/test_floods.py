@@ -14,7 +14,7 @@ from prospect.capture.machine.synthesis import Map, user_map_record
 from prospect.events.columns import TASK_COMM, TASK_EXEC
 from prospect.events.decode import decode
 from prospect.events.schema import schema_of
-from prospect.live.gates import _MOST_NAMED_PROCESSES, _MOST_OF_A_PROCESS, FloodGate
+from prospect.live.record_limiters import _MOST_NAMED_PROCESSES, _MOST_OF_A_PROCESS, RecordLimiter
 from prospect.live.source import Drained
 
 EVENTS = [
@@ -55,7 +55,7 @@ def decoded(data):
 
 @pytest.fixture
 def gate():
-    return FloodGate(schema_of(EVENTS))
+    return RecordLimiter(schema_of(EVENTS))
 
 
 def test_of_a_threads_names_the_last_in_time_is_kept(gate):
@@ -108,7 +108,7 @@ def test_what_is_made_of_processes_passes_and_is_counted(gate):
 
 
 def test_no_more_is_drained_than_a_look_can_take_in(gate, monkeypatch):
-    monkeypatch.setattr("prospect.live.gates._MOST_SIDE_RECORDS", 500)
+    monkeypatch.setattr("prospect.live.record_limiters._MOST_SIDE_RECORDS", 500)
     drained = Drained(gate)
     forks = b"".join(forked(pid, pid) for pid in range(2, 402))
     drained.append([forks])

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from prospect.live import growing as module
-from prospect.live.gates import Bounds
 from prospect.live.growing import GrowingProfile
+from prospect.live.record_limiters import Bounds
 
 
 def part(groups, sampled):

@@ -69,7 +69,7 @@ def places(profile):
         profile.locations.function_index.tolist(), profile.locations.address.tolist(), strict=True
     )
     return [
-        (objects.path[functions.object_index[f]], functions.raw_name[f], address)
+        (objects.path[functions.object_index[f]], functions.linkage_name[f], address)
         for f, address in rows
     ]
 

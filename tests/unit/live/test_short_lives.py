@@ -14,7 +14,7 @@ from prospect.abi.recording import RecordBlock
 from prospect.capture.machine.synthesis import Map, user_map_record
 from prospect.events.decode import decode
 from prospect.events.schema import schema_of
-from prospect.live.gates import ShortLivesGate
+from prospect.live.record_limiters import ShortLivesLimiter
 from prospect.live.source import Drained
 from prospect.live.tasks import LiveTasks
 
@@ -72,7 +72,7 @@ def life(pid, begin_ns, parent=1):
 
 
 def condensed(*records, until_ns=NEVER):
-    return ShortLivesGate(schema_of(EVENTS)).condensed(b"".join(records), until_ns)
+    return ShortLivesLimiter(schema_of(EVENTS)).condensed(b"".join(records), until_ns)
 
 
 def state_after(data):
@@ -230,8 +230,8 @@ def in_order(data):
 
 
 def test_what_waits_is_condensed_again_and_again(monkeypatch):
-    monkeypatch.setattr(ShortLivesGate, "condensed_bytes", 10_000)
-    drained = Drained(ShortLivesGate(schema_of(EVENTS)))
+    monkeypatch.setattr(ShortLivesLimiter, "condensed_bytes", 10_000)
+    drained = Drained(ShortLivesLimiter(schema_of(EVENTS)))
     most = 0
     for number in range(400):
         drained.begun_ns = (1 << 40) + 1000 * number
@@ -246,7 +246,7 @@ def test_what_waits_is_condensed_again_and_again(monkeypatch):
 
 
 def test_a_flood_that_is_followed_stops_the_draining():
-    gate = ShortLivesGate(schema_of(EVENTS))
+    gate = ShortLivesLimiter(schema_of(EVENTS))
     drained = Drained(gate)
     for begin in range(0, 400_000, 1000):
         pids = range(10 + begin, 1010 + begin)

@@ -12,7 +12,7 @@ def _named(names, sources, paths, function=None, reason=0):
         function=rows.astype(np.int32),
         reason=np.full(len(rows), reason, np.uint8),
         name=names,
-        raw_name=names,
+        linkage_name=names,
         aliases=[()] * len(names),
         function_address=np.arange(len(names), dtype=np.uint64) * 16 + 0x1000,
         function_size=np.full(len(names), 16, np.uint64),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.profile.late import LateList, joined, taken
+from prospect.profile.late import LateList, gather, joined
 
 
 def test_an_item_is_made_when_it_is_asked_for_and_once():
@@ -33,13 +33,13 @@ def test_what_is_taken_is_made_all_at_once():
     assert late[2] == 20
     assert late.take([3, 2, 0, 3]) == [30, 20, 0, 30]
     assert asked == [[2], [3, 0]]
-    assert taken(late, [1]) == [10]
-    assert taken(["a", "b"], [1, 0]) == ["b", "a"]
+    assert gather(late, [1]) == [10]
+    assert gather(["a", "b"], [1, 0]) == ["b", "a"]
 
 
 def test_what_is_taken_of_joined_lists_is_made_once_a_part():
     asked = []
     make = lambda rows: asked.append(list(rows)) or [f"late {row}" for row in rows]  # noqa: E731 - one use, one line
     whole = joined([["first"], LateList(2, make), [], LateList(1, make)])
-    assert taken(whole, [3, 2, 0, 1]) == ["late 0", "late 1", "first", "late 0"]
+    assert gather(whole, [3, 2, 0, 1]) == ["late 0", "late 1", "first", "late 0"]
     assert asked == [[0], [1, 0]]

@@ -4,7 +4,7 @@ from builders import profile_builder
 from prospect.foreign import stack_profile as foreign_stacks
 from prospect.profile import builder
 from prospect.profile.builder import no_clocks, no_samples
-from prospect.records import contents
+from prospect.records import asdict
 from prospect.store import part, recorded
 
 
@@ -13,7 +13,7 @@ from prospect.store import part, recorded
     [(no_samples, profile_builder.no_samples), (no_clocks, profile_builder.no_clocks)],
 )
 def test_tables_without_rows_have_the_types_of_those_with_rows(made, known):
-    table, expected = contents(made()), contents(known())
+    table, expected = asdict(made()), asdict(known())
     assert len(made()) == 0
     for name, column in expected.items():
         kind = None if column is None else column.dtype

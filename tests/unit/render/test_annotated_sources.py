@@ -114,9 +114,9 @@ def test_the_index_lists_what_was_written_refused_and_not_found():
 
 def test_json_has_every_line_with_its_text():
     document = json.loads(rendered(JsonSource(), source_view(profile(), "2")))
-    assert document["schema"] == "prospect-source/1"
+    assert document["schema"] == "prospect-source/2"
     files = {file["file"]: file for file in document["files"]}
     assert files["/gone/b\x1b[31m.c"]["found"] is None
     (line,) = files["/src/mix.h"]["events"][0]["lines"]
     assert (line["line"], line["hits"], line["text"]) == (2, 60, "    return x * 31;")
-    assert line["plus_minus_s"] == pytest.approx(0.038358547)
+    assert line["half_width_s"] == pytest.approx(0.038358547)

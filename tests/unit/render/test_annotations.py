@@ -52,7 +52,7 @@ def test_colours_change_nothing_but_colour():
 
 def test_json_holds_what_the_view_holds():
     document = json.loads(rendered(JsonAnnotation(), annotated_loop()))
-    assert document["schema"] == "prospect-annotate/1"
+    assert document["schema"] == "prospect-annotate/2"
     (event,) = document["events"]
     work = event["routines"][0]
     assert work["hits"] == 100

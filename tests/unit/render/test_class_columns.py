@@ -27,7 +27,7 @@ from prospect.profile.model import (
     KIND_KERNEL,
     MODE_KERNEL,
 )
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 from prospect.render.registry import make_renderer
 
 REPORT = next(command for command in COMMANDS if command.name == "report")
@@ -109,10 +109,10 @@ def test_error_bars_of_a_single_class_are_those_of_the_table_by_keys():
     make_renderer("json", sort=("routine",), detail="4", user_threshold_s=0.0).render(profile, out)
     (event,) = json.loads(out.getvalue())["events"]
     (table,) = tables(profile, "host")
-    assert [row["columns"][0]["error_s"] for row in table["rows"]] == pytest.approx(
-        [row["error_s"] for row in event["rows"]]
+    assert [row["columns"][0]["half_width_s"] for row in table["rows"]] == pytest.approx(
+        [row["half_width_s"] for row in event["rows"]]
     )
-    assert table["classes"][0]["error_s"] == pytest.approx(event["error_s"])
+    assert table["classes"][0]["half_width_s"] == pytest.approx(event["half_width_s"])
 
 
 def test_hits_are_kept_apart_without_losing_any():
@@ -203,12 +203,12 @@ def test_what_the_threshold_leaves_out_is_one_row():
 
 
 def test_python_has_the_same_columns():
-    found = Profile(**contents(many_programs(3))).columns_table("program", detail="4")
+    found = Profile(**asdict(many_programs(3))).columns_table("program", detail="4")
     assert found["routine"][0] == "shared"
     assert [int(found[f"program p{at} hits"][0]) for at in range(3)] == [30, 20, 10]
-    by_event = Profile(**contents(perf_profile())).columns_table("event", detail="4")
+    by_event = Profile(**asdict(perf_profile())).columns_table("event", detail="4")
     assert "event" not in by_event
-    text = Profile(**contents(many_programs(2))).report(columns="image", detail="4")
+    text = Profile(**asdict(many_programs(2))).report(columns="image", detail="4")
     assert "by program" in text
 
 
@@ -220,7 +220,7 @@ def test_two_dimensions_are_refused_by_name():
     with pytest.raises(UsageError, match="give one of event, cpu"):
         parse(REPORT, ["--columns", "colour"])
     with pytest.raises(UsageError, match="give one of event"):
-        Profile(**contents(many_programs(1))).columns_table("")
+        Profile(**asdict(many_programs(1))).columns_table("")
     assert parse(REPORT, ["--columns", "tid"])[0].columns == "thread"
 
 
@@ -260,7 +260,7 @@ def test_causes_of_several_kinds_with_one_name_are_told_apart():
         (CAUSE_SOFTIRQ, "timer", 4),
     ):
         build.hit(process, routine, count, MODE_KERNEL, cause=(kind, name))
-    profile = Profile(**contents(build.build()))
+    profile = Profile(**asdict(build.build()))
     expected = {"interrupt (dispatch)": 1, "softirq (dispatch)": 2, "timer": 4}
     assert hits_of(profile, "cause") == {"work": expected}
     found = profile.columns_table("cause", detail="4")
@@ -271,7 +271,7 @@ def test_causes_of_several_kinds_with_one_name_are_told_apart():
 
 @pytest.mark.parametrize("dimension", ["cpu", "process", "event"])
 def test_a_recording_without_hits_has_no_rows(dimension):
-    profile = Profile(**contents(ProfileBuilder().build()))
+    profile = Profile(**asdict(ProfileBuilder().build()))
     assert f"by {dimension}\n" in written(profile, "text", dimension)
     (table,) = tables(profile, dimension)
     assert (table["rows"], table["left_out"]["rows"]) == ([], 0)

@@ -67,7 +67,7 @@ def check(found, expected, time="Time (s)"):
     """Compare rows that have the report's fields with those of a table, in any order."""
     assert found.keys() == expected.keys()
     for key, row in expected.items():
-        assert is_time(found[key][time], row["seconds"], row["error_s"]), (found[key], row)
+        assert is_time(found[key][time], row["seconds"], row["half_width_s"]), (found[key], row)
         assert int(found[key]["Hits"].replace(",", "")) == row["hits"]
         if "share" in row:
             share = found[key].get("Share", found[key].get("Share there"))
@@ -109,7 +109,7 @@ def test_the_tables_are_the_reports(page):
         cells = found[row["name"], str(row["pid"])]
         for title, portion in (("User", "user"), ("Kernel", "kernel"), ("Interrupt", "interrupt")):
             part = row[portion]
-            assert is_time(cells[f"{title} (s)"], part["seconds"], part["error_s"])
+            assert is_time(cells[f"{title} (s)"], part["seconds"], part["half_width_s"])
         assert int(cells["Hits"]) == sum(row[portion]["hits"] for portion in PORTIONS)
 
 
@@ -231,7 +231,7 @@ def test_the_times_of_threads_and_waits_are_the_reports(open_page):
 def test_in_short_is_the_first_screen_of_the_text_report(open_page, detail):
     for profile in (qsort_profile(), interrupted_profile(), empty_profile(), hostile_profile()):
         text = rendered(profile, "text", detail).decode().splitlines()
-        lines = json.loads(rendered(profile, "json", detail))["in_short"]["lines"]
+        lines = json.loads(rendered(profile, "json", detail))["summary"]["lines"]
         assert lines == text[: len(lines)]
         browser = open_page(rendered(profile, "html", detail))
         (shown,) = browser.find_elements(By.CSS_SELECTOR, "#answer pre")

@@ -80,7 +80,9 @@ def test_the_figures_are_those_of_the_report(opened):
         time, hits = found[key]
         assert hits == row["hits"]
         seconds = float(time.split(" ± ")[0])
-        assert seconds == pytest.approx(row["seconds"], abs=max(row["error_s"] or 0.001, 0.001))
+        assert seconds == pytest.approx(
+            row["seconds"], abs=max(row["half_width_s"] or 0.001, 0.001)
+        )
 
 
 def test_shares_have_the_digits_of_the_text_report(opened):
@@ -112,8 +114,8 @@ def test_rows_that_cannot_be_told_apart_are_marked_and_bars_have_whiskers(opened
         for row in table["rows"]
     ]
     marks = browser.find_elements(By.CSS_SELECTOR, "#panel abbr.like")
-    assert len(marks) == min(sum(row["like_above"] for row in rows), len(marks))
-    assert bool(marks) == any(row["like_above"] for row in rows)
+    assert len(marks) == min(sum(row["tied"] for row in rows), len(marks))
+    assert bool(marks) == any(row["tied"] for row in rows)
     assert browser.find_elements(By.CSS_SELECTOR, "#panel .whisker")
 
 

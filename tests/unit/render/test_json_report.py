@@ -41,7 +41,7 @@ def test_the_document_keeps_to_its_schema(name, detail):
 
 def test_the_schema_check_finds_what_is_wrong():
     document = _report(qsort_profile())
-    document["schema"] = "prospect-report/2"
+    document["schema"] = "prospect-report/1"
     document["more"] = 1
     document["events"][0]["total"]["user"]["hits"] = "384"
     del document["run"]["uname"]
@@ -86,7 +86,7 @@ def test_the_figures_of_the_talk():
     user = process["user"]
     assert (user["hits"], user["seconds"]) == (384, 1.5)
     assert user["low_s"] < 1.5 < user["high_s"]
-    assert 1.5 - user["low_s"] == pytest.approx(user["error_s"], rel=0.05)
+    assert 1.5 - user["low_s"] == pytest.approx(user["half_width_s"], rel=0.05)
     table = process["routines"]["user"]
     assert [(row["name"], row["hits"]) for row in table["rows"]][:2] == [
         ("my_compare", 145),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.estimate.errors.event_estimates import RowEstimates
 from prospect.render.text.numbers import Figures, percent_digits, rank_column, second_digits
 
@@ -69,8 +69,8 @@ def test_ranks_say_which_rows_cannot_be_told_apart():
         column,
         column,
         column,
-        in_step=np.array([False, False, True, True]),
-        like_above=np.array([False, True, False, True]),
+        aliased=np.array([False, False, True, True]),
+        tied=np.array([False, True, False, True]),
         needed_s=column,
     )
     assert rank_column(estimates) == ["1", "2=", "3!", "4=!"]
@@ -81,7 +81,7 @@ def test_hits_without_time_show_a_dash():
 
 
 def test_one_is_no_plural():
-    assert [counted(1, "process"), counted(2, "process"), counted(0, "hit")] == [
+    assert [pluralize(1, "process"), pluralize(2, "process"), pluralize(0, "hit")] == [
         "1 process",
         "2 processes",
         "0 hits",

@@ -17,7 +17,7 @@ from prospect.cli.commands import COMMANDS
 from prospect.cli.options import parse
 from prospect.errors import UsageError
 from prospect.profile.model import CAUSE_SYSCALL, KIND_KERNEL, MODE_KERNEL
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 from prospect.render.registry import make_renderer
 from prospect.render.text.report import TextRenderer
 
@@ -131,9 +131,9 @@ def test_the_figures_are_those_of_the_report():
     (row,) = json.loads(written(family(), "json", ("pid",), detail="2"))["events"][0]["rows"]
     out = io.BytesIO()
     make_renderer("json", detail="2").render(family(), out)
-    short = json.loads(out.getvalue())["in_short"]
+    short = json.loads(out.getvalue())["summary"]
     assert (row["hits"], row["seconds"]) == (short["hits"], short["seconds"])
-    assert row["error_s"] == pytest.approx(short["error_s"])
+    assert row["half_width_s"] == pytest.approx(short["half_width_s"])
 
 
 def test_a_level_that_leaves_nothing_says_what_there_is():
@@ -195,7 +195,7 @@ def test_what_a_table_cannot_be_is_refused(words, says):
 
 
 def test_python_takes_the_keys_too():
-    profile = Profile(**contents(perf_profile()))
+    profile = Profile(**asdict(perf_profile()))
     assert "Time by routine of every process" in profile.report(sort=["sym"], detail=4)
     with pytest.raises(UsageError, match="give some of program"):
         profile.report(sort=["nonsense"])

@@ -7,18 +7,18 @@ import numpy as np
 
 from builders.sideband import EventLog
 from prospect.spaces.attribution import attribute
+from prospect.spaces.process_history import build_spaces
 from prospect.spaces.replay import SpaceColumns
-from prospect.spaces.world import build_spaces
 
 
 def names_hit(log):
     """The name of the mapping that each sample hit, None where there is none."""
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    where = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
     return [
-        world.names[world.mappings.name[mapping]] if mapping >= 0 else None
+        history.names[history.mappings.name[mapping]] if mapping >= 0 else None
         for mapping in where.take(hits.sample_row).tolist()
     ]
 
@@ -39,9 +39,9 @@ def test_located_runs_have_all_addresses_in_their_order():
     for address in (0x10, 0x20, 0x1000, 0x1FFF, 0x2000, 0x5000):
         log.sample(5, 2, address)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    spaces = world.address_spaces
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    spaces = history.address_spaces
     runs = spaces.locate_runs(hits.space, hits.epoch, hits.address)
     assert runs.start.tolist() == [0, 2, 4, 5]
     assert runs.length.tolist() == [2, 2, 1, 1]
@@ -67,13 +67,13 @@ def test_a_mapping_in_the_middle_leaves_both_ends_standing():
 def standing(log, pid):
     """What stands in the end where a process was hit last: begin, end and name of each piece."""
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
     last = int(hits.sample_row[np.flatnonzero(events.samples.task & 0xFFFFFFFF == pid)[-1]])
-    begin, end, mapping = world.address_spaces.standing(
+    begin, end, mapping = history.address_spaces.standing(
         int(hits.space[last]), int(hits.epoch[last])
     )
-    names = [world.names[row] for row in world.mappings.name.take(mapping).tolist()]
+    names = [history.names[row] for row in history.mappings.name.take(mapping).tolist()]
     return list(zip(begin.tolist(), end.tolist(), names, strict=True))
 
 
@@ -116,13 +116,13 @@ def test_a_fork_shares_its_parents_space_until_it_maps_something():
         log.fork(10 + child, 1, 100 + child)
         log.sample(10 + child, 100 + child, 0x1800)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
     assert len(hits) == 10_000
     assert len(np.unique(hits.process_row)) == 10_000
     assert set(zip(hits.space.tolist(), hits.epoch.tolist(), strict=True)) == {(0, 0)}
     assert (
-        world.address_spaces.locate(hits.space, hits.epoch, hits.address).tolist() == [0] * 10_000
+        history.address_spaces.locate(hits.space, hits.epoch, hits.address).tolist() == [0] * 10_000
     )
 
 
@@ -137,9 +137,9 @@ def test_ten_thousand_generations_that_each_map_something_are_found_in_one_round
     log.sample(10 * generations, generations, 0x10000 + (generations - 1) % 7 * 0x1000)
     events = log.events()
     begin = time.process_time()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    where = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
     assert where.take(hits.sample_row).tolist() == [0, generations - 1]
     assert time.process_time() - begin < 20
 
@@ -190,8 +190,8 @@ def test_what_stands_already_makes_no_epoch():
         log.sample(moment, 2, 0x7F0000001800)
     log.sample(20, 2, 0x7F000001F000)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
     assert set(hits.epoch.tolist()) == {0}
     assert names_hit(log) == [b"/lib/a"] * 3
 
@@ -203,16 +203,16 @@ def test_the_same_file_at_another_offset_makes_an_epoch():
     log.sample(5, 2, 0x7F0000000000)
     log.sample(15, 2, 0x7F0000000000)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
-    assert world.mappings.pgoff.take(where.take(hits.sample_row)).tolist() == [0x2000, 0x4000]
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    where = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    assert history.mappings.pgoff.take(where.take(hits.sample_row)).tolist() == [0x2000, 0x4000]
 
 
 def test_no_space_means_no_mapping():
     log = EventLog()
     log.mmap(0, 2, 0x1000, 0x1000, b"/bin/true")
-    world = build_spaces(log.events())
+    history = build_spaces(log.events())
     address = np.array([0x1800, 0x1800], np.uint64)
     space = np.array([-1, 0])
-    assert world.address_spaces.locate(space, np.array([-1, 0]), address).tolist() == [-1, 0]
+    assert history.address_spaces.locate(space, np.array([-1, 0]), address).tolist() == [-1, 0]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from builders.sideband import KERNEL, USER, EventLog, samples_of
-from prospect.records import contents, replace
+from prospect.records import asdict, replace
 from prospect.spaces import attribution, runs, sample_groups
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 
 def test_a_change_within_a_run_of_samples_is_seen():
@@ -19,10 +19,10 @@ def test_a_change_within_a_run_of_samples_is_seen():
     log.comm(15, 2, b"after")
     log.mmap(25, 2, 0x1000, 0x1000, b"/new")
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
     counts = {
-        (world.names[comm], epoch): count
+        (history.names[comm], epoch): count
         for comm, epoch, count in zip(
             hits.comm.tolist(), hits.epoch.tolist(), hits.count.tolist(), strict=True
         )
@@ -51,9 +51,9 @@ def test_samples_out_of_order_are_placed_by_their_own_time():
     for time in (60, 10, 70, 20, 30, 80):
         log.sample(time, 2, 0x10)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    names = [world.names[hits.comm[row]] for row in hits.sample_row]
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    names = [history.names[hits.comm[row]] for row in hits.sample_row]
     assert names == [b"after", b"before", b"after", b"before", b"before", b"after"]
 
 
@@ -79,8 +79,8 @@ def test_samples_of_many_events_and_labels_are_told_apart(events_met, labels):
     event = (np.arange(count) % events_met).astype(np.uint16)
     label = (np.arange(count) // events_met % labels).astype(np.uint16)
     samples = replace(events.samples, event=event)
-    world = build_spaces(replace(events, samples=samples))
-    hits = attribute(samples, world.timeline, label, world.runs)
+    history = build_spaces(replace(events, samples=samples))
+    hits = attribute(samples, history.timeline, label, history.runs)
     assert len(hits) == events_met * min(labels, count // events_met)
     assert (hits.event.take(hits.sample_row) == event).all()
     assert (hits.label.take(hits.sample_row) == label).all()
@@ -96,10 +96,10 @@ def test_runs_that_were_cut_before_give_the_same_hits(monkeypatch):
     for time in range(1, 12):
         log.sample(time, 2 + time // 5, 0x10)
     events = log.events()
-    world = build_spaces(events)
-    plain = attribute(events.samples, world.timeline)
-    hits = attribute(events.samples, world.timeline, None, world.runs)
-    for column, expected in contents(plain).items():
+    history = build_spaces(events)
+    plain = attribute(events.samples, history.timeline)
+    hits = attribute(events.samples, history.timeline, None, history.runs)
+    for column, expected in asdict(plain).items():
         assert (getattr(hits, column) == expected).all()
 
 
@@ -158,11 +158,11 @@ def test_more_groups_than_a_key_has_room_for(monkeypatch, chunks):
         event=np.broadcast_to(np.uint8(0), number),
     )
     events = replace(events, samples=samples)
-    world = build_spaces(events)
-    hits = attribute(samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(samples, history.timeline)
     assert len(hits) == number
     assert (hits.count == 1).all()
-    pids = world.processes.pid.take(hits.process_row)
+    pids = history.processes.pid.take(hits.process_row)
     users = np.flatnonzero(hits.mode == USER)
     assert np.array_equal(np.sort(pids.take(users)), np.arange(1, processes + 1))
     assert np.array_equal(hits.address.take(users), pids.take(users).astype(np.uint64))
@@ -175,9 +175,9 @@ def test_tasks_of_another_recording_are_in_no_process():
     other = EventLog()
     other.sample(5, 99, 0x10)
     other.sample(5, 2, 0x10)
-    world = build_spaces(log.events())
-    hits = attribute(other.events().samples, world.timeline)
+    history = build_spaces(log.events())
+    hits = attribute(other.events().samples, history.timeline)
     assert sorted(hits.process_row.tolist()) == [-1, 0]
     assert sorted(hits.space.tolist()) == [-1, 0]
-    names = sorted(world.names[comm] for comm in hits.comm)
+    names = sorted(history.names[comm] for comm in hits.comm)
     assert names == [b"program", b"unknown"]

@@ -5,7 +5,7 @@ from tests.builders.sideband import EventLog
 
 from prospect.spaces.attribution import attribute
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 ANON = b"//anon"
 DUMP = b"[jitdump] /tmp/jit-7.dump"
@@ -23,10 +23,10 @@ def located(log, *logs):
     events = log.events()
     names = np.array([name == ANON for name in events.names], np.bool_)
     changed = insert_code_loads(events, logs, names)
-    world = build_spaces(changed)
-    hits = attribute(changed.samples, world.timeline)
-    mapping = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
-    mappings = world.mappings
+    history = build_spaces(changed)
+    hits = attribute(changed.samples, history.timeline)
+    mapping = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    mappings = history.mappings
     found = []
     for row in hits.sample_row.tolist():
         one = int(mapping[row])
@@ -34,7 +34,7 @@ def located(log, *logs):
             found.append(None)
             continue
         offset = hits.address[row] - mappings.start[one] + mappings.pgoff[one]
-        found.append((world.names[mappings.name[one]], int(offset)))
+        found.append((history.names[mappings.name[one]], int(offset)))
     return found
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from builders.sideband import EventLog
 from prospect.spaces.mappings import describe_mappings
+from prospect.spaces.process_history import started_mappings
 from prospect.spaces.task_timeline import collect_ids
-from prospect.spaces.world import started_mappings
 
 
 def found(log):

@@ -6,7 +6,7 @@ import pytest
 from builders.sideband import EventLog
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.spaces.attribution import attribute
-from prospect.spaces.world import build_spaces
+from prospect.spaces.process_history import build_spaces
 
 RUNNING_NS = 2**64 - 1
 KERNEL_MODE = 1
@@ -16,31 +16,31 @@ def world_of(log):
     return build_spaces(log.events())
 
 
-def process(world, row):
+def process(history, row):
     """A process row's facts, as plain values."""
-    rows = world.processes
+    rows = history.processes
     return {
         "pid": int(rows.pid[row]),
         "parent_pid": int(rows.parent_pid[row]),
         "parent_row": int(rows.parent_row[row]),
         "birth": int(rows.birth[row]),
         "life": (int(rows.start_ns[row]), int(rows.end_ns[row])),
-        "name": world.names[rows.name[row]],
+        "name": history.names[rows.name[row]],
     }
 
 
 def samples_by_name(log):
     """Count samples by (pid, start of the process row, thread name)."""
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
     counts = {}
     for row in range(len(hits)):
         at = hits.process_row[row]
         key = (
-            int(world.processes.pid[at]),
-            int(world.processes.start_ns[at]),
-            world.names[hits.comm[row]],
+            int(history.processes.pid[at]),
+            int(history.processes.start_ns[at]),
+            history.names[hits.comm[row]],
         )
         counts[key] = counts.get(key, 0) + int(hits.count[row])
     return counts
@@ -52,8 +52,8 @@ def test_fork_and_exec_are_births_of_rows_of_their_own():
     log.fork(10, 1, 2)
     log.exec(20, 2, b"ls")
     log.exit(30, 2)
-    world = world_of(log)
-    assert [process(world, row) for row in range(3)] == [
+    history = world_of(log)
+    assert [process(history, row) for row in range(3)] == [
         {
             "pid": 1,
             "parent_pid": -1,
@@ -87,9 +87,9 @@ def test_a_chain_of_execs_is_a_chain_of_rows():
     for number in range(1, 5):
         log.exec(10 * number, 5, b"program%d" % number)
         log.sample(10 * number + 1, 5, 0x1000)
-    world = world_of(log)
-    assert world.processes.parent_row.tolist() == [-1, 0, 1, 2, 3]
-    assert world.processes.end_ns.tolist() == [10, 20, 30, 40, RUNNING_NS]
+    history = world_of(log)
+    assert history.processes.parent_row.tolist() == [-1, 0, 1, 2, 3]
+    assert history.processes.end_ns.tolist() == [10, 20, 30, 40, RUNNING_NS]
     assert samples_by_name(log) == {(5, 10 * n, b"program%d" % n): 1 for n in range(1, 5)}
 
 
@@ -102,9 +102,9 @@ def test_a_reused_pid_is_another_process():
     log.fork(20, 1, 7)
     log.comm(21, 7, b"new")
     log.sample(25, 7, 0x1000)
-    world = world_of(log)
+    history = world_of(log)
     assert samples_by_name(log) == {(7, 0, b"old"): 1, (7, 20, b"new"): 1}
-    assert [process(world, row)["life"] for row in (1, 2)] == [(0, 10), (20, RUNNING_NS)]
+    assert [process(history, row)["life"] for row in (1, 2)] == [(0, 10), (20, RUNNING_NS)]
 
 
 def test_a_name_is_the_last_of_the_main_thread():
@@ -114,9 +114,9 @@ def test_a_name_is_the_last_of_the_main_thread():
     log.comm(12, 2, b"last")
     log.clone(13, 2, 3)
     log.comm(14, 2, b"worker", tid=3)
-    world = world_of(log)
-    row = world.processes.pid.tolist().index(2)
-    assert process(world, row)["name"] == b"last"
+    history = world_of(log)
+    row = history.processes.pid.tolist().index(2)
+    assert process(history, row)["name"] == b"last"
 
 
 def test_a_process_ends_with_its_last_thread_when_the_leader_goes_first():
@@ -127,9 +127,9 @@ def test_a_process_ends_with_its_last_thread_when_the_leader_goes_first():
     log.exit(20, 2, tid=4)
     log.exit(30, 2)
     log.exit(40, 2, tid=3)
-    world = world_of(log)
-    row = world.processes.pid.tolist().index(2)
-    assert process(world, row)["life"] == (10, 40)
+    history = world_of(log)
+    row = history.processes.pid.tolist().index(2)
+    assert process(history, row)["life"] == (10, 40)
 
 
 def test_threads_have_names_of_their_own_by_time():
@@ -174,8 +174,8 @@ def test_tasks_without_any_record_get_rows_and_names():
         (-1, 0, b"unknown"): 2,
         (4321, 0, b":4321"): 1,
     }
-    world = world_of(log)
-    assert sorted(world.names[row] for row in world.processes.name) == [
+    history = world_of(log)
+    assert sorted(history.names[row] for row in history.processes.name) == [
         b":4321",
         b"swapper",
         b"unknown",
@@ -205,24 +205,24 @@ def test_the_snapshot_tells_parents_but_no_births():
     log.clone(0, 8, 9)
     log.fork(0, 1, 7)
     log.comm(0, 7, b"parent")
-    world = world_of(log)
-    child, parent = (world.processes.pid.tolist().index(pid) for pid in (8, 7))
-    assert process(world, child)["parent_row"] == parent
-    assert process(world, child)["birth"] == BIRTH_PREEXISTING
-    assert process(world, parent)["parent_pid"] == 1
-    assert process(world, parent)["parent_row"] == -1
-    assert len(world.processes) == 2
+    history = world_of(log)
+    child, parent = (history.processes.pid.tolist().index(pid) for pid in (8, 7))
+    assert process(history, child)["parent_row"] == parent
+    assert process(history, child)["birth"] == BIRTH_PREEXISTING
+    assert process(history, parent)["parent_pid"] == 1
+    assert process(history, parent)["parent_row"] == -1
+    assert len(history.processes) == 2
 
 
 def test_parents_end_even_where_a_file_says_otherwise():
     log = EventLog()
     for pid, parent in ((2, 3), (3, 4), (4, 2), (5, 4), (6, 6)):
         log.fork(0, parent, pid)
-    world = world_of(log)
-    above = np.arange(len(world.processes))
-    for _ in range(len(world.processes)):
-        above = np.where(above >= 0, world.processes.parent_row.take(above), -1)
-    assert above.tolist() == [-1] * len(world.processes)
+    history = world_of(log)
+    above = np.arange(len(history.processes))
+    for _ in range(len(history.processes)):
+        above = np.where(above >= 0, history.processes.parent_row.take(above), -1)
+    assert above.tolist() == [-1] * len(history.processes)
 
 
 def test_a_birth_wins_over_the_snapshot_that_came_after_it():
@@ -237,14 +237,14 @@ def test_a_birth_wins_over_the_snapshot_that_came_after_it():
     log.mmap(21, 2, 0x5000, 0x1000, b"/bin/ls")
     log.sample(22, 2, 0x5800)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
-    names = [world.names[world.mappings.name[where[row]]] for row in hits.sample_row]
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    where = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    names = [history.names[history.mappings.name[where[row]]] for row in hits.sample_row]
     assert names == [b"/bin/shell", b"/bin/ls"]
     assert samples_by_name(log) == {(2, 10, b"shell"): 1, (2, 20, b"ls"): 1}
-    assert world.processes.birth.tolist() == [BIRTH_PREEXISTING, BIRTH_FORK, BIRTH_EXEC]
-    assert len(world.mappings) == 2
+    assert history.processes.birth.tolist() == [BIRTH_PREEXISTING, BIRTH_FORK, BIRTH_EXEC]
+    assert len(history.mappings) == 2
 
 
 def test_the_snapshot_stands_where_the_pid_was_reused_after_its_exit():
@@ -268,9 +268,9 @@ def test_an_exec_replaces_what_the_snapshot_mapped():
         for address in (0x1800, 0x9800):
             log.sample(time, 2, address)
     events = log.events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    where = history.address_spaces.locate(hits.space, hits.epoch, hits.address)
     assert where.take(hits.sample_row).tolist() == [0, -1, -1, 1]
 
 
@@ -279,31 +279,31 @@ def test_kernel_mappings_are_no_part_of_user_spaces():
     log.mmap(0, -1, 0xFFFFFFFF81000000, 0x1000000, b"[kernel.kallsyms]_text", mode=KERNEL_MODE)
     log.mmap(5, -1, 0xFFFFFFFFC0000000, 0x1000, b"[module]", mode=KERNEL_MODE)
     log.mmap(0, 2, 0x1000, 0x1000, b"/bin/true")
-    world = world_of(log)
-    assert [world.names[row] for row in world.kernel_mappings.name] == [
+    history = world_of(log)
+    assert [history.names[row] for row in history.kernel_mappings.name] == [
         b"[kernel.kallsyms]_text",
         b"[module]",
     ]
-    assert world.kernel_mappings.process_row.tolist() == [-1, -1]
-    assert [world.names[row] for row in world.mappings.name] == [b"/bin/true"]
-    assert world.processes.pid.tolist() == [2]
+    assert history.kernel_mappings.process_row.tolist() == [-1, -1]
+    assert [history.names[row] for row in history.mappings.name] == [b"/bin/true"]
+    assert history.processes.pid.tolist() == [2]
 
 
 def test_a_mapping_over_the_end_of_the_address_space_is_cut_there():
     log = EventLog()
     log.mmap(0, 2, 2**64 - 0x1000, 0x2000, b"/damaged")
     log.mmap(0, 2, 0x1000, 0, b"/empty")
-    world = world_of(log)
-    assert world.mappings.end.tolist() == [2**64 - 1]
+    history = world_of(log)
+    assert history.mappings.end.tolist() == [2**64 - 1]
 
 
 def test_a_recording_of_nothing_is_a_world_of_nothing():
     events = EventLog().events()
-    world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
-    assert (len(world.processes), len(hits), len(hits.sample_row)) == (0, 0, 0)
+    history = build_spaces(events)
+    hits = attribute(events.samples, history.timeline)
+    assert (len(history.processes), len(hits), len(hits.sample_row)) == (0, 0, 0)
     none = np.empty(0, np.int64)
-    assert len(world.address_spaces.locate(none, none, np.empty(0, np.uint64))) == 0
+    assert len(history.address_spaces.locate(none, none, np.empty(0, np.uint64))) == 0
 
 
 @pytest.mark.parametrize("pid", [2**31 - 1, 2**22 + 1, -5])

@@ -19,9 +19,9 @@ from builders.ticks import (
     USER,
     Ticking,
 )
-from prospect.columns.table_rows import taken
-from prospect.estimate.in_short import in_short
+from prospect.columns.table_rows import gather
 from prospect.estimate.report import Report
+from prospect.estimate.summary import summary
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
 from prospect.records import replace
@@ -88,9 +88,9 @@ def windows_of(whole, edges):
         yield replace(
             whole,
             run=run,
-            samples=taken(samples, chosen),
+            samples=gather(samples, chosen),
             clocks=cut,
-            clock_stops=taken(stops, own),
+            clock_stops=gather(stops, own),
         )
 
 
@@ -136,7 +136,7 @@ def test_clocks_of_a_short_window_are_not_busier_than_all_the_time(tmp_path):
         whole = read_part(store, parse_specifications([]))
     assert whole.hits.period.sum() > 1000 * short_us
     assert whole.run.due_ticks == max(int(books["expected"].sum()), len(profile.samples))
-    short = in_short(Report(complete(whole), "4").events[0])
+    short = summary(Report(complete(whole), "4").events[0])
     assert short.busy_s > whole.run.wall_seconds
     assert short.busy_share == len(profile.samples) / whole.run.due_ticks <= 1
 

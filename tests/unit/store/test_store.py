@@ -19,7 +19,7 @@ from builders.stored import (
     samples_file,
     window_at,
 )
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.errors import StoreError
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
@@ -144,7 +144,7 @@ def test_a_part_knows_how_busy_the_machine_was(tmp_path, word):
     expected = tuple(
         (2 * int(hits.count.sum()), 2 * int(hits.period.sum()))
         for event in range(len(profile.run.events))
-        for hits in [taken(profile.hits, np.flatnonzero(busy & (profile.hits.event == event)))]
+        for hits in [gather(profile.hits, np.flatnonzero(busy & (profile.hits.event == event)))]
     )
     assert read(tmp_path / "s").run.busy == expected
     assert read(tmp_path / "s", word).run.busy == expected

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders.elf import Symbol, code, debug_link_section, elf_file
-from prospect.files import door
+from prospect.files import untrusted_open
 from prospect.files.budget import of_others
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
@@ -316,9 +316,9 @@ def test_a_file_below_the_sysroot_counts_as_memory_of_other_users(
     write(places / "root/usr/a", image())
     root = os.fsencode(places / "root")
     accounts = []
-    hold = door.hold_contents
+    hold = untrusted_open.hold_contents
     monkeypatch.setattr(
-        door,
+        untrusted_open,
         "hold_contents",
         lambda fd, account: accounts.append(account) or hold(fd, account=account),
     )

@@ -13,7 +13,7 @@ from prospect.profile.naming import NameSource
 from prospect.symbols import kept_names
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
-from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
+from prospect.symbols.kept_names import CachingSymbolizer, KeptNames
 from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
@@ -46,7 +46,7 @@ class Counted:
             function=function,
             reason=np.where(is_covered, NameSource.SYMTAB, NameSource.NO_COVER).astype(np.uint8),
             name=names,
-            raw_name=names,
+            linkage_name=names,
             aliases=[(name + "'",) for name in names],
             function_address=used * np.uint64(10),
             function_size=np.full(len(used), 10, np.uint64),
@@ -76,7 +76,7 @@ def test_answers_are_the_same_and_nothing_is_asked_for_twice(asked, most):
     with patch.object(Symbolizer, "resolve", counted.resolve):
         for key, addresses in asked:
             column = np.array(addresses, np.uint64)
-            found = KeepingSymbolizer(kept, SymbolOptions()).resolve(key, (), column)
+            found = CachingSymbolizer(kept, SymbolOptions()).resolve(key, (), column)
             assert flat(found) == flat(plain.resolve(key, (), column))
             used = set(found.named.function.tolist()) - {-1}
             assert used == set(range(len(found.named.name)))
@@ -106,7 +106,7 @@ def test_images_that_never_end_are_forgotten_but_for_those_in_use(is_by_symbols)
             for path in (b"/usr/bin/make", b"/built/%d" % number):
                 key = ObjectKey(path, kind=KIND_ELF)
                 asked = np.array([number], np.uint64)
-                KeepingSymbolizer(kept, SymbolOptions()).resolve(key, (), asked)
+                CachingSymbolizer(kept, SymbolOptions()).resolve(key, (), asked)
             kept.make_room()
             assert len(kept.images) <= most
             assert kept.symbols == len(kept.images) * each
@@ -125,7 +125,7 @@ def test_an_image_that_no_process_could_show_is_asked_of_others():
         return loaded if 3 in pids else Missing(NameSource.NO_FILE, "gone")
 
     def reason(*pids):
-        return KeepingSymbolizer(kept, SymbolOptions()).resolve(key, pids, one).named.function[0]
+        return CachingSymbolizer(kept, SymbolOptions()).resolve(key, pids, one).named.function[0]
 
     with patch.object(Symbolizer, "_load_image", load):
         found = [reason(*pids) for pids in ([1, 2], [2], [1, 2], [2, 3], [1], [4])]
@@ -138,7 +138,7 @@ def test_memory_without_a_file_is_asked_each_time():
     key, kept = ObjectKey(b"//anon", kind=KIND_ANON), KeptNames(1 << 19, 1 << 22)
     with patch.object(Symbolizer, "resolve", counted.resolve):
         for _ in range(2):
-            symbolizer = KeepingSymbolizer(kept, SymbolOptions())
+            symbolizer = CachingSymbolizer(kept, SymbolOptions())
             symbolizer.resolve(key, (), np.array([7], np.uint64))
     assert len(counted.asked) == 2
     assert not kept.known

@@ -13,7 +13,7 @@ from prospect.profile.naming import NameSource
 from prospect.records import replace
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images import image_files
-from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
+from prospect.symbols.kept_names import CachingSymbolizer, KeptNames
 from prospect.symbols.kernel.kernel_listings import address_of
 from prospect.symbols.kernel.kernel_names import KernelNames, load_kernel
 from prospect.symbols.kernel.running_kernel import KernelPlaces
@@ -252,7 +252,7 @@ def test_a_module_that_is_loaded_while_one_looks_has_names(places: KernelPlaces)
     address = np.array([TEXT + 64, 0xFFFFFFFFC0100000], np.uint64)
 
     def names() -> list[str]:
-        return KeepingSymbolizer(kept, HERE, places).resolve(key, (), address).named.name
+        return CachingSymbolizer(kept, HERE, places).resolve(key, (), address).named.name
 
     assert names() == ["function_1"]
     module = "ffffffffc0100000 t late\t[loaded]\n"

@@ -62,7 +62,7 @@ def test_offsets_become_addresses_of_the_image_and_functions(tmp_path: Path) -> 
         "",
         "",
     ]
-    assert named.raw_name == ["_ZN1a1bEv", "local"]
+    assert named.linkage_name == ["_ZN1a1bEv", "local"]
     assert named.is_global.tolist() == [True, False]
     assert named.function_address.tolist() == [0x1000, 0x1010]
     assert named.function_size.tolist() == [16, 16]

@@ -15,7 +15,7 @@ from prospect.profile.event_counts import (
     EventCounts,
 )
 from prospect.recording.doctor import OK, Check, Diagnosis
-from prospect.records import contents
+from prospect.records import asdict
 from prospect.target.question_client import (
     _counts_in,
     _diagnosis_in,
@@ -29,7 +29,7 @@ ROW = (Count(3, 5, 5), Count(7, 5, 4))
 RUN = CountedRun(1.5, ROW, (CountInterval(0.0, 1.5, ROW),), 0.5, None, 3)
 COUNTS = EventCounts("'true'", EVENTS, (RUN, RUN), ("A limit.",), 3)
 DIAGNOSIS = Diagnosis("h, Linux", (Check("events", OK, "fine"),), 0, "Everything.", "")
-SAID = contents(DIAGNOSIS) | {"checks": [contents(one) for one in DIAGNOSIS.checks]}
+SAID = asdict(DIAGNOSIS) | {"checks": [asdict(one) for one in DIAGNOSIS.checks]}
 
 
 def through_json(value):

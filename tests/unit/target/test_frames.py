@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from prospect.errors import CaptureError
-from prospect.target.pump_stream import Frames, ReceivedFile
+from prospect.target.relay_stream import Frames, ReceivedFile
 from prospect.target.target_recording import checked_result
 
 AT = struct.Struct("<Q")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from prospect.target import joining, pump
+from prospect.target import joining, relay
 
 AGENT = "def main(held):\n    import os\n    return len(held) + int(os.pread(held[2], 9, 0))\n"
 
@@ -46,7 +46,7 @@ def test_the_agent_runs_with_what_the_pump_holds(meeting, files, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     kept = []
     thread = threading.Thread(
-        target=lambda: kept.append(pump.met(listening, files[0], tuple(files[1:])))
+        target=lambda: kept.append(relay.met(listening, files[0], tuple(files[1:])))
     )
     thread.start()
     with pytest.raises(SystemExit) as ended:
@@ -60,7 +60,7 @@ def test_another_user_is_given_nothing(meeting, files, monkeypatch):
     name, listening = meeting
     with joining.connected(name) as stranger:
         monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
-        assert pump.met(listening, files[0], tuple(files[1:])) is None
+        assert relay.met(listening, files[0], tuple(files[1:])) is None
         assert stranger.recv(1) == b""
 
 

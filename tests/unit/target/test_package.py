@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from builders.pythons import VERSIONS, python_of
-from prospect.target import joining, pump, question_client, target_recording
+from prospect.target import joining, question_client, relay, target_recording
 from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
 from prospect.target.target_source import AGENT as SAMPLER
 
@@ -76,7 +76,7 @@ def test_the_oldest_python_reads_its_source(agent):
     assert lowered('def f(a: int) -> str:\n    """Say."""') == "def f(a):\n    pass"
 
 
-@pytest.mark.parametrize(("module", "oldest"), [(pump, (3, 8)), (joining, (3, 6))])
+@pytest.mark.parametrize(("module", "oldest"), [(relay, (3, 8)), (joining, (3, 6))])
 def test_what_runs_beside_it_is_read_by_older_pythons(module, oldest):
     tree = ast.parse(Path(module.__file__).read_text(), feature_version=oldest)
     imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from prospect.errors import CommandError
-from prospect.target import pump_stream
-from prospect.target.pump_stream import greeting_lines
+from prospect.target import relay_stream
+from prospect.target.relay_stream import greeting_lines
 from prospect.target.target_process import _answer_in, _hello_in, _raise
 
 NESTED = b"[" * 100000
@@ -47,7 +47,7 @@ def test_a_command_that_did_not_start_there_has_a_status_whatever_is_said(said, 
 
 
 def test_an_endless_greeting_ends(monkeypatch):
-    monkeypatch.setattr(pump_stream, "_MOST_GREETING_BYTES", 1 << 12)
+    monkeypatch.setattr(relay_stream, "_MOST_GREETING_BYTES", 1 << 12)
     reading, writing = os.pipe()
     os.write(writing, b"x" * 5000 + b"\nand more\n")
     assert list(greeting_lines(reading)) == []
@@ -56,7 +56,7 @@ def test_an_endless_greeting_ends(monkeypatch):
 
 
 def test_a_greeting_that_trickles_ends(monkeypatch):
-    monkeypatch.setattr(pump_stream, "_GREETING_S", 0.3)
+    monkeypatch.setattr(relay_stream, "_GREETING_S", 0.3)
     reading, writing = os.pipe()
     ended = threading.Event()
 

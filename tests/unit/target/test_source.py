@@ -10,7 +10,7 @@ import pytest
 from prospect.errors import CaptureError
 from prospect.live.chosen import Whom
 from prospect.live.source import Mark
-from prospect.target.pump_stream import FrameError
+from prospect.target.relay_stream import FrameError
 from prospect.target.serving import CHUNK, ENDED, MARK, RECORDS, WHOM
 from prospect.target.target_source import _Arrived, _mark_in, _over
 

@@ -109,7 +109,7 @@ def swapped(profile, first, second):
         functions=replace(
             functions,
             name=[names[row] for row in order],
-            raw_name=[functions.raw_name[row] for row in order],
+            linkage_name=[functions.linkage_name[row] for row in order],
             object_index=functions.object_index[order],
             address=functions.address[order],
         ),

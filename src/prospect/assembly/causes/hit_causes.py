@@ -31,7 +31,7 @@ from prospect.assembly.causes.entry_points import (
 from prospect.assembly.stacks.chain_frames import LOWEST_CONTEXT, frame_blocks
 from prospect.columns.grouping import distinct_keys
 from prospect.columns.hashing import WordSet, collect_words, word_set
-from prospect.profile.late import taken
+from prospect.profile.late import gather
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_IDLE,
@@ -157,7 +157,7 @@ def _read_names(addresses: WordSet, resolve: Resolve) -> _Names:
     words = addresses.words
     contexts = len(words) - int(np.searchsorted(words, LOWEST_CONTEXT))
     found = resolve(words[: len(words) - contexts] - np.uint64(1))
-    functions = ["", *found.named.raw_name, ""]
+    functions = ["", *found.named.linkage_name, ""]
     state = np.full(len(functions), NO_CHAIN, np.int32)
     state[-1] = SILENT
     pair = np.full(len(functions), -1, np.int32)
@@ -196,7 +196,7 @@ def _entry_points(found: Resolution) -> dict[int, EntryPoint]:
     known = {}
     for row, path in enumerate(named.object_path):
         if path == found.path:
-            for name in (named.raw_name[row], *named.aliases[row]):
+            for name in (named.linkage_name[row], *named.aliases[row]):
                 point = entry_point(name)
                 if point is not None:
                     known[row + 1] = point
@@ -266,7 +266,7 @@ def with_causes(profile: Profile, label: NDArray[np.uint16], of_chains: Sequence
     causes += [Cause(CAUSE_KERNEL_THREAD, _thread_name(name)) for name in profile.comms]
     unnamed = np.flatnonzero((label == NO_CHAIN) | (is_silent & (pid != 0) & ~is_thread))
     places = _function_rows(profile, rows.take(unnamed)) << 1 | is_silent[unnamed]
-    met, rank = distinct_keys(places + 2, 2 * len(profile.functions.raw_name) + 2)
+    met, rank = distinct_keys(places + 2, 2 * len(profile.functions.linkage_name) + 2)
     cause[unnamed] = len(causes) + rank
     met -= 2
     causes += _causes_of_places(profile, met.tolist())
@@ -314,8 +314,8 @@ def _causes_of_places(profile: Profile, places: list[int]) -> list[Cause]:
     functions, objects = profile.functions, profile.objects
     hit = {one >> 1 for one in places if one >= 0}
     own = [row for row in hit if objects.kind[functions.object_index[row]] == KIND_KERNEL]
-    named = zip(own, taken(functions.aliases, own), strict=True)
-    names = {row: (functions.raw_name[row], *aliases) for row, aliases in named}
+    named = zip(own, gather(functions.aliases, own), strict=True)
+    names = {row: (functions.linkage_name[row], *aliases) for row, aliases in named}
     return [_cause_of_names(names.get(one >> 1, ()), has_chain=bool(one & 1)) for one in places]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.archived.answers import Code as ArchivedCode
 from prospect.archived.symbolizers import NOT_ARCHIVED
 from prospect.assembly.placing.placement import KERNEL_KEY
@@ -134,7 +134,7 @@ def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoic
         UsageError: GDB is asked for, and is not installed.
     """
     functions = choice.choose(profile)
-    recorded.announce(f"disassembling {counted(len(functions), 'routine')}")
+    recorded.announce(f"disassembling {pluralize(len(functions), 'routine')}")
     object_rows = profile.functions.object_index.take(functions)
     with closing(CodeBytes(profile, recorded)) as bytes_of:
         code = [bytes_of.routine(function) for function in functions.tolist()]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.archived.symbolizers import archived_frames
 from prospect.disasm.kernel_code import KernelImage, open_kernel
 from prospect.lines.line_table import LineTableBuilder
@@ -92,7 +92,7 @@ def describe_lines(
                 recorded.keep_frames(row, address[:0], no_frames(0), wanted)
             else:
                 by_file.setdefault(identity_of(wanted.found), []).append(wanted)
-    recorded.announce(f"finding the debug information of {counted(len(by_file), 'object')}")
+    recorded.announce(f"finding the debug information of {pluralize(len(by_file), 'object')}")
     recorded.prepare_frames((ones[0].row, ones[0].found) for ones in by_file.values())
     for number, ones in enumerate(by_file.values(), 1):
         path = profile.objects.path[ones[0].row]

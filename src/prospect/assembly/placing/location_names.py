@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.placement import Placement
     from prospect.events.columns import Events
     from prospect.profile.builder import TableBuilder
+    from prospect.spaces.process_history import ProcessHistory
     from prospect.spaces.replay import ProcessRows
-    from prospect.spaces.world import World
     from prospect.symbols.kept_names import KeptNames
 
 _LATEST_S = 1 << 33  # in the year 2242; a damaged recording may say anything
@@ -75,16 +75,16 @@ def make_symbolizer(
 
         return CollectingSymbolizer(options, collector)
     if kept is not None:
-        from prospect.symbols.kept_names import KeepingSymbolizer  # noqa: PLC0415 - rarely needed
+        from prospect.symbols.kept_names import CachingSymbolizer  # noqa: PLC0415 - rarely needed
 
-        return KeepingSymbolizer(kept, options)
+        return CachingSymbolizer(kept, options)
     return Symbolizer(options)
 
 
-def recorded_facts(info: RecordingInfo, jit: JitRecords, world: World) -> SymbolOptions:
+def recorded_facts(info: RecordingInfo, jit: JitRecords, history: ProcessHistory) -> SymbolOptions:
     """Return what a recording says of its machine; what a person may choose is as it comes."""
     kernel_ids = [entry.build_id for entry in info.build_ids if entry.name == KERNEL_KEY.path]
-    text_address, text_symbol = _kernel_text(world)
+    text_address, text_symbol = _kernel_text(history)
     return SymbolOptions(
         hostname=info.hostname,
         target=info.target,
@@ -97,9 +97,9 @@ def recorded_facts(info: RecordingInfo, jit: JitRecords, world: World) -> Symbol
         kernel_symbols=jit.events.kernel_symbols,
         jit_code=jit.code,
         jit_maps=jit.maps,
-        starts_of=functools.partial(_program_starts, world.processes, info),
+        starts_of=functools.partial(_program_starts, history.processes, info),
         epoch_ns=_epoch_ns(info, jit.events),
-        names=world.names,
+        names=history.names,
     )
 
 
@@ -122,16 +122,16 @@ def _epoch_ns(info: RecordingInfo, events: Events) -> int:
     return round(started_at * 1e9) - interval_ns(info, events)[0] if is_time else 0
 
 
-def _kernel_text(world: World) -> tuple[int, str]:
+def _kernel_text(history: ProcessHistory) -> tuple[int, str]:
     """Return where the recorded kernel was, and the symbol at that address.
 
     The kernel's own mmap record is named after the symbol that it was found by, whose address is
     its page offset. Source: ``tools/perf/util/synthetic-events.c``
     perf_event__synthesize_kernel_mmap().
     """
-    kernel = world.kernel_mappings
+    kernel = history.kernel_mappings
     for name, pgoff in zip(kernel.name.tolist(), kernel.pgoff.tolist(), strict=True):
-        prefix, bracket, symbol = world.names[name].partition(b"]")
+        prefix, bracket, symbol = history.names[name].partition(b"]")
         if prefix == b"[kernel.kallsyms" and bracket:
             return pgoff, symbol.decode("utf-8", "surrogateescape") or "_text"
     return 0, "_text"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recording import RecordingInfo
     from prospect.spaces.mappings import Mappings
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
 
     File = tuple[int, int, int]
 
@@ -70,7 +70,7 @@ class MappedObjects(Record):
 def objects_of_mappings(
     mapping: NDArray[np.int64],
     process_row: NDArray[np.int32],
-    world: World,
+    history: ProcessHistory,
     info: RecordingInfo,
     is_other: IsOther,
 ) -> MappedObjects:
@@ -81,22 +81,22 @@ def objects_of_mappings(
     executable.
 
     Args:
-        mapping: i64[k] rows of the world's mappings, one for each located hit.
+        mapping: i64[k] rows of the history's mappings, one for each located hit.
         process_row: i32[k] the process of each of these hits.
-        world: of the recording.
+        history: of the recording.
         info: what the recording says of itself.
         is_other: see `RecordedImages.is_other`.
     """
-    table = world.mappings
+    table = history.mappings
     hit_by = np.full(len(table), -1, np.int32)
     hit_by[mapping] = process_row
     hit_mappings = np.flatnonzero(hit_by >= 0)
-    copied = _remapped_text(hit_mappings, world)
+    copied = _remapped_text(hit_mappings, history)
     stands_for = np.arange(len(table))
     stands_for[list(copied)] = list(copied.values())
-    keys, key = _keys_of_mappings(stands_for.take(hit_mappings), world, info, is_other)
+    keys, key = _keys_of_mappings(stands_for.take(hit_mappings), history, info, is_other)
     kind = np.array([one.kind for one in keys], np.int64)
-    pid = world.processes.pid
+    pid = history.processes.pid
     owner_row, user_row = table.process_row[hit_mappings], hit_by[hit_mappings]
     is_own = np.isin(kind, (KIND_ANON, KIND_JIT)).take(key)
     life = np.zeros(len(key), np.int64)
@@ -157,7 +157,7 @@ def _last_pids(
 
 
 def _keys_of_mappings(
-    hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo, is_other: IsOther
+    hit_mappings: NDArray[np.int64], history: ProcessHistory, info: RecordingInfo, is_other: IsOther
 ) -> tuple[list[ObjectKey], NDArray[np.int64]]:
     """Return what hit mappings map, each object once, and i64[r] which of these each one maps.
 
@@ -166,28 +166,28 @@ def _keys_of_mappings(
     is known to be of another file. Memory with a build id is a program that was executed from a
     memfd, not what a JIT filled. The vdso of a 32-bit program is another image of the same name.
     """
-    table = world.mappings
+    table = history.mappings
     is_low = table.start[hit_mappings] < _COMPAT_END
     name, build_id = table.name[hit_mappings], table.build_id[hit_mappings]
     time_ns = np.minimum(table.time_ns[hit_mappings], _LATEST_NS).astype(np.int64)
     # A machine maps the same few files thousands of times: each is looked at once.
     by_file = alike([column[hit_mappings] for column in (table.major, table.minor, table.inode)])
     read = _ReadFiles(info)
-    interval = read.interval(_files(world, hit_mappings[by_file.row]), by_file.place, time_ns)
+    interval = read.interval(_files(history, hit_mappings[by_file.row]), by_file.place, time_ns)
     groups = alike((name, is_low, build_id, by_file.place, interval))
     row = groups.row
     paths = [
-        COMPAT_VDSO if low and world.names[row] == VDSO else world.names[row]
+        COMPAT_VDSO if low and history.names[row] == VDSO else history.names[row]
         for row, low in zip(name[row].tolist(), is_low[row].tolist(), strict=True)
     ]
-    files = _files(world, hit_mappings[row])
+    files = _files(history, hit_mappings[row])
     own = [
-        world.build_ids[known] if known >= 0 else read.build_id(file, at_ns)
+        history.build_ids[known] if known >= 0 else read.build_id(file, at_ns)
         for known, file, at_ns in zip(
             build_id[row].tolist(), files, time_ns[row].tolist(), strict=True
         )
     ]
-    known = _ByPath(paths, own, world, info, is_other)
+    known = _ByPath(paths, own, history, info, is_other)
     keys: dict[ObjectKey, int] = {}
     place = []
     for path, its_own, one in zip(paths, own, files, strict=True):
@@ -201,9 +201,9 @@ def _keys_of_mappings(
     return list(keys), np.array(place, np.int64)[groups.place]
 
 
-def _files(world: World, rows: NDArray[np.int64]) -> list[File]:
+def _files(history: ProcessHistory, rows: NDArray[np.int64]) -> list[File]:
     """Return (major, minor, inode) of mappings."""
-    table = world.mappings
+    table = history.mappings
     columns = (table.major, table.minor, table.inode)
     return list(zip(*(column[rows].tolist() for column in columns), strict=True))
 
@@ -215,12 +215,12 @@ class _ByPath:
         self,
         paths: list[bytes],
         own: list[bytes],
-        world: World,
+        history: ProcessHistory,
         info: RecordingInfo,
         is_other: IsOther,
     ) -> None:
         self._known: dict[bytes, set[bytes]] = {}
-        self._world = world
+        self._history = history
         self._is_other = is_other
         self._answers: dict[ObjectKey, bytes] = {}
         self._files: Mapping[bytes, set[File]] | None = None
@@ -246,15 +246,15 @@ class _ByPath:
     def _files_of(self, path: bytes) -> set[File]:
         """Return which files all mappings of a path mean."""
         if self._files is None:
-            table = self._world.mappings
-            names = {row for row, name in enumerate(self._world.names) if name in self._known}
+            table = self._history.mappings
+            names = {row for row, name in enumerate(self._history.names) if name in self._known}
             rows = np.flatnonzero(np.isin(table.name, list(names)))
             of_path: dict[bytes, set[File]] = {}
             for name, file in zip(
-                table.name[rows].tolist(), _files(self._world, rows), strict=True
+                table.name[rows].tolist(), _files(self._history, rows), strict=True
             ):
                 if file != _NO_FILE:
-                    of_path.setdefault(self._world.names[name], set()).add(file)
+                    of_path.setdefault(self._history.names[name], set()).add(file)
             self._files = of_path
         return self._files.get(path, set())
 
@@ -321,7 +321,7 @@ def _from_hex(text: str) -> bytes:
         return b""
 
 
-def _remapped_text(hit_mappings: NDArray[np.int64], world: World) -> dict[int, int]:
+def _remapped_text(hit_mappings: NDArray[np.int64], history: ProcessHistory) -> dict[int, int]:
     """Find which of the mappings that were hit hold a copy of their executable's code.
 
     Programs with much code copy it onto huge pages as they start: Node (--use-largepages), MySQL
@@ -330,24 +330,24 @@ def _remapped_text(hit_mappings: NDArray[np.int64], world: World) -> dict[int, i
     the executable counts: a library may have been closed, and a JIT's code put in its place.
 
     Args:
-        hit_mappings: i64[k] rows of the world's mappings.
-        world: of the recording.
+        hit_mappings: i64[k] rows of the history's mappings.
+        history: of the recording.
 
     Returns:
         For each such row the row of a mapping of the executable: the address in memory differs
         from the offset in the file by as much.
     """
-    table = world.mappings
+    table = history.mappings
     of_executable: dict[int, NDArray[np.int64]] = {}
     found = {}
     names = table.name[hit_mappings]
     anonymous = [
-        name for name in distinct(names).tolist() if classify(world.names[name]) == KIND_ANON
+        name for name in distinct(names).tolist() if classify(history.names[name]) == KIND_ANON
     ]
     for row in hit_mappings[np.isin(names, anonymous)].tolist():
         process = int(table.process_row[row])
         if process not in of_executable:
-            of_executable[process] = _mappings_of_executable(process, world)
+            of_executable[process] = _mappings_of_executable(process, history)
         around = _replaced(table, of_executable[process], row)
         # The code there may have been moved twice; then nothing says what is there now.
         shift = table.pgoff.take(around) - table.start.take(around)
@@ -356,16 +356,16 @@ def _remapped_text(hit_mappings: NDArray[np.int64], world: World) -> dict[int, i
     return found
 
 
-def _mappings_of_executable(process: int, world: World) -> NDArray[np.int64]:
+def _mappings_of_executable(process: int, history: ProcessHistory) -> NDArray[np.int64]:
     """Return the rows of what exec() mapped first: the executable is before its loader.
 
     A snapshot lists mappings by address, where the executable is the lowest.
     """
-    table = world.mappings
+    table = history.mappings
     own = np.flatnonzero(table.process_row == process)
     for row in own.tolist():
         name = table.name[row]
-        if classify(world.names[name]) == KIND_ELF:
+        if classify(history.names[name]) == KIND_ELF:
             executable: NDArray[np.int64] = own[table.name.take(own) == name]
             return executable
     return own[:0]
@@ -407,10 +407,10 @@ class KernelModules(NamedTuple):
         return np.where(address < ends.take(piece), modules.take(piece), -1)
 
 
-def find_kernel_modules(world: World) -> KernelModules:
+def find_kernel_modules(history: ProcessHistory) -> KernelModules:
     """Return the modules of a recording; where one replaced another, the later one counts."""
-    table = world.kernel_mappings
-    names = [_module_name(world.names[row]) for row in table.name.tolist()]
+    table = history.kernel_mappings
+    names = [_module_name(history.names[row]) for row in table.name.tolist()]
     is_host = table.mode != abi.PERF_RECORD_MISC_GUEST_KERNEL
     rows = np.flatnonzero(is_host & np.array([bool(name) for name in names], np.bool_))
     number: dict[bytes, int] = {}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.placing.mapped_objects import IsOther
     from prospect.spaces.attribution import Attribution
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.python_code import PythonCode
 
 KERNEL_KEY = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
@@ -61,7 +61,7 @@ class Placement(Record):
         object_index: i32[h] row of `keys`.
         address: u64[h] file offset for images (KIND_ELF, KIND_VDSO), as in
             `symbols.jit.jit_code` for KIND_JIT, AVMA for the others.
-        mapping_index: i64[h] row of the world's mappings, -1 where none.
+        mapping_index: i64[h] row of the history's mappings, -1 where none.
     """
 
     keys: list[ObjectKey]
@@ -140,7 +140,7 @@ def with_addresses(hits: Attribution, others: Sequence[Addresses]) -> Attributio
 
 def place(
     hits: Attribution | Addresses,
-    world: World,
+    history: ProcessHistory,
     info: RecordingInfo,
     is_other: IsOther = lambda key, *, is_only: False,  # noqa: ARG005 - of no file
     python: PythonCode | None = None,
@@ -149,22 +149,22 @@ def place(
 
     Args:
         hits: where they are.
-        world: what was where.
+        history: what was where.
         info: what the recording says of itself.
         is_other: see `RecordedImages.is_other`.
         python: what is at addresses of Python functions, None without.
     """
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
-    fixed, object_index = _places_by_mode(hits, world)
+    fixed, object_index = _places_by_mode(hits, history)
     is_vsyscall = is_user & (hits.address >> np.uint64(12) == _VSYSCALL_PAGE)
     object_index[is_vsyscall] = _FIXED_KEYS.index(VSYSCALL_KEY)
-    runs = world.address_spaces.locate_runs(
+    runs = history.address_spaces.locate_runs(
         np.where(is_user, hits.space, np.int32(-1)), hits.epoch, hits.address
     )
     is_mapped = runs.mapping >= 0
     located = runs.mapping[is_mapped]
     last = (runs.start + runs.length - 1)[is_mapped]
-    objects = objects_of_mappings(located, hits.process_row.take(last), world, info, is_other)
+    objects = objects_of_mappings(located, hits.process_row.take(last), history, info, is_other)
     # Of runs that are in no mapping the object stays, and the address.
     in_object = np.full(len(runs.mapping), -1, np.int32)
     in_object[is_mapped] = objects.object_of_mapping.take(located) + np.int32(len(fixed))
@@ -208,11 +208,11 @@ def _place_python(
 
 
 def _places_by_mode(
-    hits: Attribution | Addresses, world: World
+    hits: Attribution | Addresses, history: ProcessHistory
 ) -> tuple[list[ObjectKey], NDArray[np.int32]]:
     """Return the objects that no process maps, and i32[h] which of them each hit is in."""
     object_index = _ROW_OF_MODE.take(hits.mode)
-    modules = find_kernel_modules(world)
+    modules = find_kernel_modules(history)
     of_kernel = np.flatnonzero(hits.mode == abi.PERF_RECORD_MISC_KERNEL)
     module = modules.find(hits.address.take(of_kernel))
     is_module = module >= 0

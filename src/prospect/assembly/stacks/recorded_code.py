@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.stacks.user_stacks import UserContexts
     from prospect.elf.image import ElfImage
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.cache import SymbolCache
     from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.objects import ObjectKey
@@ -57,12 +57,12 @@ class RecordedCode:
     def __init__(
         self,
         contexts: UserContexts,
-        world: World,
+        history: ProcessHistory,
         info: RecordingInfo,
         symbolizer: Symbolizer,
     ) -> None:
         self._contexts = contexts
-        self._world = world
+        self._history = history
         self._info = info
         self._symbolizer = symbolizer
         self._row_of: dict[ObjectKey, int] = {}
@@ -71,7 +71,7 @@ class RecordedCode:
         self.keys: list[ObjectKey] = []
         # By mapping, behind these for none: the object, and what turns an AVMA into its offset.
         # Code of JITs is known by address, and stays not met.
-        mappings = len(world.mappings)
+        mappings = len(history.mappings)
         self._object_row = np.append(np.full(mappings, _NOT_MET, np.int32), np.int32(_NO_OBJECT))
         self._shift = np.zeros(mappings + 1, np.uint64)
         # Asked at each step of unwinding, and each time the file would be opened.
@@ -82,7 +82,7 @@ class RecordedCode:
     ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.bool_]]:
         """Find the images at addresses; see `unwind.interface.CodeFinder.locate`."""
         contexts = self._contexts
-        mapping = self._world.address_spaces.locate(
+        mapping = self._history.address_spaces.locate(
             contexts.space.take(context), contexts.epoch.take(context), address
         )
         # Unwinding asks for a few places at each step, and mostly in the same mappings.
@@ -97,7 +97,7 @@ class RecordedCode:
             elif row >= 0:
                 object_row[rows], svma[rows] = self._stated(row, svma.take(rows))
         # Frames in what is only read are those of interpreters; no call returns there.
-        prot = np.append(self._world.mappings.prot, np.uint32(0)).take(mapping)
+        prot = np.append(self._history.mappings.prot, np.uint32(0)).take(mapping)
         is_code = (prot & abi.PROT_EXEC) != 0
         return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
 
@@ -114,7 +114,7 @@ class RecordedCode:
                 mode=np.full(len(context), abi.PERF_RECORD_MISC_USER, np.uint8),
                 address=address,
             ),
-            self._world,
+            self._history,
             self._info,
             self._is_other,
         )

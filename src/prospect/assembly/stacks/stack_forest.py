@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Samples
     from prospect.profile.model import StackCopies
     from prospect.spaces.attribution import Attribution
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
     from prospect.symbols.symbolizer import Symbolizer
 
 _MODE_BITS = 3
@@ -62,7 +62,7 @@ class SampleCallers(Record):
 
 def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     samples: Samples,
-    world: World,
+    history: ProcessHistory,
     info: RecordingInfo,
     symbolizer: Symbolizer,
     is_cut: NDArray[np.bool_],
@@ -74,7 +74,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
 
     Args:
         samples: of a recording.
-        world: its address spaces.
+        history: its address spaces.
         info: what it says of itself.
         symbolizer: finds the images that the call-frame information is in.
         is_cut: bool[n] whose chains are as long as the kernel records.
@@ -84,13 +84,13 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     has_states = samples.user is not None or samples.calls is not None
     if samples.chain is None and not has_states and python is None:
         return None
-    contexts = find_user_contexts(samples, world.timeline)
+    contexts = find_user_contexts(samples, history.timeline)
     stacks, copies, short = no_user_stacks(len(samples)), None, np.zeros(0, np.int64)
     if has_states:
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - rarely recorded
         from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - rarely recorded
 
-        code = RecordedCode(contexts, world, info, symbolizer)
+        code = RecordedCode(contexts, history, info, symbolizer)
         samples, stacks, copies, is_cut, short = with_whole_stacks(
             samples, contexts, code, info, is_cut=is_cut, announce=announce
         )

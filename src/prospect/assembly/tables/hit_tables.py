@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.placement import Placement
     from prospect.events.columns import Events, Samples
     from prospect.spaces.attribution import Attribution
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
 
 _MOST_LOST = 2.0**62
 
 
 def describe_hits(
-    hits: Attribution, location_index: NDArray[np.int32], world: World
+    hits: Attribution, location_index: NDArray[np.int32], history: ProcessHistory
 ) -> tuple[HitTable, list[str]]:
     """Return the table of hits, their causes not yet known, and the names of threads.
 
     Args:
         hits: the distinct hits.
         location_index: i32 row of locations of each hit; more may stand behind.
-        world: whose names `hits.comm` refers to.
+        history: whose names `hits.comm` refers to.
     """
-    comms, comm_index = distinct_keys(hits.comm + np.int32(1), len(world.names) + 1)
-    names = [world.names[row - 1] if row else b"?" for row in comms.tolist()]
+    comms, comm_index = distinct_keys(hits.comm + np.int32(1), len(history.names) + 1)
+    names = [history.names[row - 1] if row else b"?" for row in comms.tolist()]
     return HitTable(
         process_index=hits.process_row,
         comm_index=comm_index.astype(np.int32),
@@ -70,7 +70,7 @@ def describe_samples(
 
 
 def describe_mappings(
-    hits: Attribution, placement: Placement, object_rows: NDArray[np.int32], world: World
+    hits: Attribution, placement: Placement, object_rows: NDArray[np.int32], history: ProcessHistory
 ) -> MappingTable:
     """Return the mappings that processes had hits in, one row a process and mapping.
 
@@ -80,14 +80,14 @@ def describe_mappings(
         hits: the distinct hits.
         placement: where they are.
         object_rows: i32[k] profile row of each of `placement.keys`.
-        world: whose mappings `placement.mapping_index` refers to.
+        history: whose mappings `placement.mapping_index` refers to.
     """
     rows = np.flatnonzero(placement.mapping_index >= 0)
     mapping = placement.mapping_index.take(rows)
     placed = placement.object_index.take(rows)
     is_jit = np.array([key.kind == KIND_JIT for key in placement.keys], np.bool_).take(placed)
-    merged = np.where(is_jit, len(world.mappings) + placed, mapping)
-    numbers = len(world.mappings) + len(placement.keys)
+    merged = np.where(is_jit, len(history.mappings) + placed, mapping)
+    numbers = len(history.mappings) + len(placement.keys)
     key = hits.process_row.take(rows).astype(np.int64) * numbers + merged
     # Hits stand by process and address: those of a mapping follow each other.
     run = run_starts(key, mapping)
@@ -97,17 +97,17 @@ def describe_mappings(
     counted = np.bincount(group, count, len(first)).astype(np.int64)
     start = np.full(len(first), np.iinfo(np.uint64).max)
     end = np.zeros(len(first), np.uint64)
-    np.minimum.at(start, group, world.mappings.start.take(mapping))
-    np.maximum.at(end, group, world.mappings.end.take(mapping))
+    np.minimum.at(start, group, history.mappings.start.take(mapping))
+    np.maximum.at(end, group, history.mappings.end.take(mapping))
     mapping, rows = mapping[first], rows[first]
     return MappingTable(
         process_index=hits.process_row[rows],
         object_index=object_rows[placement.object_index[rows]],
         start=start,
         end=end,
-        pgoff=world.mappings.pgoff.take(mapping),
+        pgoff=history.mappings.pgoff.take(mapping),
         hits=counted,
-        prot=recorded_prot(world.mappings, mapping),
+        prot=recorded_prot(history.mappings, mapping),
     )
 
 

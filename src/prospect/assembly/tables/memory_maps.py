@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
 
 _MOST_BYTES = 1 << 24
 # What the records of mappings call memory without a file.
@@ -46,7 +46,7 @@ class UnhitMappings:
 
     def __init__(
         self,
-        world: World,
+        history: ProcessHistory,
         process_row: NDArray[np.int32],
         mapping_index: NDArray[np.int64],
         extras: dict[str, Any],
@@ -54,13 +54,13 @@ class UnhitMappings:
         """Prepare.
 
         Args:
-            world: all mappings.
+            history: all mappings.
             process_row: i32[h] process of each hit.
-            mapping_index: i64[h] row of `world.mappings` that each hit is in, -1 for none.
+            mapping_index: i64[h] row of `history.mappings` that each hit is in, -1 for none.
             extras: Prospect's own section, which may have maps that were read whole.
         """
         self._extras = extras
-        self._world = world
+        self._history = history
         self._process_row = process_row
         self._mapping_index = mapping_index
         self._paths: dict[int, str] = {}
@@ -69,11 +69,11 @@ class UnhitMappings:
         """Return the mappings of a process without a hit.
 
         Args:
-            process: row of the world's processes; one beyond them has no mappings.
+            process: row of the history's processes; one beyond them has no mappings.
         """
         if not 0 <= process < len(self._last_change):
             return MemoryMap.empty()
-        processes = self._world.processes
+        processes = self._history.processes
         life_ns = int(processes.start_ns[process]), int(processes.end_ns[process])
         known = self._executable(process)
         whole = self._whole.of(int(processes.pid[process]), *life_ns) if self._whole else None
@@ -81,7 +81,7 @@ class UnhitMappings:
 
     def _with_data(self, known: MemoryMap, whole: MemoryMap, process: int) -> MemoryMap:
         """Add what was read but not recorded, where no recorded mapping is."""
-        table, hit = self._world.mappings, self._hit_mappings(process)
+        table, hit = self._history.mappings, self._hit_mappings(process)
         start = np.concatenate((known.start, table.start.take(hit)))
         end = np.concatenate((known.end, table.end.take(hit)))
         is_executable = whole.prot & abi.PROT_EXEC != 0
@@ -101,9 +101,9 @@ class UnhitMappings:
 
     def _executable(self, process: int) -> MemoryMap:
         """Return the executable mappings without a hit, in the order of their addresses."""
-        timeline, table = self._world.timeline, self._world.mappings
+        timeline, table = self._history.timeline, self._history.mappings
         change = self._last_change[process]
-        start, end, mapping = self._world.address_spaces.standing(
+        start, end, mapping = self._history.address_spaces.standing(
             int(timeline.space[change]), int(timeline.epoch[change])
         )
         # An MMAP record does not say what may be executed; without a mark for data it is code.
@@ -132,10 +132,10 @@ class UnhitMappings:
         )
 
     def _path(self, name: int) -> str:
-        """Return a name of the world's as text; most processes map the same files."""
+        """Return a name of the history's as text; most processes map the same files."""
         path = self._paths.get(name)
         if path is None:
-            path = self._paths[name] = os.fsdecode(self._world.names[name])
+            path = self._paths[name] = os.fsdecode(self._history.names[name])
         return path
 
     def _first_and_last_pieces(
@@ -164,8 +164,8 @@ class UnhitMappings:
 
     @functools.cached_property
     def _is_jit(self) -> NDArray[np.bool_]:
-        """bool[n]: whether a mapping's name, a row of the world's, is a jitdump file's."""
-        names, of_mappings = self._world.names, self._world.mappings.name
+        """bool[n]: whether a mapping's name, a row of the history's, is a jitdump file's."""
+        names, of_mappings = self._history.names, self._history.mappings.name
         is_jit = np.zeros(len(names) + 1, np.bool_)  # one more, for -1
         for row in sorting.distinct(of_mappings[of_mappings >= 0]).tolist():
             is_jit[row] = classify(names[row]) == KIND_JIT
@@ -174,13 +174,13 @@ class UnhitMappings:
     @functools.cached_property
     def _is_hit(self) -> NDArray[np.bool_]:
         """bool[m]: room to mark mappings in, all False."""
-        return np.zeros(len(self._world.mappings), np.bool_)
+        return np.zeros(len(self._history.mappings), np.bool_)
 
     @functools.cached_property
     def _last_change(self) -> NDArray[np.int64]:
         """i64[p]: the last change of the timeline that each process is in; 0 knows nothing."""
-        process_row = self._world.timeline.process_row
-        last = np.zeros(len(self._world.processes.pid), np.int64)
+        process_row = self._history.timeline.process_row
+        last = np.zeros(len(self._history.processes.pid), np.int64)
         known = np.flatnonzero(process_row >= 0)
         np.maximum.at(last, process_row[known], known)
         return last
@@ -188,7 +188,7 @@ class UnhitMappings:
     @functools.cached_property
     def _hits(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The distinct pairs of a process and a mapping with hits, processes ascending."""
-        count = max(len(self._world.mappings), 1)
+        count = max(len(self._history.mappings), 1)
         rows = np.flatnonzero(self._mapping_index >= 0)
         pairs = sorting.distinct(
             self._process_row[rows].astype(np.int64) * count + self._mapping_index[rows]

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
     from prospect.spaces.attribution import Attribution
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
 
 _KTHREADD_PID = 2
 _GROUP_COLUMNS = 3  # group, session, and when they were read
 
 
-def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
-    """Build the process table of a profile; rows are those of `world.processes`."""
-    rows = world.processes
+def describe_processes(history: ProcessHistory, info: RecordingInfo) -> ProcessTable:
+    """Build the process table of a profile; rows are those of `history.processes`."""
+    rows = history.processes
     extras = info.extras
     later = _groups_met(extras.get("groups"), rows.pid, rows.parent_row, rows.start_ns)
     snapshot = _snapshot(extras.get("processes"), rows.pid, rows.parent_row, later)
@@ -44,7 +44,7 @@ def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
     is_recorder = np.isin(rows.pid, np.array(recorder_pids, np.int32)) & ~is_command
     return ProcessTable(
         name=[
-            world.names[name].decode("utf-8", "surrogateescape") if name >= 0 else "?"
+            history.names[name].decode("utf-8", "surrogateescape") if name >= 0 else "?"
             for name in rows.name.tolist()
         ],
         pid=rows.pid,

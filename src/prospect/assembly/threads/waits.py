@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prospect.assembly.threads.thread_states import Marks, ThreadStates
     from prospect.events.columns import Events, RawFields
     from prospect.profile.run_info import RunInfo
-    from prospect.spaces.world import World
+    from prospect.spaces.process_history import ProcessHistory
 
 SWITCH_EVENT = "sched:sched_switch"
 WAKING_EVENT = "sched:sched_waking"
@@ -139,11 +139,11 @@ def with_wait_events(run: RunInfo, waits: Waits) -> RunInfo:
     )
 
 
-def describe_threads(waits: Waits, world: World) -> ThreadTimes:
+def describe_threads(waits: Waits, history: ProcessHistory) -> ThreadTimes:
     """Add up what each thread did, and find its program and its name."""
     found = waits.states
     count = len(found.tid)
-    process, comm = _programs(found, world)
+    process, comm = _programs(found, history)
 
     def summed(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         sums = np.bincount(found.life[chosen], found.length_ns[chosen], count)
@@ -288,7 +288,7 @@ def _worth_waits(
     return waits_only, rows.take(order), waker.take(order)
 
 
-def _programs(found: ThreadStates, world: World) -> tuple[NDArray[np.int32], list[str]]:
+def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.int32], list[str]]:
     """Return each thread's last process row, i32[t], and its last name."""
     count = len(found.tid)
     # Just before its end: with the death the number is free.
@@ -304,8 +304,8 @@ def _programs(found: ThreadStates, world: World) -> tuple[NDArray[np.int32], lis
         event=np.zeros(count, np.uint16),
         clock=np.zeros(count, np.uint8),
     )
-    at = attribute(moments, world.timeline)
-    names = [name.decode("utf-8", "surrogateescape") for name in world.names]
+    at = attribute(moments, history.timeline)
+    names = [name.decode("utf-8", "surrogateescape") for name in history.names]
     comm = at.comm.take(at.sample_row).tolist()
     return at.process_row.take(at.sample_row), [names[row] if row >= 0 else "?" for row in comm]
 

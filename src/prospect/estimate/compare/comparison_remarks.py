@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.figures.remarks import nothing_chosen
 from prospect.profile.naming import NameSource
 
@@ -81,7 +81,7 @@ def comparison_warnings(comparison: Comparison, runs: Sequence[ComparedRun]) -> 
         lost = int(max(profile.losses.lost.sum(), profile.run.statistics.get("lost", 0), 0))
         if lost:
             warnings.append(
-                f"{profile.run.origin}: {counted(lost, 'sample')} lost because the kernel's "
+                f"{profile.run.origin}: {pluralize(lost, 'sample')} lost because the kernel's "
                 "buffers were full; its times are too short by as much."
             )
     return tuple(warnings)

@@ -14,7 +14,7 @@ from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.error_bars import ErrorBars, error_bars, parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds, separation_sentence
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER
-from prospect.records import Record, contents, field_names, replace
+from prospect.records import Record, asdict, field_names, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ class RowEstimates(Record):
             shown after ±. NaN if not estimated: in rows that are not shown, and of events without
             time.
         low_s, high_s: f64 the 95 % interval, which is not even around the time of a rare row.
-        in_step: bool the program runs in step with a clock here: the time may be off by more.
-        like_above: bool cannot be told from the row above at 95 %.
+        aliased: bool the program runs in step with a clock here: the time may be off by more.
+        tied: bool cannot be told from the row above at 95 %.
         needed_s: f64 how long a run would have to be to tell it from the row above; NaN where
             there is none, infinite where no run of reasonable length would do.
     """
@@ -58,8 +58,8 @@ class RowEstimates(Record):
     half_width_s: NDArray[np.float64]
     low_s: NDArray[np.float64]
     high_s: NDArray[np.float64]
-    in_step: NDArray[np.bool_]
-    like_above: NDArray[np.bool_]
+    aliased: NDArray[np.bool_]
+    tied: NDArray[np.bool_]
     needed_s: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class RowEstimates(Record):
 
     def rows(self, chosen: slice | NDArray[np.int64]) -> RowEstimates:
         """Return some of the rows, as a table of their own."""
-        return RowEstimates(*(column[chosen] for column in contents(self).values()))
+        return RowEstimates(*(column[chosen] for column in asdict(self).values()))
 
 
 def joined(tables: Sequence[RowEstimates]) -> RowEstimates:
@@ -131,7 +131,7 @@ def _speed(design: Design) -> str:
 
 
 def _alarm(tables: Mapping[str, RowEstimates]) -> str:
-    marked = sum(int(np.count_nonzero(table.in_step)) for table in tables.values())
+    marked = sum(int(np.count_nonzero(table.aliased)) for table in tables.values())
     if not marked:
         return ""
     return (
@@ -142,7 +142,7 @@ def _alarm(tables: Mapping[str, RowEstimates]) -> str:
 
 def _separation(rows: RowEstimates, what: str) -> str:
     shown = ~np.isnan(rows.half_width_s) & (rows.seconds > 0)
-    is_alike = rows.like_above & shown
+    is_alike = rows.tied & shown
     return separation_sentence(is_alike[shown], rows.needed_s[shown], what)
 
 
@@ -150,7 +150,7 @@ class EventEstimates(Record):
     """The estimates of one event's tables.
 
     Attributes:
-        processes: [p * PORTION_COUNT], by process row and portion; `like_above` compares user
+        processes: [p * PORTION_COUNT], by process row and portion; `tied` compares user
             time in the order of the summary.
         totals, skipped: [PORTION_COUNT] of all processes, and of those that pass no threshold.
         routines: as the columns of `EventView.routines`; rows under the threshold have no bars.
@@ -265,8 +265,8 @@ def _estimated(
         half_width_s=np.where(known, bars.half_width_s, unknown),
         low_s=np.where(known, bars.low_s, unknown),
         high_s=np.where(known, bars.high_s, unknown),
-        in_step=np.zeros(rows, np.bool_),
-        like_above=is_alike & known & known[above],
+        aliased=np.zeros(rows, np.bool_),
+        tied=is_alike & known & known[above],
         needed_s=needed_seconds(bars.seconds, above, bars.difference_half_width_s, wall_s),
     )
     # How many ticks an idle CPU delivers differs by clock: that is no rhythm of a program.
@@ -290,7 +290,7 @@ def _bars(design: Design, table: RankedRows, parts: Parts) -> ErrorBars:
     row_of_hit = number.astype(np.int32).take(table.row_of_hit)
     bars = error_bars(design, row_of_hit, len(above), above, parts)
     expanded = {}
-    for name, column in contents(bars).items():
+    for name, column in asdict(bars).items():
         expanded[name] = np.zeros(rows, column.dtype)
         expanded[name][shown] = column[:-1]
     return ErrorBars(**expanded)
@@ -305,6 +305,6 @@ def _marked(
         alarms(np.concatenate(p_values)), np.cumsum([len(values) for values in p_values])[:-1]
     )
     return {
-        name: replace(estimates, in_step=mark)
+        name: replace(estimates, aliased=mark)
         for (name, (estimates, _)), mark in zip(tables.items(), marks, strict=True)
     }

@@ -42,8 +42,8 @@ class Agreement(Record):
         sampled_s: from samples; of idle time, with the ticks that an idle CPU slept through.
         accounted_s: from the kernel.
         difference_s: sampled less accounted; None where samples cannot show it.
-        error_s: what sampling and the books explain, at 95 %; None where the kernel's own split
-            is no measurement.
+        half_width_s: what sampling and the books explain, at 95 %; None if the kernel's own
+            split is no measurement.
         unsampled_s: by how much more `sampled_s` may be too small, for lack of samples.
         unbooked_s: by how much all of the books together fall short of the CPUs' time; negative
             where they exceed it.
@@ -54,17 +54,17 @@ class Agreement(Record):
     sampled_s: float | None
     accounted_s: float
     difference_s: float | None
-    error_s: float | None
+    half_width_s: float | None
     unsampled_s: float
     unbooked_s: float = 0.0
 
     @property
     def agrees(self) -> bool | None:
         """Whether the difference is explained; None where that cannot be said."""
-        if self.difference_s is None or self.error_s is None:
+        if self.difference_s is None or self.half_width_s is None:
             return None
-        least = -self.error_s - self.unsampled_s + min(self.unbooked_s, 0.0)
-        return least <= self.difference_s <= self.error_s + max(self.unbooked_s, 0.0)
+        least = -self.half_width_s - self.unsampled_s + min(self.unbooked_s, 0.0)
+        return least <= self.difference_s <= self.half_width_s + max(self.unbooked_s, 0.0)
 
     @property
     def is_of_books(self) -> bool:
@@ -94,7 +94,7 @@ def agreements(
     if len(family) > 1 and all(row.sampled_s is not None for row in family):
         sampled_s = sum(row.sampled_s or 0.0 for row in family)
         accounted_s = sum(row.accounted_s for row in family)
-        error_s = _sampling_error_s(profile, event, sampled_s) + 1 / _TICK_HZ
+        half_width_s = _sampling_error_s(profile, event, sampled_s) + 1 / _TICK_HZ
         difference_s = sampled_s - accounted_s
         rows.append(
             Agreement(
@@ -103,7 +103,7 @@ def agreements(
                 sampled_s,
                 accounted_s,
                 difference_s,
-                error_s,
+                half_width_s,
                 unsampled_s,
             )
         )
@@ -131,7 +131,7 @@ def _machine_row(
         sampled_s=sampled_s,
         accounted_s=row.accounted_s,
         difference_s=sampled_s - row.accounted_s,
-        error_s=math.hypot(*errors),
+        half_width_s=math.hypot(*errors),
         unsampled_s=unwatched_s if is_idle else unsampled_s,
         unbooked_s=_unbooked_s(profile, unwatched_s, granularity_s),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.figures.portions import event_seconds
 from prospect.figures.stacks.call_forest import (
     fold_recursion,
@@ -205,7 +205,7 @@ def _hits_by_row(
     np.add.at(period, hit_of_sample, samples.period)
     return replace(
         profile,
-        hits=replace(taken(hits, old), count=count, period=period, stack_index=None),
+        hits=replace(gather(hits, old), count=count, period=period, stack_index=None),
         samples=replace(profile.samples, hit_index=hit_of_sample.astype(np.int32))
         if len(profile.samples)
         else profile.samples,

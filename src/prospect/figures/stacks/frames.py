@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.late import taken
+from prospect.profile.late import gather
 from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE
 from prospect.records import Record, replace
 
@@ -29,7 +29,7 @@ class FrameTable(Record):
 
     Attributes:
         name: list[str] of the function, "" where unknown.
-        raw_name: list[str] its symbol, as its linkage has it; "" where unknown.
+        linkage_name: list[str] its symbol, as its linkage has it; "" where unknown.
         object_index: i64[f] row of the profile's objects.
         function_index: i64[f] row of the profile's functions, -1 for an inlined one.
         file_index: i64[f] row of `LineTable.files` where an inlined function, or its caller, has
@@ -41,7 +41,7 @@ class FrameTable(Record):
     """
 
     name: list[str]
-    raw_name: list[str]
+    linkage_name: list[str]
     object_index: NDArray[np.int64]
     function_index: NDArray[np.int64]
     file_index: NDArray[np.int64]
@@ -100,7 +100,7 @@ def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable
     inner_rows, function_rows = inner.take(first).tolist(), function_index.tolist()
 
     def named(of_function: Sequence[str], of_inlined: list[str]) -> list[str]:
-        own = iter(taken(of_function, [row for row in function_rows if row >= 0]))
+        own = iter(gather(of_function, [row for row in function_rows if row >= 0]))
         return [
             next(own) if row >= 0 else of_inlined[inlined_row]
             for row, inlined_row in zip(function_rows, inner_rows, strict=True)
@@ -108,7 +108,7 @@ def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable
 
     return FrameTable(
         name=named(functions.name, names),
-        raw_name=named(functions.raw_name, symbols),
+        linkage_name=named(functions.linkage_name, symbols),
         object_index=objects.take(first),
         function_index=function_index,
         file_index=file_index.take(first),
@@ -133,7 +133,7 @@ def frames_by_line(frames: FrameTable) -> tuple[FrameTable, NDArray[np.int64], N
         replace(
             frames,
             name=[frames.name[row] for row in rows],
-            raw_name=[frames.raw_name[row] for row in rows],
+            linkage_name=[frames.linkage_name[row] for row in rows],
             object_index=frames.object_index.take(own),
             function_index=frames.function_index.take(own),
             file_index=frames.file_index.take(own),

@@ -120,7 +120,7 @@ _INSTRUCTION = Object(
     target_name=TEXT(get=of_code("target_name")),
     hits=COUNT("its hits and time", of_instruction("counted")),
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
-    plus_minus_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
+    half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
     percent=_PERCENT("of the routine's", of_instruction("instruction_share")),
     frames=each(function=TEXT(), file=TEXT(), line=COUNT())(
         "the outermost function first; `line` is 0 and a name empty where unknown", _frames
@@ -139,7 +139,7 @@ _ROUTINE = Object(
     build_id=TEXT(get=of_object("build_id")),
     hits=COUNT("samples, and their time", "routine.hits"),
     seconds=SECONDS(get="routine.seconds"),
-    plus_minus_s=ROUNDED.or_null(get="routine.half_width_s"),
+    half_width_s=ROUNDED.or_null(get="routine.half_width_s"),
     percent=_PERCENT("of the event's", "routine.share"),
     no_instructions_because=TEXT("why it has none, or empty", "routine.reason"),
     hits_between_instructions=COUNT(
@@ -156,7 +156,7 @@ _ROUTINE = Object(
 ANNOTATION = Object(
     "annotation",
     b"\n",
-    schema=schema("prospect-annotate/1"),
+    schema=schema("prospect-annotate/2"),
     generator=GENERATOR,
     options=Object(
         "",
@@ -248,7 +248,7 @@ _AMOUNTS = Object(
     "",
     hits=COUNT(),
     seconds=SECONDS(),
-    plus_minus_s=ROUNDED.or_null(
+    half_width_s=ROUNDED.or_null(
         get=lambda amounts: (
             [None] * len(amounts.hits)
             if amounts.half_width_s is None and isinstance(amounts.hits, np.ndarray)
@@ -304,7 +304,7 @@ class _Source(NamedTuple):
 SOURCE_FILES = Object(
     "source",
     b"\n",
-    schema=schema("prospect-source/1"),
+    schema=schema("prospect-source/2"),
     generator=GENERATOR,
     options=Object("", detail=DETAIL("the `-V` that is shown"))(
         "options of the annotation", "view"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.stacks.stack_quality import stack_quality
-from prospect.records import NamedTuple, Record, nested_contents
+from prospect.records import NamedTuple, Record, nested_asdict
 from prospect.render.json.common_fields import ANY_STACK_QUALITY, EVENT, NOTES, WARNINGS
 from prospect.render.json.document_fields import (
     COUNT,
@@ -73,11 +73,11 @@ class _Calls(NamedTuple):
 
 class _Tree(NamedTuple):
     tree: CallTree
-    error_s: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
 
 
-def _tree(tree: CallTree | None, error_s: NDArray[np.float64]) -> _Tree | None:
-    return None if tree is None else _Tree(tree, error_s)
+def _tree(tree: CallTree | None, half_width_s: NDArray[np.float64]) -> _Tree | None:
+    return None if tree is None else _Tree(tree, half_width_s)
 
 
 def _total(name: str) -> Callable[[_Calls], Any]:
@@ -116,7 +116,7 @@ _NODE = Object(
     name=TEXT(get=lambda node: [node.tree.labels[frame] for frame in node.tree.frame.tolist()]),
     hits=COUNT(get="tree.hits"),
     seconds=NUMBER(get="tree.total_s"),
-    half_width_s=NUMBER.or_null(get="error_s"),
+    half_width_s=NUMBER.or_null(get="half_width_s"),
     ended_s=NUMBER("what is in no row below", "tree.ended_s"),
 )
 _ARC = Object(
@@ -162,7 +162,7 @@ class _View(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What was asked for, and the `-V` that is shown."""
-        choice = nested_contents(self.view.choice)
+        choice = nested_asdict(self.view.choice)
         choice["samples"]["detail"] = self.view.detail
         return choice
 

@@ -75,7 +75,7 @@ RUN = Object(
 
 ERROR_BAR = Object(
     "",
-    error_s=SECONDS.or_null("see [error bars](#error-bars)", "half_width_s"),
+    half_width_s=SECONDS.or_null("see [error bars](#error-bars)", "half_width_s"),
     low_s=SECONDS.or_null(),
     high_s=SECONDS.or_null(),
 )

@@ -19,9 +19,9 @@ from prospect.render.json.document_fields import (
     TEXT,
     Object,
     Rows,
+    gather,
     itself,
     numbered,
-    taken,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def of_object(name: str) -> Callable[[CodeRoutine], Any]:
 
 def of_code(name: str) -> Callable[[CodeRoutine], Any]:
     """Return what gets a column of the code table, of the instructions."""
-    return lambda one: taken(getattr(one.code, name), one.routine.rows.start + one.instructions)
+    return lambda one: gather(getattr(one.code, name), one.routine.rows.start + one.instructions)
 
 
 def of_instruction(name: str) -> Callable[[CodeRoutine], Any]:
@@ -94,7 +94,7 @@ INSTRUCTION = Object(
     target_name=NAME(get=of_code("target_name")),
     hits=INTEGER.within(1)("its hits and time", of_instruction("counted")),
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
-    error_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
+    half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
     share=SHARE("of the routine", of_instruction("instruction_share")),
 )
 DISASSEMBLED_ROUTINE = Object(
@@ -104,7 +104,7 @@ DISASSEMBLED_ROUTINE = Object(
     object=TEXT(get=of_object("path")),
     hits=COUNT(get="routine.hits"),
     seconds=SECONDS(get="routine.seconds"),
-    error_s=ROUNDED.or_null(get="routine.half_width_s"),
+    half_width_s=ROUNDED.or_null(get="routine.half_width_s"),
     share=AMOUNT(get="routine.share"),
     no_instructions_because=NAME("why it has none, or `null`", "routine.reason"),
     hits_between_instructions=COUNT(

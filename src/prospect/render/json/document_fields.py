@@ -379,7 +379,7 @@ def cut(noun: str, row: Object) -> dict[str, Field]:
     }
 
 
-def taken(column: Any, rows: NDArray[np.integer]) -> Any:
+def gather(column: Any, rows: NDArray[np.integer]) -> Any:
     """Return some rows of a column: an array or a list."""
     if hasattr(column, "take"):
         return column.take(rows)

@@ -36,12 +36,12 @@ from prospect.render.json.document_fields import (
     Rows,
     cut,
     each,
+    gather,
     itself,
     numbered,
     one_of,
     present,
     shown,
-    taken,
 )
 
 if TYPE_CHECKING:
@@ -102,11 +102,11 @@ class Routines:
 
 
 def _of_function(name: str) -> Callable[[Routines], Any]:
-    return lambda rows: taken(getattr(rows.functions, name), rows.function)
+    return lambda rows: gather(getattr(rows.functions, name), rows.function)
 
 
 def _of_object(name: str) -> Callable[[Routines], Any]:
-    return lambda rows: taken(getattr(rows.objects, name), rows.object)
+    return lambda rows: gather(getattr(rows.objects, name), rows.object)
 
 
 ROUTINE = Object(
@@ -116,8 +116,8 @@ ROUTINE = Object(
     hits=COUNT("its hits and time, with an error bar", shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     error_bar=Part(ERROR_BAR, "bars"),
-    like_above=FLAG("cannot be told from the routine above at 95 %", "bars.like_above"),
-    in_step=FLAG("runs in step with one of the clocks", "bars.in_step"),
+    tied=FLAG("cannot be told from the routine above at 95 %", "bars.tied"),
+    aliased=FLAG("runs in step with one of the clocks", "bars.aliased"),
     late_share=SHARE.or_null(
         "in the kernel: part of its samples that were taken late, 0 to 1, so that time before it "
         "shows here; `null` where unknown",
@@ -126,7 +126,7 @@ ROUTINE = Object(
     address=COUNT("where it begins", _of_function("address")),
     size_bytes=COUNT("its size, 0 if unknown", _of_function("size_bytes")),
     name=NAME("readable name, `null` where there is none", _of_function("name")),
-    raw_name=TEXT("as in the symbol table", _of_function("raw_name")),
+    linkage_name=TEXT("as in the symbol table", _of_function("linkage_name")),
     aliases=TEXTS("other symbols at the address", _of_function("aliases")),
     is_global=FLAG("`false` for static ones", _of_function("is_global")),
     source=SOURCE(
@@ -215,7 +215,7 @@ def _causes(event: EventReport, process: int | None = None) -> _Causes | None:
 
 class _Calls(NamedTuple):
     rows: SyscallRows
-    error_s: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
     is_counted: bool
 
 
@@ -233,7 +233,7 @@ SYSTEM_CALL = Object(
     ),
     hits=COUNT("samples in it", "rows.hits"),
     seconds=SECONDS("their time, and the longer side of its error bar", "rows.sampled_s"),
-    error_s=SECONDS.or_null(get="error_s"),
+    half_width_s=SECONDS.or_null(get="half_width_s"),
     share=SUMMED_SHARE("its part of the kernel time without interrupts", "rows.share"),
     calls=COUNT.or_null(
         "how often it was called; `null` where calls were not counted", _counted("calls")
@@ -255,10 +255,10 @@ def _system_calls(event: EventReport, process: int | None = None) -> _Calls | No
     if not (is_counted or event.causes.is_known):
         return None
     rows = event.calls.system if process is None else event.calls.of_process(process)
-    error_s = event.estimates.calls_half_width_s(
+    half_width_s = event.estimates.calls_half_width_s(
         event, rows.name, -1 if process is None else process
     )
-    return _Calls(rows, error_s, is_counted)
+    return _Calls(rows, half_width_s, is_counted)
 
 
 SYSTEM_CALLS_COUNTED = Object(
@@ -283,7 +283,7 @@ SOURCE_LINE = Object(
     accumulated=SUMMED_SHARE(get=shown("accumulated")),
     hits=COUNT(get=shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
-    error_s=ROUNDED.or_null(get=_of_line("half_width_s")),
+    half_width_s=ROUNDED.or_null(get=_of_line("half_width_s")),
     file=NAME("as the compiler had them, `null` where unknown", _of_line("file")),
     line=INTEGER.within(1).or_null(get=lambda lines: [row.line or None for row in lines.rows]),
     function=NAME(
@@ -394,13 +394,13 @@ PROCESS = Object(
         "the command itself; the command and all its descendants", _of_process("is_command")
     ),
     is_descendant=FLAG(get=_of_process("is_descendant")),
-    like_above=FLAG(
+    tied=FLAG(
         "its user time cannot be told from that of the process before it at 95 %",
-        lambda process: process.estimates.like_above[PORTION_USER],
+        lambda process: process.estimates.tied[PORTION_USER],
     ),
-    in_step=FLAG(
+    aliased=FLAG(
         "it runs in step with one of the clocks: see [accuracy](accuracy.md)",
-        lambda process: process.estimates.in_step.any(),
+        lambda process: process.estimates.aliased.any(),
     ),
     portions=Part(PORTIONS, "totals"),
 )
@@ -614,7 +614,7 @@ ACCOUNTED = Object(
     accounted_s=NUMBER(),
     source=one_of(("/proc/stat", "getrusage"))("of `accounted_s`"),
     difference_s=ROUNDED.or_null(),
-    error_s=AMOUNT.or_null("what is explained"),
+    half_width_s=AMOUNT.or_null("what is explained"),
     unsampled_s=AMOUNT("by how much more `sampled_s` may be too small"),
     unbooked_s=NUMBER("by how much `/proc/stat`'s books together fall short of the CPUs' time"),
     agrees=FLAG.or_null("`null` without a verdict"),

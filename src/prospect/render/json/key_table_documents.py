@@ -106,14 +106,14 @@ _SORTED_ROW = Object(
         "their time, `null` where the event has none, and its ±",
         lambda table: table.seconds("seconds"),
     ),
-    error_s=ROUNDED.or_null(get="rows.half_width_s"),
+    half_width_s=ROUNDED.or_null(get="rows.half_width_s"),
     share=ROUNDED("0 to 1", "rows.share"),
     is_like_above=FLAG("cannot be told from the row above", "rows.is_like_above"),
 )
 SORTED_ROWS = Object(
     "sorted_rows",
     b" ",
-    **_head("prospect-rows/1"),
+    **_head("prospect-rows/2"),
     events=Rows(
         Object(
             "sorted_event",
@@ -121,7 +121,7 @@ SORTED_ROWS = Object(
             event=EVENT("an event", "rows.event"),
             hits=COUNT("of all rows", "rows.total_hits"),
             seconds=ROUNDED.or_null(get=lambda table: table.seconds("total_s")),
-            error_s=ROUNDED.or_null(get="rows.total_half_width_s"),
+            half_width_s=ROUNDED.or_null(get="rows.total_half_width_s"),
             left_out=Object(
                 "",
                 rows=COUNT(get="rows.left_out"),
@@ -176,7 +176,7 @@ _CELL = Object(
     "",
     hits=COUNT(get=_cells("hits")),
     seconds=ROUNDED.or_null(get=lambda cells: cells.of.seconds(cells.of.table.seconds[cells.row])),
-    error_s=ROUNDED.or_null(get=_cells("half_width_s")),
+    half_width_s=ROUNDED.or_null(get=_cells("half_width_s")),
     share=ROUNDED.or_null("0 to 1", _cells("share")),
 )
 _CLASS = Object(
@@ -191,12 +191,12 @@ _CLASS = Object(
     ),
     hits=COUNT("of all rows", "table.total_hits"),
     seconds=ROUNDED.or_null(get=lambda classes: classes.seconds(classes.table.total_s)),
-    error_s=ROUNDED.or_null(get="table.total_half_width_s"),
+    half_width_s=ROUNDED.or_null(get="table.total_half_width_s"),
 )
 CLASS_COLUMNS = Object(
     "class_columns",
     b" ",
-    **_head("prospect-columns/1", dimension=TEXT("what classes differ in")),
+    **_head("prospect-columns/2", dimension=TEXT("what classes differ in")),
     tables=Rows(
         Object(
             "class_table",

@@ -41,16 +41,16 @@ from prospect.render.json.document_fields import (
     schema,
 )
 from prospect.render.json.event_fields import EVENT_REPORT
-from prospect.render.text.in_short import in_short_plain
+from prospect.render.text.first_screen import in_short_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.in_short import InShort
     from prospect.estimate.ledger.tick_ledger import TickLedger
     from prospect.estimate.report import Report
+    from prospect.estimate.summary import InShort
     from prospect.figures.report.waiting import Waiting
 
 _NS = 1e-9
@@ -121,7 +121,7 @@ PROGRAM = Object(
     processes=COUNT("how many of that name"),
     hits=COUNT(),
     seconds=ROUNDED(),
-    error_s=ROUNDED.or_null(get="half_width_s"),
+    half_width_s=ROUNDED.or_null(get="half_width_s"),
     user_share=ROUNDED(),
     service=NAME(
         "the service, container or other control group in which most of its hits are, `null` "
@@ -135,18 +135,18 @@ FUNCTION = Object(
     object=TEXT(get="object_path"),
     hits=COUNT(),
     seconds=ROUNDED(),
-    error_s=ROUNDED.or_null(get="half_width_s"),
+    half_width_s=ROUNDED.or_null(get="half_width_s"),
     share=ROUNDED(),
-    like_above=FLAG("cannot be told from the row above", "is_like_above"),
+    tied=FLAG("cannot be told from the row above", "is_like_above"),
     program=TEXT("where most of it was spent"),
     other_programs=COUNT(),
     caller=NAME("of most samples, or `null`"),
 )
 IN_SHORT = Object(
-    "in_short",
+    "summary",
     hits=COUNT("of all of them together; `seconds` is 0 where the event has no time", "short.hits"),
     seconds=ROUNDED(get="short.seconds"),
-    error_s=ROUNDED.or_null(get="short.half_width_s"),
+    half_width_s=ROUNDED.or_null(get="short.half_width_s"),
     busy_s=ROUNDED.or_null(
         "time of all processes of the machine, `null` where not all were sampled", "short.busy_s"
     ),
@@ -346,10 +346,10 @@ OPTIONS = Object(
 REPORT = Object(
     "report",
     b"\n",
-    schema=schema("prospect-report/1"),
+    schema=schema("prospect-report/2"),
     generator=GENERATOR,
     options=OPTIONS("options of the report", itself),
-    in_short=IN_SHORT("the first screen", itself),
+    summary=IN_SHORT("the first screen", itself),
     run=RUN("facts of the run", "report.profile.run"),
     notes_and_warnings=Part(NOTES_AND_WARNINGS, "report"),
     statistics=Mapping(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.figures.processes import asked_for
 from prospect.figures.routine_names import shown_name
 from prospect.records import Record
@@ -87,7 +87,7 @@ def _figures_of(event: EventAnnotation | SourceEvent) -> Figures:
 def _whole(event: EventAnnotation | SourceEvent) -> str:
     """Return how much there was of an event."""
     seconds = f" = {_figures_of(event).seconds(event.seconds)} seconds" if event.has_time else ""
-    return counted(event.hits, "hit") + seconds
+    return pluralize(event.hits, "hit") + seconds
 
 
 def _part(
@@ -101,7 +101,7 @@ def _part(
     figures = _figures_of(event)
     bar = "" if half_width_s is None else f" ± {figures.seconds(half_width_s)}"
     time = f" = {figures.seconds(seconds)}{bar} seconds" if event.has_time else ""
-    return f"{counted(hits, 'hit')}{time}, {percent(share, percent_digits(event.hits))} of all"
+    return f"{pluralize(hits, 'hit')}{time}, {percent(share, percent_digits(event.hits))} of all"
 
 
 def _routine_lines(
@@ -209,8 +209,8 @@ def _file_lines(
         unplaced = [int(line) for line in event.files[file].line if line > len(source.lines)]
         if unplaced:
             yield (
-                f"- Hits at {counted(len(unplaced), 'line')} behind its end: the source is not the "
-                "one that was compiled."
+                f"- Hits at {pluralize(len(unplaced), 'line')} behind its end: the source is not "
+                "the one that was compiled."
             )
     yield RULE
     margins = [_Margin(event, file) for event in events]
@@ -229,7 +229,7 @@ def _body(
     for number in shown:
         skipped = number - before - 1
         if skipped:
-            yield style.cut(f"- Skip {counted(skipped, 'line')} without a hit")
+            yield style.cut(f"- Skip {pluralize(skipped, 'line')} without a hit")
         before = number
         for margin in margins:
             for sentence in margin.functions.get(number, ()):
@@ -240,7 +240,7 @@ def _body(
         is_hot = any(margin.share.get(number, 0.0) >= _HOT_SHARE for margin in margins)
         yield style.title(line) if is_hot else line
     if before < len(source.lines):
-        yield style.cut(f"- Skip {counted(len(source.lines) - before, 'line')} without a hit")
+        yield style.cut(f"- Skip {pluralize(len(source.lines) - before, 'line')} without a hit")
 
 
 def _shown(margins: list[_Margin], lines: int, *, whole: bool) -> Iterable[int]:
@@ -308,7 +308,7 @@ def _missing_lines(style: Style, view: SourceView, missing: list[int]) -> Iterat
         yield from style.section(f"Hits without a source line, {escaped(event.event.name)}")
         for path, why, hits in event.without_file:
             reason = f": {escaped(why)}" if why else ""
-            yield f"{counted(hits, 'hit')} in {escaped(path)}{reason}"
+            yield f"{pluralize(hits, 'hit')} in {escaped(path)}{reason}"
         yield ""
 
 

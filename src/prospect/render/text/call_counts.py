@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.render.escape import escaped
 from prospect.render.text.columns import columns_of, table_lines
 from prospect.render.text.numbers import microseconds, percent
@@ -41,9 +41,9 @@ def call_count_lines(page: Page) -> Iterator[str]:
         yield from _table(figures, report.profile)
     left = len(figures) - _MOST_ROUTINES
     if left > 0:
-        yield style.cut(f"- {counted(left, 'more routine')} with fewer calls")
+        yield style.cut(f"- {pluralize(left, 'more routine')} with fewer calls")
     if figures.uncalled:
-        yield f"- {counted(figures.uncalled, 'more routine')} without a call"
+        yield f"- {pluralize(figures.uncalled, 'more routine')} without a call"
     yield ""
     if counts.hook:
         name, *lines = counts.hook
@@ -65,7 +65,7 @@ def _how(figures: CallFigures) -> str:
     is_known = bool(np.isfinite(figures.calls).any())
     rest = "are estimated for the rest" if is_known else "cannot be estimated for the rest"
     return (
-        f"Calls were counted in {counted(len(counts.windows), 'window')}, {percent(share, 2)} of"
+        f"Calls were counted in {pluralize(len(counts.windows), 'window')}, {percent(share, 2)} of"
         f" the command's own time, and {rest}. {cost} (budget {counts.budget * 100:g}%)."
     )
 
@@ -85,11 +85,11 @@ def _warnings(figures: CallFigures) -> Iterator[str]:
     unknown = sum(not counts.functions.left_out[row] for row in index)
     if unknown:
         yield (
-            f"Warning: the calls of {counted(unknown, 'routine')} (?) are not known: each was"
+            f"Warning: the calls of {pluralize(unknown, 'routine')} (?) are not known: each was"
             " counted for too short a time."
         )
     if counts.dropped:
-        yield f"Warning: {counted(counts.dropped, 'call')} found no room and are not counted."
+        yield f"Warning: {pluralize(counts.dropped, 'call')} found no room and are not counted."
     for name, why in zip(counts.functions.name, counts.functions.left_out, strict=True):
         if why:
             yield f"Warning: {escaped(name)} is left out: {escaped(why)}."
@@ -139,5 +139,5 @@ def _callers(figures: CallFigures, row: int, profile: CompleteProfile) -> Iterat
         )
     rest = int(calls[_MOST_CALLERS:].sum())
     if rest:
-        others = counted(len(callers) - _MOST_CALLERS, "more caller")
+        others = pluralize(len(callers) - _MOST_CALLERS, "more caller")
         yield (f"{rest * scale:.0f}", "", percent(rest / whole, 2), "", "", "", f"  <- {others}")

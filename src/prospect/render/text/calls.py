@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.calls.calls_view import TOTALS
 from prospect.figures.processes import asked_for
@@ -84,13 +84,13 @@ def _event_lines(
     seconds = f" = {figures.seconds(graph.seconds)} seconds" if event.has_time else ""
     unit = "microsecond" if event.event.is_waiting else escaped(event.event.hits_word)
     yield (
-        f"Event: {escaped(event.event.name)}, {counted(graph.hits, unit)}{seconds}"
+        f"Event: {escaped(event.event.name)}, {pluralize(graph.hits, unit)}{seconds}"
         f" of {asked_for(view.profile.run, view.detail)}"
     )
     if event.without_callers:
         share = percent(event.without_callers / graph.hits, percent_digits(graph.hits))
         remedy = f" {event.remedy}" if event.remedy else ""
-        yield f"Note: {counted(event.without_callers, unit)} ({share}) without a caller.{remedy}"
+        yield f"Note: {pluralize(event.without_callers, unit)} ({share}) without a caller.{remedy}"
     yield ""
     numbers = call_numbers(view)
     if event.callers is not None and view.choice.callers_of:  # what was asked for comes first
@@ -164,7 +164,7 @@ def _totals(
     )
     more = int(np.count_nonzero(totals.total_hits)) - len(rows)
     if more > 0:
-        yield f"- {counted(more, 'more routine')}: see them with --rows"
+        yield f"- {pluralize(more, 'more routine')}: see them with --rows"
 
 
 def _hits_title(event: EventCalls) -> str:
@@ -294,7 +294,7 @@ class TextCallShares(Record):
             yield style.warning(f"Note: {escaped(limit)}")
         digits = _digits(run.events[0].frequency_hz)
         yield (
-            f"Event: {escaped(run.events[0].name)}, {counted(shares.ticks, 'hit')}"
+            f"Event: {escaped(run.events[0].name)}, {pluralize(shares.ticks, 'hit')}"
             f" = {shares.total_s:.{digits}f} seconds; calls as counted"
         )
         yield ""
@@ -330,7 +330,7 @@ class TextCallShares(Record):
         titles = ("Pcnt", "Cumulative", "Self", "Calls", "Self us/call", "Total us/call")
         yield from table_lines(columns_of(cells, titles, ("Routine name",)))
         if len(rows) > self.most:
-            yield f"- {counted(len(rows) - self.most, 'more routine')}: see them with --rows"
+            yield f"- {pluralize(len(rows) - self.most, 'more routine')}: see them with --rows"
 
     def _graph(self, shares: CallShares, digits: int) -> Iterator[str]:
         number = {node: place for place, node in enumerate(shares.order.tolist(), start=1)}

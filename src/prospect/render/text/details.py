@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.figures.portions import (
     KERNEL_PORTIONS,
     PORTION_INTERRUPT,
@@ -72,7 +72,7 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
 
 
 def _cut_line(view: ReportView, event: EventView, style: Style) -> str:
-    processes = counted(event.detail_skipped, "process")
+    processes = pluralize(event.detail_skipped, "process")
     skipped = f"- {style.words.left_out} {processes}"
     if not event.has_time:
         return f"{skipped} without a hit"
@@ -195,10 +195,10 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     )
     skipped = len(mapped) - len(rows)
     if skipped:
-        smaller = counted(skipped, "smaller mapping")
+        smaller = pluralize(skipped, "smaller mapping")
         size = _kibibytes(int(mapped.size_bytes.sum() - mapped.size_bytes[rows].sum()))
         yield style.cut(f"- Left out: {smaller} of data, {size} KiB")
-    total = f"- {counted(len(mapped), 'mapping')}, {_kibibytes(mapped.mapped_bytes)} KiB"
+    total = f"- {pluralize(len(mapped), 'mapping')}, {_kibibytes(mapped.mapped_bytes)} KiB"
     if mapped.read_ns is None:
         yield f"{total}; executable ones only: the recording has none of data"
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.figures.portions import PORTION_NAMES
 from prospect.records import Record
 from prospect.render.comparison_words import compared_line, percent_change, unit_of, verdict_line
@@ -95,7 +95,7 @@ def _in_short(comparison: Comparison, rows: int, unit: Unit, style: Style) -> It
     """Yield the answer: it fits a terminal of 80 columns and 24 lines."""
     yield style.title("Difference: B - A")
     for side, recordings in (("A", comparison.before), ("B", comparison.after)):
-        more = f", and {counted(len(recordings) - 1, 'more recording')}"
+        more = f", and {pluralize(len(recordings) - 1, 'more recording')}"
         first = f"{side}: {_recording(recordings[0], comparison)}"
         yield _fitted(first + more * (len(recordings) > 1))
     yield compared_line(comparison)
@@ -109,7 +109,7 @@ def _in_short(comparison: Comparison, rows: int, unit: Unit, style: Style) -> It
         yield from _short_table(part, title, unit, most)
         yield ""
     found = int(np.count_nonzero(table.significant))
-    yield f"{counted(found, 'significant change')} (*) in {counted(len(table), 'routine')}"
+    yield f"{pluralize(found, 'significant change')} (*) in {pluralize(len(table), 'routine')}"
     if comparison.verdict is not None:
         line = verdict_line(comparison.verdict)
         yield style.warning(line) if comparison.verdict.outcome == "met" else line
@@ -140,7 +140,7 @@ def _evidence_lines(comparison: Comparison, style: Style) -> Iterator[str]:
     yield compared_line(comparison)
     yield "Intervals: 95%"
     yield (
-        f"Significant: rows with a *; of {counted(comparison.tested, 'row')} tested, at most "
+        f"Significant: rows with a *; of {pluralize(comparison.tested, 'row')} tested, at most "
         f"{options.fdr * 100:g}% of those marked are expected to be wrong (--fdr)"
     )
     yield from note_lines(comparison.notes)
@@ -151,7 +151,7 @@ def _recording(recording: ComparedRecording, comparison: Comparison) -> str:
     run = recording.run
     scope = "every process" if run.system_wide else "attached processes"
     what = escaped(shlex.join(run.command)) or scope
-    hits = counted(recording.hits, "hit")
+    hits = pluralize(recording.hits, "hit")
     parts = [f"{escaped(run.origin)}: {what}", f"{run.wall_seconds:.3f} Sec", hits]
     if comparison.work.kind == "count":
         parts.append(f"{recording.work:g} {escaped(comparison.work.unit)}")
@@ -172,17 +172,17 @@ def _joined(first: ChangeTable, second: ChangeTable) -> ChangeTable:
 def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iterator[str]:
     shown = table.shown(rows)
     found = int(np.count_nonzero(table.significant))
-    yield f"{counted(found, 'significant change')} in {counted(len(table), 'row')}."
+    yield f"{pluralize(found, 'significant change')} in {pluralize(len(table), 'row')}."
     if shown:
         yield from table_lines(change_columns(table, unit, _TITLES[table.kind], slice(0, shown)))
     if table.kind == "inclusive" and shown < len(table):
-        left = counted(len(table) - shown, "row")
+        left = pluralize(len(table) - shown, "row")
         yield style.cut(f"- Left out by --rows {rows}: {left} not significant")
     elif shown < len(table):
         before, after = (table.mean[shown:].sum(axis=0) * unit.per_second).tolist()
         yield style.cut(
-            f"- Left out by --rows {rows}: {counted(len(table) - shown, 'row')} not significant or "
-            f"of few hits: A {before:.3g}, B {after:.3g}, change {after - before:+.3g}"
+            f"- Left out by --rows {rows}: {pluralize(len(table) - shown, 'row')} not significant"
+            f" or of few hits: A {before:.3g}, B {after:.3g}, change {after - before:+.3g}"
         )
 
 

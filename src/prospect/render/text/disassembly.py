@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.estimate.annotate.annotation_view import skid
 from prospect.figures.routine_names import shown_name
 from prospect.render.escape import display_width, escaped, padded, short_name
@@ -73,7 +73,7 @@ def _lines(page: Page, routines: Iterable[AnnotatedRoutine]) -> Iterator[str]:
         yield ""
     for reason, members in without.items():
         hits = sum(routine.hits for routine in members)
-        which = f"{counted(len(members), 'routine')} ({counted(hits, 'hit')})"
+        which = f"{pluralize(len(members), 'routine')} ({pluralize(hits, 'hit')})"
         yield page.style.cut(f"- No instructions of {which}: {escaped(reason)}.")
 
 
@@ -108,11 +108,14 @@ def _block(page: Page, routine: AnnotatedRoutine) -> Iterator[str]:
 
 def _skip_line(page: Page, number: int) -> Iterator[str]:
     if number:
-        yield page.style.cut(f"- Skip {counted(number, 'instruction')} without a hit")
+        yield page.style.cut(f"- Skip {pluralize(number, 'instruction')} without a hit")
 
 
 def _total(page: Page, routine: AnnotatedRoutine) -> str:
-    hits, share = counted(routine.hits, "hit"), percent(routine.share, percent_digits(routine.hits))
+    hits, share = (
+        pluralize(routine.hits, "hit"),
+        percent(routine.share, percent_digits(routine.hits)),
+    )
     if not page.figures.has_time:
         return f"{hits}, {share}"
     half_width_s = float("nan") if routine.half_width_s is None else routine.half_width_s

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent
@@ -50,7 +50,7 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
         ]
     )
     if len(table) > len(shown):
-        skipped = counted(len(table) - len(shown), "routine")
+        skipped = pluralize(len(table) - len(shown), "routine")
         yield style.cut(f"- Left out: {skipped} with smaller shares")
     yield ""
 
@@ -59,7 +59,7 @@ def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[
     """Yield a section for each event; nothing where no raw data was decoded."""
     for data in found:
         yield from style.section(f"What Samples of {escaped(data.event)} Say")
-        samples = counted(data.samples, "sample")
+        samples = pluralize(data.samples, "sample")
         yield f"{samples}, decoded by the event source of {escaped(data.source)}."
         yield ""
         if data.numbers:

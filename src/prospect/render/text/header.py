@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.figures.report.counters import sample_traces
 from prospect.render.escape import escaped
 from prospect.render.text.numbers import NO_TIME
@@ -133,7 +133,7 @@ def _recorded(run: RunInfo) -> str:
 
 def _interval(run: RunInfo) -> str:
     wall = f"{run.wall_seconds:.3f} Sec" if run.wall_seconds > 0 else f"{_UNKNOWN} wall time"
-    cpus = counted(run.cpus, "CPU") if run.cpus > 0 else "CPUs unknown"
+    cpus = pluralize(run.cpus, "CPU") if run.cpus > 0 else "CPUs unknown"
     own = "the command's processes only" if run.command else "some processes only"
     scope = "every process" if run.system_wide else own
     return f"{wall}, {cpus}, {scope}"

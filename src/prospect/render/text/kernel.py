@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import ROUNDING_S
 from prospect.profile.model import CAUSE_SYSCALL
@@ -120,7 +120,7 @@ def _cause_table(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterat
         )
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
-        what = f"{counted(len(rows) - shown, 'cause')}, {counted(rows.skipped_hits, 'hit')}"
+        what = f"{pluralize(len(rows) - shown, 'cause')}, {pluralize(rows.skipped_hits, 'hit')}"
         threshold_s = page.report.kernel_threshold_s
         yield page.style.cut(page.style.words.skipped(first_s, "-k", threshold_s, what))
 
@@ -166,8 +166,8 @@ def _call_section(page: Page, title: str, rows: SyscallRows, process: int) -> It
     left = np.flatnonzero(~is_shown)
     if len(left):
         first_s = float(rows.sampled_s[left[0]])
-        hits = counted(int(rows.hits[left].sum()), "hit")
-        what = f"{counted(len(left), 'call')}, {hits}"
+        hits = pluralize(int(rows.hits[left].sum()), "hit")
+        what = f"{pluralize(len(left), 'call')}, {hits}"
         yield style.cut(style.words.skipped(first_s, "-k", view.kernel_threshold_s, what))
     yield ""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.estimate.ledger.lateness import USUAL_SHARE
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME
@@ -75,7 +75,9 @@ def _table(ledger: TickLedger, style: Style) -> Iterator[str]:
         ]
     )
     if left_out:
-        yield style.cut(f"- {counted(left_out, 'CPU')} with smaller errors: only in the row 'all'")
+        yield style.cut(
+            f"- {pluralize(left_out, 'CPU')} with smaller errors: only in the row 'all'"
+        )
     worst = float(np.abs(counts.closure_share).max(initial=0.0))
     if worst > _LARGEST_ERROR:
         yield style.warning(f"{worst:.2%} of the ticks of a CPU are unaccounted for.")
@@ -85,7 +87,7 @@ def _table(ledger: TickLedger, style: Style) -> Iterator[str]:
             " back and were not watched yet."
         )
     if ledger.other_losses:
-        yield f"Lost besides samples: {counted(ledger.other_losses, 'other record')}."
+        yield f"Lost besides samples: {pluralize(ledger.other_losses, 'other record')}."
     if ledger.unclocked:
         yield f"Samples of an unknown clock: {ledger.unclocked}."
 
@@ -138,18 +140,18 @@ def _cost_lines(cost: OwnCost, view: ReportView) -> Iterator[str]:
             if cost.recorder_accounted_s is not None
             else ""
         )
-        hits = counted(cost.recorder_hits, "hit")
+        hits = pluralize(cost.recorder_hits, "hit")
         yield f"Prospect itself: {hits}, {_cost_words(cost.recorder)}{accounted}"
     if cost.sampling:
         samples, each = int(view.counters["samples"]), f"{cost.sample_cost_ns / 1e3:.2f} us"
         if samples * cost.sample_cost_ns * 1e-9 > cost.sampling.seconds * (1 + _ROUNDING):
             yield (
-                f"Sampling: {counted(samples, 'sample')} of less than {each}, the cost of one"
+                f"Sampling: {pluralize(samples, 'sample')} of less than {each}, the cost of one"
                 f" alone: at most {_cost_words(cost.sampling)}"
             )
         else:
             yield (
-                f"Sampling: {counted(samples, 'sample')} of {each}, {_cost_words(cost.sampling)},"
+                f"Sampling: {pluralize(samples, 'sample')} of {each}, {_cost_words(cost.sampling)},"
                 f" ± {cost.sampling_spread_s:.4f} Sec"
             )
     if cost.counted_calls:
@@ -167,7 +169,9 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
         return
     yield from style.section("Accounting: Sampled Time and the Kernel's Own")
     sampled = [NO_TIME if row.sampled_s is None else figures.seconds(row.sampled_s) for row in rows]
-    explained = [NO_TIME if row.error_s is None else f"±{row.error_s:.2f}" for row in rows]
+    explained = [
+        NO_TIME if row.half_width_s is None else f"±{row.half_width_s:.2f}" for row in rows
+    ]
     yield from table_lines(
         [
             Column("Time", [row.name for row in rows], right=False),

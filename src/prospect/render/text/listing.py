@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, short_name, shortened
 from prospect.render.text.columns import Column, table_lines
@@ -105,7 +105,7 @@ class Listing:
             begin = max(begin, middle - _SEEN_AT_ONCE // 2)
             end = min(end, begin + _SEEN_AT_ONCE)
         hits, share = self._blocks[int(blocks.start[hottest])]
-        yield f"The hottest block, {counted(hits, 'hit')}, {percent(share, self._digits)}:"
+        yield f"The hottest block, {pluralize(hits, 'hit')}, {percent(share, self._digits)}:"
         yield self._form.style.cut("...")
         yield from self._source_lines(begin) if self._frames(begin) else ()
         for row in range(begin, end):
@@ -164,10 +164,10 @@ class Listing:
     def _block_line(self, hits: int, share: float) -> str:
         margin = " " * len(self._title + _GAP)
         part = percent(share, self._digits)
-        return self._form.style.cut(f"{margin}- block of {counted(hits, 'hit')}, {part}")
+        return self._form.style.cut(f"{margin}- block of {pluralize(hits, 'hit')}, {part}")
 
     def _skip_line(self, number: int) -> str:
-        return self._form.style.cut(f"- Skip {counted(number, 'instruction')} without a hit")
+        return self._form.style.cut(f"- Skip {pluralize(number, 'instruction')} without a hit")
 
     def _frames(self, row: int) -> tuple[tuple[int, int, int], ...]:
         lines = self._code.lines
@@ -197,7 +197,7 @@ def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Ite
     """Yield what is to be known of a routine's hits: strays, and which instruction is meant."""
     if routine.stray_hits:
         yield (
-            f"- {counted(routine.stray_hits, 'hit')} at addresses inside instructions: "
+            f"- {pluralize(routine.stray_hits, 'hit')} at addresses inside instructions: "
             "the code was changed while it ran, or holds data."
         )
 

@@ -117,10 +117,10 @@ def rank_column(estimates: RowEstimates) -> list[str]:
 
     `=` marks a row that cannot be told from the one above, `!` one in step with a clock.
     """
-    marks = zip(estimates.like_above.tolist(), estimates.in_step.tolist(), strict=True)
+    marks = zip(estimates.tied.tolist(), estimates.aliased.tolist(), strict=True)
     return [
-        f"{rank}{'=' if is_like else ''}{'!' if in_step else ''}"
-        for rank, (is_like, in_step) in enumerate(marks, start=1)
+        f"{rank}{'=' if is_like else ''}{'!' if aliased else ''}"
+        for rank, (is_like, aliased) in enumerate(marks, start=1)
     ]
 
 

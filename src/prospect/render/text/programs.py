@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
-from prospect.estimate.in_short import functions_by_process
+from prospect.announcing import pluralize
+from prospect.estimate.summary import functions_by_process
 from prospect.figures.portions import (
     PORTION_COUNT,
     PORTION_USER,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.estimate.in_short import FunctionRow, InShort, ProgramRow
+    from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import EventView, ReportView
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Page
@@ -145,10 +145,10 @@ def _closing(
     if more:
         hits = short.hits - sum(row.hits for row in rows)
         time = f"{page.figures.seconds(short.seconds - sum(row.seconds for row in rows))} s, "
-        amount = f"{time if short.has_time else ''}{counted(hits, 'hit')}"
+        amount = f"{time if short.has_time else ''}{pluralize(hits, 'hit')}"
         share = percent(hits / max(short.hits, 1), 1)
         option = f"- Left out by '-m {page.report.user_threshold_s:g}'"
-        yield page.style.cut(f"{option}: {counted(more, what)} with {amount} ({share})")
+        yield page.style.cut(f"{option}: {pluralize(more, what)} with {amount} ({share})")
     yield ""
 
 
@@ -159,7 +159,7 @@ def _asked_for(page: Page) -> str:
 def summary_lines(page: Page) -> Iterator[str]:
     """Yield the section: kept processes, the cut line, the total, and what to make of them."""
     view, event, style = page.report, page.event, page.style
-    processes = counted(len(view.profile.processes), "Process")
+    processes = pluralize(len(view.profile.processes), "Process")
     weight = "Time" if event.has_time else "Periods" if event.event.weighs_periods else "Hits"
     yield from style.section(
         f"Extrapolated Summary of {processes} Analyzed - Sorted by User {weight}"
@@ -210,14 +210,14 @@ def _processes(page: Page) -> Iterator[str]:
 def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
     """Return the ranks by user time; a process is marked where any of its times is."""
     estimates = page.event.estimates.processes
-    in_step = estimates.in_step.reshape(-1, PORTION_COUNT).any(axis=1)
+    aliased = estimates.aliased.reshape(-1, PORTION_COUNT).any(axis=1)
     ranked = estimates.rows(kept * PORTION_COUNT + PORTION_USER)
-    return rank_column(replace(ranked, in_step=in_step.take(kept)))
+    return rank_column(replace(ranked, aliased=aliased.take(kept)))
 
 
 def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:
     view, event, words = page.report, page.event, page.style.words
-    processes = counted(len(skipped), "process")
+    processes = pluralize(len(skipped), "process")
     if not event.has_time:
         return f"- {words.left_out} {processes} without a hit"
     first_s = float(event.processes.seconds[skipped[0], PORTION_USER])
@@ -233,7 +233,7 @@ def _wall_line(view: ReportView, event: EventView, figures: Figures) -> str:
     sampled_s = float(event.seconds.sum())
     sampled = f"sampled {figures.seconds(sampled_s)} Sec"
     if not event.has_time:
-        sampled = f"sampled {counted(int(event.hits.sum()), 'hit')}"
+        sampled = f"sampled {pluralize(int(event.hits.sum()), 'hit')}"
     if not run.wall_seconds > 0:
         return f"Wall time unknown; {sampled}"
     wall = f"Wall time {run.wall_seconds:.3f} Sec"
@@ -242,5 +242,5 @@ def _wall_line(view: ReportView, event: EventView, figures: Figures) -> str:
     cpu_s = run.wall_seconds * run.cpus
     share = percent(sampled_s / cpu_s, percent_digits(int(event.hits.sum())))
     of_all = f" ({share})" if event.has_time else ""
-    cpus = counted(run.cpus, "CPU")
+    cpus = pluralize(run.cpus, "CPU")
     return f"{wall} x {cpus} = {cpu_s:.3f} Sec; {sampled}{of_all}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.profile.model import MOST_COPY_BYTES
 from prospect.profile.naming import LABELS, REMEDIES
 from prospect.profile.run_info import MAX_STACK
@@ -30,7 +30,7 @@ def quality_lines(
     nameless = quality.hits - quality.named_hits
     share = f" ({_part(quality.named_hits, quality.hits)})" if quality.hits else ""
     named = f"{quality.named_hits}{share} with a name"
-    yield f"Of {counted(quality.hits, 'hit')}, {named}, {nameless} without."
+    yield f"Of {pluralize(quality.hits, 'hit')}, {named}, {nameless} without."
     if not quality.sources:
         return
     yield ""
@@ -66,7 +66,7 @@ def _label(entry: SourceHits) -> str:
 def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
     objects = view.profile.objects
     yield f"{_label(entry)}; remedy: {REMEDIES[entry.source]}"
-    counts = [counted(found.hits, "hit") for found in entry.objects]
+    counts = [pluralize(found.hits, "hit") for found in entry.objects]
     width = max(map(len, counts))
     for found, count in zip(entry.objects, counts, strict=True):
         note = objects.note[found.object_index]
@@ -74,7 +74,7 @@ def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
         whose = _whose(view, found)
         yield f"  {count:>{width}} in {path}{whose}" + (f" ({escaped(note)})" if note else "")
     if entry.objects_left_out:
-        yield f"  and in {counted(entry.objects_left_out, 'more object')}"
+        yield f"  and in {pluralize(entry.objects_left_out, 'more object')}"
 
 
 def _whose(view: ReportView, found: ObjectHits) -> str:
@@ -102,7 +102,7 @@ def _cut_lines(quality: StackQuality) -> Iterator[str]:
     digits = percent_digits(quality.stacks)
     share = percent(quality.cut_share, digits)
     yield (
-        f"Of {counted(quality.stacks, 'call stack')}, {quality.cut_stacks} ({share}) were cut:"
+        f"Of {pluralize(quality.stacks, 'call stack')}, {quality.cut_stacks} ({share}) were cut:"
         " the outer callers were not recorded, [cut] is in their place."
     )
     if quality.most_frames:
@@ -122,7 +122,7 @@ def _copies_lines(quality: StackQuality) -> Iterator[str]:
         half, most = quality.cut_frames
         yield (
             f"{quality.cut} were cut, longer than the {quality.copy_bytes} bytes that were copied:"
-            f" half of these have {counted(half, 'frame')} or less, the deepest {most}."
+            f" half of these have {pluralize(half, 'frame')} or less, the deepest {most}."
         )
     if quality.size_for_99:
         yield _remedy(quality)
@@ -132,7 +132,7 @@ def _copies_lines(quality: StackQuality) -> Iterator[str]:
     if quality.continued:
         yield f"{quality.continued} of those that end early go on by frame pointers."
     if quality.without_copy:
-        yield f"The kernel could not copy the stack of {counted(quality.without_copy, 'sample')}."
+        yield f"The kernel could not copy the stack of {pluralize(quality.without_copy, 'sample')}."
     if quality.places:
         yield ""
         width = len(str(quality.places[0].samples))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.estimate.in_short import in_short
+from prospect.estimate.summary import summary
 from prospect.render.escape import escaped
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
 from prospect.render.text.details import details_lines, memory_map_lines
+from prospect.render.text.first_screen import in_short_lines
 from prospect.render.text.header import header_lines, statistics_lines
-from prospect.render.text.in_short import in_short_lines
 from prospect.render.text.kernel import kernel_lines, system_call_lines, system_cause_lines
 from prospect.render.text.ledger import accounting_lines, ledger_lines
 from prospect.render.text.numbers import Figures
@@ -28,8 +28,8 @@ from prospect.render.text.style import RULE, Page, Style, Words, note_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.in_short import InShort
     from prospect.estimate.report import EventReport, Report
+    from prospect.estimate.summary import InShort
 
 
 class TextRenderer(FiguresRenderer):
@@ -47,7 +47,7 @@ class TextRenderer(FiguresRenderer):
         if self.classic:
             lines = itertools.chain(_classic(report, pages, style), calls)
         else:
-            shorts = [in_short(event, report.user_threshold_s) for event in report.events]
+            shorts = [summary(event, report.user_threshold_s) for event in report.events]
             by_process = "process" in self.separate
             lines = itertools.chain(
                 in_short_lines(report, shorts[0], self.recording, style, self.repeated),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.figures.routine_names import shown_names
-from prospect.profile.late import taken
+from prospect.profile.late import gather
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, short_name
 from prospect.render.text.columns import Column, table_lines
@@ -87,8 +87,8 @@ class RoutineFormatter:
             yield from self._style.hot_rows(lines, table.share[:shown].tolist())
         if shown < len(table):
             first_s = float(table.seconds[shown])
-            rest = counted(len(table) - shown, "routine")
-            what = f"{rest}, {counted(table.skipped_hits, 'hit')}"
+            rest = pluralize(len(table) - shown, "routine")
+            what = f"{rest}, {pluralize(table.skipped_hits, 'hit')}"
             cut = self._style.words.skipped(first_s, option, threshold_s, what)
             yield self._style.cut(cut)
 
@@ -117,14 +117,14 @@ class RoutineFormatter:
     def total_line(self, table: RoutineTable, half_width_s: float = float("nan")) -> str:
         """Return the line that says what a table's rows add up to."""
         if not self._figures.has_time:
-            return f"{counted(table.total_hits, 'hit')}."
+            return f"{pluralize(table.total_hits, 'hit')}."
         seconds = self._figures.with_bar(table.total_seconds, half_width_s)
-        return f"Extrapolated time from {counted(table.total_hits, 'hit')} = {seconds} seconds."
+        return f"Extrapolated time from {pluralize(table.total_hits, 'hit')} = {seconds} seconds."
 
     def _cells(self, rows: list[int]) -> list[_Cells]:
         known, functions = self._cells_of, self._profile.functions
         new = [function for function in rows if function not in known]
-        named = zip(new, shown_names(functions, new), taken(functions.aliases, new), strict=True)
+        named = zip(new, shown_names(functions, new), gather(functions.aliases, new), strict=True)
         for function, name, aliases in named:
             known[function] = self._made_cells(function, escaped(name), aliases)
         return [known[function] for function in rows]

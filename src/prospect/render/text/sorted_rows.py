@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.dimensions import BY_NAME
 from prospect.estimate.breakdown import rows_by_keys
 from prospect.estimate.errors.class_columns import class_columns
@@ -97,16 +97,16 @@ def _sorted_closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterat
     """Yield what is not shown, the total, and what the marks mean."""
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     if rows.left_out:
-        time = f"{figures.seconds(rows.left_out_s)} s, {counted(rows.left_out_hits, 'hit')}"
+        time = f"{figures.seconds(rows.left_out_s)} s, {pluralize(rows.left_out_hits, 'hit')}"
         share = percent(rows.left_out_hits / rows.total_hits, 1)
         yield style.cut(
-            f"- Left out by '-m {threshold_s:g}': {counted(rows.left_out, 'row')} with {time} "
+            f"- Left out by '-m {threshold_s:g}': {pluralize(rows.left_out, 'row')} with {time} "
             f"({share})"
         )
     time = figures.with_bar(rows.total_s, rows.total_half_width_s)
     total = f"{time} {escaped(rows.event.time_title)}, " if rows.has_time else ""
     marks = "; = ties with the row above" if rows.is_like_above.any() else ""
-    yield f"Total: {total}{counted(rows.total_hits, escaped(rows.event.hits_word))}{marks}"
+    yield f"Total: {total}{pluralize(rows.total_hits, escaped(rows.event.hits_word))}{marks}"
 
 
 def _brief(path: str) -> str:
@@ -173,8 +173,8 @@ class ClassTextRenderer(FiguresRenderer):
     def _closing(self, table: ClassColumns, threshold_s: float, style: Style) -> Iterator[str]:
         """Yield what is not shown."""
         if table.left_out:
-            hits = counted(int(table.left_out_hits.sum()), "hit")
-            rows = counted(table.left_out, "row")
+            hits = pluralize(int(table.left_out_hits.sum()), "hit")
+            rows = pluralize(table.left_out, "row")
             yield style.cut(f"- Left out by '-m {threshold_s:g}': {rows} with {hits}")
         if table.others:
             yield style.cut(

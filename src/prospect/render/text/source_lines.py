@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.render.escape import display_width, escaped, short_name, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent_column, percent_digits
@@ -49,9 +49,9 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
     table, shown = group.table, group.table.shown
     if page.figures.has_time:
         seconds = page.figures.seconds(table.total_seconds)
-        yield f"Extrapolated time from {counted(table.total_hits, 'hit')} = {seconds} seconds."
+        yield f"Extrapolated time from {pluralize(table.total_hits, 'hit')} = {seconds} seconds."
     else:
-        yield f"{counted(table.total_hits, 'hit')}."
+        yield f"{pluralize(table.total_hits, 'hit')}."
     if shown:
         yield ""
         yield from table_lines(_columns(page, group))
@@ -59,8 +59,8 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         option, least_s = "-m", page.report.user_threshold_s
         if page.report.detail == "k":
             option, least_s = "-k", page.report.kernel_threshold_s
-        rest = counted(len(table) - shown, "line")
-        what = f"{rest}, {counted(table.skipped_hits, 'hit')}"
+        rest = pluralize(len(table) - shown, "line")
+        what = f"{rest}, {pluralize(table.skipped_hits, 'hit')}"
         first_s = float(table.seconds[shown])
         yield page.style.cut(page.style.words.skipped(first_s, option, least_s, what))
 
@@ -94,7 +94,7 @@ def _function(row: SourceLine) -> str:
         return escaped(row.reason)
     names = [short_name(escaped(name) or "?", _NAME_WIDTH) for name in row.functions]
     chain = shortened(_INLINED_INTO.join(names), _CHAIN_WIDTH)
-    more = f"  and {counted(row.other_places, 'other place')}" if row.other_places else ""
+    more = f"  and {pluralize(row.other_places, 'other place')}" if row.other_places else ""
     return chain + more
 
 

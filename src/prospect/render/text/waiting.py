@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, percent
@@ -81,7 +81,7 @@ def _threads(view: ReportView, found: Waiting, style: Style) -> Iterator[str]:
         ]
     )
     if len(left):
-        yield style.cut(f"- Threads that ran longest first; {counted(len(left), 'more thread')}")
+        yield style.cut(f"- Threads that ran longest first; {pluralize(len(left), 'more thread')}")
 
 
 def _figures(found: Waiting, groups: list[list[int]]) -> list[Column]:
@@ -134,7 +134,7 @@ def _closure(view: ReportView, found: Waiting) -> Iterator[str]:
         for one in view.throttled:
             yield (
                 f"- {escaped(one.group)}: {_seconds(one.seconds)} Sec, in {one.throttled} of"
-                f" {counted(one.periods, 'period')}"
+                f" {pluralize(one.periods, 'period')}"
             )
     stackless_s = float(threads.stackless_ns.take(rows).sum()) * _NS
     waited_ns = threads.runnable_ns.take(rows).sum() + threads.blocked_ns.take(rows).sum()
@@ -195,7 +195,7 @@ def _stacks(found: Waiting, style: Style) -> Iterator[str]:
         ]
     )
     if found.more_stacks:
-        more = counted(found.more_stacks, "more stack")
+        more = pluralize(found.more_stacks, "more stack")
         yield style.cut(f"- {more}: see them with prospect calls")
 
 

@@ -48,7 +48,7 @@ def demangle(
     return [texts[name] if name in texts else _as_text(name) for name in names]
 
 
-class LateNames:
+class LazyNames:
     """Names that are demangled as they are asked for; what takes a child, all at once."""
 
     def __init__(self, names: Sequence[bytes]) -> None:

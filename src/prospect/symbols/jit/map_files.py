@@ -22,11 +22,11 @@ from prospect.columns.text_columns import (
     next_spaces,
     padded,
 )
-from prospect.files import door
+from prospect.files import untrusted_open
 from prospect.files.budget import VARIABLE, Cost, CostlyError
-from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.named_files import open_named
 from prospect.files.rights import ROOT_USER, is_trusted
+from prospect.files.untrusted_open import OWN_ROOT, OpenFile
 from prospect.profile.naming import NameSource
 from prospect.symbols.live_process import live_process, started_at
 from prospect.symbols.objects import Missing
@@ -122,7 +122,7 @@ def map_file_costs(size: int, lines: int | None = None) -> tuple[int, int]:
 def held_bytes_of(path: bytes, process: LiveProcess | None, named_by: int) -> int:
     """Return how much `open_jit_file` would have to read, 0 for nothing."""
     root, named_by = _root_and_user(process, named_by)
-    return door.held_bytes_of(path, named_by, root=root, follow_last=False)
+    return untrusted_open.held_bytes_of(path, named_by, root=root, follow_last=False)
 
 
 def open_jit_file(

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.text_columns import hexadecimal, line_bounds, padded
-from prospect.files.door import OpenFile
 from prospect.files.named_files import open_file, open_received
+from prospect.files.untrusted_open import OpenFile
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.debug_files import KERNEL_LISTING, target_paths
 from prospect.symbols.images.image_files import (

@@ -43,12 +43,12 @@ function countedRoutine(routine, counts) {
   const met = counts.filter(([address, some]) => some > 0 && fieldsAt.has(address));
   const hottest = met.reduce((most, row) => (most && most[1] >= row[1] ? most : row), null);
   return {
-    ...routine, isRough: true, hits, seconds: weight, error_s: roughHalf(weight, hits),
+    ...routine, isRough: true, hits, seconds: weight, half_width_s: roughHalf(weight, hits),
     hits_between_instructions: hits - sum(met, 1),
     hottest: hottest && hottest[0], likely_meant: hottest && likelyMeant(fieldsAt.get(hottest[0])),
     instructions: met.map(([address, some, part]) => {
       const [, asText, target] = fieldsAt.get(address);
-      return { address, text: asText, target_name: target, hits: some, seconds: part, error_s: roughHalf(part, some), share: part / (weight || 1) };
+      return { address, text: asText, target_name: target, hits: some, seconds: part, half_width_s: roughHalf(part, some), share: part / (weight || 1) };
     }),
   };
 }
@@ -82,7 +82,7 @@ function codeBoxes(routines) {
   });
 }
 
-function codeFigures({ isLeftOut, isRough, seconds: value, error_s: half, hits }) {
+function codeFigures({ isLeftOut, isRough, seconds: value, half_width_s: half, hits }) {
   if (isLeftOut) return "";
   return view.event.data.has_time ? `${barText({ value, half, isRough })} s` : `${countText(hits)} ${shown(view.event.data.hits_title).toLowerCase()}`;
 }
@@ -133,7 +133,7 @@ function codeTable(routine, source) {
   const lines = sourceOf(routine, source);
   const { isRough, hits_between_instructions: between } = routine;
   const rows = routine.instructions.map((row) => ({
-    ...row, value: row.seconds, half: row.error_s, low: null, high: null, isRough,
+    ...row, value: row.seconds, half: row.half_width_s, low: null, high: null, isRough,
     line: lines.get(row.address), at: hexadecimal(row.address),
   }));
   const mark = (row) => (row.address === routine.likely_meant ? "likely meant" : row.address === routine.hottest ? "hottest" : "");

@@ -71,7 +71,7 @@ function agreementTable() {
   const rows = view.figures.accounting;
   const seconds = (title, key) => number(title, (row) => row[key], (row) => (row[key] === null ? "-" : row[key].toFixed(view.digits)));
   const columns = [
-    text("Time", (row) => row.name), seconds("Sampled (s)", "sampled_s"), seconds("± (s)", "error_s"),
+    text("Time", (row) => row.name), seconds("Sampled (s)", "sampled_s"), seconds("± (s)", "half_width_s"),
     seconds("Accounted (s)", "accounted_s"), text("Agrees", (row) => ({ true: "yes", false: "NO" }[row.agrees] ?? "-")),
     text("By", (row) => row.source),
   ];

@@ -120,7 +120,7 @@ function processesPanel() {
 }
 
 function processRow(row) {
-  const part = (name) => ({ value: row[name].seconds, half: row[name].error_s, low: row[name].low_s, high: row[name].high_s });
+  const part = (name) => ({ value: row[name].seconds, half: row[name].half_width_s, low: row[name].low_s, high: row[name].high_s });
   const { hits } = wholeOf(row);
   const share = hits / (wholeOf(view.figures).hits || 1);
   return {
@@ -146,7 +146,7 @@ function causesPanel() {
 
 function syscallsPanel() {
   const rows = view.figures.system_calls.map((row) => ({
-    label: row.name, value: row.seconds, half: row.error_s, low: null, high: null,
+    label: row.name, value: row.seconds, half: row.half_width_s, low: null, high: null,
     share: row.share, hits: row.hits, calls: row.calls, inside: row.inside_s, mean: row.mean_s,
   }));
   const isCounted = rows.some((row) => row.calls !== null);

@@ -42,7 +42,7 @@ function reportRoutines(report, block, filter) {
       table.rows.forEach((row, rank) => rows.push({
         ...routineRow(row, portion, table.hits),
         process: `${process.name} ${process.pid ?? ""}`,
-        above: row.like_above && rank ? labelOf(table.rows[rank - 1]) : "",
+        above: row.tied && rank ? labelOf(table.rows[rank - 1]) : "",
       }));
     }
   }
@@ -51,7 +51,7 @@ function reportRoutines(report, block, filter) {
     part.rows.forEach((row, rank) => rows.push({
       ...routineRow(row, "kernel", part.hits),
       process: part.part,
-      above: row.like_above && rank ? labelOf(part.rows[rank - 1]) : "",
+      above: row.tied && rank ? labelOf(part.rows[rank - 1]) : "",
     }));
   }
   return rows;
@@ -66,8 +66,8 @@ function labelOf(row) {
 function routineRow(row, portion, allHits) {
   return {
     label: labelOf(row), object: row.object, portion, hits: row.hits, allHits, value: row.seconds,
-    half: row.error_s, low: row.low_s, high: row.high_s, share: row.share,
-    inStep: row.in_step, address: row.address,
+    half: row.half_width_s, low: row.low_s, high: row.high_s, share: row.share,
+    aliased: row.aliased, address: row.address,
   };
 }
 
@@ -103,7 +103,7 @@ function reportCauses(report, block, filter) {
 function causeRows(causes, process) {
   return (causes ? causes.rows : []).map((row) => ({
     label: row.name || row.kind, kind: row.kind, process, hits: row.hits, allHits: causes.hits, value: row.seconds,
-    half: row.error_s, low: row.low_s, high: row.high_s, share: row.share,
+    half: row.half_width_s, low: row.low_s, high: row.high_s, share: row.share,
   }));
 }
 

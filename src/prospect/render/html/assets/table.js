@@ -151,7 +151,7 @@ function markCell(row) {
     const title = `cannot be told from ${shown(row.above)} at 95 %`;
     marks.push(make("abbr.like", { title, "aria-label": title }, "="));
   }
-  if (row.inStep) {
+  if (row.aliased) {
     const title = "runs in step with a clock: the time may be off by more";
     marks.push(make("abbr.step", { title, "aria-label": title }, "!"));
   }

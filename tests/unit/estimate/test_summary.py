@@ -10,8 +10,8 @@ import pytest
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import stacks_profile
-from prospect.estimate.in_short import in_short
 from prospect.estimate.report import Report
+from prospect.estimate.summary import summary
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_SYSCALL,
@@ -27,7 +27,7 @@ from prospect.store.specification import parse_specifications
 
 
 def short_of(profile, detail="3"):
-    return in_short(Report(profile, detail).events[0])
+    return summary(Report(profile, detail).events[0])
 
 
 def first_screen(profile, detail="3", recording=""):

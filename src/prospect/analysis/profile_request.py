@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Protocol
 
-from prospect.announcing import counted
+from prospect.announcing import pluralize
 from prospect.errors import UnreadRecordsWarning
 from prospect.records import Record
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.symbols.kept_names import KeptNames
 
 
-class Wanted(Record):
+class ProfileRequest(Record):
     """The contents of a profile.
 
     Attributes:
@@ -57,7 +57,7 @@ def damage_words(origin: str, events: Events) -> str:
     return "; ".join(reason.removeprefix(f"{origin}: ") for reason in events.damage)
 
 
-class Sinks(Record):
+class Callbacks(Record):
     """Receivers of what comes up while a profile is made; None for nobody.
 
     Attributes:
@@ -78,7 +78,7 @@ class Sinks(Record):
         """Say how much of a recording was not understood, and why."""
         why = damage_words(origin, events)
         sentence = (
-            f"{origin}: {counted(events.unread_bytes, 'byte')} of records were not read, the rest"
+            f"{origin}: {pluralize(events.unread_bytes, 'byte')} of records were not read, the rest"
             f" in full ({why}): copy the recording again if this is a copy, record again if it is"
             " none, or use the perf that wrote it"
         )

@@ -14,7 +14,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from prospect.errors import CaptureError
-from prospect.target.pump import FRAME, HEAD_BYTES, MOST_ANSWER_BYTES, OFFSET, PIECE_BYTES
+from prospect.target.relay import FRAME, HEAD_BYTES, MOST_ANSWER_BYTES, OFFSET, PIECE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ import shlex
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from prospect.announcing import counted
-from prospect.estimate.in_short import in_short
+from prospect.announcing import pluralize
+from prospect.estimate.summary import summary
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
 from prospect.profile.naming import IN_SHORT, NameSource
@@ -25,8 +25,8 @@ from prospect.render.text.style import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.in_short import FunctionRow, InShort, ProgramRow
     from prospect.estimate.report import Report
+    from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
     from prospect.profile.run_info import Throttled
 
@@ -96,7 +96,7 @@ def in_short_plain(
         recording: see `in_short_lines`.
         repeated: likewise.
     """
-    short = in_short(report.events[0])
+    short = summary(report.events[0])
     return short, list(in_short_lines(report, short, recording, Style(colour=False), repeated))
 
 
@@ -122,12 +122,12 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
     run = view.profile.run
     parts = []
     if run.wall_seconds > 0:
-        parts.append(f"{run.wall_seconds:.2f} s on {counted(run.cpus, 'CPU')}")
+        parts.append(f"{run.wall_seconds:.2f} s on {pluralize(run.cpus, 'CPU')}")
     if not math.isnan(short.busy_share):
         parts.append(f"{_percent(short.busy_share)} busy")
     if not short.has_time:
         yield _cut(
-            f"{', '.join([*parts, counted(short.hits, escaped(short.event.hits_word))])}"
+            f"{', '.join([*parts, pluralize(short.hits, escaped(short.event.hits_word))])}"
             f" of {asked_for(run, view.detail)}"
         )
         return
@@ -167,7 +167,7 @@ def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
     shares = [row.hits / max(short.hits, 1) for row in rows]
     yield from style.hot_rows(table_lines(_known(columns)), shares)
     if short.programs_behind:
-        yield f"... and {counted(short.programs_behind, 'program')} more"
+        yield f"... and {pluralize(short.programs_behind, 'program')} more"
 
 
 def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
@@ -241,7 +241,7 @@ def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
     """Return how long a CPU limit stopped a group: no other process had its CPUs then."""
     first = throttled[0]
     head = f"Throttled: {first.seconds:.2f} s by a CPU limit, {first.throttled} of"
-    head += f" {counted(first.periods, 'period')}"
+    head += f" {pluralize(first.periods, 'period')}"
     more = f" +{len(throttled) - 1}" if len(throttled) > 1 else ""
     room = _WIDTH - display_width(head + more) - len(" (cgroup )")
     group = escaped(first.group)

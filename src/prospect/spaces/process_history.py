@@ -1,4 +1,4 @@
-"""Side records → `World`: the processes, thread names and address spaces of a recording.
+"""Side records → `ProcessHistory`: the processes, thread names and address spaces of a recording.
 
 `attribution` asks its timeline, and later stages its address spaces. Records win over the snapshot
 that raced with them. Most mappings are of programs that were started and map next to what they
@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.columns.sorting import distinct, numbered
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import gather
 from prospect.events.columns import TASK_EXEC, TASK_FORK
 from prospect.records import Record, replace
 from prospect.spaces.address_spaces import (
@@ -100,7 +100,7 @@ def _stretch(
     return np.where(is_of_pid, row, -1)
 
 
-class World(Record):
+class ProcessHistory(Record):
     """All that stood while the samples were taken.
 
     Attributes:
@@ -124,7 +124,7 @@ class World(Record):
     runs: list[TaskRuns]
 
 
-def build_spaces(events: Events) -> World:
+def build_spaces(events: Events) -> ProcessHistory:
     """Replay a recording's side records.
 
     Every task that has a sample gets a process row and a thread name, records or not. Takes about
@@ -140,7 +140,7 @@ def build_spaces(events: Events) -> World:
     tasks, user_mmaps = _records_to_replay(tasks, mmaps, ids)
     mappings = _as_mappings(user_mmaps)
     started = started_mappings(tasks, user_mmaps, mappings, ids)
-    one_by_one = taken(user_mmaps, started.other), taken(mappings, started.other)
+    one_by_one = gather(user_mmaps, started.other), gather(mappings, started.other)
     replay = Replay(_side_records(tasks, *one_by_one, ids), len(ids))
     replay.run()
     pid_rank, tid_rank = ids.find(sampled_pid), ids.find(sampled_tid)
@@ -151,7 +151,7 @@ def build_spaces(events: Events) -> World:
     name = names.fill(replay.processes.name, replay.processes.pid)
     process_row, made = _made_mappings(replay, started, mappings, len(tasks.order))
     spaces = replay.spaces
-    return World(
+    return ProcessHistory(
         processes=freeze_processes(replay.processes, ids.ids, name),
         timeline=timeline,
         address_spaces=build_address_spaces(
@@ -159,7 +159,7 @@ def build_spaces(events: Events) -> World:
         ),
         mappings=replace(mappings, process_row=process_row),
         kernel_mappings=_as_mappings(
-            taken(mmaps, np.flatnonzero(is_of_kernel(mmaps) & (mmaps.length > 0)))
+            gather(mmaps, np.flatnonzero(is_of_kernel(mmaps) & (mmaps.length > 0)))
         ),
         names=names.names,
         build_ids=events.build_ids,
@@ -197,7 +197,7 @@ def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks,
     born_live = (first_birth == first_record) & (first_birth != never)
     keep_task &= (tasks.time_ns > 0) | ~born_live.take(task_rank)
     keep_mmap &= (mmaps.time_ns > 0) | ~born_live.take(mmap_rank)
-    return taken(tasks, np.flatnonzero(keep_task)), taken(mmaps, np.flatnonzero(keep_mmap))
+    return gather(tasks, np.flatnonzero(keep_task)), gather(mmaps, np.flatnonzero(keep_mmap))
 
 
 def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) -> SideRecords:

@@ -169,7 +169,7 @@ class InShort(Record):
         return self.more_functions + len(self.functions) - len(self.first_functions)
 
 
-def in_short(event: EventReport, least_s: float = np.inf) -> InShort:
+def summary(event: EventReport, least_s: float = np.inf) -> InShort:
     """Sum an event of a report up.
 
     Args:

@@ -39,7 +39,7 @@ def test_where_one_function_has_it_all_lines_are_proposed():
 
 @pytest.mark.parametrize(
     "facts",
-    [{"hits": 5}, {"raw_name": "plain_c"}, {"source": NameSource.DYNSYM}],
+    [{"hits": 5}, {"linkage_name": "plain_c"}, {"source": NameSource.DYNSYM}],
     ids=["one of many", "C", "stripped"],
 )
 def test_else_they_are_not(facts):
@@ -48,10 +48,14 @@ def test_else_they_are_not(facts):
 
 def test_a_long_name_is_typed_by_a_part_that_means_it_alone():
     name = "void std::sort_loop<std::vector<int> >(int)"
-    assert "annotate sort_loop run.data" in "".join(next_lines(name=name, raw_name="_Z9sort_loop"))
+    assert "annotate sort_loop run.data" in "".join(
+        next_lines(name=name, linkage_name="_Z9sort_loop")
+    )
     assert "annotate main run.data" in "".join(next_lines())
     bracket = "[fn at 0x6e90]"
-    assert f"annotate '{bracket}' run.data" in "".join(next_lines(name=bracket, raw_name=bracket))
+    assert f"annotate '{bracket}' run.data" in "".join(
+        next_lines(name=bracket, linkage_name=bracket)
+    )
 
 
 def test_of_a_python_function_the_source_lines_are_proposed():

@@ -1,11 +1,11 @@
 """How much a session keeps, and the drained records that it leaves out for that.
 
 A program may rename its threads or map files a million times a second, and each time is a record.
-`FloodGate` keeps only the last of a thread's names in a drain. If names and mappings of one process
-are still too many, they are left out until the next look, and the session says so.
+`RecordLimiter` keeps only the last of a thread's names in a drain. If names and mappings of one
+process are still too many, they are left out until the next look, and the session says so.
 
 A build or a shell script starts a thousand processes a second, each with a dozen records of its
-beginning, mappings and end; at 19 samples a second hardly one of them is hit. `ShortLivesGate`
+beginning, mappings and end; at 19 samples a second hardly one of them is hit. `ShortLivesLimiter`
 leaves out processes that were born and ended since the last look, without a sample and without
 descendants that are kept. No profile of samples mentions them, and each of their records would cost
 more to follow than to recognise here, on columns.
@@ -56,7 +56,7 @@ _MOST_LOOK_BYTES = 1 << 28
 _MOST_SIDE_RECORDS = 200_000
 
 
-class FloodGate:
+class RecordLimiter:
     """Leaves out what is too much between two looks.
 
     Attributes:
@@ -207,7 +207,7 @@ _CONDENSED_BYTES = 2 << 20
 _MOST_UNSAMPLED_BYTES = 1 << 26
 
 
-class ShortLivesGate(FloodGate):
+class ShortLivesLimiter(RecordLimiter):
     """Leaves out what is too much between two looks, and who came and went unsampled."""
 
     most_bytes = _MOST_UNSAMPLED_BYTES
@@ -413,4 +413,4 @@ class Bounds(Record):
     most_addresses: int = 1 << 19
     most_symbols: int = 1 << 22
     spool_bytes: int = 1 << 29
-    gate: Callable[[Schema], Gate] = FloodGate
+    gate: Callable[[Schema], Gate] = RecordLimiter

@@ -13,7 +13,7 @@ import pytest
 
 from builders.elf import Symbol, code, elf_file
 from prospect.elf.image import ElfImage
-from prospect.target import pump
+from prospect.target import relay
 
 SYMBOLS = [Symbol("somewhere", 0x1000, 16)]
 PLAIN = elf_file(sections=[code()], symbols=SYMBOLS, build_id=b"12345678")
@@ -44,7 +44,7 @@ def with_head(at: int, value: int) -> bytes:
 
 def relayed(path: Path) -> subprocess.CompletedProcess[str]:
     """Send a file as on a target: this source alone, run by a bare Python."""
-    source = Path(pump.__file__).read_text() + RELAY
+    source = Path(relay.__file__).read_text() + RELAY
     words = [sys.executable, "-IS", "-c", source, json.dumps({"file": str(path)})]
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
@@ -55,7 +55,7 @@ def sent(path: Path, data: bytes) -> bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         arrived = bytearray(len(data))
-        for start, size in pump.elf_parts(descriptor, len(data)):
+        for start, size in relay.elf_parts(descriptor, len(data)):
             arrived[start : start + size] = data[start : start + size]
         return bytes(arrived)
     finally:
@@ -112,15 +112,15 @@ def test_a_giant_of_holes_takes_no_memory(tmp_path, monkeypatch):
     descriptor = os.open(tmp_path / "file", os.O_RDONLY)
     monkeypatch.setattr(os, "pread", pread)
     try:
-        pump.elf_parts(descriptor, 1 << 40)
+        relay.elf_parts(descriptor, 1 << 40)
     finally:
         os.close(descriptor)
-    assert max(asked) == pump.MOST_NAMES_BYTES
+    assert max(asked) == relay.MOST_NAMES_BYTES
 
 
 def test_whatever_a_file_raises_the_child_ends_without_a_word(tmp_path):
     (tmp_path / "file").write_bytes(PLAIN)
-    source = Path(pump.__file__).read_text()
+    source = Path(relay.__file__).read_text()
     source += "\ndef elf_parts(descriptor, size):\n    return [][0]\n" + RELAY
     words = [sys.executable, "-IS", "-c", source, json.dumps({"file": str(tmp_path / "file")})]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
