@@ -92,6 +92,9 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
         before = status(daemon)
         daemon.process.send_signal(signal.SIGSTOP)
         time.sleep(5)
+        shown = daemon.control("status").stdout.splitlines()
+        assert shown[0].startswith("  no answer  since "), shown
+        assert "the daemon is stopped; kill -CONT" in shown[0]
         daemon.process.send_signal(signal.SIGCONT)
         daemon.control("dump")
         time.sleep(1)
@@ -164,7 +167,7 @@ def test_clocks_that_are_set_cost_no_window_and_count_none_twice(
                 window, _ = sampling.take()
                 samples += int(window.tables["samples"]["n"].sum())
                 assert 1.0 < (window.span.end_us - window.span.begin_us) / 1e6 < 30
-                writing.begin(window)
+                writing.add(window)
                 while writing.pid_fd >= 0:
                     select.select([writing.pid_fd], [], [], 60)
                     writing.finish()

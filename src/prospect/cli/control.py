@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from prospect.announcing import pluralize
 from prospect.cli.operands import usual_store
 from prospect.cli.terminal import show
-from prospect.daemon.control_socket import COMMANDS, ask
+from prospect.daemon.control_socket import COMMANDS, NoAnswerError, ask
 from prospect.errors import UsageError
 
 if TYPE_CHECKING:
     from prospect.options import Settings
+    from prospect.store.directory import StoreDirectory
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -35,13 +36,40 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         )
     from prospect.store.directory import StoreDirectory
 
-    with StoreDirectory(settings.store or usual_store(settings.target)) as store:
-        answer = ask(store, words)
+    path = settings.store or usual_store(settings.target)
+    with StoreDirectory(path, target="" if settings.store else settings.target) as store:
+        try:
+            answer = ask(store, words)
+        except NoAnswerError as error:
+            if words != ["status"]:
+                raise
+            answer = _last_status(store, error)
     if settings.format == "json":
         show(json.dumps(answer, indent=1) + "\n")
         return 0
     show(status_text(answer))
     return 0
+
+
+def _last_status(store: StoreDirectory, error: NoAnswerError) -> dict[str, Any]:
+    """Return the status that a daemon kept before it ceased to answer.
+
+    Raises:
+        NoAnswerError: it kept none.
+    """
+    from prospect.daemon.status import kept_status
+
+    status = kept_status(store)
+    if status is None:
+        raise error
+    segments = store.segments()
+    newest_s = status["newest_s"]
+    return status | {
+        "newest_age_s": max(time.time() - newest_s, 0.0) if newest_s else None,
+        "segments": len(segments),
+        "store_bytes": sum(map(store.size_bytes, segments)),
+        "no_answer": str(error).removeprefix(f"{store.path}: "),
+    }
 
 
 def status_text(status: dict[str, Any]) -> str:
@@ -52,6 +80,7 @@ def status_text(status: dict[str, Any]) -> str:
     percent = 100.0 * status["cpu_s"] / ran_s
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(status["began_s"]))
     rows = {
+        **_no_answer(status),
         "store": status["store"],
         "session": status["session"],
         "daemon": f"process {status['pid']}, prospect {status['version']}, since {began}",
@@ -63,6 +92,7 @@ def status_text(status: dict[str, Any]) -> str:
         ),
         "samples": f"{status['samples']}, {status['lost']} lost",
         "windows": f"{status['windows']} written, {status['windows_lost']} lost"
+        + (f", {status['windows_merged']} merged" if status["windows_merged"] else "")
         + (
             f", {status['dropped_for_room']} removed for room" if status["dropped_for_room"] else ""
         ),
@@ -93,6 +123,14 @@ def status_text(status: dict[str, Any]) -> str:
     if "removed" in status:
         rows["removed"] = pluralize(status["removed"], "segment")
     return "".join(f"  {name:10} {_shown(str(text))}\n" for name, text in rows.items())
+
+
+def _no_answer(status: dict[str, Any]) -> dict[str, str]:
+    """Return the line that says since when a daemon does not answer, if it does not."""
+    if "no_answer" not in status:
+        return {}
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["alive_s"]))
+    return {"no answer": f"since {since}: {status['no_answer']}"}
 
 
 def _unsent(status: dict[str, Any]) -> str:

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from prospect.daemon.daemon_limits import (
     ANSWER_S,
     ARRIVAL_S,
+    LONGEST_LOOK_S,
     MOST_ANSWER_BYTES,
     MOST_CLIENTS_WAITING,
     MOST_REQUEST_BYTES,
+    STATUS_S,
 )
 from prospect.errors import StoreError
 from prospect.light import Closing
@@ -45,19 +47,44 @@ class ControlSocket(Closing):
             StoreError: the file system has no sockets.
         """
         self._store = store
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            self._listen()
+        except OSError as error:
+            raise StoreError(f"{store.path}: cannot listen: {error.strerror}") from None
+
+    def _listen(self) -> None:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         # The path of a socket has 107 bytes at most, that of a store may be longer.
         before = os.umask(0o177)
         try:
             with suppress(FileNotFoundError):
-                os.unlink(NAME, dir_fd=store.descriptor)
-            self._socket.bind(store.root + NAME)
-            self._socket.listen(MOST_CLIENTS_WAITING)
-        except OSError as error:
-            self._socket.close()
-            raise StoreError(f"{store.path}: cannot listen: {error.strerror}") from None
+                os.unlink(NAME, dir_fd=self._store.descriptor)
+            made.bind(self._store.root + NAME)
+            made.listen(MOST_CLIENTS_WAITING)
+            self._inode = self._inode_there()
+        except BaseException:
+            made.close()
+            raise
         finally:
             os.umask(before)
+        self._socket = made
+
+    def keep(self) -> None:
+        """Listen on a new socket if somebody removed or replaced this one's file."""
+        try:
+            if self._inode_there() == self._inode:
+                return
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return
+        before = self._socket
+        with suppress(OSError):  # a full disk, or a store that was removed: tried again later
+            self._listen()
+            before.close()
+
+    def _inode_there(self) -> int:
+        return os.stat(NAME, dir_fd=self._store.descriptor, follow_symlinks=False).st_ino
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -72,7 +99,7 @@ class ControlSocket(Closing):
         request = Request(connection)
         try:
             connection.settimeout(ARRIVAL_S)
-            user = _user_of(connection)
+            _, user = _peer_of(connection)
             if user not in (0, os.geteuid()):
                 request.answer({"error": f"user {user} may not control this daemon"})
                 return None
@@ -108,6 +135,10 @@ class Request:
         self._connection.close()
 
 
+class NoAnswerError(StoreError):
+    """A daemon writes to the store, and does not answer now."""
+
+
 def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
     """Ask the daemon that writes to a store.
 
@@ -115,8 +146,10 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
         Its answer.
 
     Raises:
+        NoAnswerError: it is stopped, or it is too busy to give its status at once.
         StoreError: none answers, or it refuses.
     """
+    is_status = words == ["status"]
     try:
         there = os.stat(NAME, dir_fd=store.descriptor, follow_symlinks=False)
         owner = os.fstat(store.descriptor).st_uid
@@ -126,17 +159,31 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
                 " the daemon again"
             )
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
-            connection.settimeout(ANSWER_S)
+            connection.settimeout(STATUS_S if is_status else ANSWER_S)
             connection.connect(store.root + NAME)
-            if (user := _user_of(connection)) not in (0, owner):
+            pid, user = _peer_of(connection)
+            if user not in (0, owner):
                 raise StoreError(f"{store.path}: user {user} answers, who does not own this store")
+            if is_stopped(pid):
+                raise NoAnswerError(
+                    f"{store.path}: the daemon is stopped; kill -CONT {pid} resumes it"
+                )
             with suppress(BrokenPipeError):  # a refusal may come before the question has gone
                 connection.sendall(json.dumps(words).encode() + b"\n")
             answer = json.loads(_line(connection, MOST_ANSWER_BYTES))
     except (FileNotFoundError, ConnectionRefusedError):
+        if store.is_locked():
+            raise NoAnswerError(
+                f"{store.path}: a daemon writes to this store, but its socket '{NAME}' was removed:"
+                f" it makes another within {LONGEST_LOOK_S:g} s"
+            ) from None
         raise StoreError(
-            f"{store.path}: no daemon writes to this store; start one: prospect daemon --store"
-            f" {store.path}"
+            f"{store.path}: no daemon writes to this store; start one: prospect daemon"
+            f" {store.option}"
+        ) from None
+    except (TimeoutError, BlockingIOError):
+        raise NoAnswerError(
+            f"{store.path}: the daemon is busy and does not answer; ask again"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -148,10 +195,18 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
     return answer
 
 
-def _user_of(connection: socket.socket) -> int:
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, as by SIGSTOP; see proc_pid_stat(5)."""
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read(MOST_REQUEST_BYTES).rpartition(b")")[2].split()[:1] == [b"T"]
+    return False
+
+
+def _peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process at the other end, and its user."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(peer)
-    return int(user)
+    pid, user, _ = _CREDENTIALS.unpack(peer)
+    return int(pid), int(user)
 
 
 def _line(connection: socket.socket, most_bytes: int) -> bytes:

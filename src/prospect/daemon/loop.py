@@ -1,7 +1,8 @@
 """The daemon: samples the whole system window by window until it is stopped.
 
 It waits for whichever comes first: a window's end, a child that has written one, a request on the
-control socket, a signal, the service manager's watchdog.
+control socket, a signal, the service manager's watchdog. A window ends on time whether or not the
+last one is written. After SIGTERM the daemon has a deadline, and gives up what is not done by then.
 
 Source: sd_notify(3), sd_watchdog_enabled(3): notifications are datagrams of assignments to the
 socket that NOTIFY_SOCKET names.
@@ -18,10 +19,18 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from prospect.daemon.control_socket import COMMANDS, ControlSocket
-from prospect.daemon.daemon_limits import LONGEST_WAIT_S
+from prospect.daemon.daemon_limits import LONGEST_LOOK_S
+from prospect.daemon.ending import Ending, TooLateError
 from prospect.daemon.sampling import Sampling, give_back
 from prospect.daemon.senders import Pushing, Shipping
-from prospect.daemon.status import Totals, figures_of, metrics_text, write_metrics
+from prospect.daemon.status import (
+    Totals,
+    figures_of,
+    keep_status,
+    metrics_text,
+    note_alive,
+    write_metrics,
+)
 from prospect.daemon.window_writing import StoreWriting
 from prospect.errors import ProspectError, StoreError
 from prospect.store.segments import is_session_name
@@ -92,8 +101,9 @@ class Daemon:
         self._options = read_options()
         self._manager = ServiceManager()
         self._signals: list[int] = []
+        self._ending = Ending()
         self._waiting: list[Request] = []
-        self._is_ending = self._wants_window = False
+        self._wants_window = False
         self._next_session = ""
         self._next_options: DaemonOptions | None = None
         self._metrics_complaint = ""
@@ -114,23 +124,22 @@ class Daemon:
         """
         with ExitStack() as opened:
             control = opened.enter_context(closing(ControlSocket(self._store)))
-            opened.callback(self._tell_metrics)
+            opened.callback(self._tell)
             opened.callback(self._stop_sampling)
-            wake_fd = opened.enter_context(_woken_by_signals(self._signals))
+            wake_fd = opened.enter_context(_woken_by_signals(self._signals, self._ending))
             self._manager.notify(READY)
             self._say(started)
-            self._tell_metrics()
+            self._tell()
             while True:
                 self._wait(control, wake_fd)
                 self._follow_signals()
-                if self._sampling:
-                    self._sampling.keep_small()
+                self._keep_small()
                 self._shipping.go_on()
-                if self._writing.pid_fd < 0 and not self._go_on():
+                if not self._go_on():
                     break
             self._manager.notify(STOPPING)
-            self._pushing.end()
-            self._shipping.end()
+            self._pushing.end(self._ending.send_until_s)
+            self._shipping.end(self._ending.send_until_s)
 
     def _wait(self, control: ControlSocket, wake_fd: int) -> None:
         poll = select.poll()
@@ -145,6 +154,8 @@ class Daemon:
                 poll.register(descriptor, select.POLLIN)
         ready = {descriptor for descriptor, _ in poll.poll(1000 * self._timeout_s())}
         self._manager.notify(ALIVE)
+        note_alive(self._store)
+        control.keep()
         if wake_fd in ready:
             with suppress(BlockingIOError):
                 os.read(wake_fd, 512)
@@ -153,40 +164,45 @@ class Daemon:
             give_back()  # what was kept of the window while a full disk might have asked for it
             if self._writing.newest:
                 self._pushing.add(self._writing.newest)
-            self._tell_metrics()
+            self._tell()
         if self._pushing.pid_fd in ready:
             self._pushing.finish()
         if self._shipping.pid_fd in ready:
             self._shipping.finish()
-            self._tell_metrics()
+            self._tell()
         if control.fileno() in ready and (request := control.accept()):
             self._follow(request)
 
     def _timeout_s(self) -> float:
         """Return how long nothing is to be done."""
-        waits = [LONGEST_WAIT_S, self._manager.alive_every_s or LONGEST_WAIT_S]
+        waits = [LONGEST_LOOK_S, self._manager.alive_every_s or LONGEST_LOOK_S]
         waits.append(self._shipping.due_s())
+        waits.append(self._ending.write_left_s)
+        is_idle = self._writing.pid_fd < 0
+        if self._signals or (is_idle and (self._ending.has_begun or self._wants_window)):
+            return 0.0
         if self._sampling:
             waits.append(self._sampling.look_again_s)
-        if self._writing.pid_fd < 0:
-            if self._is_ending or self._wants_window or self._signals:
-                return 0.0
-            if self._sampling:
+            if is_idle or self._writing.has_room:
                 waits.append(self._sampling.due_s())
         return max(min(waits), 0.0)
 
     def _go_on(self) -> bool:
-        """Do what is due while nothing is being written; return whether there is more to do."""
+        """Do what is due; return whether there is more to do.
+
+        While a window is being written, only the next one's end is, and the deadline.
+        """
         is_due = self._sampling is not None and self._sampling.due_s() <= 0
-        if self._sampling and (is_due or self._wants_window or self._is_ending):
-            window, lost = self._sampling.take()
-            self._totals.add(window, lost)
-            if self._is_ending or self._is_to_stop:
-                self._stop_sampling()
+        if self._writing.pid_fd >= 0:
+            if self._ending.has_begun or (is_due and self._writing.has_room):
+                self._end_window(is_last=self._ending.has_begun)
+            if self._ending.write_left_s > 0:
+                return True
+            self._writing.give_up()
+        if self._sampling and (is_due or self._wants_window or self._ending.has_begun):
+            self._end_window(is_last=self._ending.has_begun or self._is_to_stop)
             self._wants_window = False
             self._take_options()
-            self._writing.begin(window)
-            give_back()
             return True
         self._wants_window = False
         self._take_options()
@@ -195,7 +211,36 @@ class Daemon:
         for request in self._waiting:
             self._answer(request)
         self._waiting.clear()
-        return not self._is_ending
+        return not self._ending.has_begun
+
+    def _keep_small(self) -> None:
+        if self._sampling:
+            try:
+                with self._ending.in_time():
+                    self._sampling.keep_small()
+            except TooLateError:
+                self._lose_last_window()
+
+    def _lose_last_window(self) -> None:
+        self._writing.failed += 1
+        self._say("the last window is lost: the machine is too busy to name its functions")
+        self._stop_sampling()
+
+    def _end_window(self, *, is_last: bool) -> None:
+        """End the window, and hand it to the process that writes."""
+        if self._sampling is None:
+            return
+        try:
+            with self._ending.in_time():
+                window, lost = self._sampling.take()
+        except TooLateError:
+            self._lose_last_window()
+            return
+        if is_last:
+            self._stop_sampling()
+        self._totals.add(window, lost)
+        self._writing.add(window)
+        give_back()
 
     @property
     def _is_to_stop(self) -> bool:
@@ -206,9 +251,7 @@ class Daemon:
     def _follow_signals(self) -> None:
         while self._signals:
             number = self._signals.pop(0)
-            if number in _ENDING:
-                self._is_ending = True
-            elif number == signal.SIGHUP:
+            if number == signal.SIGHUP:
                 self._reload()
 
     def _reload(self) -> None:
@@ -283,13 +326,18 @@ class Daemon:
         figures = figures_of(self._store, self._options, self._writing, self._totals, pids)
         return {**figures, **self._shipping.figures(), **self._pushing.figures()}
 
-    def _tell_metrics(self) -> None:
-        """Write the file of metrics, where one is wanted; say once why it cannot be written."""
+    def _tell(self) -> None:
+        """Keep the status in the store, and write the file of metrics where one is wanted.
+
+        Says once why metrics cannot be written.
+        """
+        figures = self._figures()
+        keep_status(self._store, figures)
         if not self._options.metrics:
             return
         complaint = ""
         try:
-            write_metrics(self._options.metrics, metrics_text(self._figures()))
+            write_metrics(self._options.metrics, metrics_text(figures))
         except StoreError as error:
             complaint = str(error)
             if complaint != self._metrics_complaint:
@@ -303,15 +351,21 @@ class Daemon:
 
 
 @contextmanager
-def _woken_by_signals(noted: list[int]) -> Iterator[int]:
-    """Yield a descriptor that becomes readable with a signal, which is noted in a list."""
+def _woken_by_signals(noted: list[int], ending: Ending) -> Iterator[int]:
+    """Yield a descriptor that becomes readable with a signal, which is noted in a list.
+
+    A signal that ends the daemon sets the deadline at once, whatever the daemon is doing.
+    """
 
     def note(number: int, _frame: FrameType | None) -> None:
         noted.append(number)
+        if number in _ENDING:
+            ending.begin()
 
     read_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
     handlers = {number: signal.signal(number, note) for number in (*_ENDING, signal.SIGHUP)}
+    handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, ending.on_alarm)
     try:
         yield read_fd
     finally:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from prospect.daemon.daemon_limits import (
     FIRST_SENDING_S,
     KILLED_S,
-    LAST_S,
     LONGEST_RETRY_S,
     LONGEST_SENDING_S,
     MOST_WINDOWS_WAITING,
@@ -136,15 +135,18 @@ class Shipping(_Sender):
         self._failures = self._failures + 1 if shipped.complaint else 0
         self._plan()
 
-    def end(self) -> None:
-        """Send what there is, also of the hour that is not over; this takes 15 s at most."""
+    def end(self, until_s: float) -> None:
+        """Send what there is, also of the hour that is not over.
+
+        Args:
+            until_s: when it is to end, in CLOCK_MONOTONIC; the next daemon sends the rest.
+        """
         if not self._shipment.url:
             return
-        until = time.monotonic() + LAST_S
         for is_last in (False, True):
             if is_last:
                 self._begin(self._shipment._replace(everything=True))
-            if not self._ends(until - time.monotonic()):
+            if not self._ends(until_s - time.monotonic()):
                 return
 
     def set_aside(self, segment: Segment) -> None:
@@ -247,10 +249,10 @@ class Pushing(_Sender):
         if not complaint:
             self._begin()
 
-    def end(self) -> None:
-        """Wait for what is under way; this takes 15 s at most."""
+    def end(self, until_s: float) -> None:
+        """Wait for what is under way, until a time in CLOCK_MONOTONIC."""
         for _ in range(2):  # what is under way, and the last window after it
-            if not self._ends(LAST_S):
+            if not self._ends(until_s - time.monotonic()):
                 return
 
     def figures(self) -> dict[str, Any]:

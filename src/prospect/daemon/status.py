@@ -7,6 +7,7 @@ directory. Source: the text format 0.0.4 of Prometheus, "Exposition formats".
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import stat
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.daemon.daemon_limits import MOST_NAME
+from prospect.daemon.daemon_limits import MOST_NAME, MOST_STATUS_BYTES
 from prospect.errors import StoreError
 from prospect.files.rights import is_trusted
 from prospect.profile.run_notes import left_out_notes
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.windows import Window
 
+# The file of the store that has the last status.
+STATUS = "status"
+SCHEMA = "prospect-daemon/1"
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Of /proc/PID/stat behind the name: utime and stime.
@@ -81,7 +85,7 @@ def figures_of(
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     ended_s = sum(one.ru_utime + one.ru_stime for one in used)
     return {
-        "schema": "prospect-daemon/1",
+        "schema": SCHEMA,
         "version": __version__,
         "pid": os.getpid(),
         "store": store.path,
@@ -96,6 +100,7 @@ def figures_of(
         "lost": totals.lost,
         "windows": writing.windows,
         "windows_lost": writing.failed,
+        "windows_merged": writing.merged,
         "dropped_for_room": writing.dropped,
         "newest_s": writing.newest_s,
         "newest_age_s": max(time.time() - writing.newest_s, 0.0) if writing.newest_s else None,
@@ -107,6 +112,33 @@ def figures_of(
         # Of whichever of its processes had most, as one that writes a window.
         "child_memory_bytes": used[1].ru_maxrss * 1024,
     }
+
+
+def keep_status(store: StoreDirectory, figures: Mapping[str, Any]) -> None:
+    """Keep what the daemon knows of itself in its store, for when it does not answer."""
+    text = json.dumps({**figures, "at_s": time.time()})
+    with suppress(OSError):  # a full disk, which windows tell of
+        store.write_bytes(STATUS, text.encode(), sync=False)
+
+
+def note_alive(store: StoreDirectory) -> None:
+    """Note by the time of the kept status that the daemon would answer now."""
+    with suppress(OSError):
+        os.utime(STATUS, dir_fd=store.descriptor, follow_symlinks=False)
+
+
+def kept_status(store: StoreDirectory) -> dict[str, Any] | None:
+    """Return the status that a daemon kept last, None for none.
+
+    Its "alive_s" is when the daemon would have answered last, in seconds since 1970.
+    """
+    try:
+        status = json.loads(store.read_bytes(STATUS, MOST_STATUS_BYTES))
+        alive_s = os.stat(STATUS, dir_fd=store.descriptor, follow_symlinks=False).st_mtime
+    except (OSError, ValueError, RecursionError):
+        return None
+    is_ours = isinstance(status, dict) and status.get("schema") == SCHEMA
+    return {**status, "alive_s": alive_s} if is_ours else None
 
 
 def _objects_without_names(window: Window) -> int:

@@ -10,11 +10,12 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.daemon.daemon_limits import MOST_SAID
+from prospect.daemon.daemon_limits import KILLED_S, MOST_SAID
 from prospect.daemon.store_work import HAS_MORE, MERGE, NO_SPACE, WRITE
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
@@ -90,6 +91,14 @@ class StoreChild:
     def kill(self) -> None:
         """End it; one that a file system does not let go is left to that."""
         self._process.kill()
+
+    def give_up(self) -> None:
+        """End it; wait for that only if no file system holds it."""
+        self.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.communicate(timeout=KILLED_S)
+        os.close(self.pid_fd)
+        os.close(self._lifeline)
 
 
 class Encoder(StoreChild):

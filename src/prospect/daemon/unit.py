@@ -29,7 +29,7 @@ ExecReload=/bin/kill -HUP $MAINPID
 WatchdogSec=60
 Restart=on-failure
 RestartSec=10
-Nice=5
+Nice=-5
 UMask=0077
 {places}Environment=XDG_CACHE_HOME=/var/cache
 CacheDirectory=prospect

@@ -1,17 +1,26 @@
-"""Windows of a daemon → its store, by a child at a time; what does not get there, and why."""
+"""Windows of a daemon → its store, by a child at a time; what does not get there, and why.
+
+Sampling goes on meanwhile: a window that ends while a child is at work waits in a queue, and all
+that wait when the child has ended are written as one segment.
+"""
 
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from prospect.daemon.daemon_limits import MOST_DROPPED, TIDY_S
+import numpy as np
+
+from prospect.announcing import pluralize
+from prospect.daemon.daemon_limits import MOST_DROPPED, MOST_QUEUED, MOST_QUEUED_BYTES, TIDY_S
 from prospect.daemon.store_children import Encoder, Merger, Outcome, packed
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.retention import ASKED_FOR, FULL_DISK, drop, expired, next_to_go
+from prospect.store.schema import kind_of
 from prospect.store.segments import CURRENT
-from prospect.store.writing import next_number, segment_for, without_known
+from prospect.store.writing import joined, next_number, segment_for, without_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +32,19 @@ if TYPE_CHECKING:
     from prospect.store.writing import Known
 
 _HOUR_S = 3600
+# A reference to text that most rows share.
+_TEXT_BYTES = 8
+
+
+class _Queued(NamedTuple):
+    window: Window
+    segment: Segment
+    size_bytes: int
+
+    @property
+    def kind(self) -> object:
+        """What windows of one segment have in common."""
+        return self.segment.directory, self.segment.session, kind_of(self.window.head)
 
 
 class _Written(NamedTuple):
@@ -30,6 +52,11 @@ class _Written(NamedTuple):
     segment: Segment
     known: Known
     tries: int
+
+    @property
+    def windows(self) -> int:
+        """How many windows it has."""
+        return self.segment.last - self.segment.first + 1
 
 
 class StoreWriting:
@@ -39,6 +66,7 @@ class StoreWriting:
         session: the name of the session that the next window belongs to.
         windows: how many were written.
         failed: how many could not be.
+        merged: how many were written in the segment of the one before, as the child was behind.
         dropped: segments that made room on a full disk.
         newest: the segment of the last window that was written, None for none yet.
         newest_s: when the newest window that was written ended, in seconds since 1970; 0 for none.
@@ -65,7 +93,7 @@ class StoreWriting:
         self._say = say
         self.keep = keep
         self.session = CURRENT
-        self.windows = self.failed = self.dropped = self.newest_s = 0
+        self.windows = self.failed = self.merged = self.dropped = self.newest_s = 0
         self.complaint = ""
         self.newest: Segment | None = None
         self._number = next_number(store)
@@ -73,6 +101,7 @@ class StoreWriting:
         self._encoder: Encoder | None = None
         self._merger: Merger | None = None
         self._written: _Written | None = None
+        self._queue: list[_Queued] = []
         self._tidied_s = -TIDY_S
         self._hour = -1
         self._may_merge = False
@@ -84,8 +113,14 @@ class StoreWriting:
         child = self._encoder or self._merger
         return child.pid_fd if child else -1
 
-    def begin(self, window: Window) -> None:
-        """Begin to write a window; nothing is under way.
+    @property
+    def has_room(self) -> bool:
+        """Whether another window may wait."""
+        size_bytes = sum(one.size_bytes for one in self._queue)
+        return len(self._queue) < MOST_QUEUED and size_bytes < MOST_QUEUED_BYTES
+
+    def add(self, window: Window) -> None:
+        """Write a window, after those that wait.
 
         Raises:
             StoreError: the store is not where it was, or no process can be started.
@@ -93,7 +128,23 @@ class StoreWriting:
         self._check_place()
         segment = segment_for(window.span, self.session, self._number)
         self._number += 1
-        self._write(window, segment)
+        self._queue.append(_Queued(window, segment, _size_bytes(window)))
+        if self.pid_fd < 0:
+            self._write_next()
+
+    def give_up(self) -> None:
+        """Write nothing more: end the child, and count what waits as lost."""
+        lost = len(self._queue)
+        self._queue.clear()
+        self._may_merge = False
+        child = self._encoder or self._merger
+        if child:
+            child.give_up()
+            lost += self._written.windows if self._written else 0
+            self._encoder = self._merger = self._written = None
+        if lost:
+            self.failed += lost
+            self._say(f"{pluralize(lost, 'window')} lost: the store took too long to write")
 
     def finish(self) -> None:
         """See how it ended, and go on as that demands; maybe something is under way then.
@@ -119,7 +170,10 @@ class StoreWriting:
         self._written = None
         self._note(outcome, written)
         self._tidy()
-        if self._may_merge:
+        if self._queue:
+            self._check_place()
+            self._write_next()
+        elif self._may_merge:
             self._check_place()
             # What is over by the clock of the newest window; that may have been set since.
             self._merger = Merger(self._store, written.segment.begin_s)
@@ -130,6 +184,16 @@ class StoreWriting:
         self._known = None
         return drop(self._store, [(one, ASKED_FOR) for one in ours])
 
+    def _write_next(self) -> None:
+        """Write the first window that waits, and with it those that can be in its segment."""
+        wanted = self._queue[0].kind
+        taken = list(takewhile(lambda one: one.kind == wanted, self._queue))
+        del self._queue[: len(taken)]
+        last = taken[-1].segment
+        segment = taken[0].segment._replace(end_s=last.end_s, last=last.last)
+        self.merged += len(taken) - 1
+        self._write(joined([one.window for one in taken]), segment)
+
     def _write(self, window: Window, segment: Segment, tries: int = 0) -> None:
         """Let a child write a window, without the names that its directory has already."""
         tables, known = without_known(window, segment.directory, self._known)
@@ -138,7 +202,7 @@ class StoreWriting:
 
     def _note(self, outcome: Outcome, written: _Written) -> None:
         if outcome.complaint:
-            self.failed += 1
+            self.failed += written.windows
             if outcome.complaint != self.complaint:
                 self._say(f"a window is lost: {outcome.complaint}")
             # Names that it brought are not in the store.
@@ -146,7 +210,7 @@ class StoreWriting:
         else:
             if self.complaint:
                 self._say("windows are written again")
-            self.windows += 1
+            self.windows += written.windows
             # Maybe it is the first one of an hour.
             hour = written.segment.begin_s // _HOUR_S
             self._may_merge |= hour != self._hour
@@ -191,3 +255,12 @@ class StoreWriting:
                 f"{self._store.path}: the store was removed or replaced while the daemon ran;"
                 " start it again"
             )
+
+
+def _size_bytes(window: Window) -> int:
+    """Return about how much memory a window takes."""
+    return sum(
+        column.nbytes if isinstance(column, np.ndarray) else _TEXT_BYTES * len(column)
+        for columns in window.tables.values()
+        for column in columns.values()
+    )

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.run_notes import counted_notes
-from prospect.records import NamedTuple, asdict, replace
+from prospect.records import NamedTuple, replace
 from prospect.store.lost_names import lost_names
 from prospect.store.reading import checked, files, name_files
 from prospect.store.removal import remove
-from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS
+from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS, kind_of
 from prospect.store.segments import (
     COVERAGE,
     DAY,
@@ -79,8 +79,6 @@ _SUMMARY = {
     "tid": "-1",
     "cpu": "-1",
 }
-# These may differ between windows that are one segment.
-_LOOSE = ("limits", "recorder_command_line", "cpu_mhz")
 # Rows of a day that hours are not told apart in, by number in the order of files.
 _OF_HOURS = ("address", "t", *SAMPLE_SUMS)
 _SAME = ", ".join(name for name in SAMPLE_KEYS if name not in _OF_HOURS)
@@ -201,7 +199,7 @@ def merge_alike(
         OSError: likewise.
     """
     heads, _ = checked(store, engine, parts)
-    for kind, group in groupby(parts, lambda one: _kind(heads.get(one))):
+    for kind, group in groupby(parts, lambda one: kind_of(heads.get(one))):
         alike = list(group)
         # Damaged segments stay: their minutes may have the only names that are left.
         if not kind or lost_names(store, engine, alike):
@@ -215,14 +213,6 @@ def merge_alike(
         head = replace(head, run={**head.run, "limits": limits}, separate=separate)
         _Merge(store, engine, alike, into).write(head)
         yield alike
-
-
-def _kind(head: Head | None) -> object:
-    """Return what segments have in common that can be one."""
-    if head is None:
-        return None
-    run = [(name, value) for name, value in head.run.items() if name not in _LOOSE]
-    return asdict(head) | {"run": run}
 
 
 class _Merge:

@@ -63,17 +63,19 @@ class StoreDirectory(Closing):
 
     reads_all = False
 
-    def __init__(self, path: str, *, create: bool = False) -> None:
+    def __init__(self, path: str, *, create: bool = False, target: str = "") -> None:
         """Open a store.
 
         Args:
             path: its directory.
             create: whether to make one where there is none, or an empty directory.
+            target: the other machine whose usual store it is, "" for none.
 
         Raises:
             StoreError: there is none, it is no store, of a newer version, or not ours alone.
         """
         self.path = path
+        self._target = target
         self.refused: dict[str, str] = {}
         self.exhausting: dict[str, str] = {}
         self.made_on = ""
@@ -88,9 +90,7 @@ class StoreDirectory(Closing):
             self.made_at = self._open_format(create=create)
         except FileNotFoundError:
             self.close()
-            raise StoreError(
-                f"{path}: no store; prospect daemon --store {path} makes one"
-            ) from None
+            raise StoreError(f"{path}: no store; prospect daemon {self.option} makes one") from None
         except NotADirectoryError:
             self.close()
             raise StoreError(f"{path}: a store is a directory, and no link to one") from None
@@ -128,6 +128,24 @@ class StoreDirectory(Closing):
                 f"{self.path}: another process writes to this store; prospect control status"
                 f" --store {self.path} asks it"
             )
+
+    def is_locked(self) -> bool:
+        """Whether another process is its writer."""
+        try:
+            descriptor = os.open(FORMAT, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
+        except OSError:
+            return False
+        try:
+            return not lock(descriptor)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
+    @property
+    def option(self) -> str:
+        """The option that names it on a command line."""
+        return f"--target {self._target}" if self._target else f"--store {self.path}"
 
     def is_in_place(self) -> bool:
         """Whether its path still leads to it."""
@@ -211,7 +229,7 @@ class StoreDirectory(Closing):
             with suppress(OSError):
                 os.unlink(part, dir_fd=self.descriptor)
 
-    def write_bytes(self, path: str, content: bytes) -> None:
+    def write_bytes(self, path: str, content: bytes, *, sync: bool = True) -> None:
         """Write a small file, as `write`."""
 
         def put(part: str) -> None:
@@ -219,7 +237,7 @@ class StoreDirectory(Closing):
             with os.fdopen(os.open(part, flags, _PRIVATE_FILE), "wb") as file:
                 file.write(content)
 
-        self.write(path, put)
+        self.write(path, put, sync=sync)
 
     def move(self, path: str, to: str) -> None:
         """Give a file another path.

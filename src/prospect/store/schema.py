@@ -130,6 +130,9 @@ _RUN_FIELDS = (
     "has_user_callers",
 )
 
+# These may differ between windows that are one segment.
+_LOOSE = ("limits", "recorder_command_line", "cpu_mhz")
+
 
 class Head(Record):
     """The facts that hold for all of a segment.
@@ -153,6 +156,14 @@ def head_of(run: RunInfo, separate: tuple[str, ...], window_us: int) -> Head:
     """Return the head of a window's segment."""
     known = asdict(run)
     return Head({name: known[name] for name in _RUN_FIELDS}, run.events, separate, window_us)
+
+
+def kind_of(head: Head | None) -> object:
+    """Return what windows have in common that can be one segment; None without a head."""
+    if head is None:
+        return None
+    run = [(name, value) for name, value in head.run.items() if name not in _LOOSE]
+    return asdict(head) | {"run": run}
 
 
 def written_head(head: Head) -> str:

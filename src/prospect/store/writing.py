@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.records import NamedTuple
+from prospect.profile.run_notes import counted_notes
+from prospect.records import NamedTuple, replace
 from prospect.store.engine import EngineError
 from prospect.store.schema import COLUMNS, HEAD_KEY, ORDER, written_head
 from prospect.store.segments import FUNCTIONS, KINDS, MINUTE, SAMPLES, STACKS, Segment
@@ -156,6 +157,31 @@ def without_known(
         }
         after[kind] = np.union1d(seen, there)
     return tables, Known(directory, after)
+
+
+def joined(windows: Sequence[Window]) -> Window:
+    """Return windows in a row as one segment holds them; their hits keep their times.
+
+    Args:
+        windows: at least one, all with the same `kind_of` head.
+    """
+    if len(windows) == 1:
+        return windows[0]
+    last = windows[-1]
+    tables = {
+        kind: {name: _concatenated([one.tables[kind][name] for one in windows]) for name in columns}
+        for kind, columns in last.tables.items()
+    }
+    limits = counted_notes(note for one in windows for note in one.head.run["limits"])
+    head = replace(last.head, run={**last.head.run, "limits": limits})
+    span = last.span._replace(begin_us=windows[0].span.begin_us)
+    return replace(last, span=span, head=head, tables=tables)
+
+
+def _concatenated(columns: Sequence[Any]) -> Any:
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)
+    return [value for column in columns for value in column]
 
 
 def next_number(store: StoreDirectory) -> int:

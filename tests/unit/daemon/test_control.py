@@ -4,18 +4,49 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from prospect.cli.control import run
 from prospect.daemon import control_socket as control_module
-from prospect.daemon.control_socket import NAME, ControlSocket, Request, ask
+from prospect.daemon.control_socket import NAME, ControlSocket, NoAnswerError, Request, ask
+from prospect.daemon.status import STATUS, keep_status, kept_status, note_alive
 from prospect.errors import StoreError
+from prospect.options import Settings
 from prospect.store.directory import StoreDirectory
+
+FIGURES = {
+    "schema": "prospect-daemon/1",
+    "version": "0.1.0",
+    "pid": 7,
+    "store": "/s",
+    "sampling": True,
+    "session": "current",
+    "began_s": 1.0,
+    "frequency_hz": 19,
+    "call_graph": "fp",
+    "window_s": 60.0,
+    "samples": 17,
+    "lost": 2,
+    "windows": 1,
+    "windows_lost": 0,
+    "windows_merged": 3,
+    "dropped_for_room": 0,
+    "newest_s": 0,
+    "objects_without_names": 0,
+    "left_out": [],
+    "complaint": "",
+    "cpu_s": 1.0,
+    "memory_bytes": 1e8,
+    "child_memory_bytes": 1e8,
+}
 
 
 @pytest.fixture
@@ -144,23 +175,100 @@ def test_a_socket_of_somebody_else_is_not_asked(store):
 
 def test_a_refusal_that_comes_before_the_question_has_gone_is_heard(store, monkeypatch):
     answered = threading.Event()
-    user_of = control_module._user_of
+    peer_of = control_module._peer_of
 
-    def user_once_answered(connection):
+    def peer_once_answered(connection):
         if threading.current_thread() is threading.main_thread():
             answered.wait(10)
-        return user_of(connection)
+        return peer_of(connection)
 
     def refuse(control):
         connection, _ = control._socket.accept()
         Request(connection).answer({"error": "not you"})
         answered.set()
 
-    monkeypatch.setattr(control_module, "_user_of", user_once_answered)
+    monkeypatch.setattr(control_module, "_peer_of", peer_once_answered)
     assert_asked_in_vain(store, "stop", refuse, "not you")
 
 
 def test_a_file_in_its_place_is_no_socket(store):
     store.write_bytes(NAME, b"")
     with pytest.raises(StoreError, match="not the socket"):
+        ask(store, ["status"])
+
+
+@pytest.fixture
+def stopped(store):
+    """Start a process that listens for a store, holds its lock, and is stopped."""
+    ready, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        store.lock()
+        with ControlSocket(store):
+            os.write(tell, b"1")
+            os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+    os.read(ready, 1)
+    os.waitpid(child, os.WUNTRACED)
+    yield child
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(ready)
+    os.close(tell)
+
+
+def test_a_stopped_daemon_is_called_that_at_once(store, stopped):
+    for word in ("status", "dump"):
+        with pytest.raises(NoAnswerError, match=f"is stopped; kill -CONT {stopped} resumes it"):
+            ask(store, [word])
+
+
+def test_of_a_daemon_that_does_not_answer_the_last_status_is_shown(store, stopped, capfd):
+    assert stopped
+    keep_status(store, FIGURES)
+    os.utime(STATUS, (1, 1_700_000_000), dir_fd=store.descriptor)
+    assert run(Settings(store=store.path), ["status"], ()) == 0
+    shown = capfd.readouterr().out
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(1_700_000_000))
+    assert f"since {since}: the daemon is stopped" in shown.splitlines()[0]
+    assert "17, 2 lost" in shown
+    note_alive(store)
+    assert kept_status(store)["alive_s"] > 1_700_000_000
+
+
+def test_a_daemon_that_is_busy_does_not_let_the_status_wait(store, monkeypatch):
+    monkeypatch.setattr(control_module, "STATUS_S", 0.1)
+    with ControlSocket(store), pytest.raises(NoAnswerError, match="is busy"):
+        ask(store, ["status"])
+
+
+def test_damage_in_the_kept_status_is_no_status(store):
+    for text in (b"{", b"[]", b"{}", b"[" * 60000):
+        store.write_bytes(STATUS, text)
+        assert kept_status(store) is None
+
+
+def test_a_socket_that_was_removed_is_made_again(store, tmp_path):
+    with ControlSocket(store) as control:
+        os.unlink(NAME, dir_fd=store.descriptor)
+        store.lock()
+        removed = pytest.raises(NoAnswerError, match="its socket 'control' was removed")
+        with StoreDirectory(store.path) as another, removed:
+            ask(another, ["status"])
+        control.keep()
+        _, thread = answering(control, {"samples": 3})
+        assert ask(store, ["status"]) == {"samples": 3}
+        thread.join()
+        inode = os.stat(NAME, dir_fd=store.descriptor).st_ino
+        control.keep()
+        assert os.stat(NAME, dir_fd=store.descriptor).st_ino == inode
+
+
+def test_who_asks_for_a_target_is_told_the_command_of_a_target(tmp_path):
+    with pytest.raises(StoreError, match="prospect daemon --target board makes one"):
+        StoreDirectory(str(tmp_path / "none"), target="board")
+    with (
+        StoreDirectory(str(tmp_path / "s"), create=True, target="board") as store,
+        pytest.raises(StoreError, match=r"start one: prospect daemon --target board$"),
+    ):
         ask(store, ["status"])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
 from builders.stored import window_at
-from prospect.daemon import loop, window_writing
+from prospect.daemon import ending, loop, window_writing
 from prospect.daemon.daemon_options import DaemonOptions
+from prospect.daemon.ending import Ending
 from prospect.daemon.loop import Daemon
 from prospect.daemon.store_children import Outcome, unpacked
 from prospect.records import replace
@@ -26,24 +30,31 @@ class Play:
 
     def __init__(self, monkeypatch, store):
         self.options = DaemonOptions(window_s=600)
-        self.written, self.begun, self.taken = [], [], []
+        self.written, self.begun, self.taken, self.said = [], [], [], []
+        self.due_s, self.blocks_s = 600.0, 0.0
         monkeypatch.setattr(loop, "Sampling", self._sampling)
         monkeypatch.setattr(window_writing, "Encoder", self._encoder)
         merger = SimpleNamespace(pid_fd=0, end=lambda: ("", False))
         monkeypatch.setattr(window_writing, "Merger", lambda *_: merger)
-        self._daemon = Daemon(store, lambda: self.options, lambda _: None)
+        self._daemon = Daemon(store, lambda: self.options, self.said.append)
 
     def _sampling(self, options):
         def take():
+            time.sleep(self.blocks_s)
             self.taken.append(options.frequency_hz)
             return window_at(len(self.taken)), 0
 
         self.begun.append(options.frequency_hz)
-        return SimpleNamespace(due_s=lambda: 600.0, take=take, close=lambda: None, child_pids=[])
+        return SimpleNamespace(
+            due_s=lambda: self.due_s, take=take, close=lambda: None, child_pids=[]
+        )
 
     def _encoder(self, _store, data):
-        self.written.append(unpacked(data)[0].session)
-        return SimpleNamespace(pid_fd=0, end=lambda: Outcome("", is_full=False))
+        segment = unpacked(data)[0]
+        self.written += [segment.session] * (segment.last - segment.first + 1)
+        return SimpleNamespace(
+            pid_fd=0, end=lambda: Outcome("", is_full=False), give_up=lambda: None
+        )
 
     def asks(self, *words):
         """Ask one after the other; return what is answered to each, as it comes."""
@@ -58,13 +69,22 @@ class Play:
     def goes_on(self):
         """Let the daemon do what it does between two things that it waits for."""
         self._daemon._follow_signals()
-        if self._daemon._writing.pid_fd < 0:
-            self._daemon._go_on()
+        return self._daemon._go_on()
 
     def ends_writing(self):
         while self._daemon._writing.pid_fd >= 0:
             self._daemon._writing.finish()
         self.goes_on()
+
+    def is_told_to_end(self):
+        """Return whether it goes on."""
+        with loop._woken_by_signals(self._daemon._signals, self._daemon._ending):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return self.goes_on()
+
+    @property
+    def status(self):
+        return self.asks("status")["status"]
 
     def has_another_rate(self):
         self.options = replace(self.options, frequency_hz=97)
@@ -131,3 +151,54 @@ def test_what_was_stopped_and_started_goes_on_behind_the_next_window(play):
     play.ends_writing()
     play.ends_writing()
     assert play.asks("status")["status"]["sampling"]
+
+
+def test_windows_end_on_time_while_one_is_written(play):
+    play.asks("dump")
+    play.due_s = 0.0
+    for _ in range(3):
+        play.goes_on()
+    play.due_s = 600.0
+    play.goes_on()
+    assert (len(play.taken), len(play.written)) == (4, 1)
+    play.ends_writing()
+    assert (len(play.written), play.status["windows_merged"]) == (4, 2)
+
+
+def test_a_window_goes_on_while_there_is_no_room_for_it(play, monkeypatch):
+    play.asks("dump")
+    play.due_s = 0.0
+    monkeypatch.setattr(window_writing, "MOST_QUEUED", 1)
+    for _ in range(3):
+        play.goes_on()
+    assert len(play.taken) == 2
+
+
+@pytest.fixture
+def priority():
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    yield
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+@pytest.mark.usefixtures("priority")
+def test_the_end_takes_the_last_window_at_once_and_waits_for_no_writer_for_ever(play, monkeypatch):
+    play.asks("dump")
+    assert play.is_told_to_end()
+    assert len(play.taken) == 2
+    monkeypatch.setattr(ending, "END_S", 0.0)
+    monkeypatch.setattr(play._daemon, "_ending", Ending())
+    assert not play.is_told_to_end()
+    assert play.said == ["2 windows lost: the store took too long to write"]
+
+
+@pytest.mark.usefixtures("priority")
+def test_a_last_window_that_takes_too_long_is_given_up(play, monkeypatch):
+    monkeypatch.setattr(ending, "LAST_TAKE_S", 0.05)
+    monkeypatch.setattr(ending, "END_S", 0.0)
+    play.blocks_s = 30.0
+    play.is_told_to_end()
+    assert not play.goes_on()
+    assert "the last window is lost" in play.said[0]
+    assert play.taken == []

@@ -14,7 +14,6 @@ from builders.stacks import stacks_profile
 from builders.stored import by_routine, fill, window_at
 from prospect.api.store import read_store
 from prospect.cli.control import status_text
-from prospect.daemon import senders
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.senders import Shipping
 from prospect.daemon.status import Totals, figures_of, metrics_text
@@ -103,15 +102,14 @@ def test_a_child_that_takes_too_long_is_ended(s3_server, store, monkeypatch):
     assert "it took too long" in said[0]
 
 
-def test_at_the_end_the_hour_that_is_not_over_is_sent_too(s3_server, store, monkeypatch):
+def test_at_the_end_the_hour_that_is_not_over_is_sent_too(s3_server, store):
     found, _ = begun(store)
-    found.end()
+    found.end(time.monotonic() + 60)
     assert len({key.rpartition("/")[0] for key in s3_server.objects}) == 1
     s3_server.reset()
     s3_server.fault, s3_server.slow_s = "slow", 5.0
-    monkeypatch.setattr(senders, "LAST_S", 0.2)
     fill(store.path, [window_at(5)])
-    found.end()
+    found.end(time.monotonic() + 0.2)
     assert "it took too long" in found.complaint
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import select
 import signal
+import time
 
 import numpy as np
 import pytest
 
 from builders.stacks import stacks_profile
-from builders.stored import by_routine, window_at
-from prospect.daemon import store_children
+from builders.stored import BEGIN_S, by_routine, window_at
+from prospect.daemon import store_children, window_writing
 from prospect.daemon.store_children import packed, unpacked
 from prospect.daemon.window_writing import StoreWriting
 from prospect.errors import StoreError
@@ -32,7 +33,7 @@ def store(tmp_path):
 
 
 def write(writing, window):
-    writing.begin(window)
+    writing.add(window)
     while writing.pid_fd >= 0:
         select.select([writing.pid_fd], [], [], 60)
         writing.finish()
@@ -108,10 +109,10 @@ def test_a_store_that_was_moved_away_is_said(store, tmp_path):
     writing = StoreWriting(store, Keep(), lambda _: None)
     (tmp_path / "s").rename(tmp_path / "moved")
     with pytest.raises(StoreError, match="removed or replaced"):
-        writing.begin(window_at(0))
+        writing.add(window_at(0))
     (tmp_path / "s").symlink_to("moved")
     with pytest.raises(StoreError, match="removed or replaced"):
-        writing.begin(window_at(0))
+        writing.add(window_at(0))
 
 
 def test_a_child_that_fails_costs_its_window_and_no_other(store, monkeypatch):
@@ -188,3 +189,56 @@ def test_what_makes_room_elsewhere_costs_a_window_no_names(store, monkeypatch):
     assert (names[0], names[-1]) == (True, False)
     found = read_part(store, parse_specifications([]))
     assert by_routine(found) == by_routine(stacks_profile(), times=3)
+
+
+def test_windows_that_wait_for_the_writer_become_one_segment(store):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    writing.add(window_at(0))
+    # 14:06 to 14:08; of another session; then of another hour, for which the first is merged.
+    for minute in (1, 2, 3):
+        writing.add(window_at(minute))
+    writing.session = "later"
+    writing.add(window_at(4))
+    writing.add(window_at(55))
+    while writing.pid_fd >= 0:
+        select.select([writing.pid_fd], [], [], 60)
+        writing.finish()
+    segments = sorted(store.segments(), key=lambda one: one.first)
+    spans = [(one.session, one.first, one.last) for one in segments]
+    assert spans == [("current", 0, 3), ("later", 4, 4), ("later", 5, 5)]
+    assert (writing.windows, writing.merged, writing.failed) == (6, 2, 0)
+    whole = read_part(store, parse_specifications([]))
+    assert by_routine(whole) == by_routine(stacks_profile(), times=6)
+    middle = [f"{word}:{time_of(minute)}" for word, minute in (("since", 2), ("until", 3))]
+    found = read_part(store, parse_specifications(middle), Apart(stacks=True))
+    assert by_routine(found) == by_routine(stacks_profile())
+    assert found.run.wall_seconds == 60
+
+
+def time_of(minute):
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(BEGIN_S + 60 * minute))
+
+
+def test_no_more_windows_wait_than_there_is_room_for(store, monkeypatch):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    writing.add(window_at(0))
+    assert writing.has_room
+    monkeypatch.setattr(window_writing, "MOST_QUEUED", 1)
+    writing.add(window_at(1))
+    assert not writing.has_room
+    monkeypatch.setattr(window_writing, "MOST_QUEUED", 8)
+    monkeypatch.setattr(window_writing, "MOST_QUEUED_BYTES", 1)
+    assert not writing.has_room
+    writing.give_up()
+
+
+def test_what_is_given_up_counts_as_lost(store):
+    said = []
+    writing = StoreWriting(store, Keep(), said.append)
+    for minute in range(3):
+        writing.add(window_at(minute))
+    writing.give_up()
+    assert (writing.pid_fd, writing.failed) == (-1, 3)
+    assert said == ["3 windows lost: the store took too long to write"]
+    writing.give_up()
+    assert writing.failed == 3
