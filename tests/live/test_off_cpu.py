@@ -18,6 +18,7 @@ from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.threads.waits import switch_event
 from prospect.events.decode import decode
 from prospect.figures.report.waiting import waiting
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.complete import complete
@@ -129,13 +130,11 @@ def test_stacks_say_who_waited_for_what(profile):
 
 def test_who_ended_a_wait_is_who_did(resting, profile):
     tids = {name: tid for name, (tid, _, _) in resting[1].items()}
-    event, samples = profile.run.events, profile.samples
-    blocked = next(row for row, one in enumerate(event) if one.name == "blocked")
-    of_event = profile.hits.event.take(samples.hit_index) == blocked
+    waits = profile.waits
 
     def waker_of(name):
-        rows = np.flatnonzero(of_event & (samples.tid == tids[name]))
-        return int(samples.waker[rows[samples.period[rows].argmax()]])
+        rows = np.flatnonzero(~waits.is_runnable & (waits.tid == tids[name]))
+        return int(waits.waker[rows[waits.length_ns[rows].argmax()]])
 
     assert waker_of("locker") == tids["holder"]
     writer = row_of(profile.threads, waker_of("reader"))
@@ -150,13 +149,17 @@ def test_who_ended_a_wait_is_who_did(resting, profile):
 
 
 def test_waits_weigh_their_time_in_every_sum(profile):
-    """Each wait with a stack is a sample of the events behind the clock's."""
-    events, hits, threads = profile.run.events, profile.hits, profile.threads
+    """Each wait with a stack has a row, and is exported as a sample behind the clock's."""
+    waits, threads = profile.waits, profile.threads
+    waited = int(threads.blocked_ns.sum() + threads.runnable_ns.sum())
+    assert int(waits.length_ns.sum()) == waited - int(threads.stackless_ns.sum())
+    assert len(profile.samples) == int(profile.hits.count.sum())
+    every = with_waits(profile)
+    events, hits = every.run.events, every.hits
     assert [event.name for event in events][-2:] == ["blocked", "runnable"]
     period = np.bincount(hits.event, hits.period, len(events)).astype(np.int64)
-    waited = int(threads.blocked_ns.sum() + threads.runnable_ns.sum())
-    assert int(period[-2:].sum()) == waited - int(threads.stackless_ns.sum())
-    assert len(profile.samples) == int(hits.count.sum())
+    assert int(period[-2:].sum()) == int(waits.length_ns.sum())
+    assert len(every.samples) == int(hits.count.sum())
 
 
 def test_the_report_counts_no_wait_as_a_sample(resting, tmp_path):

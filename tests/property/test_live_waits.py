@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +17,10 @@ from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.columns.table_rows import gather
-from prospect.figures.smaller_profiles import without_waits
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.live.growing import GrowingProfile
 from prospect.live.record_limiters import Bounds
 from prospect.options import NamingOptions
-from prospect.profile.complete import complete
 from prospect.records import replace
 
 BEGIN = 1_000
@@ -126,7 +126,7 @@ def lives(profile):
 
 def by_stack(profile):
     """Return the time of waits by event, thread and address."""
-    profile = complete(profile)
+    profile = with_waits(profile)
     samples, hits = profile.samples, profile.hits
     hit = samples.hit_index
     names = [profile.run.events[row].name for row in hits.event[hit].tolist()]
@@ -154,8 +154,7 @@ def test_times_by_thread_and_by_stack_are_those_of_the_whole(drawn, cuts):
     hits, samples = joined.hits, joined.samples
     assert hits.count.sum() == len(samples)
     assert hits.period.sum() == samples.period.sum()
-    clock = without_waits(complete(joined)).hits
-    assert clock.count.sum() == without_waits(complete(whole)).hits.count.sum()
+    assert hits.count.sum() == whole.hits.count.sum()
 
 
 @settings(max_examples=examples(40))
@@ -175,5 +174,4 @@ def test_what_is_left_after_forgetting_adds_up(drawn, cuts):
 
 
 def without_clock(profile):
-    is_wait = profile.hits.event.take(profile.samples.hit_index) > 0
-    return replace(profile, samples=gather(profile.samples, is_wait.nonzero()[0]))
+    return replace(profile, samples=gather(profile.samples, np.empty(0, np.intp)))

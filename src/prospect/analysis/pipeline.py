@@ -185,9 +185,15 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
     profile = with_causes(profile, cause, placed.labelled.causes)
     if wanted.hints:
         profile = _with_raw_data(profile, placed)
-    if not (wanted.lines or wanted.code or sinks.keep_code):
-        return profile
-    # Only reports that go back to the files pay for what that takes.
+    if wanted.lines or wanted.code or sinks.keep_code:
+        profile = _with_files(profile, placed, object_rows, order)
+    return profile if placed.waits is None else off_cpu.with_wait_table(profile, placed.waits)
+
+
+def _with_files(
+    profile: Profile, placed: _Placed, object_rows: NDArray[np.int32], order: _Order
+) -> Profile:
+    """Add what only reports need, and pay for, that go back to the files."""
     from prospect.assembly.code.recorded_objects import (  # noqa: PLC0415 - few go back to files
         recorded_objects,
     )
@@ -195,7 +201,12 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
     recorded = recorded_objects(
         placed.placement, object_rows, placed.symbolizer, placed.symbol_options
     )
-    recorded = replace(recorded, answers=answers, collector=sinks.collector, announce=announce)
+    recorded = replace(
+        recorded,
+        answers=order.answers,
+        collector=order.sinks.collector,
+        announce=order.announce,
+    )
     return _with_source(profile, recorded, order)
 
 
@@ -339,9 +350,7 @@ def _assemble(
         hits=hit_table,
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
-        samples=describe_samples(
-            events.samples, hits, stack_index, placed.waits.waker if placed.waits else None
-        ),
+        samples=describe_samples(events.samples, hits, stack_index),
         clocks=clocks.table,
         clock_stops=describe_clock_stops(clocks, events.losses),
         syscalls=describe_syscalls(info, processes),

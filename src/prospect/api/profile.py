@@ -81,6 +81,14 @@ class Profile(model.Profile):
         """Return hits as columns: process, thread, mode, function, object, address, seconds."""
         return tables.hits_table(self, _known_detail(detail))
 
+    def waits_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
+        """Return waits as columns: process, thread, state, cause, function, begin and seconds.
+
+        Raises:
+            UsageError: the profile has none: it takes `off_cpu` and `stacks`; or no such detail.
+        """
+        return tables.waits_table(self, _known_detail(detail))
+
     def mappings_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
         """Return the processes' executable mappings as columns."""
         return tables.mappings_table(self, _known_detail(detail))

@@ -17,6 +17,7 @@ from prospect.estimate.ledger.lateness import late_routines, sample_lateness
 from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.figures.report.accounting import own_cost
 from prospect.figures.report.view import EventView, ReportView
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from prospect.estimate.annotate.event_code import EventCode
@@ -170,5 +171,6 @@ class Report(ReportView):
         from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - seldom asked for
         from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - seldom asked for
 
-        found = calls_view(self.profile, CallsChoice(SampleChoice(self.detail), sections))
+        sampled = replace(self.profile, waits=None)
+        found = calls_view(sampled, CallsChoice(SampleChoice(self.detail), sections))
         return found, estimate_calls(found)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.columns.table_rows import gather
 from prospect.figures.portions import (
     KERNEL_PORTIONS,
     PORTION_COUNT,
@@ -30,6 +31,7 @@ from prospect.profile.model import (
     CAUSE_NONE,
     CAUSE_UNCLASSIFIED,
     CAUSE_UNRECORDED,
+    MODE_KERNEL,
 )
 from prospect.records import Record
 
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
     from prospect.figures.portions import EventHits
     from prospect.figures.ranked_rows import RankedRows
     from prospect.options import Detail
-    from prospect.profile.complete import ProfileByRoutine
-    from prospect.profile.model import ProcessTable, Profile
+    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.model import ProcessTable, Profile, WaitTable
     from prospect.profile.run_info import RunInfo, Throttled
 
 DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
@@ -184,6 +186,17 @@ def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
     return chosen
 
 
+def chosen_waits(profile: CompleteProfile, detail: Detail) -> WaitTable | None:
+    """Return the waits of a profile that `-V` asks for; with "k" those in the kernel."""
+    waits = profile.waits
+    if waits is None:
+        return None
+    chosen = shown_processes(profile.processes, detail).take(waits.process_index)
+    if detail == "k":
+        chosen = chosen & (waits.mode == MODE_KERNEL)
+    return gather(waits, np.flatnonzero(chosen))
+
+
 def idle_hits(profile: ProfileByRoutine) -> NDArray[np.bool_]:
     """Return bool[h]: which hits of a completed profile are of an idle CPU."""
     hits = profile.hits
@@ -226,7 +239,7 @@ def chosen_seconds(profile: Profile, detail: Detail) -> float:
     hits, chosen = whole.hits, chosen_hits(whole, detail)
     for index, event in enumerate(whole.run.events):
         at = np.flatnonzero(chosen & (hits.event == index))
-        if len(at) and event_has_time(event) and not event.is_waiting:
+        if len(at) and event_has_time(event):
             return float(event_seconds(event, hits.count.take(at), hits.period.take(at)).sum())
     return 0.0
 

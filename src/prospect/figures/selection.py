@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.stack_weights import StackSamples
-    from prospect.profile.model import HitTable, Profile, SampleTable, StackTable
+    from prospect.profile.model import HitTable, Profile, SampleTable, StackTable, WaitTable
 
 _Fact = TypeVar("_Fact")
 _AnyProfile = TypeVar("_AnyProfile", bound="Profile")
+_HitsOrWaits = TypeVar("_HitsOrWaits", "HitTable", "WaitTable")
 
 
 class _Kept(NamedTuple):
@@ -36,10 +37,10 @@ def only_used(
     is_wanted: NDArray[np.bool_] | None = None,
     processes: NDArray[np.int32] | None = None,
 ) -> Profile:
-    """Return the profile of some samples.
+    """Return the profile of some samples, and of its waits.
 
-    Processes stay that have hits or forked one that has. Left out are mappings, lines, code, what
-    was counted exactly, and the times of threads.
+    Processes stay that have hits or waits or forked one that has. Left out are mappings, lines,
+    code, what was counted exactly, and the times of threads.
 
     Args:
         profile: with samples, and where some are left out, with their periods.
@@ -51,14 +52,23 @@ def only_used(
         samples = gather(samples, np.flatnonzero(is_wanted))
         hits = _recounted(hits, samples)
     hit = _kept(hits.count > 0)
+    waits = profile.waits
+    owners = [hits.process_index[hit.rows]]
+    if waits is not None:
+        owners.append(waits.process_index)
+    if processes is not None:
+        owners.append(processes)
+    process = _kept(_with_parents(profile, np.concatenate(owners)))
     stacks, stack = None, _kept(np.zeros(0, np.bool_))
     if profile.stacks is not None and samples.stack_index is not None:
-        stacks, stack = _used_stacks(profile.stacks, samples.stack_index)
-    owners = hits.process_index[hit.rows]
-    if processes is not None:
-        owners = np.append(owners, processes)
-    process = _kept(_with_parents(profile, owners))
-    rest = _of_hits(replace(profile, hits=hits, lines=None), hit, process, stacks)
+        used = samples.stack_index
+        if waits is not None and waits.stack_index is not None:
+            used = np.append(used, waits.stack_index)
+        stacks, stack = _used_stacks(profile.stacks, used)
+    if waits is not None:
+        has_stacks = stacks is not None and waits.stack_index is not None
+        waits = replace(waits, stack_index=stack.number[waits.stack_index] if has_stacks else None)
+    rest = _of_hits(replace(profile, hits=hits, lines=None, waits=waits), hit, process, stacks)
     return replace(
         rest,
         samples=replace(
@@ -76,7 +86,7 @@ def only_exported(samples: StackSamples) -> StackSamples:
     objects, functions, causes and source files of other samples are left out, and with them
     mappings, code, losses by CPU and exact counts.
     """
-    profile = samples.profile
+    profile = replace(samples.profile, waits=None)
     hit = _kept(_used(len(profile.hits), samples.hit_index))
     stacks, stack = _used_stacks(samples.stacks, samples.stack_index)
     process = _kept(_used(len(profile.processes), profile.hits.process_index[hit.rows]))
@@ -102,21 +112,37 @@ def _of_hits(
     """Return a profile of some of the hits; its samples are still those of all.
 
     Args:
-        profile: of all hits.
+        profile: of all hits, and of the waits that stay, whose stacks have their new numbers.
         hit: those that stay.
         process: those that stay.
         stacks: those that stay, whose locations are numbered as in `profile`.
     """
-    hits = profile.hits
+    hits, waits = gather(profile.hits, hit.rows), profile.waits
+    tables = [table for table in (hits, waits) if table is not None]
     location = _kept(
-        _used(len(profile.locations), hits.location_index[hit.rows], *_locations_of(stacks))
+        _used(
+            len(profile.locations),
+            *(table.location_index for table in tables),
+            *_locations_of(stacks),
+        )
     )
     function_index = profile.locations.function_index[location.rows]
     function = _kept(_used(len(profile.functions), function_index))
     object_index = profile.functions.object_index[function.rows]
     of_object = _kept(_used(len(profile.objects), object_index))
-    comm = _kept(_used(len(profile.comms), hits.comm_index[hit.rows]))
-    cause = _kept(_used(len(profile.causes), hits.cause_index[hit.rows], np.zeros(1, np.int32)))
+    comm = _kept(_used(len(profile.comms), *(table.comm_index for table in tables)))
+    no_cause = np.zeros(1, np.int32)
+    cause = _kept(_used(len(profile.causes), *(table.cause_index for table in tables), no_cause))
+
+    def renumbered(table: _HitsOrWaits) -> _HitsOrWaits:
+        return replace(
+            table,
+            process_index=process.number[table.process_index],
+            comm_index=comm.number[table.comm_index],
+            location_index=location.number[table.location_index],
+            cause_index=cause.number[table.cause_index],
+        )
+
     left = gather(profile.processes, process.rows)
     return replace(
         profile,
@@ -131,13 +157,8 @@ def _of_hits(
         ),
         causes=gather(profile.causes, cause.rows),
         mappings=gather(profile.mappings, np.empty(0, np.intp)),
-        hits=replace(
-            gather(hits, hit.rows),
-            process_index=process.number[hits.process_index[hit.rows]],
-            comm_index=comm.number[hits.comm_index[hit.rows]],
-            location_index=location.number[hits.location_index[hit.rows]],
-            cause_index=cause.number[hits.cause_index[hit.rows]],
-        ),
+        hits=renumbered(hits),
+        waits=waits and renumbered(waits),
         stacks=stacks and replace(stacks, location_index=location.number[stacks.location_index]),
         stack_copies=None,
         lines=profile.lines and _lines_of(profile.lines, location, of_object),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.table_rows import gather
+from prospect.errors import UsageError
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import (
     PORTION_INTERRUPT,
@@ -23,10 +24,11 @@ from prospect.figures.portions import (
 from prospect.figures.processes import (
     BIRTH_NAMES,
     chosen_hits,
+    chosen_waits,
     shown_processes,
 )
 from prospect.profile.complete import complete
-from prospect.profile.model import KIND_NAMES
+from prospect.profile.model import BLOCKED, KIND_NAMES, RUNNABLE
 from prospect.profile.source_tables import innermost
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
     Table = dict[str, NDArray[Any]]
+
+_NS = 1e-9
 
 
 def hits_table(profile: Profile, detail: Detail = "4") -> Table:
@@ -148,10 +152,36 @@ def losses_table(profile: Profile, _detail: Detail = "4") -> Table:
     return {"cpu": losses.cpu, "lost": losses.lost, "throttled": losses.throttled}
 
 
+def waits_table(profile: Profile, detail: Detail = "4") -> Table:
+    """Return the waits of a recording with switches, in the order of the recording."""
+    profile = complete(profile)
+    waits = chosen_waits(profile, detail)
+    if waits is None:
+        raise UsageError(
+            "the profile has no waits: record with --off-cpu, and open with stacks=True"
+        )
+    locations, functions = profile.locations, profile.functions
+    function = locations.function_index[waits.location_index]
+    return {
+        "process": _text(profile.processes.name, waits.process_index),
+        "pid": profile.processes.pid[waits.process_index],
+        "thread": _text(profile.comms, waits.comm_index),
+        "tid": waits.tid,
+        "state": _text([BLOCKED, RUNNABLE], waits.is_runnable.astype(np.intp)),
+        "cause": _text(CAUSE_KIND_NAMES, profile.causes.kind[waits.cause_index]),
+        "cause_name": _text(profile.causes.name, waits.cause_index),
+        "function": _text(functions.name, function),
+        "object": _text(profile.objects.path, functions.object_index[function]),
+        "begin_ns": waits.begin_ns,
+        "seconds": waits.length_ns * _NS,
+    }
+
+
 TABLES = {
     "functions": functions_table,
     "processes": processes_table,
     "hits": hits_table,
+    "waits": waits_table,
     "mappings": mappings_table,
     "losses": losses_table,
 }

@@ -8,9 +8,9 @@ part a copy of what is there.
 A thread that lives as a part ends is the same one as the part after it begins; its times add up,
 and its program and name are the last. `longest_ns` is of a wait within one part.
 
-A wait that lasts from part to part is a sample in each: it has the stack that the wait had in the
-part before, and its period is how long the wait went on in this one. If the wait's own sample was
-lost, it has the stack of the thread's wait before.
+A wait that lasts from part to part is a row of the waits in each: it has the stack that the wait
+had in the part before, and its length is how long the wait went on in this one. If the wait's own
+sample was lost, it has the stack of the thread's wait before.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from prospect.columns.grouping import alike
 from prospect.columns.table_rows import appended, gather, tuples
 from prospect.figures.selection import only_used
 from prospect.profile.model import LossTable
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         SampleTable,
         StackTable,
         ThreadTimes,
+        WaitTable,
     )
     from prospect.profile.run_info import EventInfo, RunInfo
 
@@ -260,74 +262,52 @@ class JoinedThreads(Record, frozen=False):
         return gather(found, np.lexsort((found.begin_ns, found.tid)))
 
 
-def is_wait(profile: Profile) -> NDArray[np.bool_]:
-    """Mark the samples that are waits, bool[n]."""
-    is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
-    of_hit = np.append(is_waiting, False).take(profile.hits.event, mode="clip")
-    found: NDArray[np.bool_] = of_hit.take(profile.samples.hit_index)
-    return found
-
-
-def with_merged_waits(profile: Profile) -> Profile:
-    """Make the waits of one thread by one stack one sample, at the time of the last of them.
+def merged_waits(waits: WaitTable) -> WaitTable:
+    """Make the waits of one thread by one stack one wait, at the time of the last of them.
 
     A busy machine's waits would else be most of what a session can remember.
     """
-    samples, waits = profile.samples, np.flatnonzero(is_wait(profile))
-    if samples.tid is None or samples.period is None or not len(waits):
-        return profile
-    stack = samples.stack_index
-    columns = [samples.tid, samples.hit_index, *([] if stack is None else [stack])]
-    keys: list[NDArray[Any]] = [samples.time_ns, *columns]
-    order = waits.take(np.lexsort([key.take(waits) for key in keys]))
-    is_last = np.zeros(len(order), np.bool_)
-    is_last[-1] = True
-    for column in columns:
-        ordered = column.take(order)
-        is_last[:-1] |= ordered[1:] != ordered[:-1]
-    last = np.flatnonzero(is_last)
-    period = samples.period.copy()
-    sums = np.add.reduceat(period.take(order), np.append(0, last[:-1] + 1))
-    period[order.take(last)] = sums
-    is_kept = np.ones(len(samples), np.bool_)
-    is_kept[order[~is_last]] = False
-    merged = np.bincount(samples.hit_index[~is_kept], minlength=len(profile.hits))
-    return replace(
-        profile,
-        samples=gather(replace(samples, period=period), np.flatnonzero(is_kept)),
-        hits=replace(profile.hits, count=profile.hits.count - merged),
-    )
+    keys: list[NDArray[Any]] = [
+        waits.is_runnable,
+        *(waits.process_index, waits.comm_index, waits.location_index, waits.mode),
+        *(waits.cause_index, waits.tid),
+        *([] if waits.stack_index is None else [waits.stack_index]),
+    ]
+    place = alike(keys).place
+    order = np.lexsort((waits.begin_ns, place))
+    is_last = np.append(np.diff(place.take(order)) != 0, True)[: len(order)]
+    last = order[is_last]
+    length_ns = waits.length_ns.copy()
+    np.add.at(length_ns, last.take(place.take(order[~is_last])), length_ns[order[~is_last]])
+    return gather(replace(waits, length_ns=length_ns), np.sort(last))
 
 
 class OpenWaits:
-    """The last wait of each thread in the last part: its row of the joined samples."""
+    """The last wait of each thread in the last part: its row of the joined waits."""
 
     def __init__(self) -> None:
         self._row: dict[int, int] = {}
 
     def renumber(self, is_kept: NDArray[np.bool_]) -> None:
-        """Follow samples that are left out: those that are kept are marked, bool[n]."""
+        """Follow waits that are left out: those that are kept are marked, bool[w]."""
         new_row = (np.cumsum(is_kept) - 1).tolist()
         self._row = {tid: new_row[row] for tid, row in self._row.items() if is_kept[row]}
 
     def go_on(
-        self, whole: Profile, first: int, threads: ThreadTimes, begin_ns: int
-    ) -> tuple[Profile, NDArray[np.int64]]:
+        self, waits: WaitTable, first: int, threads: ThreadTimes, begin_ns: int
+    ) -> tuple[WaitTable, NDArray[np.int64]]:
         """Add the pieces of waits that go on in a part.
 
         Args:
-            whole: the joined profile, the part's samples last.
-            first: the part's first sample.
+            waits: all so far, the part's last.
+            first: the part's first wait.
             threads: what threads did in the part.
             begin_ns: when the part began.
 
         Returns:
-            The profile with the pieces, and i64[t] how long they are.
+            The waits with the pieces, and i64[t] how long they are.
         """
         known_ns = np.zeros(len(threads), np.int64)
-        samples = whole.samples
-        if samples.tid is None or samples.period is None:
-            return whole, known_ns
         waited = np.flatnonzero(
             (threads.begin_ns == np.uint64(begin_ns)) & (threads.since_before_ns > 0)
         )
@@ -336,29 +316,20 @@ class OpenWaits:
         waited, before = waited[before >= 0], before[before >= 0]
         known_ns[waited] = threads.since_before_ns.take(waited)
         pieces = replace(
-            gather(samples, before),
-            time_ns=np.full(len(before), begin_ns, np.uint64),
-            period=known_ns.take(waited).astype(np.uint64),
+            gather(waits, before),
+            begin_ns=np.full(len(before), begin_ns, np.uint64),
+            length_ns=known_ns.take(waited).astype(np.uint64),
         )
-        own = first + np.flatnonzero(is_wait(whole)[first:])
-        own = own.take(np.argsort(samples.time_ns.take(own), kind="stable"))
+        own = first + np.argsort(waits.begin_ns[first:], kind="stable")
         self._row = dict(
             zip(
                 threads.tid.take(waited).tolist(),
-                range(len(samples), len(samples) + len(before)),
+                range(len(waits), len(waits) + len(before)),
                 strict=True,
             )
         )
-        self._row |= dict(zip(samples.tid.take(own).tolist(), own.tolist(), strict=True))
-        count, period = whole.hits.count.copy(), whole.hits.period.copy()
-        np.add.at(count, pieces.hit_index, 1)
-        np.add.at(period, pieces.hit_index, known_ns.take(waited))
-        joined = replace(
-            whole,
-            samples=appended(samples, pieces, np.arange(len(before))),
-            hits=replace(whole.hits, count=count, period=period),
-        )
-        return joined, known_ns
+        self._row |= dict(zip(waits.tid.take(own).tolist(), own.tolist(), strict=True))
+        return appended(waits, pieces, np.arange(len(before))), known_ns
 
 
 _NOTHING = np.empty(0, np.intp)
@@ -368,7 +339,7 @@ class JoinedProfile:
     """The parts added so far, as one profile.
 
     It has what hits, samples, stacks and times of threads refer to; no mappings, exact counts,
-    lines or code: the recording has those. The waits of a thread with one stack are one sample a
+    lines or code: the recording has those. The waits of a thread with one stack are one wait a
     part; so is a part's piece of a wait that began earlier.
     """
 
@@ -383,8 +354,8 @@ class JoinedProfile:
         self._open_waits = OpenWaits()
 
     def __len__(self) -> int:
-        """Return how many samples it has."""
-        return len(self._whole.samples) if self._whole else 0
+        """Return how many samples and waits it has."""
+        return _rows(self._whole) if self._whole else 0
 
     @property
     def parts(self) -> int:
@@ -424,10 +395,14 @@ class JoinedProfile:
         if threads is None:
             self._append(only_used(part))
             return
-        first = len(self)
-        whole = self._append(only_used(with_merged_waits(part), processes=threads.process_index))
-        begin_ns = part.run.begin_ns
-        self._whole, known_ns = self._open_waits.go_on(whole, first, threads, begin_ns)
+        first = len(self._whole.waits or ()) if self._whole else 0
+        waits = part.waits and merged_waits(part.waits)
+        part = replace(part, waits=waits)
+        whole = self._append(only_used(part, processes=threads.process_index))
+        known_ns = np.zeros(len(threads), np.int64)
+        if whole.waits is not None:
+            waits, known_ns = self._open_waits.go_on(whole.waits, first, threads, part.run.begin_ns)
+            self._whole = replace(whole, waits=waits)
         one = part_of_threads(threads, part.processes, part.run, known_ns)
         self._threads.append(one)
         self._lives.add(one)
@@ -441,9 +416,12 @@ class JoinedProfile:
             self._losses.popleft()
             self._clocks.popleft()
         whole, begin_ns = self._whole, np.uint64(self._runs[0].begin_ns)
+        if whole.waits is not None:
+            is_kept = whole.waits.begin_ns >= begin_ns
+            whole = replace(whole, waits=gather(whole.waits, np.flatnonzero(is_kept)))
+            self._open_waits.renumber(is_kept)
         is_kept = whole.samples.time_ns >= begin_ns
         kept = only_used(whole, is_kept, self._forget_threads(int(begin_ns)))
-        self._open_waits.renumber(is_kept)
         clocks = kept.clocks
         runs_on = np.flatnonzero(clocks.end_ns > begin_ns)
         row = np.full(len(clocks) + 1, -1, np.int32)
@@ -472,18 +450,22 @@ class JoinedProfile:
     def _append(self, part: Profile) -> Profile:
         whole = self._whole or _without_rows(part)
         # Whether what has no samples would have had stacks is not known.
-        if not len(whole.samples):
+        if not _rows(whole):
             whole = _with_columns_of(whole, part)
-        elif not len(part.samples):
+        elif not _rows(part):
             part = _with_columns_of(part, whole)
         self._whole = self._rows.joined(whole, part)
         return self._whole
 
 
+def _rows(profile: Profile) -> int:
+    return len(profile.samples) + len(profile.waits or ())
+
+
 def _with_columns_of(profile: Profile, other: Profile) -> Profile:
     """Return a profile without samples, as if its samples had what those of the other have."""
-    none_of_other = _without_rows(other)
-    return replace(profile, samples=none_of_other.samples, stacks=none_of_other.stacks)
+    none = _without_rows(other)
+    return replace(profile, samples=none.samples, stacks=none.stacks, waits=none.waits)
 
 
 def _stops_since(
@@ -498,7 +480,7 @@ def _stops_since(
 
 def _without_rows(profile: Profile) -> Profile:
     """Return what a profile says of its run, with tables without a row."""
-    stops, stacks = profile.clock_stops, profile.stacks
+    stops, stacks, waits = profile.clock_stops, profile.stacks, profile.waits
     return replace(
         profile,
         comms=[],
@@ -511,7 +493,8 @@ def _without_rows(profile: Profile) -> Profile:
         samples=gather(profile.samples, _NOTHING),
         clocks=gather(profile.clocks, _NOTHING),
         clock_stops=stops and gather(stops, _NOTHING),
-        stacks=stacks and gather(stacks, _NOTHING),
+        stacks=None if stacks is None else gather(stacks, _NOTHING),
+        waits=None if waits is None else gather(waits, _NOTHING),
     )
 
 
@@ -613,6 +596,18 @@ class _Rows:
             hits=hits,
             samples=_join_samples(whole.samples, part.samples, hit, stack),
             stacks=stacks,
+            waits=_join_waits(
+                whole.waits,
+                part.waits
+                and replace(
+                    part.waits,
+                    process_index=process[part.waits.process_index],
+                    comm_index=comm[part.waits.comm_index],
+                    location_index=location[part.waits.location_index],
+                    cause_index=cause[part.waits.cause_index],
+                ),
+                stack,
+            ),
             clocks=clocks,
             clock_stops=_join_stops(whole.clock_stops, part.clock_stops, clock),
         )
@@ -696,6 +691,21 @@ def _join_samples(
         stack_index=stack[part.stack_index] if has_stacks else None,
     )
     return appended(whole, renumbered, np.arange(len(part)))
+
+
+def _join_waits(
+    whole: WaitTable | None, part: WaitTable | None, stack: NDArray[np.int32]
+) -> WaitTable | None:
+    """Append a part's waits, which have the rows of the joined tables but for their stacks."""
+    if part is None:
+        return whole
+    if whole is None:
+        whole = gather(part, _NOTHING)
+    has_stacks = part.stack_index is not None and len(stack) > 0
+    if not has_stacks:  # one of the two has none
+        whole = replace(whole, stack_index=None)
+    stack_index = stack[part.stack_index] if has_stacks else None
+    return appended(whole, replace(part, stack_index=stack_index), np.arange(len(part)))
 
 
 def _join_stops(

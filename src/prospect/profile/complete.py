@@ -63,7 +63,14 @@ def complete(profile: Profile) -> CompleteProfile:
             filled = _filled(syscalls.process_index, len(processes))
             syscalls = replace(syscalls, process_index=filled)
         processes = _with_no_process(processes)
+    waits = profile.waits
+    if waits is not None and (waits.process_index < 0).any():
+        waits = replace(waits, process_index=_filled(waits.process_index, len(profile.processes)))
+        if len(processes) == len(profile.processes):
+            processes = _with_no_process(processes)
     objects, functions, locations, location_index = _complete_places(profile)
+    if waits is not None:
+        waits = replace(waits, location_index=_filled(waits.location_index, len(locations) - 1))
     mappings = profile.mappings
     if (mappings.object_index < 0).any():
         mappings = _with_object(mappings, len(objects) - 1)
@@ -78,6 +85,7 @@ def complete(profile: Profile) -> CompleteProfile:
         "hits": replace(hits, process_index=process_index, location_index=location_index),
         "syscalls": syscalls,
         "stacks": _complete_stacks(profile.stacks, len(locations) - 1),
+        "waits": waits,
     }
     return CompleteProfile(**{**asdict(profile), **changed})
 
@@ -93,8 +101,8 @@ def _complete_places(
 ) -> tuple[ObjectTable, FunctionTable, LocationTable, NDArray[np.int32]]:
     objects, functions, locations = profile.objects, profile.functions, profile.locations
     location_index = profile.hits.location_index
-    stacks = profile.stacks
-    if (location_index < 0).any() or (stacks and (stacks.location_index < 0).any()):
+    others = [table.location_index for table in (profile.stacks, profile.waits) if table]
+    if any((column < 0).any() for column in (location_index, *others)):
         location_index = _filled(location_index, len(locations))
         locations = LocationTable(
             function_index=_with(locations.function_index, -1),

@@ -365,8 +365,6 @@ class SampleTable(Record):
         tid: i32[n] thread; None where unknown.
         stack_index: i32[n] into `Profile.stacks`: the sample's own frame, whose location is that of
             its hit; None where the recording has no call chains.
-        waker: i32[n] the thread that ended a wait, 0 for an interrupt, -1 for all else; None where
-            that is not recorded.
     """
 
     hit_index: NDArray[np.int32]
@@ -376,10 +374,45 @@ class SampleTable(Record):
     period: NDArray[np.uint64] | None = None
     tid: NDArray[np.int32] | None = None
     stack_index: NDArray[np.int32] | None = None
-    waker: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.hit_index)
+
+
+class WaitTable(Record):
+    """Waits off the CPU that began in the recording: by which code a thread stopped, for how long.
+
+    A thread that is woken before it gets a CPU has two: it is blocked, then runnable. Waits are
+    measured one by one, so they are neither hits nor samples, and have no error.
+
+    Attributes:
+        is_runnable: bool[w] whether the thread was ready and waited for a CPU; else it was blocked.
+        process_index, comm_index, location_index, mode, cause_index, label_index: as in `HitTable`.
+        tid: i32[w] the thread.
+        cpu: u16[w] that it left.
+        begin_ns: u64[w] on the recording's clock.
+        length_ns: u64[w].
+        stack_index: i32[w] into `Profile.stacks`; None where the recording has no call chains.
+        waker: i32[w] the thread that ended it, 0 for an interrupt, -1 where unknown; None where
+            wake-ups were not recorded.
+    """
+
+    is_runnable: NDArray[np.bool_]
+    process_index: NDArray[np.int32]
+    comm_index: NDArray[np.int32]
+    location_index: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    cause_index: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    cpu: NDArray[np.uint16]
+    begin_ns: NDArray[np.uint64]
+    length_ns: NDArray[np.uint64]
+    stack_index: NDArray[np.int32] | None = None
+    label_index: NDArray[np.int32] | None = None
+    waker: NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.length_ns)
 
 
 class StackTable(Record):
@@ -494,8 +527,9 @@ class Profile(Record):
     `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts,
     `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
     recording has no call chains, `stack_copies` where it has no copies of stacks, `threads`, what
-    each thread did all its life, where it has no switches. `unhit_mappings` gives the
-    mappings without a hit of the process in a row of `processes`, which few reports ask for.
+    each thread did all its life, and `waits`, its waits with their code, where it has no switches
+    or they were not asked for. `unhit_mappings` gives the mappings without a hit of the process in
+    a row of `processes`, which few reports ask for.
     `sample_data` is what event sources made of samples' raw data, `labels` what rows of
     `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do. `part_of` is
     set in a part of a recording, which has no samples itself.
@@ -521,6 +555,7 @@ class Profile(Record):
     stack_copies: StackCopies | None = None
     call_counts: CallCounts | None = None
     threads: ThreadTimes | None = None
+    waits: WaitTable | None = None
     unhit_mappings: Callable[[int], MemoryMap] | None = None
     sample_data: tuple[SampleData, ...] = ()
     labels: list[str] | None = None

@@ -50,7 +50,7 @@ class EventInfo(Record):
     rate was asked for, `unit_mask` that of an x86 processor's event, 0 for none.
     `most_frames` is how many frames the kernel recorded of a call stack at most, 0 where it was not
     asked for any, or for a copy of the stack.
-    `is_waiting`: each sample is a wait off the CPU, and its period how long that was: exact.
+    `is_waiting`: it is a kind of wait off the CPU, whose periods are exact times.
     `unit` is that of periods as another tool names it, "nanoseconds" or "bytes", "" for events of
     perf; `counts` is what that tool calls its samples, "contentions", "" where a value is alone.
     """
@@ -134,6 +134,8 @@ class RunInfo(Record):
             are all there.
         jit_pids: processes that wrote a file with names of JIT code, whether it named a hit or not.
         throttled: control groups that a CPU limit stopped.
+        wait_events: what formats of call stacks call waits, those blocked and those for a CPU, as
+            further events; empty where the profile has no waits.
         calls_before: when the system calls were read that threads waited in as recording began, and
             thread → system call.
         host_share: of the hosts of a store's part, how many were chosen each hour to represent all.
@@ -177,4 +179,5 @@ class RunInfo(Record):
     busy: tuple[tuple[int, int], ...] = ()
     jit_pids: tuple[int, ...] = ()
     throttled: tuple[Throttled, ...] = ()
+    wait_events: tuple[EventInfo, ...] = ()
     calls_before: tuple[int, dict[int, str]] = (0, {})

@@ -20,6 +20,7 @@ from prospect.estimate.report import Report
 from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.render.comparison_words import compared_line, unit_of, verdict_line
 from prospect.render.escape import display_width, escaped, short_name, shortened
 from prospect.render.flame_boxes import flame_graph
@@ -55,7 +56,7 @@ def profile_cell(profile: Profile) -> str:
     with Report(profile, _DETAIL, 0.0, 0.0) as report:
         hottest = hottest_routines(report)
         graph = flame_graph(
-            stack_samples(profile, report.detail), inlined=profile.lines is not None
+            stack_samples(with_waits(profile), report.detail), inlined=profile.lines is not None
         )
         notes = run_notes(report.profile, [hottest.event], asked=_DETAIL, shown=report.detail)
         if profile.stacks is None and len(profile.hits):

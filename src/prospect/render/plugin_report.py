@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from prospect.errors import UsageError
-from prospect.figures.processes import chosen_hits
+from prospect.figures.processes import chosen_hits, chosen_waits
 from prospect.figures.selection import only_used
 from prospect.figures.tables import TABLES
 from prospect.plugins import FORMATS, called, plugin
@@ -49,8 +49,8 @@ class PluginReport:
         """Return a table as equally long columns, numpy arrays by name.
 
         Args:
-            name: "functions", "processes", "hits", "mappings" or "losses"; docs/python.md has
-                their columns.
+            name: "functions", "processes", "hits", "waits", "mappings" or "losses"; docs/python.md
+                has their columns.
 
         Raises:
             UsageError: there is no such table.
@@ -64,7 +64,9 @@ class PluginReport:
         profile = complete(self._profile)
         chosen = chosen_hits(profile, self.detail)
         hits = replace(profile.hits, count=np.where(chosen, profile.hits.count, 0))
-        return profile if chosen.all() else only_used(replace(profile, hits=hits))
+        waits = chosen_waits(profile, self.detail)
+        is_whole = chosen.all() and (waits is None or len(waits) == len(profile.waits or ()))
+        return profile if is_whole else only_used(replace(profile, hits=hits, waits=waits))
 
 
 class PluginRenderer(Renderer):

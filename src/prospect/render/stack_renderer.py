@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from prospect.figures.selection import only_exported
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.render.renderer import Renderer, write_pieces
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ class StackRenderer(Renderer):
             RenderError: `out` cannot be written.
             UsageError: an option has no meaning.
         """
-        write_pieces(self.pieces(only_exported(stack_samples(profile, self.detail))), out)
+        write_pieces(
+            self.pieces(only_exported(stack_samples(with_waits(profile), self.detail))), out
+        )
 
     @abstractmethod
     def pieces(self, samples: StackSamples) -> Iterable[bytes]:

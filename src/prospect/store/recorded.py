@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import exact_sums, group_sums
+from prospect.columns.table_rows import gather
 from prospect.dimensions import EVENTS
 from prospect.errors import UsageError
 from prospect.figures.hit_keys import HitColumns, SampleColumns, hit_keys
 from prospect.figures.processes import idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.profile.builder import no_clocks, no_samples
+from prospect.profile.complete import complete
 from prospect.profile.model import HitTable, PartOf, Profile
 from prospect.records import asdict, replace
 from prospect.store.conditions import conditions_in
@@ -50,8 +53,8 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     Raises:
         UsageError: nothing fits, or the recording does not say what a word asks for.
     """
-    samples = stack_samples(profile, "4")
-    whole = samples.profile
+    whole = complete(profile)
+    samples = stack_samples(with_waits(whole), "4")
     in_time = _in_time(samples, chosen)
     passes = in_time.copy()
     for one in conditions_in(chosen):
@@ -62,14 +65,18 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     if not passes.any():
         words = " ".join(chosen.words)
         raise UsageError(f"{whole.run.origin}: nothing fits {words}{_span(whole.run)}")
-    keys = (samples.hit_index[passes], samples.stack_index[passes])
-    (hit, stack), (count, period) = group_sums(
-        keys, (samples.count[passes], samples.period[passes])
-    )
+    # Waits are after all samples.
+    sampled = len(samples) - (len(whole.waits) if whole.waits else 0)
+    rows, of_waits = np.flatnonzero(passes[:sampled]), np.flatnonzero(passes[sampled:])
+    keys = (samples.hit_index[rows], samples.stack_index[rows])
+    (hit, stack), (count, period) = group_sums(keys, (samples.count[rows], samples.period[rows]))
     part_hit = np.full(len(whole.samples), -1, np.int32)
     if len(part_hit):
-        part_hit[passes] = _places((hit, stack), keys, len(samples.stacks))
+        part_hit[rows] = _places((hit, stack), keys, len(samples.stacks))
     has_stacks = profile.stacks is not None
+    waits = whole.waits and gather(whole.waits, of_waits)
+    if waits and has_stacks:
+        waits = replace(waits, stack_index=samples.stack_index[sampled:].take(of_waits))
     columns: dict[str, Any] = {
         name: column.take(hit)
         for name, column in asdict(whole.hits).items()
@@ -91,6 +98,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         stacks=samples.stacks if has_stacks else None,
         stack_copies=None,
         threads=None,
+        waits=waits,
         syscalls=None,
         call_counts=None,
         sample_data=(),

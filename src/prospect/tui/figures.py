@@ -18,7 +18,6 @@ from prospect.figures.portions import (
     event_has_time,
     hit_portions,
 )
-from prospect.figures.smaller_profiles import without_waits
 from prospect.profile.complete import complete
 from prospect.profile.model import CAUSE_IDLE
 from prospect.records import Record
@@ -40,8 +39,7 @@ class LiveFigures(Record):
 
     Attributes:
         state: as it came.
-        whole: its profile, completed.
-        profile: the same without waits.
+        profile: its profile, completed.
         event_index: the event that is shown: the first with time and a hit.
         portion: i64[h] PORTION_*.
         function: i64[h] rows of the profile's functions.
@@ -50,7 +48,6 @@ class LiveFigures(Record):
     """
 
     state: LiveState
-    whole: CompleteProfile
     profile: CompleteProfile
     event_index: int
     portion: NDArray[np.int64]
@@ -71,7 +68,7 @@ class LiveFigures(Record):
     @property
     def is_followed(self) -> NDArray[np.bool_]:
         """Which processes the session follows, bool[p]."""
-        return _followed(self.state, self.whole)
+        return _followed(self.state, self.profile)
 
     @property
     def is_interrupt(self) -> NDArray[np.bool_]:
@@ -131,8 +128,7 @@ class LiveFigures(Record):
 
 def live_figures(state: LiveState) -> LiveFigures:
     """Complete a state's profile and find what each of its hits is."""
-    whole = complete(state.profile)
-    profile = without_waits(whole)
+    profile = complete(state.profile)
     hits = profile.hits
     present = distinct(hits.event).tolist()
     timed = [row for row in present if event_has_time(profile.run.events[row])]
@@ -140,7 +136,6 @@ def live_figures(state: LiveState) -> LiveFigures:
     is_idle = profile.causes.kind.take(hits.cause_index) == CAUSE_IDLE
     return LiveFigures(
         state=state,
-        whole=whole,
         profile=profile,
         event_index=event_index,
         portion=hit_portions(profile),

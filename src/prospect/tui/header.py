@@ -92,7 +92,7 @@ def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
     ]
     right = _cost(figures, mode, width)
     if state.lost:
-        what = "samples" if figures.whole.threads is None else "samples and switches"
+        what = "samples" if figures.profile.threads is None else "samples and switches"
         right = [Span(f"{state.lost:,} {what} lost", WARNING), Span("  "), *right]
     if state.has_ended:
         right = [Span("ended", WARNING), Span("  "), *right]

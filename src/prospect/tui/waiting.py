@@ -39,17 +39,17 @@ Name = tuple[str, str]
 
 def waiting_page(figures: LiveFigures, place: Place, view: View) -> Page:
     """Return threads by what they did, those that ran longest first: they are of busy programs."""
-    threads = figures.whole.threads
+    threads = figures.profile.threads
     if threads is None:
         return Page((), note=NO_SWITCHES)
     words = view.words.casefold()
     # A thread whose process is not known has row -1.
-    chosen = np.append(of_pid(figures.whole, words), False)
+    chosen = np.append(of_pid(figures.profile, words), False)
     followed = _followed(figures)
     if chosen.any():
-        rows = _rows(figures.whole, threads, place, chosen & followed)
+        rows = _rows(figures.profile, threads, place, chosen & followed)
     else:
-        rows = _rows(figures.whole, threads, place, followed)
+        rows = _rows(figures.profile, threads, place, followed)
         rows = [one for one in rows if any(words in name.casefold() for name in _whose(one))]
     rows.sort(key=_SORT_KEYS.get(view.order, _SORT_KEYS[BY_TIME]))
     shown = tuple(rows[:_MOST_ROWS])
@@ -121,7 +121,7 @@ def _is_in(name: Name, place: Place) -> bool:
 
 def wait_stacks_page(figures: LiveFigures, place: Place) -> Page:
     """Return where the threads of a name were blocked: who waited, and below who called it."""
-    profile, threads = figures.whole, figures.whole.threads
+    profile, threads = figures.profile, figures.profile.threads
     if threads is None:
         return Page((), note=NO_SWITCHES)
     is_followed = _followed(figures).take(threads.process_index).tolist()

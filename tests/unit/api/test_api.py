@@ -16,12 +16,15 @@ from builders.profile import (
     qsort_profile,
     rowless_profile,
 )
+from builders.sources import CLOCK
+from builders.switches import SWITCH, switched_profile
 from prospect import Profile
 from prospect.errors import RecordingError, UsageError
 from prospect.figures.tables import TABLES
 from prospect.records import asdict
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
+OF_ANY = [name for name in TABLES if name != "waits"]
 
 
 def as_public(profile) -> Profile:
@@ -29,7 +32,7 @@ def as_public(profile) -> Profile:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", OF_ANY)
 def test_the_columns_of_a_table_are_equally_long(case, name):
     columns = getattr(as_public(case()), f"{name}_table")()
     assert len({len(column) for column in columns.values()}) == 1
@@ -63,6 +66,17 @@ def test_rows_are_those_of_the_report():
     assert processes["is_command"].tolist().count(True) == 1
     assert profile.mappings_table(detail="4")["hits"].tolist() == [156, 228]
     assert profile.losses_table()["cpu"].tolist() == [0]
+
+
+def test_waits_are_in_a_table_of_their_own():
+    profile = as_public(switched_profile(CLOCK, SWITCH, waits=True))
+    waits = profile.waits_table(detail="4")
+    assert waits["state"].tolist() == ["blocked", "runnable"]
+    assert waits["seconds"].tolist() == pytest.approx([20e-6, 21e-6])
+    assert (waits["begin_ns"].tolist(), waits["tid"].tolist()) == ([12_000, 40_000], [5, 5])
+    assert profile.hits_table(detail="4")["hits"].tolist() == [1]
+    with pytest.raises(UsageError, match="has no waits: record with --off-cpu"):
+        as_public(qsort_profile()).waits_table()
 
 
 def test_tables_are_of_what_a_report_shows():
@@ -103,7 +117,7 @@ def test_a_hostile_name_is_no_markup():
     assert as_public(hostile_profile())._repr_html_().count("<table>") == 1
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", OF_ANY)
 def test_names_that_are_no_unicode_reach_every_library(name):
     profile = as_public(hostile_profile())
     assert profile.to_arrow(name).num_rows == len(profile.to_pandas(name))
@@ -126,7 +140,7 @@ def test_the_repr_is_one_line():
     assert repr(as_public(qsort_profile())).startswith("<prospect.Profile: qsort: 1014 hits of 6 ")
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", OF_ANY)
 def test_arrow_and_pandas_hold_the_same_rows(name):
     profile = as_public(qsort_profile())
     arrow, frame = profile.to_arrow(name), profile.to_pandas(name)
@@ -142,7 +156,7 @@ def test_a_missing_library_is_named_with_what_installs_it(monkeypatch, library, 
 
 
 def test_an_unknown_table_is_answered_with_the_known_ones():
-    with pytest.raises(UsageError, match="functions, processes, hits, mappings, losses"):
+    with pytest.raises(UsageError, match="functions, processes, hits, waits, mappings, losses"):
         as_public(qsort_profile()).to_arrow("nonsense")
 
 

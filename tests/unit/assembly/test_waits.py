@@ -1,4 +1,4 @@
-"""Records of switches become waits: samples of their own, and the lives of threads."""
+"""Records of switches become waits, in a table of their own, and the lives of threads."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from builders.switches import (
 )
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
+from prospect.columns.table_rows import tuples
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.view import ReportView
 from prospect.figures.report.waiting import waiting
-from prospect.figures.smaller_profiles import without_waits
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 
@@ -47,24 +48,41 @@ def test_threads_are_what_their_switches_say(events):
 
 
 @pytest.mark.parametrize("options", [{"stacks": True}, {"waits": True}])
-def test_waits_are_samples_of_events_behind_all_others(events, options):
+def test_waits_have_a_table_of_their_own(events, options):
     profile = switched_profile(*events, **options)
     names = [event.name for event in profile.run.events]
-    assert names == [*(e.name for e in events if e is not SWITCH), "blocked", "runnable"]
-    sums = {}
-    for event, count, period in zip(
-        profile.hits.event.tolist(),
-        profile.hits.count.tolist(),
-        profile.hits.period.tolist(),
-        strict=True,
-    ):
-        sums[names[event]] = (count, period)
-    assert sums == {"cpu-clock": (1, PERIOD), "blocked": (1, 20_000), "runnable": (1, 21_000)}
+    assert names == [event.name for event in events if event is not SWITCH]
+    assert [event.name for event in profile.run.wait_events] == ["blocked", "runnable"]
+    waits, hits, samples = profile.waits, profile.hits, profile.samples
+    assert waits.is_runnable.tolist() == [False, True]
+    assert waits.begin_ns.tolist() == [12_000, 40_000]
+    assert waits.length_ns.tolist() == [20_000, 21_000]
+    assert waits.tid.tolist() == [5, 5]
+    assert profile.locations.address[waits.location_index].tolist() == [0x400005] * 2
+    assert (hits.count.tolist(), hits.period.tolist()) == ([1], [PERIOD])
+    assert (samples.hit_index.tolist(), samples.time_ns.tolist()) == ([0], [3_000])
     assert profile.run.statistics["samples"] == 1
+
+
+def test_stacks_are_exported_with_waits_as_samples_of_events_behind_all_others(events):
+    profile = with_waits(switched_profile(*events, waits=True))
+    names = [event.name for event in profile.run.events]
+    assert names == [*(e.name for e in events if e is not SWITCH), "blocked", "runnable"]
+    hits, samples = profile.hits, profile.samples
+    sums = {
+        names[event]: (count, period)
+        for event, count, period in tuples(hits.event, hits.count, hits.period)
+    }
+    assert sums == {"cpu-clock": (1, PERIOD), "blocked": (1, 20_000), "runnable": (1, 21_000)}
+    assert samples.period.tolist() == [PERIOD, 20_000, 21_000]
+    assert [names[event] for event in hits.event[samples.hit_index].tolist()] == list(sums)
+    assert profile.waits is None
+    assert with_waits(profile) is profile
 
 
 def test_who_does_not_ask_for_waits_has_none(events):
     profile = switched_profile(*events)
+    assert profile.waits is None
     assert [event.is_waiting for event in profile.run.events] == [False] * (len(events) - 1)
     assert int(profile.hits.count.sum()) == 1
     assert len(profile.threads) == 2
@@ -101,16 +119,14 @@ def test_a_thread_is_runnable_from_its_wake_up_on(by, flags, waker, who):
     # Blocked from 12,000 on, and on the CPU again at 32,000.
     more = [wakes(27_000, 5, by, flags=flags), wakes(28_000, 5, 6)]
     profile = switched_profile(CLOCK, SWITCH, WAKING, more=more, waits=True)
-    names = [event.name for event in profile.run.events]
-    assert names == ["cpu-clock", "blocked", "runnable"]
+    assert [event.name for event in profile.run.events] == ["cpu-clock"]
     assert profile.threads.blocked_ns.tolist() == [1_000 + 15_000, 0]
     assert profile.threads.runnable_ns.tolist() == [21_000 + 5_000, 7_000]
     assert profile.run.statistics["samples"] == 1
-    samples = profile.samples
-    event = profile.hits.event.take(samples.hit_index)
-    assert sorted(samples.period[event == 2].tolist()) == [5_000, 21_000]
-    assert samples.waker[event == 1].tolist() == [waker]
-    assert (samples.waker[event != 1] == -1).all()
+    waits = profile.waits
+    assert sorted(waits.length_ns[waits.is_runnable].tolist()) == [5_000, 21_000]
+    assert waits.waker[~waits.is_runnable].tolist() == [waker]
+    assert (waits.waker[waits.is_runnable] == -1).all()
     (one,) = waiting(complete(profile), "4").wakers
     assert (one.who, one.waits, one.seconds) == (who, 1, pytest.approx(15e-6))
 
@@ -119,7 +135,7 @@ def test_a_wake_up_of_a_thread_that_runs_ends_nothing():
     more = [wakes(70_000, 5, 6)]
     profile = switched_profile(CLOCK, SWITCH, WAKING, more=more, waits=True)
     assert profile.threads.blocked_ns.tolist() == [1_000 + 20_000, 0]
-    assert (profile.samples.waker == -1).all()
+    assert (profile.waits.waker == -1).all()
 
 
 def test_a_thread_that_is_woken_as_it_leaves_only_waits_for_its_turn():
@@ -127,18 +143,6 @@ def test_a_thread_that_is_woken_as_it_leaves_only_waits_for_its_turn():
     profile = switched_profile(CLOCK, SWITCH, WAKING, more=[wakes(11_000, 5, 6)], waits=True)
     assert profile.threads.blocked_ns.tolist() == [1_000, 0]
     assert profile.threads.runnable_ns.tolist() == [21_000 + 20_000, 7_000]
-
-
-def test_leaving_waits_out_keeps_what_is_left_as_it_was(events):
-    profile = complete(switched_profile(*events, waits=True))
-    left = without_waits(profile)
-    kept = np.flatnonzero(~np.isin(profile.hits.event, [len(events) - 1, len(events)]))
-    assert left.hits.period.tolist() == profile.hits.period[kept].tolist()
-    rows = left.samples.hit_index
-    assert left.hits.event[rows].tolist() == [
-        event for event in profile.hits.event[profile.samples.hit_index] if event < len(events) - 1
-    ]
-    assert without_waits(left) is left
 
 
 def test_times_without_samples_of_switches_are_still_times():

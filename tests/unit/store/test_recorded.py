@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.stored import by_routine
+from builders.switches import SWITCH, switched_profile
 from prospect.errors import UsageError
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.records import replace
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
@@ -73,6 +76,15 @@ def test_times_are_those_of_the_clock_on_the_wall():
     assert 0 < first.hits.count.sum() < 30
     seconds = first.run.wall_seconds + second.run.wall_seconds
     assert seconds == pytest.approx(recording().run.wall_seconds, abs=1e-3)
+
+
+def test_waits_that_fit_are_part_of_it():
+    whole = switched_profile(CLOCK, SWITCH, stacks=True)
+    for words, lengths in ((["tid:5"], [20_000, 21_000]), (["event:blocked"], [20_000])):
+        found = part_of_recording(whole, parse_specifications(words))
+        assert found.waits.length_ns.tolist() == lengths
+        exported = stack_samples(with_waits(found), "4")
+        assert exported.period.tolist()[-len(lengths) :] == lengths
 
 
 def test_what_fits_nothing_says_what_there_is():

@@ -10,8 +10,8 @@ from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
 from prospect.figures.report.waiting import waiting
-from prospect.figures.smaller_profiles import without_waits
 from prospect.profile.complete import complete
+from prospect.records import replace
 from prospect.tui import waiting as waiting_rows
 from prospect.tui.figures import live_figures
 from prospect.tui.places import PAGES, TABLES, WAIT_STACKS, WAITING, Place
@@ -64,7 +64,7 @@ def test_a_thread_leads_to_the_stacks_of_its_waits(figures):
 
 @pytest.mark.parametrize("page", TABLES)
 def test_waits_are_in_no_other_page(figures, page):
-    without = live_figures(state_of(without_waits(complete(figures.state.profile))))
+    without = live_figures(state_of(replace(figures.state.profile, waits=None)))
     ours, theirs = (table_page(one, Place(page), View()) for one in (figures, without))
     assert [row.key for row in ours.rows] == [row.key for row in theirs.rows]
     assert ours.total_s == theirs.total_s

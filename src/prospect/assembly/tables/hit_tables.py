@@ -51,12 +51,9 @@ def describe_hits(
 
 
 def describe_samples(
-    samples: Samples,
-    hits: Attribution,
-    stack_index: NDArray[np.int32] | None,
-    waker: NDArray[np.int32] | None = None,
+    samples: Samples, hits: Attribution, stack_index: NDArray[np.int32] | None
 ) -> SampleTable:
-    """Return the table of samples; `stack_index` and `waker` are as there."""
+    """Return the table of samples; `stack_index` is as there."""
     return SampleTable(
         hit_index=hits.sample_row,
         time_ns=samples.time_ns,
@@ -65,7 +62,6 @@ def describe_samples(
         period=samples.period,
         tid=viewed_tid(samples.task),
         stack_index=stack_index,
-        waker=waker,
     )
 
 

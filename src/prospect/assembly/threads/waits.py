@@ -1,7 +1,8 @@
-"""Switches of the scheduler → how long each thread ran and waited, and each wait as a sample.
+"""Switches of the scheduler → how long each thread ran and waited, and the table of waits.
 
 Each sample that was taken at a switch becomes worth the wait that began there, as one of the events
-"blocked" and "runnable", which are after all others. If it was recorded who was woken, a wait is
+"blocked" and "runnable", which are after all others, until its code has names: then
+`with_wait_table` makes a table of these samples. If it was recorded who was woken, a wait is
 blocked until then and runnable from then on, and it is known who ended it. `ThreadTimes` follows
 once threads have names. Samples without a wait, such as those of process zero, are left out, and so
 are wake-ups.
@@ -21,10 +22,11 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
+from prospect.columns.table_rows import gather
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples, Switches
 from prospect.events.python_records import of_chosen_samples
 from prospect.events.sample_selection import chosen_samples, kept_samples
-from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes
+from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
 from prospect.records import Record, replace
 from prospect.spaces.attribution import attribute
 from prospect.spaces.runs import task_pid, task_tid
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.threads.thread_states import Marks, ThreadStates
     from prospect.events.columns import Events, RawFields
+    from prospect.profile.model import Profile
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.process_history import ProcessHistory
 
@@ -61,8 +64,8 @@ class Waits(Record):
         states: of all threads.
         first_event: row of the event "blocked", that of "runnable" follows; -1 where the recording
             has no samples of switches.
-        waker: i32[n] of the samples, the thread that ended the wait, as in `SampleTable`; None
-            where that was not recorded.
+        waker: i32[n] of the samples, the thread that ended the wait, as in `WaitTable`; None where
+            that was not recorded.
     """
 
     events: Events
@@ -136,6 +139,48 @@ def with_wait_events(run: RunInfo, waits: Waits) -> RunInfo:
             for row, event in enumerate(run.events)
         ),
         statistics=run.statistics | {"samples": samples},
+    )
+
+
+def with_wait_table(profile: Profile, waits: Waits) -> Profile:
+    """Return a profile whose waits are in a table of their own, not among its hits and samples."""
+    first_event = waits.first_event
+    events = profile.run.events
+    if not 0 <= first_event < len(events):
+        return profile
+    hits, samples = profile.hits, profile.samples
+    is_hit = hits.event < first_event
+    is_sample = is_hit.take(samples.hit_index)
+    kept, rows = np.flatnonzero(is_sample), np.flatnonzero(~is_sample)
+    row_of_hit = (np.cumsum(is_hit) - 1).astype(np.int32)
+    row_of_sample = np.cumsum(is_sample) - 1
+    of_samples = gather(samples, rows)
+    of_hits = gather(hits, of_samples.hit_index.astype(np.intp))
+    table = WaitTable(
+        is_runnable=of_hits.event > first_event,
+        process_index=of_hits.process_index,
+        comm_index=of_hits.comm_index,
+        location_index=of_hits.location_index,
+        mode=of_hits.mode,
+        cause_index=of_hits.cause_index,
+        tid=task_tid(waits.events.samples.task.take(rows)),
+        cpu=of_samples.cpu,
+        begin_ns=of_samples.time_ns,
+        length_ns=waits.events.samples.period.take(rows),
+        stack_index=of_samples.stack_index,
+        label_index=of_hits.label_index,
+        waker=None if waits.waker is None else waits.waker.take(rows),
+    )
+    samples = gather(samples, kept)
+    return replace(
+        profile,
+        run=replace(profile.run, events=events[:first_event], wait_events=events[first_event:]),
+        hits=gather(hits, np.flatnonzero(is_hit)),
+        samples=replace(samples, hit_index=row_of_hit.take(samples.hit_index)),
+        sample_data=tuple(
+            replace(one, sample=row_of_sample.take(one.sample)) for one in profile.sample_data
+        ),
+        waits=table,
     )
 
 

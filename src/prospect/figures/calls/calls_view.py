@@ -22,6 +22,8 @@ from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.routine_choice import inlined_called
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.figures.stacks.wall_time import with_waits
+from prospect.profile.complete import complete
 from prospect.profile.model import MODE_USER
 from prospect.records import Record, field
 
@@ -122,14 +124,15 @@ def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
         raise UsageError(
             "this recording has no call chains: record with --call-graph auto, or perf record -g"
         )
-    samples = stack_samples(profile, "4")
+    whole = complete(profile)
+    samples = stack_samples(with_waits(whole), "4")
     chosen = choose_samples(samples, choice.samples)
     events = distinct(samples.of_hit(samples.profile.hits.event)[chosen]).tolist()
     return CallsView(
         profile=samples.profile,
         choice=choice,
         detail=shown_detail(samples.profile.processes, choice.samples.detail),
-        warnings=run_warnings(samples.profile, run_counters(samples.profile)),
+        warnings=run_warnings(whole, run_counters(whole)),
         events=tuple(_event_calls(samples, chosen, choice, event) for event in events),
         nothing="" if events else why_nothing(samples, choice.samples),
     )

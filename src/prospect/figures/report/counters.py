@@ -23,7 +23,6 @@ from prospect.figures.report.routines import (
     PART_USER_PROCESSES,
     kernel_part,
 )
-from prospect.figures.smaller_profiles import without_waits
 from prospect.profile.model import KIND_MODULE, sampled
 
 if TYPE_CHECKING:
@@ -37,10 +36,8 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     """Count what Statistics of Run shows, over all events.
 
     Counters of the recorder are passed on; those that the profile itself gives replace them, so
-    that `user_hits` + `system_hits` + `unknown_hits` = `samples` holds whatever was recorded. Waits
-    are no samples, as in `statistics`, whether the profile has them or not.
+    that `user_hits` + `system_hits` + `unknown_hits` = `samples` holds whatever was recorded.
     """
-    profile = without_waits(profile)
     counters: dict[str, float] = dict(profile.run.statistics)
     if len(profile.losses.lost):
         # Lost records of events that report switches are not samples.

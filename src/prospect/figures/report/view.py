@@ -47,7 +47,7 @@ from prospect.figures.report.routines import (
 )
 from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
 from prospect.figures.runtime_hints import RuntimeHint, runtime_hints
-from prospect.figures.smaller_profiles import by_routine, without_waits
+from prospect.figures.smaller_profiles import by_routine
 from prospect.profile.complete import complete
 from prospect.profile.mapped_memory import MemoryMap
 from prospect.profile.model import CUT_OBJECT
@@ -245,7 +245,7 @@ class ReportView:
     profiles stay in memory until the garbage collector comes.
 
     Attributes:
-        whole: the profile, completed: each index of each table is a row.
+        profile: the profile, completed: each index of each table is a row.
         asked: the `-V` that was asked for.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`.
     """
@@ -273,7 +273,7 @@ class ReportView:
         for option, threshold_s in (("-m", user_threshold_s), ("-k", kernel_threshold_s)):
             if not (math.isfinite(threshold_s) and threshold_s >= 0):
                 raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
-        self.whole: CompleteProfile = complete(profile)
+        self.profile: CompleteProfile = complete(profile)
         self.asked = detail
         self.user_threshold_s = user_threshold_s
         self.kernel_threshold_s = kernel_threshold_s
@@ -283,11 +283,6 @@ class ReportView:
 
     def __exit__(self, *_: object) -> None:
         self.__dict__.pop("events", None)
-
-    @cached_property
-    def profile(self) -> CompleteProfile:
-        """The profile without its waits."""
-        return without_waits(self.whole)
 
     @cached_property
     def by_routine(self) -> ProfileByRoutine:
@@ -351,20 +346,20 @@ class ReportView:
     @cached_property
     def waiting(self) -> Waiting | None:
         """The lives of threads and their waits; None if switches were not recorded."""
-        if self.whole.threads is None:
+        if self.profile.threads is None:
             return None
         from prospect.figures.report.waiting import waiting  # noqa: PLC0415 - of switches only
 
-        return waiting(self.whole, self.detail)
+        return waiting(self.profile, self.detail)
 
     @cached_property
     def data(self) -> tuple[DataFigures, ...]:
         """The data that event sources attached to samples, by event."""
-        if not self.whole.sample_data:
+        if not self.profile.sample_data:
             return ()
         from prospect.figures.report.event_figures import data_figures  # noqa: PLC0415 - few have any
 
-        return data_figures(self.whole, self.detail)
+        return data_figures(self.profile, self.detail)
 
     @cached_property
     def throttled(self) -> tuple[Throttled, ...]:

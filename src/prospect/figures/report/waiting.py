@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct, run_lengths, run_starts
+from prospect.columns.table_rows import gather
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
-from prospect.figures.processes import chosen_by_detail
-from prospect.figures.smaller_profiles import without_waits
+from prospect.figures.processes import chosen_by_detail, chosen_waits
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
 from prospect.figures.stacks.stack_weights import paths, stack_samples
-from prospect.profile.model import BLOCKED, CAUSE_SYSCALL, MODE_KERNEL
-from prospect.records import NamedTuple, Record
+from prospect.figures.stacks.wall_time import waits_alone
+from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _NS = 1e-9
 _MOST_STACKS = 10
 _TIME_BITS = 41
-_INTERRUPT = 0  # of `SampleTable.waker`
+_INTERRUPT = 0  # of `WaitTable.waker`
 # Where a task gives up the CPU: the same in every wait.
 _SCHEDULER = ("schedule", "__schedule", "preempt_schedule", "schedule_timeout")
 
@@ -93,7 +94,7 @@ class Waiting(Record):
             NaN where no sample hit the thread.
         sampled_s: time on the CPU of the threads shown, by samples alone.
         blockers: what the threads shown were blocked by, the longest first; None where waits have
-            no samples.
+            no table.
         wakers: who ended those waits, likewise; None where that is not recorded.
         stacks: the stacks with most time blocked, likewise.
         more_stacks: how many more there are.
@@ -127,7 +128,7 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     """Compute the figures; None for a recording without switches.
 
     Args:
-        profile: completed, with its waits.
+        profile: completed.
         detail: `-V`.
     """
     threads = profile.threads
@@ -140,9 +141,7 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     user_s, system_s = _sampled(profile, threads)
     sampled_s = user_s + system_s
     share = threads.cpu_ns * _NS / np.where(sampled_s > 0, sampled_s, np.nan)
-    events = [row for row, event in enumerate(profile.run.events) if event.is_waiting]
-    blocked = [row for row in events if profile.run.events[row].name == BLOCKED]
-    stacks = _Blocked.of(profile, detail, blocked[0]) if blocked else None
+    stacks = _blocked(profile, detail)
     before = _blockers_before(profile, threads, rows)
     return Waiting(
         threads=threads,
@@ -197,20 +196,18 @@ def blocked_stacks(
     """Return by which stacks some threads were blocked, those with most time first.
 
     Args:
-        profile: with its waits.
+        profile: completed.
         tids: i32 the threads.
         most: how many stacks.
     """
-    events = profile.run.events
-    found = [row for row, one in enumerate(events) if one.is_waiting and one.name == BLOCKED]
-    return _Blocked.of(profile, "4", found[0]).of_threads(tids).stacks(most) if found else ()
+    found = _blocked(profile, "4")
+    return found.of_threads(tids).stacks(most) if found else ()
 
 
 def _sampled(
     profile: CompleteProfile, threads: ThreadTimes
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return f64[t] each: sampled seconds in user space, and elsewhere."""
-    profile = without_waits(profile)
     samples, count = profile.samples, len(threads)
     nothing = np.zeros(count)
     if not len(samples) or samples.tid is None or not count:
@@ -260,7 +257,13 @@ class _Names:
 
 
 class _Blocked(Record):
-    """Samples of waits: `cause` and `ns` i64[n], `stack_index`, `tid` and `waker` i32[n]."""
+    """Waits of blocked threads.
+
+    Attributes:
+        samples: the same as samples, with the stacks of all of the profile's waits.
+        stack_index: i32[n] row of `samples.stacks`.
+        cause, ns: i64[n]; `tid`, `waker` i32[n]: as in `WaitTable`.
+    """
 
     samples: StackSamples
     stack_index: NDArray[np.int32]
@@ -268,21 +271,6 @@ class _Blocked(Record):
     ns: NDArray[np.int64]
     tid: NDArray[np.int32]
     waker: NDArray[np.int32] | None
-
-    @classmethod
-    def of(cls, profile: CompleteProfile, detail: Detail, event: int) -> _Blocked:
-        samples = stack_samples(profile, detail)
-        hits = samples.profile.hits
-        rows = np.flatnonzero(samples.of_hit(hits.event) == event)
-        cause = samples.of_hit(hits.cause_index)
-        return cls(
-            samples,
-            samples.stack_index.take(rows),
-            cause.take(rows),
-            samples.period[rows],
-            samples.tid.take(rows),
-            None if samples.waker is None else samples.waker.take(rows),
-        )
 
     def of_threads(self, tids: NDArray[np.int32]) -> _Blocked:
         """Return the waits of these threads alone."""
@@ -395,6 +383,23 @@ class _Blocked(Record):
 
     def _by(self, key: NDArray[np.integer]) -> list[tuple[int, int, float, float]]:
         return _added_up(key, self.ns)
+
+
+def _blocked(profile: CompleteProfile, detail: Detail) -> _Blocked | None:
+    """Return the waits of blocked threads that `-V` asks for; None without a table of waits."""
+    waits = chosen_waits(profile, detail)
+    if waits is None:
+        return None
+    waits = gather(waits, np.flatnonzero(~waits.is_runnable))
+    samples = stack_samples(waits_alone(replace(profile, waits=waits)), "4")
+    return _Blocked(
+        samples,
+        samples.stack_index,
+        waits.cause_index.astype(np.int64),
+        waits.length_ns.astype(np.int64),
+        waits.tid,
+        waits.waker,
+    )
 
 
 def _added_up(

@@ -49,7 +49,6 @@ class StackSamples(Record):
         cpu: u16[n], NO_CPU where unknown.
         tid: i32[n] thread, -1 where unknown.
         time_ns: u64[n] since the interval's begin; None where the profile has no samples.
-        waker: i32[n] who ended a wait, as in `SampleTable`; None where that is not known.
         stack_of_hit: i32[h] of the profile's hits, where all samples of each have one stack; None
             where there are call chains.
     """
@@ -63,7 +62,6 @@ class StackSamples(Record):
     cpu: NDArray[np.uint16]
     tid: NDArray[np.int32]
     time_ns: NDArray[np.uint64] | None
-    waker: NDArray[np.int32] | None = None
     stack_of_hit: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
@@ -136,7 +134,6 @@ def stack_samples(profile: Profile, detail: Detail = "3") -> StackSamples:
         cpu=cpu[rows],
         tid=np.full(len(hit_index), -1, np.int32)[rows] if tid is None else tid[rows],
         time_ns=None if time_ns is None else time_ns[rows],
-        waker=None if samples.waker is None else samples.waker[rows],
         stack_of_hit=stacks.of_hit,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.figures.stacks.wall_time import with_waits
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.cells import stack_names
 from prospect.render.html.document import document
@@ -77,4 +78,4 @@ class HtmlRenderer(FiguresRenderer):
 
 def page_samples(report: Report) -> StackSamples:
     """Return what the pictures show: all processes, with `-V k` in the kernel, and their waits."""
-    return stack_samples(report.whole, "k" if report.detail == "k" else "4")
+    return stack_samples(with_waits(report.profile), "k" if report.detail == "k" else "4")
