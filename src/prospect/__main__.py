@@ -51,7 +51,7 @@ def run() -> int:
     try:
         import gc  # noqa: PLC0415 - Ctrl-C while it loads ends this too
 
-        # What is made on the way to COMMAND's start stays until the end: it is not looked through.
+        # Objects made before COMMAND's start stay until the end: the collector need not visit them.
         gc.set_threshold(_MANY_OBJECTS)
         if "PROSPECT_STARTED" in os.environ:
             from prospect import started  # noqa: PLC0415 - only from the command `prospect`

@@ -368,7 +368,7 @@ class ReportOptions(Options):
         ),
         default=None,
         reads="percent",
-        doc="in place of both, in percent of the time of all, as of ``--threshold``",
+        doc="instead of both, in percent of the time of all, as of ``--threshold``",
     )
     disassemble: int = option(
         typed(
@@ -701,7 +701,7 @@ class CallingOptions(Options):
         typed("--through ROUTINE", "only samples with ROUTINE on their stack", "calls"),
         default="",
         reads="name",
-        doc="only samples on whose stack this routine stands",
+        doc="only samples with this routine on their stack",
     )
     cause: str = option(
         typed(
@@ -1033,7 +1033,7 @@ class PartOptions(Options):
 
 
 class StoringOptions(Options):
-    """What the daemon samples, keeps and sends."""
+    """Options of the daemon: what it samples, keeps and sends."""
 
     daemon_hz: int = option(
         typed("-H --frequency --hertz HZ", "samples per second on each CPU", "daemon"),

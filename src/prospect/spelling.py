@@ -23,7 +23,7 @@ _MOST_LETTERS = 200
 # Bounds the time, to about half a second, where somebody chose names that are all alike.
 _MOST_LETTERS_COMPARED = 100_000
 _MOST_KNOWN = 200_000
-# What a shorter word begins, or is a part of, says little.
+# Words that a shorter word begins, or is a part of, say little.
 _LETTERS_OF_A_BEGINNING = 3
 _LETTERS_OF_A_PART = 4
 

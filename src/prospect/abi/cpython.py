@@ -1,4 +1,4 @@
-"""CPython's own structures as data: where the fields stand that lead from a thread to its frames.
+"""CPython's structures as data: the offsets of the fields that lead from a thread to its frames.
 
 By minor version of CPython 3, for 64-bit builds with the global interpreter lock. They are the same
 in all releases of a minor version: extensions are compiled against them.
@@ -14,10 +14,10 @@ import struct
 from prospect.records import NamedTuple
 
 NO_OFFSET = 0xFFFFFFFF
-# struct pthread of glibc on x86-64: where the first 32 keys' values stand, from the thread pointer;
+# struct pthread of glibc on x86-64: where the first 32 keys' values are, from the thread pointer;
 # 16 bytes a key, the value in the second 8.
 GLIBC_KEYS_OFFSET = 0x310
-# What `owner` says of a frame that stands for a call from C, which is no Python function (3.12 on).
+# `owner` of a frame that represents a call from C, which is no Python function (3.12 on).
 OWNED_BY_C = 3
 
 

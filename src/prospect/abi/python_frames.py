@@ -6,7 +6,7 @@ little-endian. Every record begins with `HEADER`; what follows depends on its ki
 
 STACK: `count` frames, `FRAME` each, the innermost first; it belongs to the sample that follows it
 in its ring, of the same thread. The header ends where its `code` would be.
-NAME, FILE, LINES: `count` bytes of a code object's name, file and table of lines, which stand for
+NAME, FILE, LINES: `count` bytes of a code object's name, file and table of lines, which represent
 frames of the same image, code and signature.
 IMAGE: an interpreter in a process, `IMAGE`; forked processes share it.
 """
@@ -32,7 +32,7 @@ KIND_FILE = 2
 KIND_LINES = 3
 KIND_IMAGE = 4
 
-# What became of a walk, in the header's `status` of a STACK.
+# The result of a walk, in the header's `status` of a STACK.
 WALKED = 0
 TRUNCATED = 1  # more frames than fit
 NO_KEY = 2  # the interpreter's key for thread states could not be read, or is not set
@@ -40,7 +40,7 @@ NO_THREAD = 3  # the thread has no Python state: it is no thread of Python's
 NO_FRAME = 4  # the thread runs no Python function now: it starts or ends
 FAULT = 5  # memory could not be read
 
-# What text is, in the header's `status` of a NAME or FILE: bytes a character, and
+# The kind of text, in the header's `status` of a NAME or FILE: bytes a character, and
 CUT = 0x100  # there is more of it
 BYTES_A_CHARACTER = 0xFF
 IS_ASCII = 0x200

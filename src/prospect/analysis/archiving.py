@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 SUFFIX = ".archive"
-# What compresses, with its lines, to well under 1 MB; nearly all hits of most recordings are in it.
+# Such files compress, with lines, to well under 1 MB and have nearly all hits of most recordings.
 _CODE_BYTES = 1 << 20
 _ALL_CODE_BYTES = 1 << 62
 # The cost of a routine besides its code, and one of unknown size.

@@ -32,7 +32,7 @@ FORMATS = ("text", "json")
 
 
 class CallsOptions(Record):
-    """What was asked for.
+    """The parts that were asked for.
 
     Attributes:
         choice: which samples, and what is shown of them.

@@ -5,9 +5,9 @@ JSON object of facts, then the columns. Numbers of 8 bytes are stored as differe
 byte by byte of equal weight together: both halve what is left after compression. Tables of one kind
 are concatenated, with the length of each; texts are numbered over the whole archive, owners too.
 
-An archive may come from anyone. What it unpacks to is bounded by its own size, every length and
+An archive may come from anyone. Its unpacked size is bounded by its own size, every length and
 every row that points into another table is checked here, so that what reads the answers need not.
-What it says may be wrong, and is shown as any recording's word.
+Its contents may be wrong, and are shown as any recording's.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def _name_columns(asked: Sequence[Asked], numbers: _Numbering) -> _Columns:
     return {
         "asked_count": _counts(len(one.address) for one in asked),
         "asked": _joined([one.address for one in asked], np.uint64),
-        # Of an image the distance is the same over a whole segment.
+        # The distance is the same over a whole segment of an image.
         "distance": _joined(
             [part.address - one.address for one, part in zip(asked, named, strict=True)], np.uint64
         ),

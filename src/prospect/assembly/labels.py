@@ -43,7 +43,7 @@ _FTRACE = re.compile(
 
 
 class LabelledSamples(Record):
-    """What a label source gets of the samples, equally long columns.
+    """Columns of the samples for a label source, equally long.
 
     Attributes:
         time_ns: u64[n] on the recording's clock: CLOCK_MONOTONIC where Prospect recorded.
@@ -61,7 +61,7 @@ class LabelledSamples(Record):
 
 
 class Labelled(Record):
-    """What separates samples beside who and where.
+    """Keys that separate samples in addition to process and place.
 
     Attributes:
         state: u16[n] a number for each sample's cause and label; None where neither is known.

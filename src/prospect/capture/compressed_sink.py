@@ -20,7 +20,7 @@ LEVEL = 1
 _HEADER = struct.Struct("<IHH")
 _PERF_RECORD_COMPRESSED = 81
 _MOST_PAYLOAD_BYTES = 0xFFFF - _HEADER.size
-# What is packed at a time, and what a reader needs room for: that, and the rest of a block.
+# Bytes packed at a time, and the room that a reader needs: that, and the rest of a block.
 _STEP_BYTES = 1 << 18
 UNPACKED_BYTES = 1 << 20
 

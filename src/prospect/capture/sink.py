@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _HEADER = struct.Struct("=IHH")
-# What is given up at the end of a full disk so that the feature sections find room there.
+# Bytes given up at the end of a full disk so that the feature sections find room there.
 _RESERVE_BYTES = 64 * 1024
 # IOV_MAX of Linux, include/uapi/linux/uio.h (UIO_MAXIOV).
 _MOST_BUFFERS = 1024

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prospect.render.next_commands import Repeated
 
 _USUAL_PAGER = "less"
-# What git gives: quit where all fits one screen, take colours, leave the text on the screen.
+# As git does: quit where all fits one screen, take colours, leave the text on the screen.
 _LESS_OPTIONS = "FRX"
 # Where and under which name the recording is written: the next one has the usual name.
 _NOT_RECORDED = ("save", "help", "version")

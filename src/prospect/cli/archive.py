@@ -27,7 +27,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     from prospect.analysis.archiving import SUFFIX, write_archive
 
     recording = words[0] if words else ""
-    if recording != STDIN:  # which is refused by what archives, whoever asks
+    if recording != STDIN:  # which `archive` itself refuses
         recording = readable(recording, "archive")
     output = settings.save or recording + SUFFIX
     unread = Unread()

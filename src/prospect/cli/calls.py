@@ -61,6 +61,6 @@ def _options(settings: Settings, *, colour: bool) -> CallsOptions:
 
     asked = project(settings, CallsKeywords)
     if asked.callers_of and asked.sections == CallsKeywords.sections:
-        # Who asks for one tree sees no other unless asked for too.
+        # A request for one tree shows no other unless that is requested too.
         asked = replace(asked, sections=())
     return calls_options(asked, colour=colour)

@@ -167,7 +167,7 @@ SUBCOMMANDS = (
 )
 COMMANDS = (PROFILE, *SUBCOMMANDS)
 
-# What perf calls commands that have other names here, and that are programs or might be: script(1)
+# perf's names of commands that have other names here, and that are programs or might be: script(1)
 # would empty the recording that `perf script` takes.
 PERF_WORDS = (
     "buildid-cache",

@@ -54,14 +54,14 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         of_target = f" {settings.target}" if settings.target else ""
         if _LIBRARY in settings.separate:
             say(_OF_LIBRARIES)
-        # What is imported by now stays until the end: nothing of it has to be looked through.
+        # Modules imported by now stay until the end: the collector need not visit them.
         gc.freeze()
         daemon.run(f"sampling{of_target} into {path}; Ctrl-C or SIGTERM ends it")
     return 0
 
 
 def _own_directory(settings: Settings) -> str:
-    """Return where the store lies.
+    """Return where the store is.
 
     Raises:
         ProspectError: it is on no machine, or in no place that there is.

@@ -25,7 +25,7 @@ _NOT_RUNNABLE = 126
 _MOST_SCRIPT_LINE = 256  # BINPRM_BUF_SIZE, include/uapi/linux/binfmts.h
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _MOST_PROGRAMS = 20_000
-# Of shorter names half are like any other: only swapped letters count.
+# Half of the shorter names resemble any other: only swapped letters count.
 _LEAST_LETTERS = 4
 
 _COMMANDS_OF_PERF = {

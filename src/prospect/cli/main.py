@@ -1,6 +1,6 @@
 """The entry of ``prospect``: which command, and what becomes of its errors.
 
-On the way to COMMAND's exec every import is paid by whoever waits: a command's module is
+Every import before COMMAND's exec delays it: a command's module is
 imported when it is asked for, and what only a report needs after COMMAND has ended.
 """
 

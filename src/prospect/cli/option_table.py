@@ -37,7 +37,7 @@ GROUPS = {
         *("daemon", "control", "store", "sql", "fleet"),
         *("report", "view", "annotate", "calls", "diff"),
     ),
-    # Whose queries another engine may answer.
+    # Commands whose queries another engine may answer.
     "asking": ("sql", "store", "fleet", "report", "view", "annotate", "calls", "diff"),
 }
 

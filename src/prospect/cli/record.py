@@ -27,7 +27,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
         from prospect.capture.machine.surroundings import UNREADABLE_MAPPINGS
 
         for limit in result.limits:
-            # Of others' mappings the report speaks where it is about them.
+            # The report speaks of others' mappings where it is about them.
             if not ((command or settings.pids) and limit.startswith(UNREADABLE_MAPPINGS)):
                 say(limit)
         from prospect.recording.closing_words import closing_words

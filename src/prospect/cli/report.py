@@ -80,7 +80,7 @@ def write(
         typed: what a command line calls it, and the one that asks for the report.
         settings: of the command line.
         target: takes the report.
-        limits: of the recorder; those that a full disk kept out of the recording are said on
+        limits: of the recorder; those that a full disk kept out of the recording are printed on
             stderr.
 
     Raises:

@@ -53,7 +53,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
             f"prospect top needs textual: {shlex.quote(sys.executable)} -m pip install {_TEXTUAL}"
         ) from None
     with closing(_session(settings, command_line)) as session:
-        # What is imported by now stays until the end: nothing of it has to be looked through.
+        # Modules imported by now stay until the end: the collector need not visit them.
         gc.freeze()
         gc.enable()
         # Keys get the interpreter sooner from threads that compute.

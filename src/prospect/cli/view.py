@@ -48,7 +48,7 @@ def run(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> 
     served = _prepared(recording, settings, typed, unread)
     status = unread.exit_status()
     gc.enable()
-    # Garbage goes first, lest it keep files mapped that others want to write to. What was read
+    # Garbage goes first, lest it keep files mapped that others want to write to. Data read
     # stays until the end: nothing of it has to be looked through again.
     gc.collect()
     gc.freeze()

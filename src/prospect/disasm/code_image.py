@@ -1,6 +1,6 @@
 """Code in ELF images: the bytes at an address, and a small file of pieces for other programs.
 
-What is recorded is never handed to another program itself: its symbols and debug information may
+The recorded file is never handed to another program itself: its symbols and debug information may
 come from anyone, and parsers of these have been attacked often. The file made here has code, and
 section headers with its addresses; nothing else. Source: System V gABI, "Sections".
 """
@@ -23,7 +23,7 @@ _SHT_PROGBITS = 1
 _MACHINES_OF_32_BITS = (layout.EM_386, layout.EM_ARM)
 _NO_MACHINE, _LAST_MACHINE = 0, 0xFFFF  # e_machine: u16
 _NAMES = b"\0.text\0.shstrtab\0"
-# Behind code that ends within an instruction a disassembler asks for more: it gets zeros.
+# After code that ends within an instruction a disassembler asks for more: it gets zeros.
 _PADDING_BYTES = 16
 
 

@@ -83,7 +83,7 @@ _INSTRUCTION = re.compile(
 _MESSAGE = re.compile(rb"msg=" + _STRING)
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _NAMED = {b"t": b" ", b"n": b" ", b"r": b" "}
-# Of machines that no library here knows: the names that most of them have in common.
+# Machines that no library here knows: the names that most of them have in common.
 _FLOWS = (
     (re.compile(r"(rep[zn]* )?ret\w*\b|blr$|rts\b|jr\s+\$?(ra|r1|lr)$|br\s+%r14$"), FLOW_RETURN),
     (re.compile(r"(call\w*|bl|jal|jalr|brasl|bras|basr|bctrl|bsr)(?![\w.+-])"), FLOW_CALL),

@@ -74,7 +74,7 @@ class EhData(Record, eq=False):
         """Read numbers of a fixed size.
 
         Args:
-            position: i64[n]; what lies outside the section reads as 0.
+            position: i64[n]; bytes outside the section read as 0.
             dtype: numpy's name of a little-endian integer.
 
         Returns:

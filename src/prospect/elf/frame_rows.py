@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PIECE_SHIFT = 18
 # Beyond these an address is the kernel's, or no number that can be reckoned with.
 _LAST_ADDRESS = 1 << 62
-# Of a CIE, which linkers fold: what it states takes some five to twenty bytes.
+# Bytes of a CIE, which linkers fold: its statements take some five to twenty.
 _LONGEST_INITIAL_BYTES = 128
 _MOST_TRAMPOLINES = 64
 _ENTRY_BYTES = 32
@@ -247,7 +247,7 @@ def _joined(
     length = initial_count + own_count + 2
     stop = np.cumsum(length)
     start = stop - length
-    # Rows of both tables, one behind the other; -1 for what marks a beginning or an end.
+    # Rows of both tables, concatenated; -1 marks a beginning or an end.
     source = np.full(int(length.sum()), -1)
     spread = np.arange(int(initial_count.sum()))
     shift = np.cumsum(initial_count) - initial_count

@@ -11,7 +11,7 @@ A rule is an i64 that is never negative; its fields, from the lowest bit on:
     60-62  KIND_*
 
 Slots are signed and count 8 bytes: everything that programs save is at multiples of 8. The
-CFA, the canonical frame address, is the caller's stack pointer. On x86-64 the return address lies
+CFA, the canonical frame address, is the caller's stack pointer. On x86-64 the return address is
 right below it; on arm64 it is what the link register was at the call.
 """
 
@@ -63,7 +63,7 @@ class MachineRegisters(NamedTuple):
         sp, fp: stack pointer and frame register.
         second: rbx, by which glibc's lazy binder and some realigned frames find their CFA; or x30.
         return_column: of the return address.
-        return_slot: where it always lies from the CFA, 0 where that varies.
+        return_slot: its distance from the CFA, 0 where that varies.
         saved_fp, saved_second, saved_pc: bytes from the saved sp in what a signal left behind.
     """
 

@@ -33,7 +33,7 @@ class RuleRows(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """What the programs are for: `start`, `end` i64[n] SVMA, `is_signal` bool[n], and `initial`.
+    """Ranges of the programs: `start`, `end` i64[n] SVMA, `is_signal` bool[n], and `initial`.
 
     `initial` i64[n] is the row of the last step that each program's CIE makes.
     """

@@ -45,7 +45,7 @@ DW_CFA_GNU_ARGS_SIZE, DW_CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2E, 0x2F
 UNKNOWN_OPERATION = 0x3F
 """What `Operations.code` has where a program goes on with something that is not known."""
 
-# What follows an operation's first byte: numbers of variable length, then fixed bytes.
+# Operands of an operation: numbers of variable length, then fixed bytes.
 _NUMBERS: dict[int, int] = {
     **dict.fromkeys(
         (
@@ -162,7 +162,7 @@ class Operations(Record, eq=False):
         program: i64[k] which program.
         code: u8[k] DW_CFA_*; of the three primary ones the upper two bits alone.
         first: i64[k] the first operand: a register, an offset, or how far to advance.
-        second: i64[k] the second, where there are two. Of expressions: where the block begins.
+        second: i64[k] the second, where there are two; for expressions, where the block begins.
         block_bytes: i64[k] the length of the expression; 0 for other operations.
     """
 
@@ -234,7 +234,7 @@ def _following(octets: NDArray[np.uint8], set_loc_bytes: int) -> NDArray[np.int6
     """Return for every byte where the operation that begins there would end, i64[b]."""
     count = len(octets)
     at = np.arange(count + 1)
-    # Behind a number of variable length that begins at each byte, or beyond the section.
+    # After a number of variable length that begins at each byte, or beyond the section.
     after = np.full(count + 2, count + 1, np.int64)
     ends = np.where(octets < 0x80, at[:-1] + 1, count + 1)
     after[:count] = np.minimum.accumulate(ends[::-1])[::-1]

@@ -96,7 +96,7 @@ class Breakdown(Record):
 
     @property
     def event(self) -> EventInfo:
-        """Whose hits these are."""
+        """The owner of these hits."""
         return self.design.event
 
     @property

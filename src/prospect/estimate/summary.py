@@ -353,7 +353,7 @@ class _Summary:
         member = table.row_of_hit >= 0
         of_row = table.row_of_hit[member].astype(np.int64), keys.number[member]
         (row, owner), (count,) = group_sums(of_row, (self._profile.hits.count[member],))
-        # Of each row the owner with most hits comes first, of equals the first one.
+        # The owner of a row is the one with most hits, of equals the first.
         order = np.lexsort((-count, row))
         starts = run_starts(row)  # the groups are in the order of rows already
         others = np.diff(np.append(starts, len(row))) - 1

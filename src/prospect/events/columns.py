@@ -64,7 +64,7 @@ class UserStates(Record):
         sample: i64[k] row of `Samples`, ascending.
         abi: u8[k] PERF_SAMPLE_REGS_ABI_32 or _64.
         registers: by `register_numbers`: u64[k, r], 0 for what the sample's event does not record,
-            or where they stand.
+            or where they are.
         stack_block: i32[k] row of `blocks`, -1 for samples of events that copy no stacks.
         stack_begin: i64[k] byte of the block where the copy begins; it was at the stack pointer.
         stack_bytes: i32[k] how much was copied; 0 where the stack could not be read.

@@ -1,6 +1,6 @@
 """Record blocks → `Events`: the one entry of this room.
 
-Of a damaged block the part before the damage is decoded.
+The part of a damaged block before the damage is decoded.
 """
 
 from __future__ import annotations

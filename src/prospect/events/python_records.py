@@ -174,7 +174,7 @@ def of_chosen_samples(records: PythonRecords, rows: NDArray[np.int64]) -> Python
     """
     if not len(records):
         return records
-    # Of several before one sample only the last was read at it.
+    # If several precede one sample, only the last was read at it.
     last = np.maximum(np.searchsorted(records.sample, rows, side="right") - 1, 0)
     sample = np.flatnonzero(records.sample.take(last) == rows)
     stacks = last.take(sample)
@@ -226,7 +226,7 @@ class PythonColumns:
         Args:
             events: of the recording.
             innermost: whether no more is kept of a stack than the frames up to the first one that
-                surely is a function's, and not one that stands for a call from C.
+                surely is a function's, and not one that represents a call from C.
         """
         self._table = IdTable.build(events, None)
         self.ids = np.empty(0, np.uint64) if self._table is None else self._table.ids
@@ -251,7 +251,7 @@ class PythonColumns:
         return np.zeros(len(ids), np.bool_) if self._table is None else self._table.knows(ids)
 
     def append(self, words: Words, positions: NDArray[np.int64], sample: NDArray[np.int64]) -> None:
-        """Take records whose headers stand at `positions`, ascending.
+        """Take records whose headers are at `positions`, ascending.
 
         Args:
             words: of the block.
@@ -334,7 +334,7 @@ def _innermost(
 ) -> NDArray[np.int64]:
     """Return how many frames there are up to the first one that is not called from C, i64[s].
 
-    Of CPython before 3.12 no frame stands for a call from C, and one more may be kept than needed.
+    CPython before 3.12 has no frame for a call from C, and one more may be kept than needed.
     """
     from prospect.abi import cpython  # noqa: PLC0415 - few recordings have such frames
 

@@ -49,7 +49,7 @@ class RawColumns:
                 columns.rewind(at)
 
     def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
-        """Take in samples that stand next to each other in the recording.
+        """Take in samples that are next to each other in the recording.
 
         Args:
             words: u64 the block.

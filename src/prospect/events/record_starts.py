@@ -7,7 +7,7 @@ by one, each `size` leading to the next (``struct perf_event_header`` in
 
 1. Samples of one size back to back are compared with their neighbours at that stride.
 2. Elsewhere every word that looks like the header of a sample is taken for one.
-3. What was taken is then proved: from the batch's first record, which is sure, the chain must lead
+3. The records are then proved: from the batch's first record, which is sure, the chain must lead
    through every one of them. Only the gaps between them are walked, many in lock-step. A long gap,
    such as thousands of records of programs that start, costs a step of Python for each word that
    only looks like a header (`_records_between`).
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WINDOW_WORDS = 1 << 17
 # Words proved at a time: enough gaps to walk in lock-step, little to repeat when a proof fails.
 BATCH_WORDS = 1 << 20
-# What a proof failed of is proved again in pieces of this many, of which few fail.
+# Batches whose proof fails are proved again in pieces of this many, of which few fail.
 _REPEATED_WORDS = 1 << 15
 # A block as small as this is walked: numpy's fixed costs are higher. It is more than the fixed
 # part of a sample has, so that the search never looks behind a block.
@@ -86,14 +86,14 @@ class SampleSink(Protocol):
         """Forget what was appended since the batch began."""
 
     def append(self, words: Words, positions: Positions) -> None:
-        """Take the samples whose headers stand at `positions`, ascending and not overlapping."""
+        """Take the samples whose headers are at `positions`, ascending and not overlapping."""
 
 
 class RecordSink(Protocol):
     """Takes the other records in."""
 
     def append(self, words: Words, positions: NDArray[np.int64]) -> None:
-        """Take the records whose headers stand at `positions`, ascending."""
+        """Take the records whose headers are at `positions`, ascending."""
 
 
 class Ignored:

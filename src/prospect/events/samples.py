@@ -184,7 +184,7 @@ _MOST_MEMBERS = 64
 
 
 class GroupSamples(NamedTuple):
-    """Samples: i64[n] where headers stand and samples end, their events; u64[n] their tasks."""
+    """Samples: i64[n] positions of headers and ends, their events; u64[n] their tasks."""
 
     begin: Rows
     end: Rows
@@ -228,7 +228,7 @@ class GroupReads:
         del self._reads[reads:]
 
     def append(self, words: Words, met: GroupSamples, first_sample: int) -> None:
-        """Take in the values of samples that stand next to each other in the recording.
+        """Take in the values of samples that are next to each other in the recording.
 
         A group that would end behind its sample, or has too many members, is left out.
 
@@ -265,7 +265,7 @@ class GroupReads:
         if not self._reads:
             return samples
         columns = [np.concatenate(column) for column in zip(*self._reads, strict=True)]
-        # Those of a window stand event by event.
+        # Those of a window are ordered by event.
         in_order = np.argsort(columns[0], kind="stable")
         reads = _Reads(*(column.take(in_order) for column in columns))
         counted = _since_last(reads)
@@ -306,7 +306,7 @@ NO_CPU = 0xFFFF
 _WORDS_SHIFT = 51
 # Room beyond what the samples so far let expect, so that buffers rarely grow twice.
 _HEADROOM = 1.25
-# Of a header as it is in the file: misc, behind the type.
+# Bytes of a header in the file: misc, after the type.
 _MODE_BYTE = 4
 _MODE_MASK = np.uint8(abi.PERF_RECORD_MISC_CPUMODE_MASK)
 
@@ -458,7 +458,7 @@ class SampleColumns:
             self._raw.rewind(self._sure.raw)
 
     def append(self, words: Words, positions: Positions) -> None:
-        """Take the samples whose headers stand at `positions`, ascending and not overlapping.
+        """Take the samples whose headers are at `positions`, ascending and not overlapping.
 
         Left out and counted: samples shorter than their event's fixed part, and samples whose id
         should name their event but is none of the recording's.
@@ -497,7 +497,7 @@ class SampleColumns:
     def _without_python(
         self, words: Words, positions: NDArray[np.int64], python: PythonColumns
     ) -> NDArray[np.int64]:
-        """Hand records of Python frames on; return where the samples stand."""
+        """Hand records of Python frames on; return the positions of the samples."""
         ids = _gather(words, positions, self._schema.id_word)
         is_python = python.are_mine(ids)
         if not is_python.any():

@@ -145,7 +145,7 @@ class IdTable(Record):
         Source: ``evlist__event2evsel`` (``tools/perf/util/evlist.c``, 6.18).
         """
         if len(ids) > 1 and (ids == ids[0]).all():
-            # Samples of one ring stand together.
+            # Samples of one ring are together.
             event, clock = self.events_of(ids[:1])
             return np.broadcast_to(event, ids.shape), np.broadcast_to(clock, ids.shape)
         row = self._find(ids)

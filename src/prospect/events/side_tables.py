@@ -64,7 +64,7 @@ _DECODED = (
 )
 # Words of header and body, up to the name or the tail.
 _BODY_WORDS = {kind: record_struct(kind).size // 8 for kind in _DECODED}
-# Records whose time stands in the body: word of it.
+# Records whose time is in the body: word of it.
 _TIME_WORDS = {
     abi.PERF_RECORD_FORK: 3,
     abi.PERF_RECORD_EXIT: 3,
@@ -79,9 +79,9 @@ _MMAP2_PROT_WORD = 8
 # Records are shortened once so many words of them have come together.
 _PACKED_WORDS = 1 << 22
 _MOST_NAME_BYTES = 1 << 28
-# What the kernel says where a path is longer than it has room for.
+# The kernel's name for a path that is longer than it has room for.
 _NO_PATH = b"//toolong"
-# `flags` stand in the other half of the word.
+# `flags` are in the other half of the word.
 _PROT_MASK = np.uint64((1 << 32) - 1)
 
 
@@ -180,7 +180,7 @@ class SideRecords:
         return {type_: number for type_, number in common if number} | self._other_counts
 
     def append(self, words: Words, positions: Rows) -> None:
-        """Take the records whose headers stand at `positions`, ascending."""
+        """Take the records whose headers are at `positions`, ascending."""
         header = words.take(positions)
         type_ = (header & _MASK_TYPE).view(np.int64)
         self._count(type_)
@@ -250,7 +250,7 @@ class SideRecords:
         self._packed.append((words.take(segments(pieces, lengths)), size, name_number))
 
     def _numbers(self, words: Words, begin: Rows, end: Rows) -> list[int]:
-        """Number the names that stand in ``words[begin[i]:end[i]]``."""
+        """Number the names in ``words[begin[i]:end[i]]``."""
         # One copy of all of them, cut as bytes: numpy has no faster way to intern strings.
         data = words.take(segments(begin, end - begin)).tobytes()
         cuts = [0, *(8 * np.cumsum(end - begin)).tolist()]
@@ -316,7 +316,7 @@ def _is_data_mapping(
 ) -> NDArray[np.bool_]:
     """Return bool[n]: mappings without code, by `prot` where it is known, else by the misc bit.
 
-    What is only read stays: interpreters run Android's dex and vdex files from there, and
+    Read-only mappings stay: interpreters run Android's dex and vdex files from there, and
     simpleperf gives the code of its JIT a `prot` of its own (0x4000). What may be written is heaps
     and stacks, and words that point there are no frames. perf synthesises the kernel's and its
     modules' MMAP2 with a `prot` of 0.
@@ -346,7 +346,7 @@ def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
     if not schema.ids or not schema.id_tail_word:
         return np.zeros(len(end), np.int64)
     rows, _ = schema.ids.events_of(words.take(end + schema.id_tail_word, mode="clip"))
-    # What is no id is no tail either, or one of perf's own, written for the first event.
+    # A word that is no id is no tail either, or one of perf's own, written for the first event.
     return np.maximum(rows, 0)
 
 
@@ -414,7 +414,7 @@ def side_tables(records: Records, asks_for_build_ids: NDArray[np.bool_]) -> Side
 def _strings(
     words: NDArray[np.uint64], begin: Rows, end: Rows, text_of: Callable[[bytes], bytes]
 ) -> tuple[NDArray[np.int32], list[bytes]]:
-    """Number the distinct strings that stand in ``words[begin[i]:end[i]]``, by first appearance.
+    """Number the distinct strings in ``words[begin[i]:end[i]]``, by first appearance.
 
     Args:
         words: u64 the records.

@@ -38,7 +38,7 @@ _BRANCH_WORDS = 3  # struct perf_branch_entry: from, to, flags
 class _States(NamedTuple):
     """The states of one window's samples; columns as in `UserStates`.
 
-    `registers_at` i64[k] is where the registers stand; `registers` is None where they stay there.
+    `registers_at` i64[k] is where the registers are; `registers` is None where they stay there.
     """
 
     sample: Rows
@@ -94,7 +94,7 @@ class UserStateColumns:
     def append(
         self, words: Words, at: Rows, end: Rows, rows: Rows | None, first_sample: int
     ) -> None:
-        """Take in the states of samples that stand next to each other in the recording.
+        """Take in the states of samples that are next to each other in the recording.
 
         Args:
             words: u64 the block.
@@ -128,7 +128,7 @@ class UserStateColumns:
         if not len(kept):
             return
         registers_at = state.registers_at.take(kept)
-        # Of a block that has copies nothing is lost before these are not needed any more.
+        # A block with copies stays until its copies are not needed any more.
         stay = trailing.has_stack and trailing.registers == self._numbers
         self._states.append(
             _States(
@@ -179,7 +179,7 @@ class UserStateColumns:
         )
         if (sample[1:] > sample[:-1]).all():
             return states
-        # The samples of a window stand event by event.
+        # The samples of a window are ordered by event.
         order = np.argsort(sample, kind="stable")
         columns = ("sample", "abi", "stack_block", "stack_begin", "stack_bytes")
         return replace(

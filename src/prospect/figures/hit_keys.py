@@ -275,7 +275,7 @@ def kept_apart_for(profile: _AnyProfile, keys: Iterable[str]) -> _AnyProfile:
     asked = [one for one in map(BY_NAME.__getitem__, keys) if one.kept_as]
     if not asked:
         return profile
-    # What means something else if hits cannot be kept apart comes last.
+    # Keys whose meaning changes if hits cannot be kept apart come last.
     asked.sort(key=lambda one: one.keys is not None)
     one, classes = asked[0], profile.classes
     has_others = classes is not None and not _is_apart(profile, one)

@@ -172,7 +172,7 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
     return tuple(warnings)
 
 
-# What is worth a look instead, the narrower first.
+# Rows worth a look instead, the narrower first.
 _OTHERS: tuple[Detail, ...] = ("3", "4")
 NO_SAMPLES = "The recording has no samples: run longer, or raise the rate (-H)."
 NO_HITS = "This part of the store has no samples: nothing was measured, or nothing ran."

@@ -82,7 +82,7 @@ def only_used(
 def only_exported(samples: StackSamples) -> StackSamples:
     """Return the same samples of a profile that holds nothing but what they refer to.
 
-    What is written for other tools must not name what was not asked for: processes, threads,
+    Files for other tools must not name rows that were not asked for: processes, threads,
     objects, functions, causes and source files of other samples are left out, and with them
     mappings, code, losses by CPU and exact counts.
     """

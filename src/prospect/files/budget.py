@@ -150,7 +150,7 @@ class HeldMemory:
         """Let something look for files, none of which is held: each is refused as too costly.
 
         Returns:
-            What it found, and the size of the biggest file that it would hold, 0 for none.
+            The result, and the size of the biggest file that it would hold, 0 for none.
         """
         self._weighed.biggest = 0
         try:

@@ -112,7 +112,7 @@ def open_named(  # noqa: PLR0913 - a keyword for each
         root: such as ``/proc/PID/root``, below which no link is followed.
         follow_last: whether the last name may be a link.
         largest_bytes: refuse a bigger file, unless only root and we can change it.
-        is_received: whether it came from elsewhere, whoever unpacked it here; see `open_received`.
+        is_received: whether it came from another machine; see `open_received`.
     """
     request = _request(path, named_by, root, largest_bytes, follow_last=follow_last)
     found = request if isinstance(request, Refusal) else _find(request)

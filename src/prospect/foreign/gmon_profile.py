@@ -485,7 +485,7 @@ def _credit(
         share = np.minimum(share, _MOST_UNITS).astype(np.int64)
         ticks = histogram.hits.take(bins)
         np.add.at(units, row, ticks.take(place) * share)
-        # Of a bin's functions the one with most of it comes first, of equal ones the later.
+        # The function with most of a bin comes first, of equal ones the later.
         order = np.lexsort((-row, -share, place))
         order = order[share.take(order) > 0]
         is_most = np.diff(place.take(order), prepend=-1) != 0

@@ -14,7 +14,7 @@ from prospect.lines.conversion import convert_in_child
 
 _LEAST_S, _S_A_MB, _MOST_S = 5.0, 1.0, 60.0
 _ALL_S = 180.0
-# Of the time that other users' files leave, what those of one user may take.
+# The share of the time left by other users' files that those of one user may take.
 _SHARE = 2 / 3
 
 

@@ -96,7 +96,7 @@ class Unit(NamedTuple):
 
 
 class Abbreviation(NamedTuple):
-    """What an entry looks like: its tag, and attributes as (name, form)."""
+    """The shape of an entry: its tag, and attributes as (name, form)."""
 
     tag: int
     has_children: bool

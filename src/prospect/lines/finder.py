@@ -1,6 +1,6 @@
 """An image and addresses in it → frames: functions, files and lines.
 
-A note says if they are missing or not whole. What was read of DWARF once is kept on disk under the
+A note says if they are missing or incomplete. Lines read from DWARF once are kept on disk under the
 image's build id. Debug information of several images is read on several processors: the library
 that does so works outside of the interpreter's lock.
 """
@@ -54,7 +54,7 @@ _MOST_READERS = 4
 
 
 class _Holder(NamedTuple):
-    """What has the lines of an image.
+    """The files that have the lines of an image.
 
     Attributes:
         found: the image.
@@ -75,12 +75,12 @@ class _Holder(NamedTuple):
 
     @property
     def image(self) -> ElfImage:
-        """What has the DWARF, if any has."""
+        """The file that has the DWARF, if any."""
         return self.debug.image if self.debug else self.found.image
 
 
 class _Source(NamedTuple):
-    """What is known of one image's lines.
+    """The known lines of one image.
 
     Attributes:
         content: its symcache, None without one.

@@ -53,7 +53,7 @@ _LONGEST_NAME_BYTES = 4096
 
 
 class SearchBudget(Record, frozen=False):
-    """What the search may still read in one report.
+    """Bytes that the search may still read in one report.
 
     Attributes:
         entries: of .debug_info and .debug_abbrev, and their attributes; a million take 2 to 4
@@ -147,7 +147,7 @@ class _Search:
         self._is_indexed = self._refers(self._string_offsets)
 
     def _places(self, names: set[bytes]) -> dict[int, bytes]:
-        """Find where names stand in .debug_str; linkers put one into the end of another, too."""
+        """Find names in .debug_str, also those that are the end of another."""
         places: dict[int, bytes] = {}
         for name in names:
             for found in re.finditer(re.escape(name + b"\0"), self._strings):

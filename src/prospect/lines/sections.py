@@ -30,7 +30,7 @@ _ZLIB, _ZSTD = 1, 2
 def section(image: ElfImage, name: bytes) -> memoryview:
     """Return the bytes of the first section of a name, unpacked; none where that is not possible.
 
-    What is not compressed is not copied.
+    Uncompressed sections are not copied.
 
     Raises:
         CostlyError: too little is left of the memory that files of others may take.
@@ -65,7 +65,7 @@ def section(image: ElfImage, name: bytes) -> memoryview:
 
 
 class _Damaged(Exception):  # noqa: N818 - stays in this module
-    """What was packed cannot be unpacked."""
+    """A compressed section cannot be unpacked."""
 
 
 def _unpacked(kind: int, packed: memoryview) -> Iterator[bytes]:

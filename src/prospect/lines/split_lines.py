@@ -188,7 +188,7 @@ class SplitLines:
 
 
 class _Step(NamedTuple):
-    """What to do at a place in an entry: step over `skip` bytes, then treat a value by `kind`."""
+    """A step at a place in an entry: skip `skip` bytes, then treat a value by `kind`."""
 
     skip: int
     kind: int

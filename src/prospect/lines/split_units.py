@@ -36,7 +36,7 @@ _ADDRESS_END = (1 << 64) - 1
 
 
 class SplitUnit(Record):
-    """What the image says of one unit.
+    """One unit as the image describes it.
 
     Attributes:
         version: of DWARF, 4 or 5.

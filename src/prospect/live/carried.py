@@ -178,7 +178,7 @@ _MOST_PROGRAMS = 1 << 14
 
 
 class _Program(NamedTuple):
-    """What its record says; see `KernelSymbols`."""
+    """The symbol of its record; see `KernelSymbols`."""
 
     length: int
     kind: int

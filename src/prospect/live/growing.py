@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.live.tasks import Birth
     from prospect.profile.model import ProcessTable, Profile
 
-# What is forgotten when the memory is full.
+# The parts that are forgotten when the memory is full.
 _FORGOTTEN_SHARE = 0.25
 # Each costs some microseconds a look; a slow rate needs hours for as many samples.
 _MOST_PARTS = 1000
@@ -106,7 +106,7 @@ class GrowingProfile:
         carried = self._programs.carried(self.tasks.carried(events, pids, named))
         if self._switches is not None:
             carried = self._switches.carried(carried, switch_event(info))
-        # Of a number that was given again, what was seen at the start is not true any more.
+        # For a reused number, the state at the start is no longer true.
         described = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
         processes = {str(pid): seen[pid] for pid in described & seen.keys()}
         starts = {str(pid): one.start_ns for pid, one in births.items() if one.start_ns}
@@ -164,7 +164,8 @@ class GrowingProfile:
 
     def _forget(self) -> None:
         times = np.sort(self._joined.profile().samples.time_ns)
-        # Of what is remembered, not of what is there: one part may have had many times as much.
+        # Relative to what is remembered, not to what is there: one part may have had many times as
+        # much.
         kept = int(self._most_samples * (1 - _FORGOTTEN_SHARE))
         begin_ns = self._joined.end_of_part(int(self._joined.parts * _FORGOTTEN_SHARE))
         if len(times) > kept:

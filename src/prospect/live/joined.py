@@ -54,7 +54,7 @@ _SECONDS = "_s"
 def join_runs(runs: Sequence[RunInfo]) -> RunInfo:
     """Return the run from the begin of the first to the end of the last; there is at least one.
 
-    Counts and times add up; what else is said of a run is what the last one says.
+    Counts and times add up; everything else of a run is from the last one.
     """
     first, last = runs[0], runs[-1]
     return replace(

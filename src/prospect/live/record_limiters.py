@@ -202,7 +202,7 @@ _TIME_BITS = 40
 # Each generation of orphans whose descendants are kept is a step; more are not looked for.
 _MOST_STEPS = 64
 _NEVER = np.uint64((1 << 64) - 1)
-# What waits is looked through at this size, and again when it has doubled.
+# Waiting records are looked through at this size, and again when they have doubled.
 _CONDENSED_BYTES = 2 << 20
 _MOST_UNSAMPLED_BYTES = 1 << 26
 

@@ -1,6 +1,6 @@
 """A session of sampling that goes on until it is closed, and its profile so far, at any time.
 
-What was drained since the last call is a recording of its own for the pipeline: what was there
+The records drained since the last call are a recording for the pipeline: what was there
 before comes from `LiveTasks`, and `live.joined` joins the profiles. So the cost of a call depends
 on what happened since the last one, not on how long the session lasts.
 

@@ -144,7 +144,7 @@ _IN_FLIGHT_NS = 10**7
 
 
 class Drained:
-    """A sink that hands on what it takes to whoever decodes it next.
+    """A sink that hands its bytes on to the next decoder.
 
     Attributes:
         size_bytes: how much was drained since the last `take`.
@@ -169,7 +169,7 @@ class Drained:
         self.put(self.gate.passed(b"".join(buffers)))
         if self.size_bytes > self._condensed_at:
             self._condense()
-            # What is left stays. Were it looked through each time, it would cost its square.
+            # The rest stays. Looking through it each time would cost its square.
             self._condensed_at = max(2 * self.size_bytes, self.gate.condensed_bytes)
 
     def put(self, records: bytes) -> None:
@@ -235,7 +235,7 @@ class Beginning:
 
 _LONGEST_WAIT_MS = 5000
 _WAIT_MS = 200
-# Between two drains, beside as long as the last one took: rings may fill faster than they are
+# Between two drains, in addition to the time of the last one: rings may fill faster than they are
 # emptied, and others wait for the lock and the interpreter.
 _REST_MS = 2
 

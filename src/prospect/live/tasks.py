@@ -234,7 +234,7 @@ class LiveTasks:
     def _name(self, pid: int, tid: int, name: bytes, time_ns: int, *, is_exec: bool) -> None:
         process = self._process(pid)
         if is_exec and time_ns:
-            # Of several threads, only the one that executes lives on, with the process's number.
+            # Of several threads, only the one that calls exec lives on, with the process's number.
             self._processes[pid] = _Process(process.parent_pid, BIRTH_EXEC, time_ns, {pid: name})
             return
         process.threads[tid] = name

@@ -66,7 +66,7 @@ _BYTES_FOLLOW = {
     abi.PERF_RECORD_TEXT_POKE,
 }
 _MMAP2_BY_BUILD_ID = _side(MMAP2_BY_BUILD_ID, bytes_follow=True)
-# What follows without bytes is 64-bit words, which are swapped already.
+# The rest has no bytes but 64-bit words, which are swapped already.
 _SIDE_LAYOUTS = {
     kind: _side(body, bytes_follow=True) if kind in _BYTES_FOLLOW else _side(body.rstrip("Q"))
     for kind, body in BODIES.items()

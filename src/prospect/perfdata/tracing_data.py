@@ -31,8 +31,8 @@ _FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
 _FIELD = rb"^\tfield:[^;\n]{0,256}\b%s;\toffset:(\d{1,5});\tsize:([248]);"
 # Fields come before what may be long, how they are printed; those wanted end within 2 KiB.
 _MOST_FORMAT_BYTES = 1 << 16
-# What reports read of tracepoints' records, in the order of `EventDescription.fields`. The type is
-# the first half of a word, whose second half says whether that was in an interrupt.
+# Fields of tracepoints' records that reports read, in the order of `EventDescription.fields`. The
+# type is the first half of a word, whose second half says whether that was in an interrupt.
 _WANTED_FIELDS = {
     "sched:sched_waking": (b"pid", b"common_type"),
     "sched:sched_switch": (b"prev_state", b"next_pid"),

@@ -33,7 +33,7 @@ class RecordingWriter:
 
     The records themselves are appended to the descriptor by the code that drains the rings; until
     `finish` the header gives the data's size as 0, which readers take for "up to the end of
-    the file": a recorder that is killed leaves a readable file. What it knows by then, `describe`
+    the file": a recorder that is killed leaves a readable file. The facts known by then, `describe`
     writes before the records.
 
     Args:

@@ -40,7 +40,7 @@ class ProfileByRoutine(Profile):
     """A profile without an index of -1, its hits by routine and perhaps not by address.
 
     Its last process, object, function or location is for what is missing. Rates of events are
-    finite and at least 0. What is computed from one needs of a hit its process, routine, mode,
+    finite and at least 0. Computations on one need a hit's process, routine, mode,
     cause and event; its place, thread and stack may be those of one hit among many
     (`figures.smaller_profiles`).
     """

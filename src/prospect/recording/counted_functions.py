@@ -167,9 +167,10 @@ def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Functio
 def _is_function(
     start: NDArray[np.uint64], found: FoundImage, debug: DebugImage | None
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: at which addresses code begins, and not data that lies among code.
+    """Return bool[n]: at which addresses code begins, and not data among code.
 
-    What a resolver chooses at run time (STT_GNU_IFUNC) is not at the resolver's address.
+    The function that a resolver chooses at run time (STT_GNU_IFUNC) is not at the resolver's
+    address.
     """
     tables = [read_symbols(found.image, name) for name in (b".symtab", b".dynsym")]
     tables.append(read_symbols(debug.image, b".symtab") if debug else None)
@@ -179,5 +180,5 @@ def _is_function(
         code.append(table.value[is_code])
         other.append(table.value[~is_code])
     known, strange = np.concatenate(code), np.concatenate(other)
-    # What is in neither comes from unpacked debug data, which holds functions only.
+    # Symbols in neither come from unpacked debug data, which holds functions only.
     return np.isin(start, known) | ~np.isin(start, strange)

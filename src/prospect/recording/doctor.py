@@ -51,7 +51,7 @@ _CONTAINER = "start the container with: " + " ".join(
 
 
 class Facts(Record):
-    """What the machine says; None where it does not.
+    """The machine's facts; None if unknown.
 
     Attributes:
         plan: the events that recording would use, None where the kernel refuses all.

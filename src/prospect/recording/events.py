@@ -37,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
 
-# What stood before COMMAND takes a good part of this.
+# The words before COMMAND take a good part of this.
 LEAST_MAX_BYTES = 1 << 20
 _TRACING_CAPABILITIES = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class Counted(Protocol):
-    """What became of counting: a document for the recording, and sentences on its limits."""
+    """The result of counting: a document for the recording, and sentences on its limits."""
 
     @property
     def document(self) -> dict[str, Any]:
-        """What the recording keeps."""
+        """The document for the recording."""
         ...
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What could not be counted."""
+        """Sentences about functions that were not counted."""
         ...
 
 
@@ -60,7 +60,7 @@ def exact_counters(
     """
     with ExitStack() as stack:
         counters: dict[str, ExactCounter] = {}
-        # Each import is paid by whoever waits for the command's start, so only where it is needed.
+        # Each import delays the command's start: import only where needed.
         if options.count_syscalls:
             from prospect.capture.counting.syscall_counts import SyscallCounter  # noqa: PLC0415 - COMMAND waits for it
 

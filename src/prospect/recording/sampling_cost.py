@@ -29,7 +29,7 @@ COST_SUFFIX = ".sample-cost"
 _LONGEST_LINE_BYTES = 4096
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _ANY_RATE_HZ = 200
-# What a busy machine leaves less certain than this is measured again, after so long.
+# A measurement less certain than this, on a busy machine, is repeated after so long.
 _CERTAIN_SPREAD = 0.25
 _TRIED_S = 600.0
 
@@ -136,7 +136,7 @@ def rate_for_overhead(
         raise CaptureError(
             "the cost of a sample cannot be measured here: choose a rate (-H), not --overhead"
         )
-    # What is promised must hold for the dearer kind of sample.
+    # The promise must hold for the dearer kind of sample.
     dearest_ns = max(cost.user_ns, cost.kernel_ns) + cost.spread_ns
     rate_hz = int(percent / 100 * 1e9 / dearest_ns)
     if rate_hz < 1:

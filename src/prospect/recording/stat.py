@@ -37,7 +37,7 @@ _SIGNALLED = 128
 
 
 class CountOptions(CountingOptions):
-    """What to count, and while which command runs.
+    """The events to count, and the command that runs meanwhile.
 
     Attributes:
         command: the words of the command; none to count until a signal, or `pids`, end it.
@@ -104,7 +104,7 @@ def _count_runs(
 
 
 class _Run:
-    """One run: whoever is counted, and their counters.
+    """One run: the counted tasks, and their counters.
 
     Attributes:
         events: rows of the report.

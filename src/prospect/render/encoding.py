@@ -1,7 +1,7 @@
 """Values → JSON (RFC 8259) in UTF-8. Figures are rounded here, and nowhere after.
 
 How a sum of floats ends depends on the vector unit that added it up, so a double's last digits
-differ from machine to machine. What is written has fewer: 12 significant digits, and from a million
+differ from machine to machine. Output has fewer: 12 significant digits, and from a million
 on six decimals, which leaves times since 1970 their microseconds.
 
 Bytes of a name that are no UTF-8 become the escapes U+DC80 to U+DCFF, as Python's `os.fsdecode`

@@ -52,14 +52,14 @@ FORMATS = {
     "otlp": Format("otlp", "OtlpRenderer", has_stacks=True, is_binary=True),
 }
 
-# Of one table by the keys of `--sort`.
+# Formats of one table by the keys of `--sort`.
 SORTED_FORMATS = {
     "text": Format("text.sorted_rows", "SortedTextRenderer"),
     "json": Format("json.key_table_documents", "SortedJsonRenderer", is_json=True),
     "csv": Format("csv", "SortedCsvRenderer"),
 }
 
-# Of one table with columns for each class of `--columns`.
+# Formats of one table with columns for each class of `--columns`.
 CLASS_FORMATS = {
     "text": Format("text.sorted_rows", "ClassTextRenderer"),
     "json": Format("json.key_table_documents", "ClassJsonRenderer", is_json=True),

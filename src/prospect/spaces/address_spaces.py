@@ -472,7 +472,7 @@ def _changes(
     keys = np.concatenate(
         (_key(block, tree.enter.take(version)), _key(block, tree.leave.take(version)))
     )
-    # What closes where others open does so first; what is made later in a version is inside.
+    # Mappings that close where others open do so first; those made later in a version are inside.
     opened = np.concatenate((made.mapping.take(row), np.full(len(row), -1)))
     order = np.lexsort((opened, keys))
     keys, opened = keys.take(order), opened.take(order)

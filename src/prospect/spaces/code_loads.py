@@ -32,7 +32,7 @@ class CodeLoads(Record):
     """Code of one process; columns as in `events.columns.Mmaps`.
 
     Attributes:
-        name: of the object that the code is said to be mapped from.
+        name: of the object that the record gives as the code's file.
         begin_order: the record from which on the process is known to log, by `Mmaps.order`.
         end_ns: when it became another program.
         time_ns: u64[n] when each piece was written.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prospect.store.specification import Specification
     from prospect.store.tables import Queries
 
-# What a report shows separately; the rest is added up.
+# Keys that a report shows separately; the rest is added up.
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
 CLASS = "class"
 HOST_HOUR = ("host", "hour")

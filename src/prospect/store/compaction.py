@@ -66,12 +66,12 @@ _NONE = np.uint64(0)
 _LEAST_SHARE = {HOUR: 2e-5, DAY: 2e-5}
 _LEAST = 2
 _LEVEL = 9
-# What a process of a daemon has memory for.
+# Rows that a process of a daemon has memory for.
 _GROUP = 250_000
 _READ = "read_parquet(?, hive_partitioning=false)"
 _CUT = f"{_READ} AS s LEFT JOIN cut ON s.stack = cut.old"
 _STACK = "coalesce(cut.new, s.stack)"
-# What a summary does not tell apart; process zero keeps its number.
+# Keys that a summary drops; process zero keeps its number.
 _SUMMARY = {
     "address": "min(s.address)",
     "pid": "CASE WHEN s.pid = 0 THEN 0 ELSE -1 END",
@@ -159,9 +159,9 @@ def compact(
         OSError: likewise, or what it was made of cannot be removed.
     """
     now_s = time.time() if now_s is None else now_s
-    # What is damaged is not to be merged with the rest, and removed.
+    # A damaged segment must not be merged with the rest, and removed.
     store.reads_all = engine.reads_all = True
-    # What a writer that was killed had yet to remove.
+    # Files that a killed writer had yet to remove.
     for one in _within(sorted(store.segments(), key=lambda one: one.first), HOUR):
         remove(store, one)
     made = {HOUR: 0, DAY: 0}
@@ -183,7 +183,7 @@ def merge_alike(
 ) -> Iterator[list[Segment]]:
     """Make segments of those that follow each other: one of each run that is alike.
 
-    Those that are damaged stay as they are, for whoever can mend them.
+    Damaged ones stay as they are: somebody may be able to mend them.
 
     Args:
         store: whose lock the caller holds.
@@ -372,7 +372,7 @@ def without_rare(frames: Columns, stack: Numbers, count: NDArray[np.int64], leas
     new = _new_frames(frames, functions, pairs)
     number = new["stack"].take(pair)
     kept = _with_callers(np.unique(above[above >= 0]), caller)
-    # What is left of one stack may be what another one is.
+    # The remainder of one stack may equal another stack.
     added = ~np.isin(new["stack"], frames["stack"].take(kept))
     joined = {
         name: np.concatenate((column.take(kept), new[name].astype(column.dtype)[added]))
@@ -431,7 +431,7 @@ def _shared(
 
 
 def _new_frames(frames: Columns, functions: Numbers, pairs: NDArray[np.int64]) -> Columns:
-    """Return the columns of frames that stand for a leaf below a frame."""
+    """Return the columns of frames that represent a leaf below a frame."""
     above, leaf = pairs
     outside = np.append(frames["stack"], _NONE).take(above)
     function, mode = functions.take(leaf // 256), leaf % 256

@@ -147,7 +147,7 @@ def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specificati
         sums = found.setdefault((_day(t / _US), segment.session, hosts[row]), [0, 0, 0, 0, 0])
         for place, value in enumerate((1, length, recorded, lost)):
             sums[place] += int(value)
-    # Of hours and their summary only one is read.
+    # Only one of an hour and its summary is read.
     host_of_place = dict(zip((one.place for one in part.segments), hosts, strict=True))
     for one in store.segments():
         key = (_day(one.begin_s), one.session, host_of_place.get(one.place, ""))

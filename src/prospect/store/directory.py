@@ -1,4 +1,4 @@
-"""The directory of a store: who may use it, what lies in it, and how files get into it.
+"""The directory of a store: its users, its files, and how files get into it.
 
 A store belongs to one user, and nobody else may write to it or read it: it says what the whole
 machine did. All files are reached through the descriptor of the directory, so that it stays the
@@ -40,7 +40,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PRIVATE_FILE, _PRIVATE_DIRECTORY = 0o600, 0o700
 _MOST_FORMAT_BYTES = 1 << 16
-# Of one directory: an hour has 60 windows of a minute; more are somebody else's doing.
+# Files of one directory: an hour has 60 windows of a minute; more are somebody else's.
 _MOST_NAMES = 200_000
 _MACHINE_ID = "/etc/machine-id"
 DEPTHS = {MINUTE: 2, HOUR: 1, DAY: 1}

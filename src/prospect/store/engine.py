@@ -135,7 +135,7 @@ class Engine:
         # The root is our path: /proc, digits and slashes.
         self._connection.execute(f"SET allowed_directories=['{self.root}']")
         self._connection.execute("SET enable_external_access=false")
-        # Of notebooks and `python -c`, which would get it between their lines of output.
+        # Those of notebooks and `python -c`, which would get it between their lines of output.
         self._connection.execute("SET enable_progress_bar=false")
         self._connection.execute("SET lock_configuration=true")
 

@@ -37,7 +37,7 @@ _DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})$")
 _MOST_HOSTS = 200_000
 _MOST_EXHAUSTING = 8
 _EXHAUSTING = "its files take all the memory there is, far more than those of other hosts"
-# Of a path, DuckDB takes these for patterns, and would read other hosts' files.
+# DuckDB takes these for patterns in a path, and would read other hosts' files.
 _PATTERN = re.compile(r"[\[*?]")
 
 
@@ -182,7 +182,7 @@ def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segme
             plain.append((directory, name))
             continue
         stem, _, kind = stem[: found.start()].rpartition(".")
-        # Of two that were sent for one segment, any is as good as the other.
+        # If two were sent for one segment, either is as good as the other.
         digests.setdefault((directory, stem, kind), found[1])
     segments: list[tuple[str, Segment | None, tuple[str, ...]]] = [
         (directory, segment_of(tier, name), ()) for directory, name in plain

@@ -158,7 +158,7 @@ def _middle_us(windows: Sequence[tuple[int, int]]) -> int:
 
 
 def share_remarks(heads: Sequence[Head]) -> list[str]:
-    """Say whom the hosts stand for."""
+    """Return a sentence: which hosts these represent."""
     share = min(head.host_share for head in heads)
     if share == 1:
         return []

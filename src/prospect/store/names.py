@@ -176,7 +176,7 @@ def _frames(engine: Queries, numbers: NDArray[np.uint64]) -> Columns | None:
     engine.register("wanted_stacks", {"wanted": np.unique(numbers[numbers != 0])})
     engine.keep("kept_stacks", "SELECT * FROM stacks")
     found = engine.columns(
-        # A frame lies one deeper than its caller, so that this ends also in a damaged file.
+        # A frame is one deeper than its caller, so that this ends also in a damaged file.
         "WITH RECURSIVE used AS ("
         "SELECT * FROM kept_stacks WHERE stack IN (SELECT wanted FROM wanted_stacks)"
         " UNION SELECT every.* FROM kept_stacks AS every JOIN used ON every.stack = used.caller"

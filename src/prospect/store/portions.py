@@ -1,4 +1,4 @@
-"""Whole hours of a store, removed or copied: what lies partly in a span is more than was asked for.
+"""Whole hours of a store, removed or copied: segments partly in a span are taken whole.
 
 The minutes of an hour share their names, so that none of them goes or is copied alone.
 """
@@ -24,7 +24,7 @@ _US = 10**6
 
 
 class Portion(NamedTuple):
-    """Segments that a part of a store lies in.
+    """Segments that contain a part of a store.
 
     Attributes:
         inside: all of whose windows are of the part.
@@ -36,7 +36,7 @@ class Portion(NamedTuple):
 
 
 def portion(store: StoreDirectory, chosen: Specification) -> Portion:
-    """Find the segments that a part lies in.
+    """Find the segments that contain a part.
 
     Raises:
         StoreError: there are none.
@@ -86,7 +86,7 @@ def drop_portion(store: StoreDirectory, chosen: Specification) -> tuple[int, int
 
 
 def copy_portion(store: StoreDirectory, target: StoreDirectory, chosen: Specification) -> int:
-    """Copy the hours that a part of a store lies in.
+    """Copy the hours that contain a part of a store.
 
     Args:
         store: to read.
@@ -109,7 +109,7 @@ def copy_portion(store: StoreDirectory, target: StoreDirectory, chosen: Specific
         for one in every
         if one.directory in directories
         or one in found.inside
-        # Of a day that reaches across the hours are enough.
+        # The hours of a day that reaches across are enough.
         or (one in found.across and not (one.tier == DAY and parts_of_day(one, every)))
     ]
     for one in sorted(wanted, key=lambda one: one.first):

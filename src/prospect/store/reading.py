@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
     @property
     def is_share_of_hosts(self) -> bool:
-        """Whether some of its hosts stand for others, hour by hour."""
+        """Whether some of its hosts represent others, hour by hour."""
         return any(head.host_share < 1 for head in self.heads)
 
     def only(self, rows: list[int]) -> Part:
@@ -169,7 +169,7 @@ def checked(
 ) -> tuple[dict[Segment, Head], dict[Segment, str]]:
     """Return the heads of segments that can be read, and why others cannot.
 
-    What is damaged within a file shows if the store `reads_all`.
+    Damage within a file shows if the store `reads_all`.
     """
     try:
         return heads_of_segments(store, engine, segments), {}
@@ -188,7 +188,7 @@ def heads_of_segments(
 ) -> dict[Segment, Head]:
     """Return the heads of these segments; read all of them, so that what is damaged shows.
 
-    Of many hosts' segments only the ends of the files are read.
+    Only the ends of many hosts' files are read.
     """
     for kind in (COVERAGE, TOTALS, SUMS, SAMPLES):
         having = [one for one in segments if kind not in (TOTALS, SUMS) or one.tier == DAY]
@@ -235,7 +235,7 @@ def hit_files(
         store: that is read.
         part: whose segments' windows are different ones.
         stacks: whether hits of different stacks are told apart.
-        hours: whether hits of different hours are; if not, a day that lies in the span may have
+        hours: whether hits of different hours are; if not, a day within the span may have
             all of its hits in the first.
 
     Raises:

@@ -1,6 +1,6 @@
 """What a store keeps how long: the oldest segments go, by their age and by the bytes of all.
 
-What was removed, and why, is written down: otherwise it would look like what was never
+Removals and their reasons are written down: otherwise the span would look as if it was never
 measured.
 """
 
@@ -110,8 +110,8 @@ def expired(
 def next_to_go(sizes: Mapping[Segment, int]) -> Segment | None:
     """Return the segment that makes room first, None where only the newest is left.
 
-    Of windows and of summaries of days the oldest of those that take more room: so neither costs
-    all of the other.
+    Remove the oldest of windows or of summaries of days, of the kind that uses more space: so
+    neither costs all of the other.
 
     Args:
         sizes: the bytes of each, in the order of their windows.

@@ -32,7 +32,7 @@ LOST_SAMPLES = (
     f" THEN sum(CASE WHEN cpu > {WHOLE_WINDOW} THEN lost ELSE 0 END) ELSE sum(lost) END"
 )
 _MOST_HEAD_BYTES = 1 << 22
-# What all hosts have together has room in 64.
+# The sum of all hosts fits in 64.
 _CPU_BITS = 31
 
 # One row: what was hit so, in one window. `t` is the window's begin in microseconds since 1970,
@@ -59,7 +59,7 @@ SAMPLE_KEYS = {
 SAMPLE_SUMS = {"n": "BIGINT", "q": "BIGINT", "w": "BIGINT"}
 COLUMNS: dict[str, dict[str, str]] = {
     SAMPLES: SAMPLE_KEYS | SAMPLE_SUMS,
-    # Of a day, added up over stacks: `stack` is 0.
+    # Rows of a day, added up over stacks: `stack` is 0.
     TOTALS: SAMPLE_KEYS | SAMPLE_SUMS,
     # These, added up over hours: `t` is the first. Days of earlier versions have none.
     SUMS: SAMPLE_KEYS | SAMPLE_SUMS,
@@ -105,7 +105,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "steal_us": "BIGINT",
     },
 }
-# What a file is sorted by: equal values next to each other take next to no room.
+# Order of a file's rows: equal values next to each other take next to no room.
 ORDER = {
     SAMPLES: "service, process, comm, event, mode, cause_kind, cause, function, address, stack, t",
     TOTALS: "service, process, comm, event, mode, cause_kind, cause, function, t",

@@ -33,7 +33,7 @@ TIERS = (MINUTE, HOUR, DAY)  # the finest first
 COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "samples"
 TOTALS, SUMS = "totals", "sums"
 KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SUMS, SAMPLES)
-# What later windows of an hour may refer to.
+# Rows that later windows of an hour may refer to.
 NAME_KINDS = (FUNCTIONS, STACKS)
 SUFFIX = ".parquet"
 CURRENT = "current"
@@ -93,7 +93,7 @@ class Segment(NamedTuple):
         return self.begin_s * _US < until_us and self.end_s * _US > since_us
 
     def answers(self, since_us: int, until_us: int) -> bool:
-        """Whether a summary by hours says of each of its hits if it lies in a span."""
+        """Whether a summary by hours tells for each hit if it is in a span."""
         begin_us = self.begin_s * _US // HOUR_US * HOUR_US
         return all(
             end_us % HOUR_US == 0 or not begin_us < end_us < self.end_s * _US

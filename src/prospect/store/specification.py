@@ -117,7 +117,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
 def event_number(event: EventInfo, word: str) -> int:
     """Return what `count:` compares, an event's period, or `unit-mask:`.
 
-    Of timers the period is that of one of them, in nanoseconds; 0 where a rate was asked for. It is
+    The period of timers is that of one of them, in nanoseconds; 0 where a rate was asked for. It is
     below 2^63, as the kernel takes none above.
     """
     if word == "unit-mask":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prospect.store.windows import Span, Window
 
 _TABLE = "written"
-# Each group of rows has a dictionary of each column, and lies in memory until it is written.
+# Each group of rows has a dictionary of each column, and is in memory until it is written.
 _ONE_GROUP = 1_000_000
 _US = 10**6
 # Of functions and stacks; an hour of very many different ones begins to write them twice.

@@ -2,7 +2,8 @@
 
 The key of a table says which bytes it was made of, never their path. An entry is a header, the
 table's columns as they are in memory, and its text; loading maps it. A line table is bytes in a
-format that `prospect.lines` knows; so are call-frame rows. What cannot be read or written is as
+format that `prospect.lines` knows; so are call-frame rows. Files that cannot be read or written are
+as
 good as absent: the cache only saves time.
 """
 
@@ -47,7 +48,7 @@ _ROW_COLUMNS = (
 _ALIAS_COLUMNS = ("alias_row", "alias_name_start", "alias_name_length")
 _BYTE_COLUMNS = ("is_global", "source")
 _DTYPES = {"start": np.uint64, "end": np.uint64, "is_global": np.bool_, "source": np.uint8}
-# Of bytes: magic, digest of the key, their number; then the CRC-32, and what aligns the rest.
+# Header: magic, digest of the key, number of bytes; then the CRC-32, and padding.
 _BYTES_MAGIC = {LINES_SUFFIX: b"PROSPLN\x01", FRAMES_SUFFIX: b"PROSPFR\x01"}
 _BYTES_HEADER = struct.Struct("<8s16sQ")
 _BYTES_HEADER_BYTES = 40

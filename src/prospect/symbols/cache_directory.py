@@ -26,7 +26,7 @@ PART_SUFFIX = ".part"
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # A file's time says when it was last used, no more exactly than this.
 _DAY_NS = 86400 * 10**9
-# What is still being written after this was left by a program that was killed.
+# A file still being written after this was left by a program that was killed.
 _LONGEST_WRITING_NS = _DAY_NS
 
 

@@ -38,7 +38,7 @@ _MOST_IMAGES = 1 << 12
 
 
 class _Known(Record):
-    """What was resolved of an object: `asked` u64[n] ascending, `row` i64[n] of the answer."""
+    """Resolved addresses of an object: `asked` u64[n] ascending, `row` i64[n] of the answer."""
 
     asked: NDArray[np.uint64]
     row: NDArray[np.int64]

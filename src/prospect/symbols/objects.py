@@ -36,7 +36,7 @@ PYTHON_PREFIX = b"[python] "
 PYTHON_BASE, PYTHON_END = 0xFFFF800000000000, 0xFFFFC00000000000
 
 _VDSO_NAMES = frozenset({VDSO, COMPAT_VDSO, b"[vdsox32]", VSYSCALL})
-# Memory without a file that code can stand in: what a JIT fills, or an executable heap or stack.
+# Memory without a file that can have code: filled by a JIT, or an executable heap or stack.
 _ANONYMOUS_PREFIXES = (
     b"[anon:",
     b"[anon_shmem:",
@@ -52,7 +52,7 @@ _ANONYMOUS_NAMES = frozenset({b"", b"//anon", b"[anon]", b"[heap]", b"[uprobes]"
 
 
 class ObjectKey(NamedTuple):
-    """What code was mapped from, as far as the recording says; hashable.
+    """The file or memory that code was mapped from, by the recording; hashable.
 
     Attributes:
         path: name of the mapping, as recorded; any bytes.

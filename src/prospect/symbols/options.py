@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prospect.symbols.python_code import PythonCode
 
 DEBUG_SERVERS_S = 30.0
-"""How long debug-file servers may delay a report, if nothing else is said."""
+"""How long debug-file servers may delay a report, unless an option changes it."""
 
 LARGEST_DOWNLOAD_BYTES = 1 << 30
 

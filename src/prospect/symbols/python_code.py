@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 _PLACE_BITS, _PLACES = 17, 1 << 29
-# Of a function; there is room for one behind them, and for what has no line.
+# Lines of a function; there is room for one after them, and for code without a line.
 MOST_LINES = (1 << _PLACE_BITS) - 2
 _LOCATIONS_SINCE = 11
 _LINETABLE_SINCE = 10

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Resolution(Record):
-    """What is known of the addresses of one object.
+    """The resolved addresses of one object.
 
     Attributes:
         named: the addresses, their functions, and why where there is none.

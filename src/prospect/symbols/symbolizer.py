@@ -106,7 +106,7 @@ class Symbolizer:
     def fetch(self, objects: Iterable[HitObject], announce: Callable[[str], None] | None) -> None:
         """Ask debug-file servers for what nothing on this machine names; best before `resolve`.
 
-        What is here already is weighed first: see `files.budget`.
+        Files that are here already are weighed first: see `files.budget`.
 
         Args:
             objects: what was hit; those with the most hits are asked for first.

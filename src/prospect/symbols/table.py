@@ -148,7 +148,7 @@ class SymbolTable(Record, eq=False):
         return levels
 
     def _enclosing(self, row: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Find the last row before `row` whose end lies above the address, -1 if none.
+        """Find the last row before `row` whose end is above the address, -1 if none.
 
         All addresses climb the blocks of `_reach` in lock-step until one to the left reaches far
         enough, then descend into it: logarithmic however symbols are nested.
@@ -198,7 +198,7 @@ def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keywor
             that share an address. Equal ranks, or no `rank`: the first row is the best.
 
     Returns:
-        The table. Rows whose name lies outside `strings`, or that cover nothing, are left out.
+        The table. Rows whose name is outside `strings`, or that cover nothing, are left out.
     """
     last = name_start + (1 if name_length is None else name_length)
     named = (name_start >= 0) & (last >= name_start) & (last <= len(strings))

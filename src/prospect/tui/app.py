@@ -104,7 +104,7 @@ class TopApp(TopScreen):
         self._go(self.trail.reordered())
 
     def action_freeze(self) -> None:
-        """Let the screen stand still, or go on."""
+        """Freeze the screen, or let it go on."""
         self._watch.is_frozen = not self._watch.is_frozen
         self._wake.set()
 

@@ -43,7 +43,7 @@ _PROCESS = "process"
 _NAME = "name"
 _PLACE = "place"
 
-# Behind the title of what rows are ordered by, most first.
+# After the title of the column that orders rows, most first.
 _MARK = "↓"
 _ORDERED_BY = {
     BY_TIME: _SHARE,

@@ -33,7 +33,7 @@ _WAITING = "Waiting for the first samples ..."
 _BEGINNING = "  Sampling. The names of routines are being read ..."
 _PATIENCE = "  One moment ..."
 _LEAVE = "  q quits"
-# What figures mean, which keys there are, and what cannot be seen.
+# The help: meaning of figures, keys, and what cannot be seen.
 HELP = (
     "prospect top samples every CPU and shows where its time goes.",
     "",

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.tui.figures import LiveFigures
 
-# Of the largest pid, PID_MAX_LIMIT in include/linux/threads.h.
+# Digits of the largest pid, PID_MAX_LIMIT in include/linux/threads.h.
 _DIGITS = 7
 KERNEL_PATH = "[kernel.kallsyms]"
 INTERRUPTS = "[all interrupts]"
-"""Whose time interrupts are. No process has this name: the kernel's names end at 15 characters."""
+"""The owner of interrupts' time. The kernel's names of processes are shorter."""
 
 
 class Group(NamedTuple):

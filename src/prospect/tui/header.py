@@ -71,7 +71,7 @@ class Mode(Record):
     Attributes:
         words: the filter, "" for none.
         is_frozen: the screen does not change.
-        pause_s: how long figures stand before new ones come.
+        pause_s: how long figures stay before new ones come.
     """
 
     words: str = ""
@@ -141,7 +141,7 @@ def _clock(seconds: float) -> str:
 def busy_line(figures: LiveFigures, width: int) -> list[Span]:
     """Say how busy the CPUs were, and with what: shares of all CPUs' time.
 
-    Who is followed took shares of one CPU, as in the rows.
+    The followed processes took shares of one CPU, as in the rows.
     """
     is_all = not figures.state.followed
     whole_s = figures.span_s * (max(figures.profile.run.cpus, 1) if is_all else 1)

@@ -27,7 +27,7 @@ class Cursor(Record):
     Attributes:
         row: its place among the rows.
         top: the place of the first row on the screen.
-        key: who it is; None until a person has moved it: it is the first, whoever that is.
+        key: who it is; None until a person has moved it: it is then the first row.
     """
 
     row: int = 0

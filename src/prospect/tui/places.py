@@ -59,7 +59,7 @@ class Place(Record):
 
     @property
     def pages(self) -> tuple[str, ...]:
-        """The pages that stand side by side here."""
+        """The pages that this place has, side by side."""
         if self.page == WAIT_STACKS:
             return (WAIT_STACKS,)
         return DETAILS if self.routine else PAGES

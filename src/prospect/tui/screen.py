@@ -88,7 +88,7 @@ class Background:
 
     @property
     def is_busy(self) -> bool:
-        """Whether some work is not done yet, whoever waits for it."""
+        """Whether any work is not done yet."""
         return any(thread.is_alive() for thread in self._threads)
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
@@ -103,7 +103,7 @@ class Background:
         def run() -> None:
             try:
                 result = work()
-            except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller that waits for it
                 failure = error
                 end = lambda: done.set_exception(failure)  # noqa: E731 - one of two
             else:

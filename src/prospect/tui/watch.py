@@ -93,7 +93,7 @@ class Watch:
         spent, self._spent_s = self._spent_s, []
         is_first = self._latest is not None and self._latest.span_s < _FIRST_S
         least = _FIRST_PAUSE_S if is_first else _PAUSE_S
-        # What is read for the first time, such as code, costs once: the pause grows slowly.
+        # Reading code for the first time costs once: the pause grows slowly.
         longest = min(2.0 * self.pause_s, _LONGEST_PAUSE_S)
         self.pause_s = max(least, min(sum(spent) / _BUDGET, longest))
         return self.pause_s

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from prospect.elf.frame_rows import FrameRows
 
 END_COMPLETE = 0  # the outermost function: its return address is undefined, or 0
-END_CUT = 1  # the next frame lies behind the copy of the stack
+END_CUT = 1  # the next frame is beyond the copy of the stack
 END_NO_MAP = 2  # no code is mapped at the return address
 END_NO_ROW = 3  # code without call-frame information, and no frame pointer that would do
-END_BAD = 4  # the frame that follows cannot be one: it lies below this one, or is not aligned
+END_BAD = 4  # the next frame is invalid: it is below this one, or is not aligned
 END_DEEP = 5  # as many frames as were asked for
 END_REGISTER = 6  # the frame is found by a register that is not known in a caller
 END_NAMES = ("complete", "cut", "no mapping", "no row", "bad frame", "too deep", "other register")

@@ -52,7 +52,7 @@ class Lanes:
         self.block = given.stack_block.take(sample)
         begin = given.stack_begin.take(sample).astype(np.int64)
         end = begin + given.stack_bytes.take(sample)
-        # Only what lies in the block, and begins at one of its words.
+        # Only addresses in the block that begin at one of its words.
         block_bytes = np.array([8 * len(block) for block in blocks] + [0], np.int64)
         end = np.minimum(end, block_bytes.take(self.block, mode="wrap"))
         is_sound = (begin >= 0) & (begin & 7 == 0) & (end > begin)
@@ -95,7 +95,7 @@ class Lanes:
 
     def read(self, word: NDArray[np.int64], is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Read the words that `place` found, i64[l]; 0 or anything else where there is none."""
-        # What is not there is read at the block's begin, which is in the cache then.
+        # Absent words are read at the block's begin, which is in the cache then.
         at = (self.base + word) * is_there
         if len(self._runs) == 1:
             return self._runs[0][0].take(at, mode="clip").view(np.int64)

@@ -32,7 +32,7 @@ _FIRST_SITE_BITS = 14
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SLOT_SHIFT = np.uint64(64 - _SLOT_BITS)
 _ADDRESS = np.uint64((1 << ADDRESS_BITS) - 1)
-# Of context 65535, and no address of user space on x86-64 or arm64: it lies at the end.
+# Context 65535, and no address of user space on x86-64 or arm64: it sorts last.
 _NO_KEY = np.uint64(2**64 - 1)
 
 
@@ -73,13 +73,13 @@ class SiteMemo:
         if len(missed):
             met, which = np.unique(key.take(missed), return_inverse=True)
             found = self._find(met)
-            # Of several sites on one slot the last is the one that stays.
+            # If several sites share a slot, the last one stays.
             self._site[_slots(met)] = found
             site[missed] = found.take(which)
         return self._rule.take(site), site
 
     def is_of_image(self, site: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return whether each site lies in an image, bool[n]."""
+        """Return whether each site is in an image, bool[n]."""
         sites = self.sites()
         return sites.object.take(site) >= 0
 

@@ -38,7 +38,7 @@ def _saved(slot: int, bits: int) -> int:
     return rules.RULE_AT_CFA << bits | slot & (1 << bits) - 1
 
 
-# A frame record: the frame register points at the caller's, the return address lies above it.
+# A frame record: the frame register points at the caller's, the return address is above it.
 FRAME_RECORD = (
     rules.KIND_FP << rules.KIND_SHIFT
     | 2 << rules.CFA_SHIFT
@@ -54,7 +54,7 @@ _BARE_LINK = rules.KIND_SP << rules.KIND_SHIFT
 
 
 class Round(NamedTuple):
-    """What is true of one round.
+    """Facts of one round.
 
     Attributes:
         machine: whose registers.
@@ -237,7 +237,7 @@ def _know_trampolines(
     elif around.machine.return_slot == 0:
         rule[rows] = FRAME_RECORD | _LINK_IN_RECORD
     else:
-        # What keeps the frame register has just set it to the stack pointer.
+        # Functions that keep the frame register have just set it to the stack pointer.
         keeps = lanes.fp.take(rows) == lanes.sp.take(rows)
         rule[rows] = np.where(keeps, FRAME_RECORD, _PADDED_X86)
 
@@ -314,7 +314,7 @@ def _registers(
 
 
 class _Signal(NamedTuple):
-    """What the kernel saved of the frames that signals interrupted."""
+    """Registers that the kernel saved of the frames that signals interrupted."""
 
     rows: NDArray[np.int64]
     at: NDArray[np.int64]
@@ -332,7 +332,7 @@ class _Signal(NamedTuple):
         rule: NDArray[np.int64],
         machine: MachineRegisters,
     ) -> _Signal:
-        """Read what lies above sp of these lanes, before they step."""
+        """Read the words above sp of these lanes, before they step."""
         at = lanes.sp.take(rows) + rules.cfa_bytes(rule.take(rows))
         sp, _ = lanes.read_some(rows, at)
         fp, _ = lanes.read_some(rows, at + machine.saved_fp)

@@ -268,7 +268,7 @@ def leaf_callers(
     rule = unwound.sites.rule.take(chains.site.take(first))
     sp, fp = given.sp.take(rows).view(np.int64), given.fp.take(rows).view(np.int64)
     # The same address twice is the frame record of this function, whose information is missing or
-    # wrong; or a recursion, if the record lies in the caller's frame.
+    # wrong; or a recursion, if the record is in the caller's frame.
     is_of_caller = (rule >> rules.KIND_SHIFT == rules.KIND_SP) & (sp > 0)
     is_of_caller &= fp >= sp + rules.cfa_bytes(rule)
     callers = np.zeros(len(given), np.uint64)

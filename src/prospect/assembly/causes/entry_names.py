@@ -168,7 +168,7 @@ HANDLERS = {
     "ipi_handler": "interprocessor",
     "do_handle_IPI": "interprocessor",
 }
-# Called beside the handlers.
+# Called next to the handlers.
 AROUND_HANDLER = (
     r"_*irq_|add_interrupt|warn_no_thread|trace_|__traceiter|bpf_trace|perf_trace|"
     r"__x86_|srso_|retbleed_|gic_|_raw_spin"
@@ -212,7 +212,7 @@ SOFTIRQS = {
 CALL = r"(?:__(?:x64|ia32|arm64|s390x?|riscv|se|do)_(?:compat_)?sys_|(?:compat_)?SyS_|C_SYSC_)(\w+)"
 # All that fits CALL, EXCEPTION, VECTOR or one of arm64's has one of these in it.
 IN_EVERY_PATTERN = r"sys_|SyS_|SYSC_|exc_|sysvec_|el[01]"
-# What a call's function jumps to where it does no more than call another.
+# Targets of calls whose function only calls another.
 IMPLEMENTATION = r"(?:ksys_|__sys_|do_sys_|sys_|kernel_|__do_|do_)(\w+)"
 # Functions and stems whose call has another name in user space.
 CALLS = {
@@ -239,7 +239,7 @@ CALLS = {
     "path_mount": "mount",
     "fadvise64_64": "fadvise64",
 }
-# What is called beside the call itself: tracing, accounting, and the work of the return.
+# Functions called in addition to the call itself: tracing, accounting, and the work of the return.
 AROUND_CALL = (
     r"syscall_|exit_to_user|enter_from_user|arm64_(?:exit|enter)|irqentry|_*audit_|task_work|"
     r"_*schedule|preempt_|_*cond_resched|dynamic_|fpregs_|switch_fpu|restore_fpregs|fpsimd_|"

@@ -36,7 +36,7 @@ class Cause(NamedTuple):
 
 
 class EntryPoint(NamedTuple):
-    """What a function in a chain says.
+    """The meaning of a function in a chain.
 
     Attributes:
         cause: if the function called by it says nothing.
@@ -108,7 +108,7 @@ def cause_of_place(function: str) -> Cause | None:
 
 
 def cause_of_called(entry: EntryPoint, function: str, calls: Container[str]) -> Cause:
-    """Return the cause that a function called by an entry point that hands on stands for.
+    """Return the cause that a function names if an entry point calls it.
 
     Args:
         entry: the entry point.

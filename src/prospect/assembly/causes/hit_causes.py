@@ -68,7 +68,7 @@ _WORKER = "kworker/"
 
 
 class SampleCauses(Record):
-    """What the chains say.
+    """Causes by the chains.
 
     Attributes:
         label: u16[n] row of `causes`; None where no sample has a chain: all are NO_CHAIN.
@@ -80,7 +80,7 @@ class SampleCauses(Record):
 
 
 class _Names(Record):
-    """What the names of the chains' addresses say.
+    """Causes by the names of the chains' addresses.
 
     A sample's *state* is NO_CHAIN, SILENT, the entry point that its chain has innermost, or a pair:
     an entry point that hands on, and the function called by it.
@@ -114,7 +114,7 @@ class _Names(Record):
         return _OWN_STATES + len(self.points) + len(self.handing) * len(self.functions)
 
     def cause(self, state: int, calls: Container[str]) -> Cause:
-        """Return what a state other than NO_CHAIN and SILENT stands for.
+        """Return the meaning of a state other than NO_CHAIN and SILENT.
 
         Args:
             state: of a sample.

@@ -78,13 +78,13 @@ TOO_WIDE = "no routine is known around these hits, and they are too far apart to
 NO_BPF_CODE = "code of BPF programs is in the kernel's memory only, which cannot be read: {}"
 NO_MACHINE = "the libraries cannot disassemble code of this machine, and {}: install gdb-multiarch"
 GDB_IS_MISSING = "--disassembler gdb: gdb is not installed; install it, or use the library"
-# GDB takes a minute for 10 MB. What is larger than any function is a range without names, with data
+# GDB takes a minute for 10 MB. A range larger than any function has no names, with data
 # in it: a second opinion on a hit there is not worth that.
 _LARGEST_DOUBTED_BYTES = 1 << 18
 
 
 class CodeChoice(Record):
-    """Whose instructions are wanted.
+    """The functions whose instructions are wanted.
 
     Attributes:
         choose: gives the function rows of a profile, in the order in which they are wanted.

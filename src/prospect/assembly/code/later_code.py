@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LaterCode(Record):
-    """What is needed to find the objects behind a profile again.
+    """Facts to find the files of a profile's objects again.
 
     Attributes:
         keys, pids, options, answers: see `RecordedObjects`.

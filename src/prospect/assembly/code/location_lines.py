@@ -106,7 +106,7 @@ def describe_lines(
 def _look_up(
     profile: Profile, recorded: RecordedObjects, ones: list[_Wanted], lines: _Found
 ) -> None:
-    """Look the addresses of one file up, as which several objects may stand in a profile."""
+    """Look up the addresses of one file, which may be several objects of a profile."""
     distinct = np.unique(np.concatenate([one.address for one in ones]))
     found, note = recorded.frames_here(ones[0].row, ones[0].found, distinct)
     for one in ones:

@@ -53,7 +53,7 @@ _MOST_COPIED_BYTES = 1 << 28
 
 
 class JitRecords(Record):
-    """What a recording and the files beside it say of JIT code.
+    """JIT code by a recording and the files next to it.
 
     Attributes:
         events: with the code mapped.
@@ -275,7 +275,7 @@ def _loads(
 ) -> CodeLoads:
     """Lay out a dump's loads and moves in time, without those that no sample is in.
 
-    What is left out covers no address that is asked for, so that leaving it out changes nothing.
+    Rows that are left out cover no address that is asked for, so that nothing changes.
     """
     dump = code.dump
     time_ns = np.concatenate((dump.time_ns, dump.moved_ns))

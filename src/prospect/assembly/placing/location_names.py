@@ -1,7 +1,7 @@
 """Placed addresses → locations with names: each address is named once.
 
-What a recording says of its machine decides which `Symbolizer` names them: that of this machine, of
-an archive, or one that keeps names.
+The recording's description of its machine decides which `Symbolizer` names them: that of this
+machine, of an archive, or one that keeps names.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ class _ByPath:
 
 
 class _ReadFiles:
-    """What the recorder read of mapped files: the key ``mapped_files``, see docs/recording.md."""
+    """Mapped files as the recorder read them: the key ``mapped_files``, see docs/recording.md."""
 
     def __init__(self, info: RecordingInfo) -> None:
         self._versions: dict[File, list[tuple[int, int, bytes]]] = {}

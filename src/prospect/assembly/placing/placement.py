@@ -108,7 +108,7 @@ def _order_by_place(
 
 
 def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the canonical addresses that 48 bits stand for, as 4-level paging has them."""
+    """Return the canonical addresses of 48 bits, as with 4-level paging."""
     shift = np.int64(16)
     return (low.view(np.int64) << shift >> shift).view(np.uint64)
 
@@ -165,7 +165,7 @@ def place(
     located = runs.mapping[is_mapped]
     last = (runs.start + runs.length - 1)[is_mapped]
     objects = objects_of_mappings(located, hits.process_row.take(last), history, info, is_other)
-    # Of runs that are in no mapping the object stays, and the address.
+    # Runs in no mapping keep their object and address.
     in_object = np.full(len(runs.mapping), -1, np.int32)
     in_object[is_mapped] = objects.object_of_mapping.take(located) + np.int32(len(fixed))
     in_object = in_object.repeat(runs.length)

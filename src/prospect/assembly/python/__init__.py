@@ -1,1 +1,1 @@
-"""Samples with Python frames: which frames stand for which of their native ones."""
+"""Samples with Python frames: which frames replace which native ones."""

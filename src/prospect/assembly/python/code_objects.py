@@ -84,7 +84,7 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
 
 
 class _Build(NamedTuple):
-    """What the lines of code objects depend on.
+    """Facts that the lines of code objects depend on.
 
     Attributes:
         minor: of CPython 3.

@@ -207,7 +207,7 @@ def _matched(native: _Native, runs: Rows, is_cut: NDArray[np.bool_]) -> tuple[Ro
     loops = np.bincount(native.stack[is_loop], minlength=stacks)
     rows = np.flatnonzero(is_loop)
     stack = native.stack.take(rows)
-    # Frames of the loop stand from the inside out, runs from the outside in.
+    # Frames of the loop are ordered from the inside out, runs from the outside in.
     from_inside = np.arange(len(rows)) - (np.cumsum(loops) - loops).take(stack)
     missing = np.maximum(runs - loops, 0)
     run = (loops - 1).take(stack) - from_inside + missing.take(stack)

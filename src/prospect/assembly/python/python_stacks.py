@@ -41,7 +41,7 @@ _SHARE, _LEAST = 0.02, 10
 
 
 class PythonStacks(Record):
-    """Python frames of samples, without those that only stand for calls from C.
+    """Python frames of samples, without those that only represent calls from C.
 
     Attributes:
         code: what the frames' addresses are in.
@@ -110,7 +110,7 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
     is_mine = (records.sample < len(samples)) & (samples.task.take(sample) == records.task)
     is_mine &= np.isin(records.status, _READ) & (np.diff(records.start) > 0)
     is_mine &= np.isin(records.image, np.array(list(records.images), np.uint64))
-    # Of several before one sample only the last was read at it.
+    # If several precede one sample, only the last was read at it.
     is_mine[:-1] &= records.sample[:-1] != records.sample[1:]
     rows = np.flatnonzero(is_mine)
     if not len(rows):
@@ -148,7 +148,7 @@ def _ranges(images: list[PythonImage], begin: str, end: str) -> NDArray[np.uint6
 def _marks(
     owner: NDArray[np.uint8], minor: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which frames stand for calls from C only, and which are the outermost of their run."""
+    """Return which frames represent calls from C only, and which are the outermost of their run."""
     is_shim = (minor >= _SHIMS_SINCE) & (owner >= cpython.OWNED_BY_C)
     is_entry = np.where(minor == _ENTRY_MARKS, owner == 1, minor < _ENTRY_MARKS)
     return is_shim, is_shim | is_entry
@@ -188,7 +188,7 @@ def unread_notes(
 ) -> tuple[ProcessNote, ...]:
     """Say of which processes samples show no Python function, and why.
 
-    What a process was before Python ran in it, and what it became by an exec, is not counted.
+    Frames of a process before Python ran in it, and after an exec, are not counted.
 
     Args:
         records: all stacks.

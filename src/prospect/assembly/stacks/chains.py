@@ -60,7 +60,7 @@ for _context, _mode in _MODE_OF_CONTEXT.items():
 class Callers(Record):
     """Distinct lists of callers; the callers of row c are `start[c]` to `start[c + 1]`.
 
-    Behind these come those of an unwound stack: `outer[c]` and what is before it in `frames`.
+    After these come those of an unwound stack: `outer[c]` and its callers in `frames`.
 
     Attributes:
         of_sample: i32[n] the list of each sample.
@@ -102,7 +102,7 @@ class Places(NamedTuple):
 
 
 class _Tails(Record):
-    """What of the samples' chains is callers: words `begin` to `begin + length` of `words`.
+    """The callers in the samples' chains: words `begin` to `begin + length` of `words`.
 
     `mode` u8[n] is that of the first words, before any context word. `context` i32[n] is the
     sample's row of `UserContexts`, -1 where no word of the tail is one of user mode. `outer` i32[n]

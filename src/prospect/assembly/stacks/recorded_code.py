@@ -234,8 +234,8 @@ def _made_apart(
 ) -> memoryview | None:
     """Let a child work the rows of a large image out, into a file that is mapped here.
 
-    So whoever unwinds for days has never more of them in memory than the page cache, which all
-    share and the kernel can take back.
+    So a process that unwinds for days never has more of them in memory than the page cache, which
+    all share and the kernel can take back.
 
     Returns:
         What `SymbolCache.load_frames` does; None where the image is small or that cannot be done.

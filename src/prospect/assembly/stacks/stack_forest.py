@@ -187,7 +187,7 @@ def without_strays(
     before = np.zeros(len(is_stray) + 1, np.int64)
     np.cumsum(is_kept, out=before[1:])
     start = before.take(callers.start)
-    # What is behind a stray is nobody's caller, nor is that itself.
+    # Frames after a stray are nobody's callers, nor is the stray itself.
     is_whole = np.diff(start) == length
     frames, outer = callers.frames, callers.outer
     frames = frames.behind(np.where(_at(of_places, frames.before), -1, frames.before))
@@ -259,7 +259,7 @@ def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, NDArray[np.int64]]:
     leaves = Forest(before, depth_of.take(before) + np.int32(1), lists.leaf.take(bare))
     others = np.flatnonzero(lists.length)
     inner, last_of_inner = _forest(lists.take(others))
-    # In the forest of the others a frame of the outer one stands for itself.
+    # In the forest of the others a frame of the outer one represents itself.
     is_marked = inner.value >= _OUTER
     marked, own = np.flatnonzero(is_marked), np.flatnonzero(~is_marked)
     first = len(outer) + len(leaves)
@@ -293,7 +293,7 @@ class _Lists(NamedTuple):
     """Distinct stacks: callers from the inside out, and the sample's own frame.
 
     `frames` u64[m] are callers, as `_frame` has them; those of a stack are `begin` to `begin` +
-    `length`, i64[c] each. Behind these comes `outer` i32[c], a row of `Callers.frames` or -1.
+    `length`, i64[c] each. After these comes `outer` i32[c], a row of `Callers.frames` or -1.
     `leaf` u64[c] is the sample's own frame.
     """
 
@@ -329,7 +329,7 @@ def _forest(lists: _Lists) -> tuple[Forest, NDArray[np.int32]]:
         frames = np.empty(int(end[-1]), np.uint64)
         frames[end - 1] = block.leaf
         frames[(end - length)[goes_on]] = _OUTER | block.outer[goes_on].astype(np.uint64)
-        # Callers stand from the inside out; the forest grows from the outside in.
+        # Callers are ordered from the inside out; the forest grows from the outside in.
         inside_out = segments(1 - block.begin - block.length, block.length)
         at = segments(end - 1 - block.length, block.length)
         frames[at] = block.frames.take(-inside_out)

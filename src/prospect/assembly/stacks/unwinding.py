@@ -73,9 +73,9 @@ _MACHINES = {
 }
 
 _NONE = np.zeros(0, np.int64)
-# Of a processor's stack of calls (Intel since Skylake; those before hold 16).
+# Entries of a CPU's call stack (Intel since Skylake; those before hold 16).
 _MOST_BRANCHES = 32
-# What is further above is another stack: a thread gets so much, unless somebody asks for more
+# Addresses further above are another stack: a thread gets so much, unless it asks for more
 # (`ulimit -s`, pthread_attr_setstacksize(3)).
 _MOST_STACK_BYTES = 8 << 20
 
@@ -246,7 +246,7 @@ def _with_leaf_callers(
 def _continued(
     samples: Samples, stacks: UserStacks, of_sample: NDArray[np.int64], end: NDArray[np.uint8]
 ) -> tuple[Samples, UserStacks, NDArray[np.bool_]]:
-    """Add to stacks that are not whole what frame pointers say lies behind their last frame.
+    """Add to incomplete stacks the callers of their last frame by frame pointers.
 
     Args:
         samples: of a recording.
@@ -305,7 +305,7 @@ def _branch_chains(samples: Samples) -> Chains:
         return Chains(np.zeros(0, np.int64), np.zeros(0, np.uint64))
     calls_each = np.diff(calls.start)
     is_user = samples.mode.take(calls.sample) == abi.PERF_RECORD_MISC_USER
-    # Of a sample in the kernel the last call in user space says at least the function.
+    # The last call in user space gives at least the function of a sample in the kernel.
     called = np.append(calls.target, np.uint64(0)).take(calls.start[:-1])
     called[calls_each == 0] = 0
     first = np.where(is_user, samples.ip.take(calls.sample), called)

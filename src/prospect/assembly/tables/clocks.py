@@ -265,7 +265,7 @@ def _throttles(losses: Losses, row_of_loss: NDArray[np.int64]) -> _Throttles:
     rows = np.flatnonzero(chosen & (row_of_loss >= 0))
     rows = rows[np.argsort(row_of_loss[rows], kind="stable")]  # records are in time order
     clock, begins = row_of_loss[rows], is_throttle[rows]
-    # Of several of a kind in a row, the first one counts.
+    # If several of a kind follow each other, the first one counts.
     is_change = np.ones(len(rows), np.bool_)
     is_change[1:] = (clock[1:] != clock[:-1]) | (begins[1:] != begins[:-1])
     rows, clock, begins = rows[is_change], clock[is_change], begins[is_change]

@@ -3,8 +3,8 @@
 The periods of a hardware counter become time by what the counter counted between samples.
 
 The kernel begins at a period of 1 and adapts it to the rate that was asked for, so the first
-samples of a recording stand for next to nothing, and there may be thousands of them. What a sample
-stands for is its period: what the counter gained since the sample before it. Between two samples
+samples of a recording represent next to nothing, and there may be thousands of them. A sample
+represents its period: what the counter gained since the sample before it. Between two samples
 of one CPU both the gain and the time are known; their ratio, where the counter never stood still,
 is the CPU's speed. Idle CPUs halt the counter, so ratios of idle times are low and have few cycles:
 the median by cycles is the speed at which cycles were spent.
@@ -116,7 +116,7 @@ class CounterTime(NamedTuple):
     """How an event's periods become time.
 
     Attributes:
-        periods_vary: whether samples stand for different amounts, so that hits are no measure.
+        periods_vary: whether samples represent different amounts, so that hits are no measure.
         units_per_s: what the counter gains in a second of running; 0.0 where that is no time.
         relative_error: standard deviation of that over the recording, as a share of it.
     """
@@ -157,7 +157,7 @@ def counter_time(
     owner = samples.cpu if by_cpu else samples.task >> np.uint64(32)
     speed, weight = _speeds(owner.take(rows), samples.time_ns.take(rows), amount)
     if len(speed) < _FEWEST_PAIRS:
-        # What the longest periods say, if they are those of the rate that was asked for.
+        # The rate by the longest periods, if they are those of the rate that was asked for.
         return CounterTime(True, max(rate_hz * _median(amount, amount), least), 1.0)
     median = _median(speed, weight)
     return CounterTime(True, max(median, least), _spread(speed, weight, median))
@@ -188,7 +188,7 @@ def _speeds(
 
 
 def _median(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """Return the value that half of the weight lies below."""
+    """Return the value below which half of the weight is."""
     order = np.argsort(values)
     running = np.cumsum(weight.take(order))
     if not running[-1] > 0:

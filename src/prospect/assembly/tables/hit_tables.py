@@ -33,7 +33,7 @@ def describe_hits(
 
     Args:
         hits: the distinct hits.
-        location_index: i32 row of locations of each hit; more may stand behind.
+        location_index: i32 row of locations of each hit; more may follow.
         history: whose names `hits.comm` refers to.
     """
     comms, comm_index = distinct_keys(hits.comm + np.int32(1), len(history.names) + 1)
@@ -85,7 +85,7 @@ def describe_mappings(
     merged = np.where(is_jit, len(history.mappings) + placed, mapping)
     numbers = len(history.mappings) + len(placement.keys)
     key = hits.process_row.take(rows).astype(np.int64) * numbers + merged
-    # Hits stand by process and address: those of a mapping follow each other.
+    # Hits are ordered by process and address: those of a mapping follow each other.
     run = run_starts(key, mapping)
     count = np.add.reduceat(hits.count.take(rows), run) if len(run) else np.empty(0, np.int64)
     key, mapping, rows = key.take(run), mapping.take(run), rows.take(run)

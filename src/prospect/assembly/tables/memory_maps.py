@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.spaces.process_history import ProcessHistory
 
 _MOST_BYTES = 1 << 24
-# What the records of mappings call memory without a file.
+# Names of memory without a file in the records of mappings.
 _ANONYMOUS = "//anon"
 _LINE = (
     rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])([x-])[ps] ([0-9a-f]{1,16})"

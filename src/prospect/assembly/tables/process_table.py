@@ -1,7 +1,7 @@
 """Process rows of `spaces` + the recorder's snapshot → `ProcessTable`.
 
 Births, ends and parents come from the records; kernel threads, process groups and sessions from
-Prospect's own snapshot, because no record carries them. Who was born later has its parent's group
+Prospect's own snapshot, because no record carries them. A process born later has its parent's group
 and session, as fork() hands them down; what setpgid() and setsid() made of them is in no record.
 """
 
@@ -69,7 +69,7 @@ def with_control_groups(processes: ProcessTable, events: Events, hits: Attributi
     if ids is None:
         return processes
     last = np.zeros(len(processes), np.uint64)
-    # Of several values for one row the last one stays.
+    # If a row has several values, the last one stays.
     last[hits.process_row.take(hits.sample_row)] = ids
     names = {
         id_: path.decode("utf-8", "surrogateescape") for id_, path in events.control_groups.items()
@@ -121,7 +121,7 @@ def _groups_met(
 ) -> dict[int, list[int]]:
     """Return the groups and sessions that were read while processes ran, by their first row.
 
-    No record reports setpgid() and setsid(). Of several processes with one pid it is the last that
+    No record reports setpgid() and setsid(). If several processes had one pid, it is the last that
     had begun then.
     """
     facts = {

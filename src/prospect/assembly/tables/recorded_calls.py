@@ -112,7 +112,7 @@ def describe_call_counts(
         return None
     location_index = location_index[len(location_index) - len(counted.addresses) :]
     counts, cpu_ns = counted.counts, number_of(document.get("cpu_ns"))
-    # By what a probe cost before the run. What it cost within may be less, so that the sum can
+    # By the cost of a probe before the run. Its cost within may be less, so that the sum can
     # exceed the CPU time, which holds both.
     cost_ns = min(max(number_of(document.get("cost_ns")), 0.0), max(cpu_ns, 0.0))
     return CallCounts(

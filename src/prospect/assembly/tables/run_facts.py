@@ -78,7 +78,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
     Args:
         info: what the recording says of itself.
         events: its decoded records, for the interval and the record counts.
-        limits: sentences about what could not be seen, beside those that were recorded.
+        limits: sentences about what could not be seen, added to those that were recorded.
     """
     extras = info.extras
     begin_ns, end_ns = interval_ns(info, events)

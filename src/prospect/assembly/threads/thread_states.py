@@ -62,7 +62,7 @@ for _mark, _state, _ends in (
 
 
 class Marks(NamedTuple):
-    """What records say of threads, in any order.
+    """The marks of threads in records, in any order.
 
     Attributes:
         tid: i32[m].
@@ -193,7 +193,7 @@ def _lives(marks: Marks) -> tuple[Marks, NDArray[np.int64]]:
         The marks that are left, and i64[m] the life of each.
     """
     is_begin = marks.kind == MARK_BEGIN
-    # Who is born next was not there at the begin.
+    # A thread born later was not there at the begin.
     is_born_next = np.append((marks.kind == MARK_FORK)[1:], False)[: len(is_begin)]
     marks = marks.take(~(is_begin & is_born_next))
     starts = (marks.kind == MARK_BEGIN) | (marks.kind == MARK_FORK)
@@ -209,7 +209,7 @@ def _with_samples_of_switches(
 ) -> tuple[Marks, NDArray[np.int64]]:
     """Give each departure from a CPU the row of its sample, and leave the samples' marks out.
 
-    What a sample is of follows it: the record of the switch itself. A wake-up may come between.
+    The record of the switch follows its sample. A wake-up may come between.
     """
     others = np.flatnonzero(marks.kind != MARK_WAKE)
     kind, whose = marks.kind.take(others), life.take(others)

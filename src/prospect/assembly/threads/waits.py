@@ -56,7 +56,7 @@ BY_INTERRUPT = 0
 
 
 class Waits(Record):
-    """What the switches of a recording say.
+    """The switches of a recording.
 
     Attributes:
         events: the records, with waits for samples of switches.

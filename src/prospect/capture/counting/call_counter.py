@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WINDOW_S = 0.01
 # While counting is cheap its cost is looked at so often.
 LONGEST_S = 0.1
-# Of a window's CPU time, what probes may take at most: how much it is, is known to some percent
+# The share of a window's CPU time that probes may take at most: it is known to some percent
 # only, and the program's own time is what is left over.
 _MOST_SHARE = 0.5
 _SHORTEST_PAUSE_S = 0.005

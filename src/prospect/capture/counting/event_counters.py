@@ -195,7 +195,7 @@ class CounterSet:
         """Return whether an event counts on all CPUs though tasks are followed.
 
         A probe cannot be inherited: for each new task the kernel reads its path again, in the
-        memory of whoever forks, and lets the fork fail.
+        memory of the process that forks, and lets the fork fail.
         Source: perf_uprobe_init() in ``kernel/trace/trace_event_perf.c``, Linux 6.18.
         """
         target = self._target

@@ -34,7 +34,7 @@ _NS_PER_S = 1_000_000_000
 class _CpuEvents(NamedTuple):
     """One CPU's events and their ring.
 
-    File descriptors and ids are, for one task after the other, of the clocks, then of those beside.
+    File descriptors and ids are ordered by task: first its clocks, then its other events.
     """
 
     cpu: int
@@ -203,7 +203,7 @@ class EventSet(Closing):
         for number in range(clocks, self._events_a_task):
             self._enable_one(cpus, number)
         if self.plan.scope != SCOPE_SYSTEM:
-            return  # the time of a task's event stands still while the task is elsewhere
+            return  # the time of a task's event stops while the task is elsewhere
         for cpu in cpus:
             # The kernel may count from before the start: only differences say anything.
             enabled_ns = _counts(self._open[cpu].fds[0]).enabled_ns
@@ -303,7 +303,7 @@ class EventSet(Closing):
         return self._clock_ids
 
     def descriptions(self) -> tuple[EventDescription, ...]:
-        """Return the events as perf.data is to show them: the bank as one, then those beside."""
+        """Return the events as perf.data is to show them: the bank as one, then the others."""
         ids = tuple(clock_id for ids in self._clock_ids for clock_id in ids)
         attr = self.plan.recorded_attr(self.ring_bytes // 2)
         return (
@@ -315,7 +315,7 @@ class EventSet(Closing):
         )
 
     def _beside(self) -> tuple[ChosenEvent, ...]:
-        """Return the events beside the clocks, as they are opened."""
+        """Return the events other than the clocks, as they are opened."""
         return tuple(
             event._replace(attr=event.attr._replace(wakeup=self.ring_bytes // 2))
             for event in self.plan.beside

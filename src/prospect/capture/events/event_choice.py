@@ -83,7 +83,7 @@ _TASK_CLOCK_LIMIT = (
     " so there is only one."
 )
 
-# What a recording has to say of its clocks, and not where other events are sampled.
+# Parts of a recording that only clocks need, not other sampled events.
 CLOCK_LIMITS = (_ONE_CLOCK_LIMIT, _TASK_CLOCK_LIMIT)
 
 _OF_COMMAND = "Only COMMAND and its descendants"
@@ -111,7 +111,7 @@ class ChosenEvent(NamedTuple):
         filter: of a tracepoint's records, "" for all.
         path: of the file that a probe is in.
         cpus: the kernel's list of CPUs that count for all, empty where each counts for itself.
-        unit, scale: what a count stands for: count times scale, in units.
+        unit, scale: the value of a count is count times scale, in units.
     """
 
     name: str
@@ -136,7 +136,7 @@ class EventPlan(NamedTuple):
         attr: the first clock's attributes; those of the others differ by `clock_attr`.
         periods: each clock's `sample_period`: ns, or Hz where `attr.flags` has FLAG_FREQ.
         limits: a sentence for each thing that is missing.
-        beside: further events of every CPU, which fill the clocks' rings.
+        beside: further events of every CPU, which use the clocks' rings.
     """
 
     attr: EventAttr
@@ -154,7 +154,7 @@ class EventPlan(NamedTuple):
         )
 
     def recorded_attr(self, watermark_bytes: int) -> EventAttr:
-        """Return the attributes that stand for the whole bank in a perf.data file.
+        """Return the attributes that represent the whole bank in a perf.data file.
 
         Their period is that of all clocks together. Every reader that adds up the period of each
         sample then has the CPU time once, and not once a clock.
@@ -215,7 +215,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
             only the whole system will do.
         cpu: an on-line CPU for the tries.
         allow_hardware: False after a hardware counter failed on another CPU.
-        call_graph: which callers are wanted beside the kernel's.
+        call_graph: which callers are wanted in addition to the kernel's.
         attaches: whether processes are followed that run already: no exec starts their events.
         only_tasks: whether events of everybody are of no use, because threads were chosen.
 
@@ -366,7 +366,7 @@ def _refusal_message(error: OSError | None, pid: int) -> str:
 
 
 def with_python_frames(plan: EventPlan) -> EventPlan:
-    """Return a plan that has room for Python frames beside each sample; last, behind all others.
+    """Return a plan with an event for the Python frames of each sample, after all others.
 
     See `abi.python_frames` for what they are, `capture.python` for who writes them.
     """

@@ -202,7 +202,7 @@ def _bits_text(parameter: pmus.Parameter) -> str:
 def _fits(event: ListedEvent, pattern: str) -> bool:
     if not pattern:
         return True
-    # In any case of letters: vendors write theirs in capitals, whoever types them may not.
+    # Ignore case: vendors write theirs in capitals, users may not.
     names = [name.lower() for name in (event.name, *event.other_names, event.kind)]
     pattern = pattern.lower()
     if any(char in pattern for char in "*?["):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prospect.capture.events.event_choice import ChosenEvent
 
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
-# What the kernel says of an event that this machine, or this kind of target, does not have.
+# Errors of the kernel for an event that this machine, or this kind of target, does not have.
 _NOT_HERE = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.ENXIO)
 NO_CORE_COUNTERS = "the kernel has no hardware counters here, as in most virtual machines"
 _OF_CORES = (abi.PERF_TYPE_HARDWARE, abi.PERF_TYPE_HW_CACHE, abi.PERF_TYPE_RAW)
@@ -37,7 +37,7 @@ def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> i
 
         program = open_program(os.fsdecode(event.path))
         try:
-            # By its descriptor: whoever swaps the file now does not move the probe.
+            # By its descriptor: a file that is swapped now does not move the probe.
             path = ctypes.create_string_buffer(b"/proc/self/fd/%d" % program)
             attr = event.attr._replace(config1=ctypes.addressof(path))
             fd = perf_syscalls.perf_event_open(attr.pack(), pid, cpu, group_fd)

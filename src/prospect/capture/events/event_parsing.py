@@ -246,7 +246,7 @@ def _tracepoint(group: str, name: str) -> int | None:
     try:
         return tracepoint_id(group, name)
     except CaptureError:
-        return None  # it may be a vendor's event, whose masks stand behind colons too
+        return None  # it may be a vendor's event, whose masks follow colons too
 
 
 def _unit_event(unit: str, kind: int, terms: str) -> ChosenEvent:
@@ -266,7 +266,7 @@ def _unit_event(unit: str, kind: int, terms: str) -> ChosenEvent:
 def _with_terms(
     event: ChosenEvent, terms: str | None, parameters: dict[str, pmus.Parameter]
 ) -> ChosenEvent:
-    """Return an event with the parameters that stand between its slashes."""
+    """Return an event with the parameters between its slashes."""
     at = 0
     while terms and at < len(terms):
         match = _TERM.match(terms, at)

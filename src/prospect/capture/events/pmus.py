@@ -38,7 +38,7 @@ class Parameter(NamedTuple):
 
 
 class PmuEvent(NamedTuple):
-    """An event that the kernel names: its parameters, and what one count of it stands for."""
+    """An event that the kernel names: its parameters, and the unit of one count."""
 
     name: str
     terms: str

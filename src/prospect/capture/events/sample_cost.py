@@ -37,7 +37,7 @@ _BUDGET_NS = 20_000_000
 _LOADED_BUDGET_NS = 200_000_000
 _MOST_PAIRS = 48
 _FEWEST_PAIRS = 5
-# What the work of one turn fills with samples, at most.
+# Bytes of samples that the work of one turn writes, at most.
 _RING_SAMPLES = 256
 _USER_BYTES = 1 << 20
 _KERNEL_BYTES = 4 << 20

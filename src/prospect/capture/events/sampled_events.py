@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEADER = "dummy"
 _EVERY_TASK = -1
 _PRECISE_IP = 3 << 15
-# What happens rarely enough to be recorded each time, unless a period or a rate is given.
+# Events rare enough to be recorded each time, unless a period or a rate is given.
 _OCCASIONAL = (abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT)
 _CLOCKS = (abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK)
 # A program that touches fresh memory has page faults at this rate, and system calls likewise.

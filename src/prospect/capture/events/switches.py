@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NAME = "context-switches"
 WAKING = "sched:sched_waking"
 
-# Who waits does so in a few routines of a library, most of which keep no frame pointers: their
+# Threads wait in a few functions of a library, most of which keep no frame pointers: their
 # frames fit into this, and what called them is followed from there.
 _STACK_BYTES = 1024
 # A busy CPU with a server's work; where there are more, rings are emptied more often.

@@ -174,7 +174,7 @@ def recorded_tracepoints(events: Sequence[EventDescription]) -> TracingFiles | N
     """Return what tracefs says of the tracepoints among events; None where there are none.
 
     They are found by their numbers where an event is not called as its tracepoint is: names may be
-    of whoever recorded.
+    of the user who recorded.
     """
     named = {
         e.attr.config: tuple(e.name.split(":", 1))

@@ -303,7 +303,7 @@ def vendor_names() -> list[str]:
 
 
 def _is_in_kernel(library: Library, unit: VendorUnit) -> bool:
-    """Whether this machine has a unit, and its kernel a driver for it: one event stands for all."""
+    """Whether this machine has a unit, and its kernel a driver for it: one event is tried."""
     event = next(iter(library.events(unit)), None) if unit.is_present else None
     if event is None:
         return False

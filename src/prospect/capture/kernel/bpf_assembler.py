@@ -81,7 +81,7 @@ def store(size: int, base: Reg, offset: int, operand: Reg | int) -> Instruction:
 
 
 def atomic_add(base: Reg, offset: int, src: Reg) -> Instruction:
-    """Add src to the 64 bits at base + offset, whoever else does so at the same time."""
+    """Add src atomically to the 64 bits at base + offset."""
     opcode = abi.BPF_STX | abi.BPF_ATOMIC | abi.BPF_DW
     return Instruction(opcode, base, src, offset, abi.BPF_ADD)
 

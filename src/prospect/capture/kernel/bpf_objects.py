@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl
 _BPF = {"x86_64": 321, "aarch64": 280}
 # The kernel lets only programs under the GPL use the helpers that trace. Ours is offered under it
-# beside the project's own licence.
+# in addition to the project's own licence.
 _LICENSE = b"GPL"
 _INSTRUCTION_BYTES = 8
 _ATTEMPTS = 10
@@ -84,7 +84,7 @@ class MapLayout(NamedTuple):
     """The kind and sizes of a map.
 
     Attributes:
-        name: for whoever lists the machine's maps, 15 characters at most.
+        name: shown in lists of the machine's maps, 15 characters at most.
         kind: BPF_MAP_TYPE_*.
         key_bytes, value_bytes: sizes.
         entries: room for so many, 0 for task storage.
@@ -139,7 +139,7 @@ def load_raw_tracepoint_program(name: str, code: bytes) -> int:
     """Load a program of BPF_PROG_TYPE_RAW_TRACEPOINT and return its file descriptor.
 
     Args:
-        name: for whoever lists the machine's programs, 15 characters at most.
+        name: shown in lists of the machine's programs, 15 characters at most.
         code: as `bpf_assembler.assemble` returns it.
 
     Raises:

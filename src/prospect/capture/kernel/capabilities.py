@@ -45,7 +45,7 @@ def last_capability() -> int:
 def keep_only(wanted: Collection[int]) -> None:
     """Give up all capabilities but some, here and in what this process starts, for good.
 
-    Of the threads, only the calling one: no other may have been started. No program that it starts
+    Only the calling thread: no other may have been started. No program that it starts
     gains rights by its owner or its file.
 
     Args:

@@ -112,7 +112,7 @@ def _opened(pid: int) -> int:
     return fd
 
 
-# Of a thread that leads no process: EINVAL, since Linux 6.9 ENOENT.
+# For a thread that leads no process: EINVAL, since Linux 6.9 ENOENT.
 _NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
 
 

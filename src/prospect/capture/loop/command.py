@@ -1,7 +1,7 @@
 """COMMAND: forked early, held until the events are ready, then executed and waited for.
 
 It starts on `release`, exactly as under /usr/bin/time: same terminal, directory, environment,
-files, limits and signal dispositions. Of the signals that end a run (Ctrl-C, SIGTERM) the first is
+files, limits and signal dispositions. The first of the signals that end a run (Ctrl-C, SIGTERM) is
 passed on to it, and the second ends the wait (`EndRequest`).
 
 Defined by: execvp(3), for the search and for scripts without an interpreter line; the shell's

@@ -308,7 +308,8 @@ class JitFileHolder:
     def _is_believable(self, status: os.stat_result, pid: int) -> bool:
         """Return whether the process wrote the file: anyone may write to /tmp, under any name.
 
-        Of a process that has ended only its owner's file counts if we are that owner, and if it was
+        For a process that has ended, its owner's file counts only if we are that owner, and if it
+        was
         written to since the recording began: /tmp is full of older ones. A file that is older than
         its process is of another one, which had the same number before.
         """

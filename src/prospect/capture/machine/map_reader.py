@@ -91,7 +91,7 @@ class MapReader:
 
         Args:
             command_pid: COMMAND, whose map is read whether or not it has used the CPU; -1 for none,
-                where whoever maps code is watched.
+                where mappings of code are watched.
             proc: where /proc is.
             attached: processes that were attached to; without these and COMMAND, limits of
                 all processes are wanted.
@@ -161,7 +161,7 @@ class MapReader:
             if monotonic_ns() > until_ns:
                 break
             known = self._watched.get(pid)
-            # Of a process from before what a report leaves out is not worth its map.
+            # A process that existed before the run is not worth its map if reports leave it out.
             least = known.ticks if known else self._ticks_before[pid] + _LEAST_TICKS
             stat = self._stat(pid)
             if stat and stat.ticks > least:

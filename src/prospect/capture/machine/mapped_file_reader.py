@@ -220,7 +220,7 @@ class FileReader:
     def _valid_since(self, status: os.stat_result, known: _Version | None, now_ns: int) -> int:
         """Return since when a file has held what it holds.
 
-        Of a file that was seen before with other contents not its time of modification says so,
+        A file that was seen before with other contents shows it not by its time of modification,
         which `cp -p` sets, but its time of change, which nobody can set.
         """
         if known:
@@ -266,7 +266,7 @@ class Mounts:
         return -1
 
     def _places(self, mapping: MappingRecord) -> Iterator[tuple[bytes, bool]]:
-        """Give the places to look at, and whether each is a path, where anything may stand."""
+        """Return the places to look at, and whether each is a path, which can name any file."""
         yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end), False
         yield b"/proc/%d/exe" % mapping.pid, False
         if (thread := living_thread(mapping.pid)) != mapping.pid:

@@ -29,7 +29,7 @@ _PF_KTHREAD = 0x00200000
 _PF_WQ_WORKER = 0x00000020
 
 _MAP_SHARED, _MAP_PRIVATE = 1, 2
-# What the kernel's own records call memory without a file, named by prctl() or not.
+# Names of memory without a file in the kernel's records, named by prctl() or not.
 _ANONYMOUS = b"//anon"
 _MOST_INODE_DIGITS = 19
 
@@ -221,7 +221,7 @@ def parse_stat(text: bytes) -> Stat:
     flags = int(fields[6])
     comm = text[begin:end]
     if flags & _PF_WQ_WORKER and not comm.startswith(b"kworker/R-"):
-        # What it works on just now is appended, behind '-' or '+' (wq_worker_comm).
+        # Its current work is appended, after '-' or '+' (wq_worker_comm).
         comm = comm.replace(b"+", b"-").partition(b"-")[0]
     return Stat(
         comm=comm,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KEY = struct.Struct("=QQQ")
 _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 
-# What all names of files have that may be CPython's.
+# The part that all names of files have that may be CPython's.
 PYTHON = b"python3"
 # How long between two looks at those that idle: as long as they have been watched, within bounds.
 _SOON_S, _LATER_S = 0.03, 0.25

@@ -9,7 +9,7 @@ from prospect.records import NamedTuple
 
 RING_BYTES = 1 << 16
 MOST_FILES = 1 << 14
-# Of a number that one of the two sends the other by a pipe.
+# Bytes of a number that one of the two sends the other by a pipe.
 NUMBER_BYTES = 8
 _MOST_PATH_BYTES = 1 << 21
 # the fields of `Counts`

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
             ...
 
 
-# Of machines with very many containers; later ones go by no name.
+# For machines with very many containers; later ones get no name.
 _MOST_GROUPS = 20_000
 _PORTION = 256
 

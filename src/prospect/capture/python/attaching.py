@@ -38,7 +38,7 @@ class Walker(NamedTuple):
         seen: which names it has sent.
         rooms: see `walk_rooms`.
         links: to events; none where it stays attached as long as these are open (before 5.15).
-        others: what it needs beside.
+        others: what else it needs.
     """
 
     images: int

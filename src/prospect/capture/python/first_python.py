@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.capture.kernel.rings import Ring
 
-# Of all CPUs, for each sample a second and CPU: as much as taking the samples costs.
+# For all CPUs, for each sample a second and CPU: as much as taking the samples costs.
 _SHARE_OF_A_SAMPLE = 10e-6
 _LEAST_SHARE, _MOST_SHARE = 0.001, 0.02
 _LONGEST_S = 0.1

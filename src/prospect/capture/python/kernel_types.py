@@ -90,7 +90,7 @@ class _Types:
     def unnamed_with(self, *names: bytes) -> dict[bytes, int]:
         """Return the members of a structure without a name that has members of these names."""
         for at in self._places_of(names[0]):
-            # Back to the structure's own head, whose name is none: members stand 12 bytes apart.
+            # Back to the structure's own head, whose name is none: members are 12 bytes apart.
             for begin in range(at - _TYPE.size, max(at - 1024 * _MEMBER.size, -1), -_MEMBER.size):
                 if self._types[begin : begin + 4] == b"\0\0\0\0":
                     found = self._members_at(begin)

@@ -31,7 +31,7 @@ _NOT_ANY_MORE = (
     "Python functions were read until another tracer's programs (BPF) took {share:.0%} of the CPUs'"
     " time, and samples with it; --python goes on all the same."
 )
-# What is less is lost in what a timer does.
+# A smaller part is lost in a timer's own cost.
 _LEAST_SHARE = 0.001
 _OLDEST, _DESCRIBED_SINCE = 8, 13
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"

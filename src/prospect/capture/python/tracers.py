@@ -23,7 +23,7 @@ _NS = 1e-9
 
 # On an idle machine so short a time shows little.
 _LEAST_BUSY_S = 0.05
-# Of the samples; what is lost so is not lost evenly.
+# Share of the samples; the loss is not even.
 MOST_SHARE = 0.02
 WATCHED_S = 0.1
 

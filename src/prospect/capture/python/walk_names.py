@@ -62,7 +62,8 @@ def find_new(maps: Maps) -> Iterator[Item]:
     yield from look_up(maps.seen, ZERO, R0)
     yield asm.store(abi.BPF_DW, FP, SEEN, R0)
     yield from _send_entry(maps)
-    # Behind the loop the number of frames is one of many: in memory it is just a number.
+    # After the loop the verifier has many states of the number of frames: in memory it is just a
+    # number.
     yield asm.move(ROW, 0)
     yield Label("look")
     yield asm.load(abi.BPF_W, R1, SCRATCH, 8)
@@ -181,7 +182,7 @@ def _remember(free: str) -> Iterator[Item]:
 
 
 def _place(dst: Reg, tag: Reg, seen: Reg, number: int) -> Iterator[Item]:
-    """Set a register to one of the places that a tag may stand at."""
+    """Set a register to one of the places that a tag may be at."""
     yield asm.move(dst, tag)
     yield asm.alu(abi.BPF_RSH, dst, 64 - SEEN_BITS)
     yield asm.alu(abi.BPF_XOR, dst, number)

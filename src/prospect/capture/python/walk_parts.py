@@ -34,7 +34,7 @@ CODE = -120
 POINTER = -128
 ZERO = -136
 ROOMS = (-144, -152)  # of the interpreter and its user, see `walk_rooms`
-# What is put down of a code object that is new.
+# Fields written for a new code object.
 NEW_ROW = (CODE, TAG, SLOT, PAIR)
 
 # In the scratch of a CPU: a STACK record, then a frame as it was read.
@@ -56,7 +56,7 @@ CPU_ROOM_AT = FOUND_AT + 8
 # Then a record with a name.
 BLOB_AT = CPU_ROOM_AT + 24
 SCRATCH_BYTES = BLOB_AT + wire.HEADER.size + wire.MOST_LINES_BYTES
-# What was sent: a hash of 4 places for each, for all CPUs.
+# Code objects already sent: a hash of 4 places for each, for all CPUs.
 SEEN_BITS = 16
 SEEN_BYTES = 8 << SEEN_BITS
 PLACES = 4

@@ -216,8 +216,8 @@ def ran_before(code: CodeTable, routine: int, instructions: list[int]) -> list[t
     Instructions are counted from the routine's first.
 
     Returns:
-        Of each the instruction before, -1 where another may have run; and whether one let a timer's
-        interrupts in there, whose hits then mean no instruction.
+        For each the instruction before, -1 where another may have run; and whether one let a
+        timer's interrupts in there, whose hits then mean no instruction.
     """
     start, blocks = int(code.start[routine]), find_blocks(code, routine)
     return [

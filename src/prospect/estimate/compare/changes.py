@@ -199,8 +199,8 @@ class ChangeTable(Record):
 def in_order(table: ChangeTable) -> ChangeTable:
     """Put significant rows first, the biggest change leading; then the others, by their time.
 
-    Of equal ones, to the nanosecond, the surer leads: what sums lose in their last digits differs
-    by CPU, and orders nothing.
+    Among equal ones, to the nanosecond, the surer leads: what sums lose in their last digits
+    differs by CPU, and orders nothing.
     """
     size = np.where(table.significant, np.abs(table.change), table.mean.max(axis=1, initial=0.0))
     surer, larger = np.round(table.p_value, _DECIMALS), -np.round(size, _DECIMALS)

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 # A row with fewer hits on both sides together is not tested: it could hardly pass, and each test
 # that cannot pass makes it harder for the others.
 _TESTED_FROM_HITS = 10
-# What a fully loaded machine adds to the standard deviation between runs. With other programs on
-# four fifths of two CPUs, runs of one program differed by 15 to 18 % (docs/diff.md).
+# The part of the standard deviation between runs that a fully loaded machine adds. With other
+# programs on four fifths of two CPUs, runs of one program differed by 15 to 18 % (docs/diff.md).
 _LOAD_EFFECT = 0.4
 _TESTED_KINDS: tuple[Kind, ...] = ("process", "object", "routine")
 _SUMS: tuple[Kind, ...] = ("total", "portion")

@@ -261,7 +261,7 @@ def compared_calls(
     caller = tree.frame_index.take(tree.caller_index[1:])
     key, call = np.unique(caller * frames + tree.frame_index[1:], return_inverse=True)
     call = np.append(-1, call)  # all samples are called by nobody
-    # What a routine calls that is called again within is in the outermost of these calls.
+    # The callees of a recursive routine are in the outermost of its calls.
     outer = outermost_rows(call, begin, end)
     hits = np.zeros((len(key), 2), np.int64)
     np.add.at(hits, call.take(outer), total_hits.take(outer, axis=0))

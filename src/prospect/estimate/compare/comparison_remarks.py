@@ -164,7 +164,7 @@ def _difference_notes(comparison: Comparison, runs: Sequence[ComparedRun]) -> It
         float(np.mean([run.other_load for run in side])) for side in (runs[:count], runs[count:])
     ]
     if comparison.variation.assumed:
-        return  # what is allowed for it is said already
+        return  # another remark has the allowance already
     if math.isfinite(sum(loads)) and abs(loads[0] - loads[1]) > _LOAD_TO_TELL:
         yield (
             f"Other processes took {loads[0]:.0%} of the CPUs' time in A and {loads[1]:.0%} in B: "

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 EVENT, OTHERS = "event", "others"
-# What programs read has this many columns at most; the text has fewer.
+# JSON and CSV have this many columns at most; the text has fewer.
 MOST_COLUMNS = 1000
 
 

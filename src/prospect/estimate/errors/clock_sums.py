@@ -4,7 +4,7 @@ Each clock alone covers all the time, so that K clocks are K estimates of the sa
 variance of their mean is that of the K sums by K. The stretches of time in which clocks ran are cut
 into `Blocks` of several lengths, each of which gives a variance. A block's ends cut a row's stays
 short, which would add disagreement where there is no error: but where the ends are within each
-clock's period is known, and so is what was running there. What is left is disagreement about when
+clock's period is known, and so is what was running there. The remaining disagreement is about when
 the row came and went in between, without bias at any length of block.
 """
 

@@ -332,7 +332,7 @@ def _spread(
     whole = sums.by_level[0]
     freedom = whole.freedom + _BOUNDED
     period_s = design.ticks.period_ns.mean() * 1e-9
-    # What a clock counted is known to no better than where one change fell between two ticks.
+    # A clock's count is known to no better than where one change fell between two ticks.
     resolution = np.bincount(sums.row, minlength=rows) * period_s**2 / (12.0 * design.clocks)
     ticks = design.ticks.count
     return _Spread(

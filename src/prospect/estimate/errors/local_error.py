@@ -10,7 +10,7 @@ A systematic sample with period T errs, for a program whose presence x(t) has th
 c(τ), by a variance of T Σ_j c(jT) - ∫ c(τ) dτ for each unit of time (Cochran, Sampling Techniques,
 1977, chapter 8, has the sum for samples from a list). K clocks without a common measure divide it
 by K, and they look at the program K times within each period, so that c is known at lags shorter
-than T. What is needed is in the *variogram*, half the sum of (x(t + τ) - x(t))², at one, two and
+than T. The *variogram* has it, half the sum of (x(t + τ) - x(t))², at one, two and
 three ticks apart, D1, D2 and D3 (successive differences: Wolter, Introduction to Variance
 Estimation, 2007, section 8.2). Their weights are such that
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
 
-# What a gap is: idle as far as the kernel's accounting says so, or regardless of it.
+# The kind of a gap: idle as far as the kernel's accounting says so, or regardless of it.
 _BUSY, _IDLE, _MAY_BE_IDLE = 0, 1, 2
 _STATES = 3
 # How late a timer that was not held up may be, as part of its period; never less than the usual
@@ -244,7 +244,7 @@ def _share_out(reported: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> 
         reported: i64[g] losses as the kernel counted them.
         missing: i64[g, GAP_KINDS, 2] ticks without a sample.
         has_others: bool[g] whether the counter counts other records too: that of the one clock
-            that reports mappings and tasks does. What is beyond the ticks due is of that kind.
+            that reports mappings and tasks does. Samples beyond the ticks due are of that kind.
 
     Returns:
         i64[g] lost ticks, and i64[g, 2] missing ones.

@@ -1,6 +1,6 @@
 """Which of many hosts, or which of two groups of hosts, differ in a function's share of samples.
 
-Hosts always differ by more than chance, so chance is no measure of what is unusual. What is usual
+Hosts always differ by more than chance, so chance is no measure of what is unusual. The usual share
 is taken from the hosts themselves: the median share, and how widely hosts spread about it but for a
 tenth at either end. So one host, or a few, cannot hide by widening what they are measured by, and
 what a good part of the hosts does is not unusual. A count is then compared as one whose variance is
@@ -82,7 +82,8 @@ def outlying(counts: NDArray[np.int64], totals: NDArray[np.int64], fdr: float = 
         fdr: the highest rate of false discoveries that is of interest.
 
     Returns:
-        What is usual and how unusual each is; of fewer than `LEAST_HOSTS` hosts no probability.
+        The usual share and how unusual each host is; no probability for fewer than `LEAST_HOSTS`
+        hosts.
     """
     there = totals > 0
     shape = counts.shape
@@ -157,7 +158,7 @@ def dispersion(
 def expected_counts(share: Floats, totals: Floats) -> Floats:
     """Return how many samples of each function are expected on each host, f64[r, h].
 
-    Of what most hosts never do, half a hit where most could have been counted.
+    If most hosts never run it, the usual share is half a hit where most could have been counted.
 
     No host has a total of 0.
     """

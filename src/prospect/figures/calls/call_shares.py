@@ -1,6 +1,6 @@
 """Time with what routines called, from counted calls alone: the call graph of gprof.
 
-It needs every call counted by caller, and no stacks. What a routine took is shared among its
+It needs every call counted by caller, and no stacks. A routine's time is shared among its
 callers by how often each called it; routines that call each other in a circle are taken for one.
 That each call of a routine takes equally long, from any caller, is this method's assumption: a
 recording with call stacks needs none.

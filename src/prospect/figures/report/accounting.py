@@ -120,7 +120,7 @@ def _system_times(
     """Yield name, sampled time and accounted time of the rows that interrupts may be in."""
     kernel, interrupt = seconds[:, PORTION_KERNEL], seconds[:, PORTION_INTERRUPT]
     if is_apart:
-        # What ksoftirqd does is booked as a softirq.
+        # The work of ksoftirqd is booked as a softirq.
         is_softirq = is_ksoftirqd(profile.processes)
         system_s = float(kernel[~is_zero & ~is_softirq].sum())
         yield "System", system_s, ("system_s",)

@@ -1,6 +1,6 @@
 """Figures of events: several side by side, and the data that event sources attach to samples.
 
-What an event counts differs, so rows of several are ordered by shares of an event, never by sums
+Events count different things, so rows of several are ordered by shares of an event, never by sums
 over events. Data are shown by event: how numbers are distributed, where most of each comes from,
 and how often each text occurs.
 """

@@ -60,7 +60,7 @@ def outermost(
 ) -> NDArray[np.bool_]:
     """Return bool[n]: the rows that no other row with their key has in its subtree.
 
-    What a recursive routine took in all is what its outermost calls took.
+    The total of a recursive routine is that of its outermost calls.
 
     Args:
         key: i64[n] what rows are compared by, such as their frame.
@@ -228,7 +228,7 @@ def pruned(
 
 
 def _left_out(tree: NamedForest, hits: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> _Rest:
-    # What is left out is whole subtrees; the one that a row is in is the last to begin before it.
+    # Whole subtrees are left out; a row is in the last one to begin before it.
     every = np.arange(len(tree))
     is_first = ~is_kept & is_kept.take(np.maximum(tree.caller_index, 0))
     first = np.maximum.accumulate(np.where(is_first, every, 0))

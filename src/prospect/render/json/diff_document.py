@@ -63,7 +63,7 @@ class _Table(NamedTuple):
         return self._significant(self.table.half_width)
 
     def _significant(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Of what is rounded: a difference of two that are nearly equal is all last digits.
+        # Difference of rounded values: that of two nearly equal ones is all last digits.
         return np.array([significant(one) for one in column[: self.shown].tolist()], np.float64)
 
     @property

@@ -208,7 +208,7 @@ class Field:
 
     Attributes:
         kind: of its value.
-        about: its meaning; "" if that of the field before it is said of both.
+        about: its meaning; "" if the field before it describes both.
         get: an attribute of the source (with dots: of its attribute), an element of it, or a
             function of it; the attribute of the field's name by default.
         optional: the field may be left out: `get` returns ABSENT.

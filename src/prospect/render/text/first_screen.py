@@ -34,7 +34,7 @@ _WIDTH = 79
 _PROGRAM_WIDTH = 24
 # Where services are shown, of both.
 _SERVICE_WIDTH = 18
-# Of functions, of what calls them, and of their programs, with and without the callers.
+# Widths of functions, callers and programs, with and without the callers.
 _FUNCTION_WIDTHS = (30, 22)
 _CALLER_WIDTH = 13
 _NAME_WIDTHS = (14, 9)

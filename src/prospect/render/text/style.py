@@ -145,5 +145,5 @@ class Page(NamedTuple):
 
     @property
     def report(self) -> Report:
-        """What the event is of."""
+        """The processes that the event is of."""
         return self.event.report

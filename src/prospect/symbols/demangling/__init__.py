@@ -1,1 +1,1 @@
-"""Mangled names of C++ and Rust → names as they stand in the source."""
+"""Mangled names of C++ and Rust → names as in the source."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _LIBRARY = "libstdc++.so.6"
 _REFERENCE = re.compile(rb"[ST][0-9A-Z]*_")
 _PACK_EXPANSION = b"Dp"
-# What stays within these costs at most some 50 ms. Of the 478,000 names of a machine with LLVM and
-# several toolchains on it one in a hundred does not.
+# A name within these limits costs at most some 50 ms. Of the 478,000 names of a machine with LLVM
+# and several toolchains on it one in a hundred does not.
 _CHEAP_REFERENCES = 16
 _CHEAP_PACK_EXPANSIONS = 1
 _LONGEST_TEXT_BYTES = 1 << 16

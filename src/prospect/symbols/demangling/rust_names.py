@@ -101,7 +101,7 @@ def demangle_v0(name: str) -> str | None:
     """Return the source's name, None for what is not of this scheme or too costly."""
     if not name.startswith("_R") or not name.isascii():
         return None
-    # Suffixes of LLVM's passes stand behind a dot, which occurs nowhere else.
+    # Suffixes of LLVM's passes follow a dot, which occurs nowhere else.
     mangled, dot, suffix = name[2:].partition(".")
     parser = _Parser(mangled)
     try:
@@ -135,7 +135,7 @@ class _Parser:
         self._is_silent = was_silent
 
     def path(self, *, in_value: bool) -> None:
-        """Print a path; in a value its generic arguments stand behind `::`."""
+        """Print a path; in a value its generic arguments follow `::`."""
         self._enter()
         tag = self._next()
         if tag == "C":
@@ -289,7 +289,7 @@ class _Parser:
         elif tag in _SIGNED or tag in _UNSIGNED:
             sign = "-" if tag in _SIGNED and self._eat("n") else ""
             digits = self._hexadecimal()
-            # rustc-demangle prints what exceeds 64 bits as it stands.
+            # rustc-demangle prints values of more than 64 bits unchanged.
             self._print(sign + (str(int(digits, 16)) if len(digits) <= 16 else f"0x{digits}"))
         elif tag == "b":
             self._print({"0": "false", "1": "true"}.get(self._hexadecimal(), "?"))
@@ -328,7 +328,7 @@ class _Parser:
         target = self._number_62()
         if target >= start:
             raise _NotMangledError
-        # What is not printed need not be followed: it has been parsed where it stands.
+        # Parts that are not printed need not be followed: they are parsed in their place.
         if self._is_silent:
             return False
         after, self.position = self.position, target
@@ -380,7 +380,7 @@ class _Parser:
         if not digit.isdigit():
             raise _NotMangledError
         value = int(digit)
-        # Zero stands alone: a digit after it is the identifier's own.
+        # Zero is a number by itself: a digit after it belongs to the identifier.
         while value and self._peek().isdigit() and value < len(self.mangled):
             value = value * 10 + int(self._next())
         return value

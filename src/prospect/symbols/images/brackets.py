@@ -96,7 +96,7 @@ class Brackets(Record, eq=False):
         before: i64[b] row of the symbol that starts last before the stretch in its section, or -1.
         after: i64[b] row of the symbol that starts next in its section, or -1.
         number: i64[b] which of the functions between the two symbols it is, from 1; 0 for what
-            lies between functions, and where no bounds are known.
+            is between functions, and where no bounds are known.
         count: i64[b] how many functions there are between the two symbols.
     """
 
@@ -109,7 +109,7 @@ class Brackets(Record, eq=False):
 
 
 def find_brackets(image: ElfImage, table: SymbolTable) -> Brackets:
-    """Find what lies between the symbols of a table, within the executable sections they are in."""
+    """Find the gaps between the symbols of a table, within their executable sections."""
     low, high = code_regions(image)
     if not len(low) or not len(table):
         none = np.zeros(0, np.int64)
@@ -148,7 +148,7 @@ def cut_brackets(whole: Brackets, bounds: FunctionBounds) -> Brackets:
     function = first.take(of) + number - 1
     start = bounds.start.take(function)
     end = np.minimum(bounds.end.take(function), whole.end.take(of))
-    # What is left reaches from the bracket's start, or a function's end, to the next function.
+    # The rest reaches from the bracket's start, or a function's end, to the next function.
     following = np.append(bounds.start, np.uint64(2**64 - 1))
     left_of = np.concatenate((np.arange(len(count)), of))
     left_start = np.concatenate((whole.start, end))

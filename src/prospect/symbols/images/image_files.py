@@ -64,7 +64,7 @@ _SENTENCES = {
     NameSource.NO_BUDGET: OTHERS_TAKE_ALL,
     NameSource.NO_ELF: "it is not an ELF file that can be read",
 }
-# Of several failures the first of these says most about what to do.
+# Of several failures the first of these is the most helpful.
 _TELLING_ORDER = (
     NameSource.NO_MATCH,
     NameSource.NO_ANSWER,
@@ -87,7 +87,7 @@ class DebugImage(NamedTuple):
 
     Attributes:
         file, image: as in `FoundImage`.
-        source: what its names are said to come from.
+        source: reported as the origin of its names.
     """
 
     file: OpenFile
@@ -370,7 +370,7 @@ def _parsed(file: OpenFile | NameSource) -> FoundImage | None:
 
 
 def _linked_files(link: DebugLink, directory: bytes, file: OpenFile) -> Iterator[FoundImage]:
-    """Open what the link of an image's file names, beside it in its own root, and here."""
+    """Open the file that an image's debug link names: next to the image, in its root, and here."""
     beside = directory + b"/" + link.name
     hidden = directory + b"/.debug/" + link.name
     for root in dict.fromkeys((file.root, OWN_ROOT)):

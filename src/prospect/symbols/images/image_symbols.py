@@ -67,7 +67,7 @@ def read_symbol_table(
         image: what was mapped.
         debug_image: its separate debug file; that it belongs to the image is for the caller to
             check. Used only if it has symbols of code.
-        debug_source: what names from the debug file are said to come from.
+        debug_source: reported as the origin of names from the debug file.
 
     Returns:
         The table, by SVMA; empty for images of which no code is known.

@@ -1,7 +1,7 @@
 """The files behind the objects of a recording: image and debug file, each found once.
 
-The rules are those of `image_files`. What belongs to other users takes memory as long as it is
-remembered, so `find_all` weighs it first.
+The rules are those of `image_files`. Files of other users take memory as long as they are
+remembered, so `find_all` weighs them first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where a process's jitdump file is, and how far the clock of its writer is ahead.
 
-The copy in the recording counts, else the file on this machine. Whoever could write the file could
-name code of another user's process as he likes, so its owner must be the process's, root or us.
+The copy in the recording counts, else the file on this machine. A user who could write the file
+could name code of another user's process as he likes, so its owner must be the process's, root or
+us.
 
 Both clocks are CLOCK_MONOTONIC, which a time namespace shifts: records of the kernel have the time
 of the initial namespace. Defined by time_namespaces(7).

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ADDRESS_BITS = 48
 _ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
 _MOST_GENERATIONS = 1 << 16
-# The name of a line entry that stands for "the same file as before" instead of a path.
+# The name of a line entry that means "the same file as before" instead of a path.
 _SAME_FILE = b"\xff"
 # V8 writes addresses as they are in the ELF file that `perf inject` makes: behind its header.
 # Source: v8/src/diagnostics/perf-jit.cc, PerfJitLogger::LogWriteDebugInfo().
@@ -103,7 +103,7 @@ class JitCode(Record, eq=False):
 
     @cached_property
     def _line_shift(self) -> int:
-        """How far line entries stand behind the code that they describe."""
+        """How far line entries are from the code that they describe."""
         rows = np.flatnonzero(self.dump.debug >= 0)
         first = [
             struct.unpack_from(self.dump.order + "Q", self.dump.data, offset)[0] - address

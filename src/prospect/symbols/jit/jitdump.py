@@ -43,7 +43,7 @@ MOST_RECORDS = 1 << 22
 
 
 class JitDump(Record, eq=False):
-    """What a jitdump file says, in the order of its records.
+    """The records of a jitdump file, in their order.
 
     Attributes:
         data: the file.

@@ -205,7 +205,7 @@ def _rows_of(text: bytes) -> _Rows:
 def _blocks(text: bytes) -> Iterator[tuple[int, int]]:
     """Cut a padded text into blocks of whole lines; of a line longer than a block, the beginning.
 
-    What is cut off such a line is part of its name, of which less than a block is kept.
+    The part cut off such a line belongs to its name, of which less than a block is kept.
     """
     begin, last = len(PADDING), len(text) - len(PADDING)
     while begin < last:
@@ -247,7 +247,7 @@ def objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
     """Say why a JIT's file is not believed, empty if it is.
 
     Args:
-        file: what became of opening it; of NO_FILE nothing is said that fits.
+        file: the result of opening it; NO_FILE gets no sentence.
         process: the process that is meant to have written it, if it still runs.
     """
     if isinstance(file, NameSource):
@@ -263,7 +263,7 @@ def objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
 
 
 def _later_writer(pid: int, modified_ns: int) -> str:
-    """Say that whoever has inherited the number of a process that ended wrote its file too."""
+    """Say that the process that reused the number of one that ended wrote its file too."""
     later = started_at(pid)
     if later and modified_ns >= later * 1e9:
         return "a later process of the same number wrote it"

@@ -135,7 +135,7 @@ def _place(table: SymbolTable, options: SymbolOptions, text: int = 0) -> KernelN
             NameSource.NO_KERNEL_SYMBOLS, f"it has no symbol {options.kernel_text_symbol}"
         )
     shift = (recorded - listed) % 2**64
-    # After another boot the modules stand elsewhere, each by a distance of its own.
+    # After another boot each module is elsewhere, by its own distance.
     has_modules = shift == 0 and table.source[0] == NameSource.KALLSYMS
     return KernelNames(table, shift, has_modules=has_modules, is_placed=True)
 

@@ -36,7 +36,7 @@ RUNNING_MACHINE = KernelPlaces()
 
 
 class RunningKernel(NamedTuple):
-    """What the running kernel says of itself.
+    """The running kernel's facts about itself.
 
     Attributes:
         is_recorded: whether it is the kernel of the recording.
@@ -89,7 +89,7 @@ def read_running_kernel(
 def loaded_modules(places: KernelPlaces = RUNNING_MACHINE) -> frozenset[tuple[bytes, bytes]]:
     """Return the kernel's modules, each by name and address.
 
-    What else /proc/modules says, how often each is in use, changes all the time.
+    The rest of /proc/modules, how often each is in use, changes all the time.
     Source: ``kernel/module/procfs.c`` (Linux 6.18), m_show().
     """
     lines = (line.split() for line in read_system_file(places.modules).splitlines())

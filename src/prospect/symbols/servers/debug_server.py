@@ -44,11 +44,11 @@ class ServerError(Exception):
 
 
 class KeepingError(Exception):
-    """What arrives cannot be written; the text says why."""
+    """The answer cannot be written; the text says why."""
 
 
 class Patience(Record):
-    """What one file may cost.
+    """Bounds on the cost of one file.
 
     Attributes:
         prompt_s: within this the answer, and its first 100 KiB, must be there.

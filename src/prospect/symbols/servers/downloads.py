@@ -54,7 +54,7 @@ _LOOK_S = 0.1
 
 
 class Outcome(Enum):
-    """What became of a request; the text is why an object has no names."""
+    """The result of a request; the text is why an object has no names."""
 
     FOUND = ""
     ABSENT = "no debug-file server has it"
@@ -64,7 +64,7 @@ class Outcome(Enum):
 
 
 class Answers(Record):
-    """What became of each build id, and sentences about servers that failed."""
+    """The result for each build id, and sentences about servers that failed."""
 
     outcomes: dict[bytes, Outcome]
     notes: list[str]
@@ -100,7 +100,7 @@ def fetch_all(
 
 
 class _RefusedError(Exception):
-    """What a server sent, or said, is not to be kept."""
+    """The server's answer must not be kept."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.name)

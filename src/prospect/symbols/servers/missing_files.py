@@ -1,6 +1,6 @@
 """Which objects of a recording nothing on this machine names, and what servers had of them.
 
-What servers sent is in the cache, where `image_files` finds it.
+Files from servers are in the cache, where `image_files` finds them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     DebugFinder = Callable[[ObjectKey, Sequence[int]], ElfImage | None]
     Loader = Callable[[ObjectKey, Sequence[int]], tuple[ElfImage, SymbolTable] | Missing]
 
-# What was recorded under a build id can be had from elsewhere.
+# Files recorded under a build id can be fetched from elsewhere.
 _REASONS_TO_FETCH = {
     NameSource.NO_FILE,
     NameSource.NO_MATCH,
@@ -37,7 +37,7 @@ _NO_PLACE_NOTE = "No debug-file server was asked: its files are kept in the cach
 
 
 class Fetched(Record):
-    """What came of it.
+    """The result.
 
     Attributes:
         causes: for each object that was asked for, why its file did not come; "" where it did.
