@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from builders.command_line import run_here
 from prospect.daemon.control_socket import ask
 from prospect.store.directory import StoreDirectory
 
@@ -19,12 +20,15 @@ HALF_BUSY = "import time\nwhile True: sum(i * i for i in range(100000)), time.sl
 
 
 class RunningDaemon:
-    """A daemon in another process, with a load beside it."""
+    """A daemon in another process, and a load.
+
+    Each window costs a process that writes it: unless told otherwise, it ends when a test says so.
+    """
 
     def __init__(self, store, *options, log="", load=HALF_BUSY, **environment):
         self.store = store
         self._log = log or f"{store}.log"
-        words = ["daemon", "--store", str(store), "--window", "2", "-H", "199", *options]
+        words = ["daemon", "--store", str(store), "--window", "60", "-H", "199", *options]
         self._lines = open(self._log, "w+")  # noqa: PTH123, SIM115 - closed with it
         self.process = subprocess.Popen(
             [sys.executable, "-m", "prospect", *words],
@@ -77,12 +81,10 @@ def children_of(pid):
 
 
 def control(store, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "prospect", "control", *words, "--store", str(store)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+    """Run `prospect control WORDS`; return its status and what it wrote."""
+    ran = run_here("control", *words, "--store", store)
+    return subprocess.CompletedProcess(
+        ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode()
     )
 
 

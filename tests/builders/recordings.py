@@ -5,14 +5,22 @@ The C sources lie in tests/live/programs; gcc builds them where the test works.
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 import prospect
 from builders.another_user import WHO, prospect_of_another_user
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PROGRAMS = Path(__file__).parents[1] / "live" / "programs"
 PROSPECT = (sys.executable, "-m", "prospect")
@@ -39,10 +47,20 @@ def build_program(directory: Path, name: str, *flags: str, source: str = "") -> 
     """Compile programs/SOURCE.c (NAME.c unless said) into DIRECTORY/NAME."""
     program = directory / name
     program.parent.mkdir(parents=True, exist_ok=True)
-    file = PROGRAMS / f"{source or name}.c"
-    command = ["gcc", "-O1", "-I", PROGRAMS, "-o", program, file, *flags]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    program.write_bytes(_built(source or name, flags))
+    program.chmod(0o755)
     return program
+
+
+@functools.cache
+def _built(source: str, flags: tuple[str, ...]) -> bytes:
+    """Compile a program once for all tests of this process."""
+    with tempfile.TemporaryDirectory() as directory:
+        program = Path(directory, source)
+        file = PROGRAMS / f"{source}.c"
+        command = ["gcc", "-O1", "-I", PROGRAMS, "-o", program, file, *flags]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        return program.read_bytes()
 
 
 def record(
@@ -75,6 +93,17 @@ def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospe
     """Record COMMAND into FILE, and read it; nothing is taken from or left in a cache."""
     record(file, *command, frequency_hz=frequency_hz)
     return prospect.open(file, use_cache=False)
+
+
+@contextmanager
+def shared_cache(file: Path) -> Iterator[None]:
+    """Keep names, lines and frames of the files that recordings name for the tests that follow.
+
+    Where many tests read recordings of the same libraries, reading these is most of the time.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(file.parents[1] / "names-of-the-tests"))
+        yield
 
 
 def hits_by(profile: prospect.Profile, *columns: str, **only: object) -> dict[Any, int]:

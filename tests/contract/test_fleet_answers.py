@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import re
@@ -38,6 +39,7 @@ def _stores(tmp_path_factory):
     return dict.fromkeys(QUESTIONS, every) | {"builds": str(canaries(root / "canaries"))}
 
 
+@functools.cache
 def answer_to(name, path):
     build = NEW[:4] if name == "deploys" else ""
     with HostsDirectory(path) as store:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,46 +29,6 @@ FUNCTIONS = (
     prospect.open,
     prospect.record,
 )
-
-
-TYPED_CALLER = """\
-import os
-import pathlib
-import prospect
-path: str | os.PathLike[str] = pathlib.Path("run.data")
-profile: prospect.Profile = prospect.open(path, system_map="map", lines=True)
-profile = prospect.open(path=path, syntax="intel", announce=print)
-profile = prospect.record(["make"], pids=[1], frequency_hz=99, python="never", native=True)
-profile = prospect.record(for_s=3)
-text: str = profile.report(detail=4, sort=["pid"], columns="cpu", output="x")
-text = prospect.calls(path, detail=2, cpus=(1,), between=(1.0, 2.5), use_cache=False)
-text = prospect.annotate(path, "main", most_routines=3, search_dirs=["a"], disassembler="gdb")
-text = prospect.archive(path, whole_images=True)
-change: prospect.Difference = prospect.diff("a", after=[profile, "b"], scope=4, stacks=True)
-text = change.report(format="html", rows=9)
-count = prospect.count("make", events=["cycles"], cpus=[0], repeat=3)
-"""
-WRONG_CALLS = """\
-prospect.open()
-prospect.open(path, sytem_map="map")
-prospect.record(["make"], frequency_hz="99")
-prospect.open(path, "map")
-profile.report("text")
-prospect.calls(path, frequency_hz=99)
-"""
-
-
-def test_a_type_checker_knows_every_keyword(tmp_path):
-    pytest.importorskip("mypy")
-    caller = tmp_path / "caller.py"
-    caller.write_text(TYPED_CALLER + WRONG_CALLS)
-    words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".mypy_cache", str(caller)]
-    ran = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False)
-    wrong = re.findall(r"caller\.py:(\d+): error: ", ran.stdout)
-    first = TYPED_CALLER.count("\n") + 1
-    assert sorted({*map(int, wrong)}) == [*range(first, first + WRONG_CALLS.count("\n"))], (
-        ran.stdout
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

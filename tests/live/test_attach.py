@@ -17,7 +17,7 @@ import pytest
 
 import prospect as library
 from builders.another_user import WHO, python_of_another_user
-from builders.command_line import BURN, PROSPECT, names, run, running
+from builders.command_line import BURN, PROSPECT, names, run, run_here, running
 from builders.waiting import wait_until_it_watches
 from prospect.perfdata.reader import open_recording
 
@@ -228,9 +228,9 @@ def test_a_full_file_ends_it_as_nobody_else_waits(here, busy):
 )
 @pytest.mark.parametrize("command", [[], ["record", "-o", "r"]])
 def test_what_cannot_be_attached_to_starts_nothing(here, command, arguments, status, says):
-    ran = run(*command, *arguments)
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (status, "", 1)
-    assert says in ran.stderr
+    ran = run_here(*command, *arguments)
+    assert (ran.returncode, ran.stdout, ran.stderr.count(b"\n")) == (status, b"", 1)
+    assert says in ran.stderr.decode()
     assert names(here) == []
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from builders.recordings import PROSPECT, build_program
+from builders.recordings import PROSPECT, build_program, shared_cache
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.figures.stacks.stack_quality import stack_quality
@@ -47,9 +47,10 @@ def recorded(directory, mode, *command):
     return file
 
 
-def profile_of(file, *, stacks=True):
-    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=stacks)
-    return build_profile(open_recording(str(file)), *options)
+def profile_of(file, *, stacks=True, use_cache=True):
+    options = NamingOptions(use_cache=use_cache, debuginfod_s=0), ProfileRequest(stacks=stacks)
+    with shared_cache(file):
+        return build_profile(open_recording(str(file)), *options)
 
 
 def stacks_of(profile, comm):
@@ -157,18 +158,19 @@ def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, chain_of, monkeypat
         options = NamingOptions(use_cache=True, debuginfod_s=0), ProfileRequest(stacks=True)
         told.append(stacks_of(build_profile(open_recording(str(file)), *options), "without"))
         assert list((tmp_path / "cache").rglob("*.frames"))
-    assert told[0] == told[1] == stacks_of(profile_of(file), "without")
+    assert told[0] == told[1] == stacks_of(profile_of(file, use_cache=False), "without")
 
 
 @pytest.mark.parallel
 def test_what_is_said_of_cut_stacks_mends_them(tmp_path, programs):
     depth = 60
     file = recorded(tmp_path, "dwarf,1024", programs["without"], depth, ROUNDS)
-    quality = stack_quality(profile_of(file), "2")  # who else runs has stacks of any size
+    profile = profile_of(file)
+    quality = stack_quality(profile, "2")  # who else runs has stacks of any size
     assert quality.cut > 100
     assert quality.cut_frames[1] < depth
     assert quality.cut <= quality.cut_stacks <= quality.stacks
-    short = [stack for stack in stacks_of(profile_of(file), "without") if "main" not in stack]
+    short = [stack for stack in stacks_of(profile, "without") if "main" not in stack]
     of_leaf = [stack for stack in short if stack[0] == "leaf"]
     assert of_leaf
     assert {stack[-1] for stack in of_leaf} == {""}  # no function: the frame [cut]

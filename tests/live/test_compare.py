@@ -9,7 +9,7 @@ import pytest
 
 from builders.recordings import PROSPECT, build_program
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 RUNS = "4"
 
 

@@ -102,6 +102,7 @@ def test_an_instruction_that_cannot_be_probed_is_left_out(tmp_path, probed):
     assert {name: int(figures.counted[place]) for name, place in row.items()} == {"with_push": 100}
 
 
+@pytest.mark.parallel
 def test_a_function_that_is_called_all_the_time_is_left_out(tmp_path, probed):
     said = record(tmp_path, "with_mov", probed, 20_000_000, 1, 0, budget="5%")
     assert "with_mov is left out: probes took" in said
@@ -130,6 +131,7 @@ def test_windows_cover_the_truth_and_keep_the_budget(tmp_path, rates):
     assert set(callers(figures, profile, row["leaf"])) == {"step"}
 
 
+@pytest.mark.parallel
 def test_the_report_shows_calls_and_callers(tmp_path, probed):
     line = [*PROSPECT, "--count-calls", "with_push,twice", "--count-budget", "100"]
     done = subprocess.run(
@@ -144,6 +146,7 @@ def test_the_report_shows_calls_and_callers(tmp_path, probed):
     assert ["200", "100.00%"] in [line[:2] for line in lines if line[-1] == "work"]
 
 
+@pytest.mark.parallel
 def test_what_a_large_budget_may_cost_is_said_before_the_command_runs(tmp_path):
     source = '#include <stdio.h>\nint main(void) { return fputs("begun\\n", stderr) < 0; }'
     program = tmp_path / "says"
@@ -157,6 +160,7 @@ def test_what_a_large_budget_may_cost_is_said_before_the_command_runs(tmp_path):
     assert "may take" not in record(tmp_path, "main", program, budget="5%")
 
 
+@pytest.mark.parallel
 def test_probes_end_with_a_recorder_that_is_killed(tmp_path, rates):
     choice = ["--count-calls", "leaf", "--count-budget", "100"]
     line = [*PROSPECT, "record", "-o", str(tmp_path / "r"), *choice]

@@ -236,7 +236,7 @@ def test_new_settings_cost_no_sample_of_the_window_under_way_and_metrics_follow(
 
 @pytest.mark.parallel
 def test_a_store_that_is_removed_ends_it(tmp_path):
-    with RunningDaemon(tmp_path / "s") as daemon:
+    with RunningDaemon(tmp_path / "s", "--window", "2") as daemon:
         (tmp_path / "s").rename(tmp_path / "moved")
         assert daemon.process.wait(60) == 1
         assert "removed or replaced" in daemon.said()
@@ -248,7 +248,7 @@ def test_a_service_manager_hears_of_it(tmp_path):
         heard.bind(str(tmp_path / "notify"))
         heard.settimeout(60)
         told = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
-        with RunningDaemon(tmp_path / "s", **told) as daemon:
+        with RunningDaemon(tmp_path / "s", "--window", "2", **told) as daemon:
             assert heard.recv(100) == b"READY=1"
             assert heard.recv(100) == b"WATCHDOG=1"
             assert daemon.end() == 0
@@ -261,6 +261,7 @@ def test_a_service_manager_hears_of_it(tmp_path):
             assert words[-1] == b"STOPPING=1"
 
 
+@pytest.mark.parallel
 def test_what_is_kept_apart_is_chosen_and_shown_side_by_side(tmp_path):
     store = tmp_path / "s"
     with RunningDaemon(

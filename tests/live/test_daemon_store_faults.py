@@ -29,10 +29,10 @@ pytestmark = [
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own with little room."""
+    """A file system of its own, which is soon full."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=600k,mode=0700", "prospect-test", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32m,mode=0700", "prospect-test", str(disk)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("no file system can be mounted here")
     yield disk
@@ -70,8 +70,19 @@ def dump_until(daemon, wanted, *, most=200):
     return state
 
 
+def fill(disk, *, left_bytes):
+    """Leave so much room on a disk."""
+    there = os.statvfs(disk)
+    with (disk / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, there.f_bavail * there.f_frsize - left_bytes)
+
+
 def test_on_a_full_disk_the_oldest_windows_make_room(small_disk, tmp_path):
     with RunningDaemon(small_disk / "s", "--separate", "thread", log=tmp_path / "log") as daemon:
+        dump_until(daemon, lambda told: told["windows"] > 0)
+        # How large a window is depends on how many processes and names the machine has.
+        there = os.statvfs(small_disk)
+        fill(small_disk, left_bytes=2 * (there.f_blocks - there.f_bavail) * there.f_frsize)
         full = dump_until(daemon, lambda told: told["dropped_for_room"] > 2)
         assert full["dropped_for_room"] > 2
         assert full["windows_lost"] == 0
@@ -135,7 +146,7 @@ def test_a_disk_that_becomes_read_only_costs_windows_and_is_said(failing_disk):
 def test_a_store_that_is_not_there_any_more_ends_it(tmp_path, becomes):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
-    with RunningDaemon(tmp_path / "s") as daemon:
+    with RunningDaemon(tmp_path / "s", "--window", "2") as daemon:
         daemon.ask("dump")
         if becomes == "nothing":
             shutil.rmtree(tmp_path / "s", ignore_errors=True)

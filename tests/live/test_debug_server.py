@@ -9,15 +9,18 @@ import socket
 import subprocess
 import time
 import urllib.request
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from builders.command_line import run_here
 from builders.debug_server import dead_server, endless_answer, serving, silent_server
-from builders.recordings import PROSPECT, build_program, record
+from builders.recordings import build_program, record
 from prospect.elf.image import ElfImage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [
@@ -45,17 +48,29 @@ def build_id_of(path: Path) -> str:
     return ElfImage.parse(path.read_bytes()).build_id.hex()
 
 
+@contextmanager
+def asking(cache: Path, urls: str | None, **more: str) -> Iterator[None]:
+    """Ask the servers of `urls` and no proxy, with a cache of one's own.
+
+    What perf keeps below its user's home is of no use here.
+    """
+    cache.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+            patch.delenv(name)
+        told = {"HOME": str(cache), "XDG_CACHE_HOME": str(cache), **more}
+        if urls is not None:
+            told["DEBUGINFOD_URLS"] = urls
+        for name, value in told.items():
+            patch.setenv(name, value)
+        yield
+
+
 def report(stripped, cache: Path, *options: str, urls: str | None = "", **more: str):
     """Report with a cache of its own; return the JSON document."""
-    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    # Of no use here is what perf keeps below its user's home.
-    environment |= {"HOME": str(cache), "XDG_CACHE_HOME": str(cache), **more}
-    if urls is not None:
-        environment["DEBUGINFOD_URLS"] = urls
-    command = [*PROSPECT, "report", "-m0", "--format", "json", *options, stripped[2]]
-    cache.mkdir(exist_ok=True)
-    ran = subprocess.run(command, capture_output=True, env=environment, timeout=100, check=True)
-    assert ran.stderr == b""
+    with asking(cache, urls, **more):
+        ran = run_here("report", "-m0", "--format", "json", *options, stripped[2])
+    assert (ran.returncode, ran.stderr) == (0, b"")
     return json.loads(ran.stdout)
 
 
@@ -228,11 +243,9 @@ def test_a_server_that_never_stops_sending_is_cut_off(stripped, tmp_path):
 
 def annotated(recording, cache: Path, urls: str, what: str):
     """Annotate with a cache of its own; return the lines of hit instructions, by file."""
-    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    environment |= {"HOME": str(cache), "XDG_CACHE_HOME": str(cache), "DEBUGINFOD_URLS": urls}
-    cache.mkdir(exist_ok=True)
-    command = [*PROSPECT, "annotate", "-m0", "--format", "json", what, recording]
-    ran = subprocess.run(command, capture_output=True, env=environment, timeout=100, check=True)
+    with asking(cache, urls):
+        ran = run_here("annotate", "-m0", "--format", "json", what, recording)
+    assert ran.returncode == 0, ran.stderr
     return {
         frame["file"].rpartition("/")[2]
         for event in json.loads(ran.stdout)["events"]

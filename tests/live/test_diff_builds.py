@@ -12,7 +12,7 @@ import pytest
 import prospect
 from builders.recordings import PROSPECT, build_program, record
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 RUNS = 4
 

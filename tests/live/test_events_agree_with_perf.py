@@ -142,7 +142,8 @@ def dumped(path):
     for at, line in enumerate(lines):
         head = _DUMP.match(line)
         if head:
-            behind = itertools.islice(lines, at + 1, None)
+            # An `islice` from there would step over all lines before.
+            behind = (lines[row] for row in range(at + 1, len(lines)))
             yield int(head[1]), head[2], head[3], behind
 
 

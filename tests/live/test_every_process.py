@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import prospect
-from builders.recordings import PROGRAMS, PROSPECT, build_program, hits_by, profile_of, record
+from builders.command_line import run_here
+from builders.recordings import PROGRAMS, build_program, hits_by, profile_of, record
 from builders.silent_mount import silent_mount
 from builders.waiting import wait_for
 from prospect.elf.image import ElfImage
@@ -53,6 +54,12 @@ def home(tmp_path, monkeypatch):
     """A home directory of its own: perf may have kept copies of binaries in the usual one."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path / "home"
+
+
+def report(*words):
+    ran = run_here("report", *words)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def user_hits(profile, process):
@@ -152,12 +159,7 @@ def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, hom
     build_program(root, "burner", "-static")
     record(file, "chroot", str(root), "/burner", "300")
     shown = [
-        subprocess.run(
-            [*PROSPECT, "report", "--no-cache", "--sort", "sym", *words, file],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        report("--no-cache", "--sort", "sym", *words, file).decode()
         for words in ((), ("--sysroot", str(root)), (f"--symfs={root}",))
     ]
     assert not any(name in shown[0] for name in SPINS)
@@ -222,13 +224,10 @@ def test_names_of_the_kernels_and_of_terminals_are_names_of_files(tmp_path, name
     shown = hits_by(profile, "object", function="global_spins")
     assert max(shown.values()) > 50
     assert next(iter(shown)).startswith(str(tmp_path))
-    report = [*PROSPECT, "report"]
-    text = subprocess.run([*report, str(file)], capture_output=True, check=True).stdout
+    text = report(file)
     assert b"\x1b" not in text
     assert b"\x07" not in text
-    command = [*report, "--format", "json", str(file)]
-    whole = subprocess.run(command, capture_output=True, check=True).stdout
-    assert json.dumps(str(program)).encode() in whole
+    assert json.dumps(str(program)).encode() in report("--format", "json", file)
 
 
 @pytest.mark.usefixtures("home")
@@ -355,8 +354,7 @@ def test_of_a_busy_systems_hits_nearly_all_have_a_name_and_the_others_a_cause(tm
     nameless = sum(hits for (_, function), hits in ours.items() if not function)
     assert sum(ours.values()) > 500
     assert nameless < 0.005 * sum(ours.values()), profile.report(detail="4")
-    command = [*PROSPECT, "report", "--format", "json", str(file)]
-    document = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    document = json.loads(report("--format", "json", file))
     for event in document["events"]:
         quality = event["symbol_quality"]
         assert sum(entry["hits"] for entry in quality["sources"]) == quality["hits"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.command_line import run_here
 from builders.recordings import PROSPECT, record
 from builders.silent_mount import silent_mount
 from prospect.elf.image import ElfImage
@@ -37,8 +38,9 @@ def strangers_recording(tmp_path, source, owner=STRANGER):
 
 
 def shown(*words):
-    line = [*PROSPECT, *map(str, words)]
-    return subprocess.run(line, capture_output=True, timeout=200, check=True).stdout.decode()
+    ran = run_here(*words)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.decode()
 
 
 def annotated(recording):

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.builders.recordings import PROSPECT, build_program, record
 
 import prospect
+from builders.command_line import run_here
+from builders.recordings import build_program, record
 from prospect.figures.runtime_hints import runtime_hints
 from prospect.figures.smaller_profiles import by_routine
 from prospect.profile.complete import complete
@@ -111,8 +112,7 @@ def test_a_jitdump_gives_lines_and_instructions(jit, tmp_path):
     assert lines is not None
     assert "made.jit" in lines.files
     assert 9 in lines.line.tolist()
-    command = [*PROSPECT, "annotate", "third", file]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = run_here("annotate", "third", file).stdout.decode()
     assert "dec" in shown
     assert "jne" in shown
     assert "made.jit" in shown
@@ -194,9 +194,8 @@ def test_node_functions_are_named(tmp_path, option, source):
     assert set(found.values()) <= source
     if option == "--perf-prof":
         # Node 20 writes few lines that can be true; the function's name has one.
-        command = [*PROSPECT, "annotate", "--source", file]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        assert f"Annotated by prospect: {tmp_path}/hot.js\n" in shown.stdout
+        shown = run_here("annotate", "--source", file).stdout.decode()
+        assert f"Annotated by prospect: {tmp_path}/hot.js\n" in shown
 
 
 @pytest.mark.skipif(not shutil.which("keytool"), reason="needs Java (Debian: default-jre-headless)")

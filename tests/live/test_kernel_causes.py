@@ -65,6 +65,7 @@ def kernel_hits(profile):
     return hits["kernel"] + hits.get("interrupt", 0)
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     ("work", "cause"),
     [

@@ -32,13 +32,16 @@ pytestmark = pytest.mark.live
 
 CPU_1 = Path("/sys/devices/system/cpu/cpu1/online")
 OPTIONS = RecordOptions(command=(), frequency_hz=400, call_graph="fp")
-# Programs that begin, fork, exec and end in every part of the session.
+# Programs that begin, fork, exec and end: some for each line that it is given and repeats.
+# However busy the machine is, each part of the session has as many.
 LOAD = (
-    "import subprocess, sys, time\n"
-    "end = time.monotonic() + 3\n"
-    "while time.monotonic() < end:\n"
-    "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
+    "import subprocess, sys\n"
+    "for line in sys.stdin:\n"
+    "    for _ in range(6):\n"
+    "        subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
+    "    print(line, end='', flush=True)\n"
 )
+PARTS = 6
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +49,13 @@ def watched(tmp_path_factory):
     """The states of a session, the recording that was saved right after, and its load's pid."""
     file = tmp_path_factory.mktemp("live") / "saved.data"
     session = LiveSession(OPTIONS)
-    with running([sys.executable, "-c", LOAD]) as load:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with running([sys.executable, "-c", LOAD], **pipes) as load:
         states = []
-        while load.poll() is None:
-            time.sleep(0.4)
+        for _ in range(PARTS):
+            load.stdin.write(b"\n")
+            load.stdin.flush()
+            assert load.stdout.readline() == b"\n"
             states.append(session.advance())
         sentence = session.save(str(file))
     session.close()
@@ -62,6 +68,7 @@ def open_files():
     return {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()}
 
 
+@pytest.mark.parallel
 def test_the_figures_are_those_of_the_saved_recording(watched):
     states, file, sentence, load = watched
     shown, saved = states[-1].profile, prospect.open(file, stacks=True)
@@ -79,6 +86,7 @@ def test_the_figures_are_those_of_the_saved_recording(watched):
     assert np.count_nonzero(births != BIRTH_PREEXISTING) > 5
 
 
+@pytest.mark.parallel
 def test_error_bars_shrink_as_it_runs(watched):
     def relative_error(state):
         view = Report(state.profile, "4")
@@ -90,6 +98,7 @@ def test_error_bars_shrink_as_it_runs(watched):
     assert relative_error(states[-1]) < relative_error(states[1])
 
 
+@pytest.mark.parallel
 def test_stacks_reach_from_the_kernel_to_the_program(watched):
     profile = watched[0][-1].profile
     assert profile.stacks is not None
@@ -99,6 +108,7 @@ def test_stacks_reach_from_the_kernel_to_the_program(watched):
     assert profile.stacks.depth.max() > 5
 
 
+@pytest.mark.parallel
 def test_its_cost_is_known(watched):
     state = watched[0][-1]
     assert 0 < state.own_cpu_percent < 100
@@ -106,6 +116,7 @@ def test_its_cost_is_known(watched):
     assert state.kept_s == pytest.approx(state.profile.run.wall_seconds)
 
 
+# Alone: of a few hundred samples of a machine with much else on it some are of nameless processes.
 def test_only_the_latest_samples_are_remembered_and_clear_forgets_all(tmp_path):
     session = LiveSession(OPTIONS, bounds=Bounds(most_samples=200, spool_bytes=1 << 17))
     try:
@@ -160,6 +171,7 @@ def test_a_cpu_that_goes_and_comes_back_is_followed(tmp_path):
     assert np.bincount(saved.samples.cpu, minlength=2).tolist() == counts[-1]
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("attaches", [True, False])
 def test_a_process_whose_main_thread_has_ended_has_names(attaches):
     with process_without_main_thread(busy=True) as pid:
@@ -174,6 +186,7 @@ def test_a_process_whose_main_thread_has_ended_has_names(attaches):
     assert not any("no mapping" in name for name in names)
 
 
+@pytest.mark.parallel
 def test_a_session_leaves_no_thread_and_no_file_open():
     files, threads = open_files(), threading.active_count()
     session = LiveSession(OPTIONS)
@@ -184,6 +197,7 @@ def test_a_session_leaves_no_thread_and_no_file_open():
     assert threading.active_count() == threads
 
 
+@pytest.mark.parallel
 def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
     monkeypatch.setattr("prospect.live.record_limiters.RecordLimiter.most_bytes", 1 << 12)
     session = LiveSession(replace(OPTIONS, frequency_hz=4000))
@@ -203,6 +217,7 @@ def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
         os.close(full)
 
 
+@pytest.mark.parallel
 def test_a_place_that_cannot_be_written_is_one_line_and_the_session_goes_on():
     session = LiveSession(OPTIONS)
     try:
@@ -214,6 +229,7 @@ def test_a_place_that_cannot_be_written_is_one_line_and_the_session_goes_on():
         session.close()
 
 
+@pytest.mark.parallel
 def test_who_may_not_sample_the_system_is_told_what_to_do(monkeypatch):
     scopes = event_choice._scopes()
     monkeypatch.setattr(event_choice, "_scopes", lambda: scopes[1:])

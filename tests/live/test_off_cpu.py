@@ -81,6 +81,7 @@ def row_of(threads, tid):
     return row
 
 
+@pytest.mark.parallel
 def test_each_thread_adds_up_to_its_life(resting, profile):
     threads = profile.threads
     parts = threads.cpu_ns + threads.runnable_ns + threads.blocked_ns
@@ -94,6 +95,7 @@ def test_each_thread_adds_up_to_its_life(resting, profile):
         assert int(threads.life_ns[row]) >= lived_ns
 
 
+@pytest.mark.parallel
 def test_waits_last_as_long_as_they_were_made(resting, profile):
     threads = profile.threads
     longest = {
@@ -109,6 +111,7 @@ def test_waits_last_as_long_as_they_were_made(resting, profile):
     assert int(threads.blocked_ns[burner]) < int(threads.cpu_ns[burner])
 
 
+@pytest.mark.parallel
 def test_stacks_say_who_waited_for_what(profile):
     found = waiting(complete(profile), "2")
     names = {blocker.name for blocker in found.blockers}
@@ -128,6 +131,7 @@ def test_stacks_say_who_waited_for_what(profile):
         assert stack.longest_s >= 0.1
 
 
+@pytest.mark.parallel
 def test_who_ended_a_wait_is_who_did(resting, profile):
     tids = {name: tid for name, (tid, _, _) in resting[1].items()}
     waits = profile.waits
@@ -148,6 +152,7 @@ def test_who_ended_a_wait_is_who_did(resting, profile):
     assert "holder" in {one.who for one in found.wakers if one.name == "futex" and not one.idle}
 
 
+@pytest.mark.parallel
 def test_waits_weigh_their_time_in_every_sum(profile):
     """Each wait with a stack has a row, and is exported as a sample behind the clock's."""
     waits, threads = profile.waits, profile.threads
@@ -162,6 +167,7 @@ def test_waits_weigh_their_time_in_every_sum(profile):
     assert len(every.samples) == int(hits.count.sum())
 
 
+@pytest.mark.parallel
 def test_the_report_counts_no_wait_as_a_sample(resting, tmp_path):
     with_waits = subprocess.run(
         [*PROSPECT, "report", "--no-cache", str(resting[0])],
@@ -184,6 +190,7 @@ def test_the_report_counts_no_wait_as_a_sample(resting, tmp_path):
     assert any(int(line.rpartition(" ")[2]) >= 300_000 for line in slept if ";sleeps;" in line)
 
 
+@pytest.mark.parallel
 def test_rivals_for_one_processor_wait_for_it(record):
     file, told = record("rivals")
     profile = profile_of(file)
@@ -238,6 +245,7 @@ def test_perf_reads_the_same_switches(resting, profile):
     assert len(outs) - int(threads.blocks[row] + threads.preemptions[row]) in (0, 1)
 
 
+@pytest.mark.parallel
 def test_a_wait_that_lasts_all_the_recording_has_its_call(tmp_path):
     with running(["sleep", "60"]) as sleeper:
         time.sleep(0.2)

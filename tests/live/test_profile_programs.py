@@ -160,6 +160,7 @@ def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_pat
             assert sum(both) > 0.9 * sum(inside.values())
 
 
+@pytest.mark.parallel
 def test_a_stripped_program_says_so(tmp_path):
     burner = build_program(tmp_path, "burner", "-s")
     file = tmp_path / "r"

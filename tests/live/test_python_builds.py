@@ -20,6 +20,7 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads Python on x86-64 only"),
     pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs BTF"),

@@ -19,7 +19,7 @@ import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
 from builders.pythons import installed, python_of
-from builders.recordings import PROGRAMS, PROSPECT
+from builders.recordings import PROGRAMS, PROSPECT, shared_cache
 from builders.silent_mount import silent_mount
 from builders.tracer import tracing
 from prospect.abi import python_frames as wire
@@ -74,7 +74,8 @@ def chains(file):
     With the line that each is at.
     """
     wanted = ProfileRequest(stacks=True, lines=True)
-    profile = build_profile(open_recording(str(file)), NamingOptions(use_cache=False), wanted)
+    with shared_cache(file):
+        profile = build_profile(open_recording(str(file)), NamingOptions(), wanted)
     function = profile.locations.function_index
     names = np.array(profile.functions.name, object)[function]
     is_python = profile.objects.kind[profile.functions.object_index[function]] == KIND_PYTHON
@@ -127,12 +128,14 @@ def check(found, told):
                 assert source[line - 1].strip() == "function()"
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("python", pythons(), ids=lambda path: "-".join(Path(path).parts[-3:]))
 def test_each_function_has_its_share(python, tmp_path):
     told = record(tmp_path / "perf.data", python)
     check(chains(tmp_path / "perf.data"), told)
 
 
+@pytest.mark.parallel
 def test_python_that_another_program_starts_is_met(tmp_path):
     file = tmp_path / "perf.data"
     line = ["sh", "-c", 'sleep 0.3; exec "$@"', "sh", sys.executable, str(PROGRAM), str(SECONDS)]
@@ -142,6 +145,7 @@ def test_python_that_another_program_starts_is_met(tmp_path):
     assert functions >= set(FUNCTIONS)
 
 
+@pytest.mark.parallel
 def test_python_stands_between_native_frames(tmp_path):
     file = tmp_path / "perf.data"
     told = record(file, sys.executable, "--call-graph", "dwarf,16384")
@@ -172,11 +176,13 @@ def hot_functions(*options):
     }
 
 
+@pytest.mark.parallel
 def test_functions_are_read_unless_said_otherwise():
     assert "recursion" in hot_functions()
     assert "recursion" not in hot_functions("--no-python")
 
 
+@pytest.mark.parallel
 def test_the_interpreters_own_functions_are_called_by_python():
     assert {"_PyEval_EvalFrameDefault", "recursion"} <= hot_functions("--native")
 
@@ -197,6 +203,7 @@ def python_functions(profile, pid):
     return hits
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("follows", [False, True], ids=["everything", "one process"])
 def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
     line = [sys.executable, str(PROGRAM), "30"]
@@ -222,6 +229,7 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
     assert saved.get("[not read]", 0) <= 0.01 * sum(saved.values())
 
 
+@pytest.mark.parallel
 @pytest.mark.skipif(shutil.which("capsh") is None, reason="needs capsh")
 def test_two_capabilities_do_in_place_of_root(tmp_path):
     tmp_path.chmod(0o777)
@@ -238,6 +246,7 @@ def test_two_capabilities_do_in_place_of_root(tmp_path):
     assert {"inner", "outer"} <= {name for chain in chains(file) for name, _, _ in chain}
 
 
+@pytest.mark.parallel
 def test_a_window_of_the_daemon_has_them():
     line = [sys.executable, str(PROGRAM), "30"]
     with (
@@ -324,6 +333,7 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
     ]
 
 
+@pytest.mark.parallel
 def test_a_version_that_is_not_known_is_named(tmp_path):
     """Not as something that root would see: the tests are root's."""
     python = python_of("3.7")
@@ -334,6 +344,7 @@ def test_a_version_that_is_not_known_is_named(tmp_path):
     assert [one for one in limits if one.endswith("was not read: Prospect reads 3.8 and later.")]
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("mode", ["loop", "garbage", "kernel", "long"])
 def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_path):
     program = false_python(tmp_path)

@@ -14,7 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from builders.another_user import NOBODY, WHO, prospect_of_another_user
+from builders.another_user import (
+    NOBODY,
+    WHO,
+    prospect_of_another_user,
+    python_of_another_user,
+)
 from builders.recordings import PROSPECT
 
 pytestmark = [
@@ -41,6 +46,14 @@ while time.process_time() < float(sys.argv[1]):
     waiting()
 """
 HOME = "home"  # of the one who asks: names that one report found are kept for the next
+# One process writes a recording in each of some formats into a directory.
+IN_FORMATS = """
+import sys
+from prospect.cli.main import main
+_, recording, directory, *formats = sys.argv
+for name in formats:
+    assert main(["report", recording, "--format", name, "-f", f"{directory}/{name}"]) == 0
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +75,24 @@ def recording():
 
 def run(command, recording, *words):
     """What a command says to a user who may do nothing."""
+    return as_nobody(recording, *prospect_of_another_user(), command, recording, *words)
+
+
+def as_nobody(recording, *words):
     home = str(recording.parent / HOME)
     environment = os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
-        [*prospect_of_another_user(), command, str(recording), *map(str, words)],
+        [*map(str, words)],
         capture_output=True, check=True, timeout=100, cwd="/", env=environment, **WHO,
     )  # fmt: skip
     return ran.stdout
+
+
+def in_formats(recording, *names):
+    """Return what reports of each format are for such a user."""
+    home = recording.parent / HOME
+    as_nobody(recording, python_of_another_user(), "-c", IN_FORMATS, recording, home, *names)
+    return {name: (home / name).read_bytes() for name in names}
 
 
 def test_functions_are_named_with_their_files(recording):
@@ -93,25 +117,26 @@ def test_a_wait_has_its_python_callers(recording):
 
 
 def test_each_format_says_that_frames_are_of_python(recording):
-    speedscope = json.loads(run("report", recording, "--format", "speedscope"))
+    others = ("svg", "callgrind", "csv", "json")
+    made = in_formats(recording, "speedscope", "firefox", "pprof", "otlp", *others)
+    speedscope = json.loads(made["speedscope"])
     frames = {one["name"]: one.get("file", "") for one in speedscope["shared"]["frames"]}
     assert frames["working"].endswith("/work.py")
 
-    firefox = run("report", recording, "--format", "firefox")
+    firefox = made["firefox"]
     firefox = json.loads(gzip.decompress(firefox) if firefox[:2] == b"\x1f\x8b" else firefox)
     assert "Python" in {one["name"] for one in firefox["meta"]["categories"]}
     assert "working" in json.dumps(firefox)
 
-    pprof = gzip.decompress(run("report", recording, "--format", "pprof"))
+    pprof = gzip.decompress(made["pprof"])
     assert b"working" in pprof
     assert b"/work.py" in pprof
 
-    otlp = run("report", recording, "--format", "otlp")
-    assert b"cpython" in otlp
-    assert b"/work.py" in otlp
+    assert b"cpython" in made["otlp"]
+    assert b"/work.py" in made["otlp"]
 
-    for name in ("svg", "callgrind", "csv", "json"):
-        assert b"working" in run("report", recording, "--format", name), name
+    for name in others:
+        assert b"working" in made[name], name
 
 
 def test_a_comparison_has_a_row_for_a_function(recording):

@@ -42,8 +42,18 @@ def check_cut(path, bound_bytes):
     return profile
 
 
-@pytest.mark.parametrize("words", [("record", "-o", "r"), ("--save", "r", "-f", "out")])
-@pytest.mark.parametrize(("end", "status"), [("", 1), ("; exit 7", 7)])
+RECORD, SAVE = ("record", "-o", "r"), ("--save", "r", "-f", "out")
+
+
+@pytest.mark.parametrize(
+    ("words", "end", "status"),
+    [
+        (RECORD, "", 1),
+        (SAVE, "; exit 7", 7),
+        pytest.param(RECORD, "; exit 7", 7, marks=pytest.mark.nightly),
+        pytest.param(SAVE, "", 1, marks=pytest.mark.nightly),
+    ],
+)
 def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end, status):
     command = f"{BUSY_FOR_LONG}; touch over{end}"
     ran = run(

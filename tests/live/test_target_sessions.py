@@ -147,7 +147,9 @@ def test_who_is_not_there_is_said(target, tmp_path):
 def test_a_daemon_here_keeps_a_store_of_it_and_is_controlled_by_its_name(target, tmp_path):
     pytest.importorskip("duckdb")
     target.environment["XDG_STATE_HOME"] = str(tmp_path)
-    with RunningDaemon(tmp_path / "s", "--target", "there", **target.environment) as daemon:
+    with RunningDaemon(
+        tmp_path / "s", "--window", "2", "--target", "there", **target.environment
+    ) as daemon:
         answer = json.loads(daemon.control("dump", "--format", "json").stdout)
         assert answer["sampling"]
         assert daemon.end() == 0, daemon.said()

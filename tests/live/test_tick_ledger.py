@@ -87,6 +87,7 @@ def test_books_of_an_idle_machine_balance(tmp_path):
     assert ledger.by_cpu.lost.sum() == 0
 
 
+@pytest.mark.parallel
 def test_books_of_a_busy_machine_balance(tmp_path):
     profile = profile_of(tmp_path / "r", *burners(os.cpu_count(), 1.0))
     counts = ledger_of(profile).by_cpu
@@ -104,6 +105,7 @@ def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
     assert (ledger.by_cpu.recorded > 0.5 * ledger.by_cpu.expected).all()
 
 
+@pytest.mark.parallel
 def test_books_of_an_overloaded_machine_balance(tmp_path):
     profile = profile_of(tmp_path / "r", *burners(4 * os.cpu_count(), 1.0))
     ledger_of(profile)
@@ -139,12 +141,14 @@ def test_books_balance_beside_perf_that_samples_the_same_cpus(tmp_path):
     assert (counts.recorded + counts.lost > 0.5 * counts.expected).all()
 
 
+@pytest.mark.parallel
 def test_books_of_a_machine_that_only_forks_balance(tmp_path):
     loop = "end=$((SECONDS + 2)); while [ $SECONDS -lt $end ]; do /bin/true; done"
     profile = profile_of(tmp_path / "r", "bash", "-c", f"for i in 1 2 3; do ({loop}) & done; wait")
     ledger_of(profile)
 
 
+@pytest.mark.parallel
 def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
     child = recorder(
         tmp_path / "r", *burners(os.cpu_count(), 2.0), rate_hz=4000, ring_bytes=SMALL_RING_BYTES
@@ -200,6 +204,7 @@ def test_throttled_clocks_are_told_from_missing_ticks(tmp_path):
     assert counts.throttled.sum() > 0
 
 
+@pytest.mark.parallel
 def test_hardware_counter_or_task_clock_has_no_ledger_and_says_so(tmp_path):
     line = [*prospect_of_another_user(), "record", "-o", str(tmp_path / "r"), "true"]
     tmp_path.chmod(0o777)

@@ -153,6 +153,7 @@ def threaded(tmp_path):
         os.killpg(program.pid, signal.SIGKILL)
 
 
+@pytest.mark.parallel
 def test_a_process_is_followed_with_what_it_starts_and_nobody_else(spinning, threaded, tmp_path):
     pid, _ = threaded
     terminal = Terminal(tmp_path, "-p", str(pid), "-H", "100", "--no-cache")
@@ -175,6 +176,7 @@ def test_a_process_is_followed_with_what_it_starts_and_nobody_else(spinning, thr
     assert spinning in processes.pid.tolist()
 
 
+@pytest.mark.parallel
 def test_a_thread_is_followed_with_what_it_starts_and_not_its_siblings(threaded, tmp_path):
     pid, tid = threaded
     terminal = Terminal(tmp_path, "-t", str(tid), "-H", "100", "--no-cache")

@@ -54,8 +54,7 @@ def rendered(given, name="text", lines=True, **options):
         ("source_lines_of_all.txt", {"detail": "4", "user_threshold_s": 0.02}),
     ],
 )
-def test_reports_are_as_they_were_read(golden, monkeypatch, name, options):
-    monkeypatch.setattr("prospect.render.text.header.__version__", "0.1.0")
+def test_reports_are_as_they_were_read(golden, name, options):
     golden(f"report/{name}", rendered(profile(), **options))
 
 
