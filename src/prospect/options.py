@@ -269,6 +269,18 @@ class RecordingOptions(Options):
         default=False,
         doc="record the scheduler's switches too: how long each thread waited, and for what",
     )
+    wall: bool = option(
+        typed(
+            "--wall",
+            "also record when the threads of COMMAND or of -p, and those that they wait for, left "
+            "a CPU, in which system call, and who woke them: what --off-cpu records without "
+            "stacks, for a third of its cost",
+            "records",
+        ),
+        default=False,
+        doc="record the switches of the command's threads, and of those that they wait for, "
+        "without stacks: how long they waited, and for whom",
+    )
     compress: bool = option(
         typed(
             "-z --compress",

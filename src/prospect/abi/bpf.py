@@ -53,9 +53,11 @@ BPF_F_UPROBE_MULTI_RETURN = 1
 # enum bpf_func_id
 BPF_FUNC_map_lookup_elem = 1
 BPF_FUNC_map_update_elem = 2
+BPF_FUNC_map_delete_elem = 3
 BPF_FUNC_ktime_get_ns = 5
 BPF_FUNC_get_smp_processor_id = 8
 BPF_FUNC_get_current_pid_tgid = 14
+BPF_FUNC_get_current_comm = 16
 BPF_FUNC_perf_event_output = 25
 BPF_FUNC_probe_read_user = 112
 BPF_FUNC_probe_read_kernel = 113
@@ -63,6 +65,7 @@ BPF_FUNC_get_ns_current_pid_tgid = 120
 BPF_FUNC_task_storage_get = 156
 BPF_FUNC_get_current_task_btf = 158
 BPF_FUNC_get_attach_cookie = 174
+BPF_FUNC_task_pt_regs = 175
 
 # instruction classes
 BPF_LD = 0x00

@@ -264,6 +264,10 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     announce("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
     labelled = label_samples(events.samples, kernel_names, info.arch)
+    if waits is not None and waits.calls is not None:
+        from prospect.assembly.threads.followed_threads import with_calls  # noqa: PLC0415 - only with --wall
+
+        labelled = with_calls(labelled, waits.calls, info.arch)
     labels = None
     if order.naming.label:
         from prospect.assembly.labels import label_by  # noqa: PLC0415 - only with --label

@@ -44,7 +44,7 @@ GROUPS = {
 # The order of options in help. One that is not here comes after them.
 _ORDER = """
     detail frequency_hz clocks overhead_percent flush_centiseconds for_s target count_syscalls
-    count_calls count_budget_percent count_hook call_graph compress off_cpu python
+    count_calls count_budget_percent count_hook call_graph compress off_cpu wall python
     output input user_threshold_s kernel_threshold_s threshold save max_bytes classic separate sort
     columns merge label otlp pager format inline lines
     system_map kernel_image program debuginfod_s native use_cache

@@ -253,6 +253,7 @@ class Switches(Record):
         cpu: i32[n], -1 if unknown.
         is_out: bool[n] it left the CPU.
         is_preempted: bool[n] it left the CPU while it could have gone on.
+        is_followed: bool[n] whether all switches of that task are recorded; None if of every task.
     """
 
     order: NDArray[np.int64]
@@ -261,6 +262,7 @@ class Switches(Record):
     cpu: NDArray[np.int32]
     is_out: NDArray[np.bool_]
     is_preempted: NDArray[np.bool_]
+    is_followed: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.time_ns)

@@ -37,6 +37,8 @@ _WANTED_FIELDS = {
     "sched:sched_waking": (b"pid", b"common_type"),
     "sched:sched_switch": (b"prev_state", b"next_pid"),
 }
+# Fields of records that programs of ours wrote (``--wall``); others have none of them.
+_OWN_FIELDS = {"sched:sched_switch": (b"syscall", b"followed")}
 
 
 def encode_tracing_data(
@@ -102,9 +104,16 @@ def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
 def _fields(name: str, content: bytes) -> tuple[tuple[int, int], ...]:
     """Return where the wanted fields are; none if one is missing."""
     wanted = _WANTED_FIELDS.get(name, ())
-    found = [re.search(_FIELD % field, content, re.MULTILINE) for field in wanted]
+    own = _places(content, _OWN_FIELDS.get(name, ()))
+    places = _places(content, wanted)
+    return places + own if places else ()
+
+
+def _places(content: bytes, fields: tuple[bytes, ...]) -> tuple[tuple[int, int], ...]:
+    """Return where all of these fields are; none if one is missing."""
+    found = [re.search(_FIELD % field, content, re.MULTILINE) for field in fields]
     places = tuple((int(one[1]), int(one[2])) for one in found if one)
-    is_known = len(places) == len(wanted) and all(offset % 4 == 0 for offset, _ in places)
+    is_known = len(places) == len(fields) and all(offset % 4 == 0 for offset, _ in places)
     return places if is_known else ()
 
 

@@ -36,6 +36,7 @@ from prospect.records import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
+    from prospect.recording.switch_programs import SwitchPrograms
 
 # The words before COMMAND take a good part of this.
 LEAST_MAX_BYTES = 1 << 20
@@ -93,7 +94,12 @@ def with_rate(options: RecordOptions) -> RecordOptions:
     return replace(options, frequency_hz=rate_hz, periods_ns=clock_periods_ns(rate_hz, clocks))
 
 
-def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> EventSet:
+def open_events(
+    options: RecordOptions,
+    pid: int,
+    cpus: tuple[int, ...],
+    switches: SwitchPrograms | None = None,
+) -> EventSet:
     """Open the best events on all CPUs; the timer where the hardware counter is not on each.
 
     Args:
@@ -101,6 +107,7 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
         pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK if only the
             whole system will do.
         cpus: those on line.
+        switches: the programs of ``wall``, None without it.
 
     Raises:
         CaptureError: that cannot be; says what to do.
@@ -123,21 +130,14 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
 
             plan = with_switches(plan, call_graph, cpus[0], wakers=options.wakers)
+        if switches is not None:
+            plan = switches.planned(plan, cpus[0])
         return with_python_frames(plan) if _reads_python(options, plan) else plan
 
     plan = choose(allow_hardware=not options.clocks and not options.events)
-    bytes_a_second = rate_hz * sample_bytes(plan.attr)
-    if options.events:
-        from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
-
-        chosen = (event for event in plan.beside if event.name != PYTHON_FRAMES)
-        bytes_a_second += sampled_bytes_a_second(tuple(chosen))
-    if options.off_cpu:
-        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - seldom asked for
-
-        bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
-    if plan.beside[-1:] and plan.beside[-1].name == PYTHON_FRAMES:
-        bytes_a_second += rate_hz * PYTHON_FRAMES_BYTES
+    bytes_a_second = _bytes_a_second(options, plan)
+    if switches is not None:
+        bytes_a_second += switches.bytes_a_second
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
     if attaches and plan.scope == SCOPE_TASK:
@@ -158,6 +158,23 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             return events
         raise CaptureError(f"perf_event_open() failed on a CPU: {error.strerror}") from error
     return events
+
+
+def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
+    """Return how many bytes a second the samples of a busy CPU take in its ring."""
+    bytes_a_second = options.frequency_hz * sample_bytes(plan.attr)
+    if options.events:
+        from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
+
+        chosen = (event for event in plan.beside if event.name != PYTHON_FRAMES)
+        bytes_a_second += sampled_bytes_a_second(tuple(chosen))
+    if options.off_cpu:
+        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - seldom asked for
+
+        bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
+    if plan.beside[-1:] and plan.beside[-1].name == PYTHON_FRAMES:
+        bytes_a_second += options.frequency_hz * PYTHON_FRAMES_BYTES
+    return bytes_a_second
 
 
 def _reads_python(options: RecordOptions, plan: EventPlan) -> bool:
@@ -188,10 +205,11 @@ def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: 
 
 def tracing_data(options: RecordOptions, events: EventSet) -> bytes:
     """Return the formats of the tracepoints among the events, empty without any."""
-    if not (options.events or options.off_cpu):
+    if not (options.events or options.off_cpu or options.wall):
         return b""
     from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - seldom asked for
     from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - seldom asked for
 
-    files = recorded_tracepoints(events.descriptions())
+    own = {event.name: event.format for event in events.plan.beside if event.format}
+    files = recorded_tracepoints(events.descriptions(), own)
     return encode_tracing_data(*files) if files else b""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from prospect.perfdata.writer import RecordingWriter
     from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
+    from prospect.recording.switch_programs import SwitchPrograms
 
 _SIGNALLED = 128
 
@@ -91,6 +92,7 @@ class Started(NamedTuple):
         started_at: in seconds since 1970.
         command, events, mapped_files, counters, loop, sink, writer: closed by the caller.
         output_fd: the file.
+        switches: the programs that record switches, None without.
         python: gives what reads Python frames, None as long as there were none to read.
     """
 
@@ -105,6 +107,7 @@ class Started(NamedTuple):
     writer: RecordingWriter
     output_fd: int
     python: Callable[[], PythonFrames | None]
+    switches: SwitchPrograms | None = None
 
 
 def follow(started: Started) -> RecordingResult:
@@ -140,9 +143,12 @@ def follow(started: Started) -> RecordingResult:
         read_files = mapped_files.finish()
         jit_copies = jit_files.collect()
         jit_files.close()
+        limits, of_switches = started.switches.finish() if started.switches else ((), {})
         counted = {key: counter.finish() for key, counter in started.counters.items()}
         result = _sum_up(events, loop, background, command, started.sink.bytes_written)
-        result = result._replace(limits=(*result.limits, *jit_files.limits, *mapped_files.limits))
+        result = result._replace(
+            limits=(*result.limits, *jit_files.limits, *mapped_files.limits, *limits)
+        )
         for found in counted.values():
             result = result._replace(limits=(*result.limits, *found.limits))
         if python:
@@ -160,7 +166,7 @@ def follow(started: Started) -> RecordingResult:
         for of_child in used:
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s
-        extras |= mapped_files.documents | before
+        extras |= mapped_files.documents | before | of_switches
         if jit_copies:
             extras["jit_files"] = jit_copies
         events.close()  # their rings may be all the memory that this user may lock
@@ -170,7 +176,7 @@ def follow(started: Started) -> RecordingResult:
 
 def _calls_before(options: RecordOptions) -> dict[str, Any]:
     """Return the calls that threads are in, if waits of threads from before are recorded."""
-    if not options.off_cpu or (options.command and not options.pids):
+    if not (options.off_cpu or options.wall) or (options.command and not options.pids):
         return {}
     return {"calls_before": calls_before(options.pids)}
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
     from prospect.recording.interval import RecordingResult
+    from prospect.recording.switch_programs import SwitchPrograms
 
 # Room before the records: for sentences on limits and the like, for ids with their CPUs in JSON
 # and again in EVENT_DESC, for characters that JSON may have to spell out.
@@ -91,7 +92,8 @@ def _record(
         CpuWatch() as watch,
         SignalWatch() as signals,
         _awaited(options, signals) as command,
-        open_events(options, command.pid, watch.online) as events,
+        _SwitchPrograms(options) as switches,
+        open_events(options, command.pid, watch.online, switches) as events,
         _mapped_files(options, events, watch, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
         _PythonFrames(options, events) as python,
@@ -111,6 +113,8 @@ def _record(
         for counter in counters.values():
             counter.start()
         mapped_files.wait()
+        if switches is not None:
+            switches.start(events, options.pids, command.pid)
         loop.start(options.flush_centiseconds)
         command.let_start()
         python.start(loop, mapped_files.python_fd, command.pid)
@@ -125,6 +129,7 @@ def _record(
                 mapped_files=mapped_files,
                 counters=counters,
                 python=lambda: python.frames,
+                switches=switches,
                 loop=loop,
                 sink=sink,
                 writer=writer,
@@ -139,6 +144,8 @@ def _check_target(options: RecordOptions) -> None:
         raise UsageError("COMMAND is recorded until it ends: drop it, or drop --for")
     if options.count_calls and (options.pids or not options.command):
         raise UsageError("--count-calls counts in COMMAND: give one, without -p")
+    if options.wall and options.off_cpu:
+        raise UsageError("--off-cpu records what --wall does, and stacks: give one of them")
     if options.count_hook and not options.count_calls:
         raise UsageError("--count-hook runs where calls are counted: give --count-calls too")
 
@@ -208,6 +215,26 @@ class _PythonFrames:
         self.frames.start(
             self._events, self._rate_hz, beside_others=beside_others, is_there=is_there
         )
+
+
+class _SwitchPrograms:
+    """The programs of --wall, None without that."""
+
+    def __init__(self, options: RecordOptions) -> None:
+        self._is_wanted = options.wall
+        self._of_every_thread = not (options.command or options.pids)
+        self._programs: SwitchPrograms | None = None
+
+    def __enter__(self) -> SwitchPrograms | None:
+        if self._is_wanted:
+            from prospect.recording.switch_programs import SwitchPrograms  # noqa: PLC0415 - only with --wall
+
+            self._programs = SwitchPrograms(every_thread=self._of_every_thread)
+        return self._programs
+
+    def __exit__(self, *_: object) -> None:
+        if self._programs is not None:
+            self._programs.close()
 
 
 class _NoCounters:

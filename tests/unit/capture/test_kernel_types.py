@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.abi import bpf as abi
-from prospect.capture.python.kernel_types import BTF_FILE, TaskOffsets, task_offsets
+from prospect.capture.kernel.kernel_types import BTF_FILE, TaskOffsets, task_offsets
 
 MEMORY = {"mmap_base": 1, "start_code": 8, "start_brk": 16, "start_stack": 24}
 STRUCTURES = {

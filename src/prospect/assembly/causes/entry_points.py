@@ -54,6 +54,8 @@ IDLE = Cause(CAUSE_IDLE)
 KERNEL_THREAD = Cause(CAUSE_KERNEL_THREAD)  # its name is the thread's
 # In brackets: time of calls, though of none that has a name.
 NEW_TASK = Cause(CAUSE_SYSCALL, "(new task)")
+# A wait that began outside of a system call, if nothing says more.
+OUTSIDE_OF_CALLS = Cause(CAUSE_EXCEPTION, "page fault")
 _TASK_SWITCH = Cause(CAUSE_SYSCALL, "(task switch)")
 _CALL_PATH = Cause(CAUSE_SYSCALL, "(entry and exit)")
 _TRAP_PATH = Cause(CAUSE_EXCEPTION, "(entry and exit)")

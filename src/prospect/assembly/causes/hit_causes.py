@@ -20,6 +20,7 @@ from prospect.assembly.causes.entry_points import (
     KERNEL_THREAD,
     NEW_TASK,
     NO_CAUSE,
+    OUTSIDE_OF_CALLS,
     UNCLASSIFIED,
     UNRECORDED,
     Cause,
@@ -259,6 +260,7 @@ def with_causes(profile: Profile, label: NDArray[np.uint16], of_chains: Sequence
     pid, is_kthread = _facts_of_processes(profile, rows)
     is_silent = label == SILENT
     is_thread = is_kthread & (is_silent | _marked(of_chains, NEW_TASK).take(label))
+    is_thread |= is_kthread & _marked(of_chains, OUTSIDE_OF_CALLS).take(label)
     is_thread |= _marked(of_chains, KERNEL_THREAD).take(label)
     causes = [*of_chains, IDLE]
     cause = np.where(is_silent & (pid == 0), len(of_chains), label.astype(np.int64))

@@ -32,6 +32,8 @@ from prospect.spaces.attribution import attribute
 from prospect.spaces.runs import task_pid, task_tid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
@@ -51,6 +53,7 @@ _TID_SHIFT = np.uint64(32)
 # The bits of a state in which a task waits.
 _WAITING_BITS = 0xFF
 _FLAGS_SHIFT = 16
+_TRACEPOINT_FIELDS = 2  # of a switch by the tracepoint itself; --wall adds its own
 _IN_INTERRUPT = 0x08 | 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 BY_INTERRUPT = 0
 
@@ -66,6 +69,8 @@ class Waits(Record):
             has no samples of switches.
         waker: i32[n] of the samples, the thread that ended the wait, as in `WaitTable`; None where
             that was not recorded.
+        calls: i64[n] of the samples, the system calls of waits, as `with_calls` takes them; None
+            where call chains tell.
     """
 
     events: Events
@@ -73,6 +78,7 @@ class Waits(Record):
     states: ThreadStates
     first_event: int
     waker: NDArray[np.int32] | None = None
+    calls: NDArray[np.int64] | None = None
 
 
 def records_switches(info: RecordingInfo) -> bool:
@@ -93,22 +99,27 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
     row, waking = switch_event(info), _traced_event(info, WAKING_EVENT)
     if events.switches is None:
         # Some recordings have samples of the tracepoint instead.
-        events = replace(events, switches=_traced_switches(events, row))
+        events = replace(events, switches=_traced_switches(events, info, row))
     if events.switches is None or not 0 < end_ns - begin_ns < _MOST_NS or end_ns >= 1 << 63:
         return None
-    of_switch = np.flatnonzero(events.samples.event == row)
-    marks = _marks(events, events.switches, of_switch, waking)
+    first = info.extras.get("followed_threads", ())
+    marks = _marks(events, events.switches, (row, waking), first)
     found = states.thread_states(marks, begin_ns, end_ns)
     if row < 0:
         return Waits(events, info, found, -1)
     described = [event for number, event in enumerate(info.events) if number not in (row, waking)]
-    first = len(described)
+    first_event = len(described)
     number = np.cumsum(~np.isin(np.arange(len(info.events)), (row, waking))) - 1
-    samples, waker = events.samples, None
+    samples, waker, calls = events.samples, None, None
     if as_samples or not described:
         switch = info.events[row]
         described += [switch._replace(name=BLOCKED), switch._replace(name=RUNNABLE, ids=())]
         samples, rows, waker = _worth_waits(samples, number, found, (row, waking))
+        if len(switch.fields) > _TRACEPOINT_FIELDS:
+            from prospect.assembly.threads.followed_threads import calls_of_waits  # noqa: PLC0415 - only with --wall
+
+            is_blocked = samples.event == first_event
+            calls = calls_of_waits(events.samples, rows, is_blocked)
     else:
         is_kept = ~np.isin(samples.event, (row, waking))
         rows = np.flatnonzero(is_kept)
@@ -119,8 +130,9 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
         events=replace(events, samples=samples, python=python),
         info=info._replace(events=tuple(described)),
         states=found,
-        first_event=first,
+        first_event=first_event,
         waker=waker if waking >= 0 else None,
+        calls=calls,
     )
 
 
@@ -241,9 +253,25 @@ def _traced_event(info: RecordingInfo, name: str) -> int:
     return -1
 
 
-def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64], waking: int) -> Marks:
-    """Return what the records say of threads, and who is there from earlier times."""
+def _marks(
+    events: Events, switches: Switches, of_events: tuple[int, int], first: Sequence[int]
+) -> Marks:
+    """Return what the records say of threads, and who is there from earlier times.
+
+    Args:
+        events: all records.
+        switches: of the recording.
+        of_events: the events of switches and of wake-ups.
+        first: threads that are followed from the beginning, unless all are.
+    """
     samples, tasks = events.samples, events.tasks
+    row, waking = of_events
+    of_switch = np.flatnonzero(samples.event == row)
+    is_followed = switches.is_followed
+    if is_followed is not None:
+        # Two sides of each sample, that of the task which leaves before the other.
+        of_switch = of_switch[is_followed[::2]]
+        switches = gather(switches, np.flatnonzero(is_followed))
     is_task = np.isin(tasks.kind, (TASK_FORK, TASK_EXIT)) | (tasks.time_ns == 0)
     kind_of_task = np.where(tasks.kind == TASK_EXIT, states.MARK_EXIT, states.MARK_FORK)
     kind_of_task = np.where(tasks.time_ns == 0, states.MARK_BEGIN, kind_of_task)
@@ -277,6 +305,10 @@ def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64], wak
             ),
         ]
     )
+    if is_followed is not None:
+        from prospect.assembly.threads.followed_threads import marks_of_followed  # noqa: PLC0415 - only with --wall
+
+        marks = marks_of_followed(marks, first, samples, waking)
     # Process zero has a thread on each CPU, all of one number, which run while nobody else does.
     return marks.take(marks.tid > 0)
 
@@ -355,12 +387,13 @@ def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.
     return at.process_row.take(at.sample_row), [names[row] if row >= 0 else "?" for row in comm]
 
 
-def _traced_switches(events: Events, event: int) -> Switches | None:
+def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switches | None:
     """Return the switches in samples of ``sched:sched_switch``, two for each; None without.
 
     Args:
         events: all records.
-        event: row of the event.
+        info: which describes the event.
+        event: its row.
     """
     found = _fields_of(events, event)
     if found is None:
@@ -372,6 +405,11 @@ def _traced_switches(events: Events, event: int) -> Switches | None:
     time_ns = samples.time_ns.take(sample)
     count = len(sample)
     nobody = np.zeros(count, np.bool_)
+    is_followed = None
+    if len(info.events[event].fields) > _TRACEPOINT_FIELDS:
+        from prospect.assembly.threads.followed_threads import followed_sides  # noqa: PLC0415 - only with --wall
+
+        is_followed = followed_sides(found)
     # The task that leaves is before the one that comes at the same time.
     return Switches(
         order=np.arange(2 * count),
@@ -380,6 +418,7 @@ def _traced_switches(events: Events, event: int) -> Switches | None:
         cpu=np.repeat(samples.cpu.take(sample).astype(np.int32), 2),
         is_out=np.stack((~nobody, nobody), axis=1).reshape(-1),
         is_preempted=np.stack(((state & _WAITING_BITS) == 0, nobody), axis=1).reshape(-1),
+        is_followed=is_followed,
     )
 
 

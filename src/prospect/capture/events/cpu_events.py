@@ -286,6 +286,11 @@ class EventSet(Closing):
         outputs = {cpu: events.fds[-1] for cpu, events in self._open.items()}
         return outputs, [fd for events in self._open.values() for fd in events.fds[:-1]]
 
+    def fds_of(self, name: str) -> dict[int, int]:
+        """Return the event of a name on each CPU, for events of the whole system."""
+        number = [event.name for event in self.plan.beside].index(name) + len(self.plan.periods)
+        return {cpu: events.fds[number] for cpu, events in self._open.items()}
+
     def python_ids(self) -> list[int]:
         """Return the ids of the events of Python frames, none without."""
         return self._beside_ids[-1] if self._has_python else []
@@ -309,7 +314,7 @@ class EventSet(Closing):
         return (
             EventDescription(attr, ids, self.plan.clock),
             *(
-                EventDescription(event.attr, tuple(ids), event.name)
+                EventDescription(event.recorded or event.attr, tuple(ids), event.name)
                 for event, ids in zip(self._beside(), self._beside_ids, strict=True)
             ),
         )

@@ -112,6 +112,8 @@ class ChosenEvent(NamedTuple):
         path: of the file that a probe is in.
         cpus: the kernel's list of CPUs that count for all, empty where each counts for itself.
         unit, scale: the value of a count is count times scale, in units.
+        recorded: attributes by which a recording describes it, if they are not those that open it.
+        format: of the tracepoint whose layout its samples follow, if a program of ours writes them.
     """
 
     name: str
@@ -122,6 +124,8 @@ class ChosenEvent(NamedTuple):
     cpus: bytes = b""
     unit: str = ""
     scale: float = 1.0
+    recorded: EventAttr | None = None
+    format: bytes = b""
 
     @property
     def has_modifiers(self) -> bool:

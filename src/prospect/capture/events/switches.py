@@ -1,5 +1,8 @@
 """Events that record the scheduler's switches: when each task left its CPU, where, and came back.
 
+There are two plans: `with_switches` has stacks (``--off-cpu``), `with_switch_times` none
+(``--wall``), and records only what concerns COMMAND or the processes of ``-p`` if it can.
+
 The plan of the clocks gets one more event on every CPU. It samples each task that leaves the CPU,
 in that task's own context, so that the sample has the stack that led to it. Records of both sides
 of each switch have the times, and whether the task could have gone on. None of this needs tracefs.
@@ -37,9 +40,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr
     from prospect.capture.events.event_choice import EventPlan
+    from prospect.capture.following.followed import FollowedSwitches
 
 NAME = "context-switches"
 WAKING = "sched:sched_waking"
+SWITCH_TIMES = "switches"
 
 # Threads wait in a few functions of a library, most of which keep no frame pointers: their
 # frames fit into this, and what called them is followed from there.
@@ -54,6 +59,7 @@ _NO_STACKS = (
     "Waits have no stacks, only times: where a task leaves its CPU is in the kernel, and that needs"
     " root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1."
 )
+_NO_CALLS = "Waits have times, and no system call: switches are recorded without a program ({})."
 _NO_WAKERS = (
     "The thread that ended a wait is not recorded, and time ready for a CPU after a wait counts as"
     " part of it: both need the tracepoint sched:sched_waking, that is root"
@@ -106,6 +112,46 @@ def with_switches(plan: EventPlan, graph: CallGraph, cpu: int, *, wakers: bool) 
     return plan._replace(beside=beside, limits=limits)
 
 
+def with_switch_times(
+    plan: EventPlan, cpu: int, followed: FollowedSwitches | None, obstacle: str
+) -> EventPlan:
+    """Return a plan that records the scheduler's switches without stacks.
+
+    Args:
+        plan: the clocks.
+        cpu: an on-line CPU for the tries.
+        followed: the programs that record the switches of followed threads, None without.
+        obstacle: why there are none.
+    """
+    if followed is not None and plan.scope == SCOPE_SYSTEM:
+        return plan._replace(beside=(*plan.beside, *followed.events(plan)))
+    clock = plan.attr
+    callers = (
+        abi.PERF_SAMPLE_CALLCHAIN
+        | abi.PERF_SAMPLE_BRANCH_STACK
+        | abi.PERF_SAMPLE_REGS_USER
+        | abi.PERF_SAMPLE_STACK_USER
+    )
+    dropped = SIDE_BAND_FLAGS | _PRECISE_IP | abi.FLAG_FREQ
+    attr = clock._replace(
+        type=abi.PERF_TYPE_SOFTWARE,
+        config=abi.PERF_COUNT_SW_DUMMY,
+        sample_period=1,
+        sample_type=clock.sample_type & ~callers,
+        flags=clock.flags & ~dropped | abi.FLAG_CONTEXT_SWITCH,
+        branch_sample_type=0,
+        sample_regs_user=0,
+        sample_stack_user=0,
+    )
+    limits = (*plan.limits, _NO_CALLS.format(obstacle or "only the command's own are recorded"))
+    beside = (*plan.beside, ChosenEvent(SWITCH_TIMES, attr))
+    try:
+        beside += (_waking_event(plan, dropped, cpu),)
+    except CaptureError as error:
+        limits += (f"{_NO_WAKERS} ({error}).",)
+    return plan._replace(beside=beside, limits=limits)
+
+
 def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
     """Return the event that samples each time that a task is woken; without callers.
 
@@ -145,6 +191,10 @@ def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
     except OSError as error:
         raise CaptureError(os.strerror(error.errno or 0)) from error
     return event
+
+
+SWITCH_TIMES_BYTES_A_SECOND = _SWITCHES_A_SECOND * 256
+"""The same as `switch_bytes_a_second`, of switches and wake-ups without stacks."""
 
 
 def switch_bytes_a_second(attr: EventAttr) -> int:

@@ -21,7 +21,7 @@ from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prospect.abi.attr import EventDescription
 
@@ -138,6 +138,15 @@ def tracepoint_id(group: str, name: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
+def tracepoint_format(group: str, name: str) -> bytes:
+    """Return what tracefs says of a tracepoint's fields, empty if there is no such tracepoint.
+
+    Raises:
+        CaptureError: tracefs cannot be read.
+    """
+    return read_if_there(f"{events_directory()}/{group}/{name}/format", _MOST_BYTES)
+
+
 def tracepoints() -> list[tuple[str, str]]:
     """Return (group, name) of every tracepoint, sorted.
 
@@ -161,8 +170,7 @@ def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
     Raises:
         CaptureError: tracefs cannot be read.
     """
-    path = f"{events_directory()}/{group}/{name}/format"
-    text = os.fsdecode(read_if_there(path, _MOST_BYTES))
+    text = os.fsdecode(tracepoint_format(group, name))
     return [
         TracepointField(declaration, int(size))
         for declaration, size in _FIELD.findall(text)
@@ -170,11 +178,17 @@ def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
     ]
 
 
-def recorded_tracepoints(events: Sequence[EventDescription]) -> TracingFiles | None:
+def recorded_tracepoints(
+    events: Sequence[EventDescription], own: Mapping[str, bytes]
+) -> TracingFiles | None:
     """Return what tracefs says of the tracepoints among events; None where there are none.
 
     They are found by their numbers where an event is not called as its tracepoint is: names may be
     of the user who recorded.
+
+    Args:
+        events: of the recording.
+        own: the formats of records that a program of ours wrote, by tracepoint.
     """
     named = {
         e.attr.config: tuple(e.name.split(":", 1))
@@ -194,7 +208,7 @@ def recorded_tracepoints(events: Sequence[EventDescription]) -> TracingFiles | N
     formats: dict[str, list[bytes]] = {}
     for group, name in names:
         if tracepoint_id(group, name) in numbers:
-            content = read_if_there(f"{directory}/{group}/{name}/format", _MOST_BYTES)
+            content = own.get(f"{group}:{name}") or tracepoint_format(group, name)
             formats.setdefault(group, []).append(content)
     header_page, header_event = (
         read_if_there(f"{directory}/{name}", _MOST_BYTES)

@@ -34,7 +34,7 @@ def attached_tasks(pids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[in
     """
     tasks: list[int] = []
     for pid in family(pids):
-        threads = _threads_of(pid)
+        threads = threads_of(pid)
         try:
             followed = _may_follow(threads, attr, cpu)
         except OSError as error:
@@ -93,7 +93,8 @@ def family(pids: tuple[int, ...], proc: str = "/proc") -> list[int]:
     return list(found)
 
 
-def _threads_of(pid: int) -> list[int]:
+def threads_of(pid: int) -> list[int]:
+    """Return the threads of a process that runs, none of one that has ended."""
     try:
         return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
     except OSError:

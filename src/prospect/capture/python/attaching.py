@@ -14,10 +14,10 @@ from prospect.abi import bpf as abi
 from prospect.abi import constants
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import assemble
+from prospect.capture.kernel.kernel_types import BTF_FILE, task_offsets
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine import python_processes
 from prospect.capture.python import image_entry, walk_parts, walk_rooms
-from prospect.capture.python.kernel_types import BTF_FILE, task_offsets
 from prospect.capture.python.walker import THREAD_BYTES, THREADS_BITS, walker
 from prospect.records import NamedTuple
 

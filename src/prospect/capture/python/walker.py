@@ -70,7 +70,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.capture.python.kernel_types import TaskOffsets
+    from prospect.capture.kernel.kernel_types import TaskOffsets
     from prospect.capture.python.walk_parts import Item, Maps
 
 # An element of the map of threads: a task, its image, and the address of the thread's state; or 0

@@ -360,6 +360,8 @@ class _Blocked(Record):
         for (_, waits, seconds, longest_s), (kernel, user) in zip(
             top, self._frames(chosen), strict=True
         ):
+            if not user and all(name.startswith("[") for name in kernel):
+                continue  # recorded without stacks
             while len(kernel) > 1 and kernel[0] in _SCHEDULER:
                 kernel.pop(0)
             found.append(BlockedStack(waits, seconds, longest_s, tuple(kernel), tuple(user)))

@@ -1,4 +1,4 @@
-"""Offsets of the fields of kernel structures that lead from a task to its user memory.
+"""Offsets of fields of kernel structures: of a task, and on the way from it to its user memory.
 
 They are read from the kernel's own types, which are searched as bytes, not decoded: there are
 100,000 of them.
@@ -60,6 +60,26 @@ def task_offsets(types: bytes) -> TaskOffsets:
             start_stack=memory[b"start_stack"],
             start_brk=memory[b"start_brk"],
         )
+    except KeyError as error:
+        raise ValueError(f"the kernel's types have no {error.args[0].decode()}") from error
+
+
+class NameOffsets(NamedTuple):
+    """Offsets in bytes of a task's number (`pid`, of a thread) and of its name."""
+
+    pid: int
+    comm: int
+
+
+def name_offsets(types: bytes) -> NameOffsets:
+    """Find the offsets in the contents of `BTF_FILE`.
+
+    Raises:
+        ValueError: it is no BTF, or has another task.
+    """
+    task = _Types(types).members(b"task_struct")
+    try:
+        return NameOffsets(task[b"pid"], task[b"comm"])
     except KeyError as error:
         raise ValueError(f"the kernel's types have no {error.args[0].decode()}") from error
 

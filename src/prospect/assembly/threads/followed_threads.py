@@ -1,0 +1,138 @@
+"""Switches of followed threads alone (``--wall``): whose lives they tell, and in which calls.
+
+Such a recording has every switch of some threads: those that it followed from the beginning, their
+descendants, and from its first wake-up of one of these on a thread that wakes them. Of any other
+thread it only shows that it had a CPU before or after one of these.
+
+Source: `prospect.capture.following.switch_programs` writes the fields `followed` and `syscall`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi.syscall_names import syscall_name
+from prospect.assembly.causes.entry_points import OUTSIDE_OF_CALLS, Cause
+from prospect.assembly.causes.hit_causes import NO_CHAIN, SampleCauses
+from prospect.assembly.threads import thread_states as states
+from prospect.columns.sorting import distinct
+from prospect.profile.model import CAUSE_SYSCALL
+from prospect.spaces.runs import task_tid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.assembly.threads.thread_states import Marks
+    from prospect.events.columns import RawFields, Samples
+
+# Columns of `EventDescription.fields` of switches.
+_CALL, _FOLLOWED = 2, 3
+_FOLLOWS_PREV, _FOLLOWS_NEXT = 1, 2
+_COMPAT_BIT = 1 << 16
+_NUMBER_MASK = _COMPAT_BIT - 1
+_OUTSIDE, _UNKNOWN = -1, -2
+_MOST_LABELS = 1 << 16
+
+
+def followed_sides(found: RawFields) -> NDArray[np.bool_]:
+    """Return bool[2 n] of n switches whether the task that leaves, and the one that comes, is."""
+    which = found.values[:, _FOLLOWED]
+    sides = np.stack(((which & _FOLLOWS_PREV) != 0, (which & _FOLLOWS_NEXT) != 0), axis=1)
+    return sides.reshape(-1)
+
+
+def marks_of_followed(marks: Marks, first: Sequence[int], wakes: Samples, waking: int) -> Marks:
+    """Leave out marks of threads that are not followed, and those from before a thread was.
+
+    Args:
+        marks: of switches of followed threads, and of births, deaths and wake-ups of all.
+        first: threads that were followed from the beginning.
+        wakes: samples, whose tasks woke others where they are of the event `waking`.
+        waking: row of that event, -1 for none.
+    """
+    is_switch = np.isin(marks.kind, (states.MARK_IN, states.MARK_OUT, states.MARK_OUT_READY))
+    followed = np.union1d(np.array(first, np.int32), marks.tid[is_switch])
+    marks = marks.take(np.isin(marks.tid, followed))
+    found = _found(marks, np.array(first, np.int32), wakes, waking)
+    if not len(found.tid):
+        return marks
+    row = np.minimum(np.searchsorted(found.tid, marks.tid), len(found.tid) - 1)
+    is_before = (found.tid.take(row) == marks.tid) & (marks.time_ns < found.time_ns.take(row))
+    came = found._replace(kind=np.full(len(found.tid), states.MARK_IN, np.uint8))
+    return states.joined_marks((marks.take(~is_before), found, came))
+
+
+def _found(marks: Marks, first: NDArray[np.int32], wakes: Samples, waking: int) -> Marks:
+    """Return births, by ascending thread, of those that are followed since they woke another.
+
+    Such a thread has a CPU then: the first switch of it that is recorded is that it leaves this.
+    """
+    kinds = (states.MARK_IN, states.MARK_OUT, states.MARK_OUT_READY)
+    switches = np.flatnonzero(np.isin(marks.kind, kinds) & ~np.isin(marks.tid, first))
+    order = np.lexsort((marks.time_ns.take(switches), marks.tid.take(switches)))
+    of_thread = marks.take(switches.take(order))
+    is_first = np.append(True, of_thread.tid[1:] != of_thread.tid[:-1])[: len(order)]
+    begins = of_thread.take(is_first & (of_thread.kind != states.MARK_IN))
+    time_ns = begins.time_ns.copy()
+    by = np.flatnonzero(wakes.event == waking) if waking >= 0 else np.empty(0, np.int64)
+    woke = task_tid(wakes.task.take(by))
+    row = np.searchsorted(begins.tid, woke)
+    is_one = begins.tid.take(row, mode="clip") == woke if len(begins.tid) else np.zeros(0, np.bool_)
+    if is_one.any():
+        np.minimum.at(time_ns, row[is_one], wakes.time_ns.take(by[is_one]))
+    return states.Marks(
+        tid=begins.tid,
+        pid=begins.pid,
+        time_ns=time_ns,
+        kind=np.full(len(begins.tid), states.MARK_FORK, np.uint8),
+        sample=np.full(len(begins.tid), -1, np.int64),
+    )
+
+
+def calls_of_waits(
+    samples: Samples, rows: NDArray[np.int64], is_blocked: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return i64[n] the system call in which each wait began.
+
+    Args:
+        samples: of the recording, with raw data of switches.
+        rows: i64[n] rows of samples.
+        is_blocked: bool[n] which of these are waits for something other than a CPU.
+    """
+    calls = np.full(len(rows), _UNKNOWN, np.int64)
+    raw = samples.raw
+    if raw is not None and len(raw):
+        place = np.minimum(np.searchsorted(raw.sample, rows), len(raw) - 1)
+        calls[is_blocked] = raw.values[:, _CALL].take(place[is_blocked])
+    return calls
+
+
+def with_calls(labelled: SampleCauses, calls: NDArray[np.int64], machine: str) -> SampleCauses:
+    """Return the causes of samples, of waits by the calls that they were in.
+
+    Args:
+        labelled: what call chains say.
+        calls: i64[n] of all samples, from `calls_of_waits`.
+        machine: as uname(2) has it: whose system calls have which names.
+    """
+    rows = {cause: row for row, cause in enumerate(labelled.causes)}
+    met = distinct(calls).tolist()
+    label_of = np.zeros(len(met), np.uint16)
+    for place, call in enumerate(met):
+        if call == _UNKNOWN:
+            continue
+        cause = OUTSIDE_OF_CALLS
+        if call >= 0:
+            number, compat = call & _NUMBER_MASK, bool(call & _COMPAT_BIT)
+            cause = Cause(CAUSE_SYSCALL, syscall_name(machine, number, compat=compat))
+        if cause in rows or len(rows) < _MOST_LABELS:
+            label_of[place] = rows.setdefault(cause, len(rows))
+    label = labelled.label
+    if label is None:
+        label = np.full(len(calls), NO_CHAIN, np.uint16)
+    by_call = label_of.take(np.searchsorted(np.array(met, np.int64), calls))
+    return SampleCauses(np.where(calls == _UNKNOWN, label, by_call), list(rows))

@@ -1,0 +1,1 @@
+"""Switches and wake-ups of some threads, their descendants, and the threads that wake them."""

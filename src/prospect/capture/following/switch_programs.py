@@ -1,0 +1,390 @@
+"""The BPF programs that record switches and wake-ups of followed threads.
+
+They run at the raw tracepoints sched_switch, sched_waking and sched_process_fork, and write samples
+of two events into the rings of the recording. The raw data of a sample has the layout of the
+tracepoint of the same name, and our own fields behind it, so that perf reads it. A map has the
+numbers of the followed threads, and the calls that they wait in. A thread whose parent is followed
+is followed from its birth on; so is a thread that wakes a followed one, from then on: a wait ends
+with what the waker did before.
+
+Defined by: ``include/trace/events/sched.h`` for the arguments and the layout;
+``arch/x86/include/asm/ptrace.h`` for the registers of a system call, Linux 6.18;
+bpf_enable_priv_stack() in ``kernel/bpf/verifier.c`` for stacks of programs.
+"""
+
+from __future__ import annotations
+
+from prospect.abi import bpf as abi
+from prospect.abi.bpf import BPF_B, BPF_DW, BPF_W
+from prospect.abi.syscall_names import syscall_names
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel.bpf_assembler import EXIT, Label, Reg, assemble
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.capture.kernel.bpf_assembler import Instruction
+    from prospect.capture.kernel.kernel_types import NameOffsets
+
+    Items = Iterator[Instruction | Label]
+
+# The layouts of the tracepoints, as their formats in tracefs say: name, offset, size.
+COMMON_LAYOUT = (
+    ("common_type", 0, 2),
+    ("common_flags", 2, 1),
+    ("common_preempt_count", 3, 1),
+    ("common_pid", 4, 4),
+)
+SWITCH_LAYOUT = (
+    *COMMON_LAYOUT,
+    ("prev_comm[16]", 8, 16),
+    ("prev_pid", 24, 4),
+    ("prev_prio", 28, 4),
+    ("prev_state", 32, 8),
+    ("next_comm[16]", 40, 16),
+    ("next_pid", 56, 4),
+    ("next_prio", 60, 4),
+)
+WAKING_LAYOUT = (
+    *COMMON_LAYOUT,
+    ("comm[16]", 8, 16),
+    ("pid", 24, 4),
+    ("prio", 28, 4),
+    ("target_cpu", 32, 4),
+)
+# Our own fields. `syscall`: number of the call that the task is in which leaves its CPU; -1 outside
+# of one, and COMPAT_BIT in it for a 32-bit one. `followed`: which of the two tasks are,
+# FOLLOWS_PREV and FOLLOWS_NEXT.
+SWITCH_FIELDS = (("syscall", 64, 4), ("followed", 68, 4))
+_SWITCH_BYTES, _WAKING_BYTES = 72, 36
+FOLLOWS_PREV, FOLLOWS_NEXT = 1, 2
+COMPAT_BIT = 1 << 16
+
+_MACHINE = "x86_64"
+_STILL_RUNNABLE = 0x100  # TASK_REPORT_MAX: the task was preempted
+_STATE_BITS = 0xFF
+_INTERRUPTIBLE, _UNINTERRUPTIBLE = 1, 2
+_DEAD = 0x80
+_IN_HARDIRQ, _IN_SOFTIRQ = 0x08, 0x10  # enum trace_flag_type
+# struct pt_regs on x86-64: orig_ax, ip, cs.
+_CALL_OFFSET, _CS_OFFSET = 120, 136
+_USER_CS, _CS_OF_32_BIT = 3, 0x23
+# Calls that send, and those that receive, or that wait for room or an answer.
+_SENDING_CALLS = frozenset(
+    (
+        *("close", "write", "writev", "sendfile", "connect", "sendto", "sendmsg"),
+        *("shutdown", "splice", "sendmmsg", "io_uring_enter"),
+    )
+)
+_RECEIVING_CALLS = frozenset(
+    (
+        *("read", "readv", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4"),
+        *("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
+        *("write", "writev", "sendto", "sendmsg", "connect", "io_uring_enter"),
+    )
+)
+OTHER_WAIT = -1  # the value of a thread that does not wait interruptibly in a call
+_TASK_STACK_BYTES = 1 << 15  # THREAD_SIZE, with KASAN
+
+R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FP = Reg
+# On the stack: the record, a key of the map, a value of it or a register.
+_DATA = -_SWITCH_BYTES
+_KEY = _DATA - 8
+_VALUE = _KEY - 8
+_WAKE = -_WAKING_BYTES - 4
+_WAKE_KEY = _WAKE - 8
+_WAKE_REGISTER, _WAKE_WAIT = _WAKE + 8, _WAKE + 16  # where the name is written later
+
+
+class Maps(NamedTuple):
+    """What the programs use.
+
+    Attributes:
+        threads: descriptor of a map: of each followed thread the call that it waits in.
+        switches, wakes: descriptors of maps: the events of each CPU.
+        every_thread: whether all are followed: then `threads` only has those that have waited.
+    """
+
+    threads: int
+    switches: int
+    wakes: int
+    every_thread: bool
+
+
+def switch_program(maps: Maps, types: NameOffsets, number: int) -> bytes:
+    """Return the program for sched_switch(preempt, prev, next, prev_state).
+
+    Args:
+        maps: where to write, and of whom.
+        types: of this kernel.
+        number: of the tracepoint.
+    """
+    return assemble(tuple(_switch(maps, types, number)))
+
+
+def waking_program(maps: Maps, types: NameOffsets, number: int) -> bytes:
+    """Return the program for sched_waking(p); arguments as of `switch_program`."""
+    return assemble(tuple(_waking(maps, types, number)))
+
+
+def fork_program(maps: Maps, types: NameOffsets) -> bytes:
+    """Return the program for sched_process_fork(parent, child): a followed one's child is too."""
+    return assemble(
+        (
+            asm.move(R6, R1),
+            *_current_number(_KEY),
+            *_look_up(maps, _KEY, unknown="out"),
+            asm.load(BPF_DW, R7, R6, 8),
+            *_read_kernel(R7, types.pid, _KEY, 4),
+            asm.store(BPF_DW, FP, _VALUE, OTHER_WAIT),
+            *_set_wait(maps, _KEY, _VALUE),
+            Label("out"),
+            asm.move(R0, 0),
+            EXIT,
+        )
+    )
+
+
+def _switch(maps: Maps, types: NameOffsets, number: int) -> Items:
+    # R6 the arguments, R7 the next task, R8 the state of the one before, R9 which are followed.
+    yield asm.move(R6, R1)
+    yield asm.load(BPF_DW, R7, R6, 16)
+    yield asm.move(R9, 0)
+    yield from _current_number(_KEY)
+    yield asm.store(BPF_W, FP, _DATA + 24, R0)
+    yield asm.store(BPF_W, FP, _DATA + 4, R0)
+    yield from _look_up(maps, _KEY, unknown="prev is not")
+    yield asm.move(R9, FOLLOWS_PREV)
+    yield Label("prev is not")
+    yield from _read_kernel(R7, types.pid, _DATA + 56, 4)
+    yield from _look_up(maps, _DATA + 56, unknown="next is not")
+    yield asm.alu(abi.BPF_OR, R9, FOLLOWS_NEXT)
+    yield Label("next is not")
+    yield asm.jump_if(abi.BPF_JEQ, R9, 0, "out")
+    yield from _state()
+    yield asm.store(BPF_DW, FP, _DATA + 32, R8)
+    yield asm.store(BPF_W, FP, _DATA, number)
+    yield asm.store(BPF_W, FP, _DATA + 28, 0)
+    yield asm.store(BPF_W, FP, _DATA + 60, 0)
+    yield asm.store(BPF_W, FP, _DATA + 64, -1)
+    yield asm.store(BPF_W, FP, _DATA + 68, R9)
+    yield from _own_name()
+    yield from _read_kernel(R7, types.comm, _DATA + 40, 16)
+    yield asm.move(R1, R9)
+    yield asm.alu(abi.BPF_AND, R1, FOLLOWS_PREV)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "write")
+    yield asm.jump_if(abi.BPF_JEQ, R8, _STILL_RUNNABLE, "write")
+    yield from _syscall()
+    yield from _keep_wait(maps)
+    yield Label("write")
+    yield from _write(maps.switches, _DATA, _SWITCH_BYTES)
+    if not maps.every_thread:
+        # Its number may be given to another now.
+        yield asm.jump_if(abi.BPF_JNE, R8, _DEAD, "out")
+        yield asm.load(BPF_W, R1, FP, _DATA + 24)
+        yield asm.store(BPF_W, FP, _KEY, R1)
+        yield from _map_arguments(maps.threads, _KEY)
+        yield asm.call(abi.BPF_FUNC_map_delete_elem)
+    yield Label("out")
+    yield asm.move(R0, 0)
+    yield EXIT
+
+
+def _waking(maps: Maps, types: NameOffsets, number: int) -> Items:
+    # R6 the arguments, R7 the task that is woken, R8 the interrupts that the CPU is in, R9 who
+    # wakes. Programs with more than 48 bytes on the stack have one of their own (Linux 6.13): where
+    # this one's is says whether the CPU is in an interrupt.
+    yield asm.move(R6, R1)
+    yield asm.load(BPF_DW, R7, R6, 0)
+    yield from _read_kernel(R7, types.pid, _WAKE + 24, 4)
+    yield asm.store(BPF_DW, FP, _WAKE_WAIT, OTHER_WAIT)
+    yield from _map_arguments(maps.threads, _WAKE + 24)
+    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield asm.jump_if(abi.BPF_JEQ, R0, 0, "unknown" if maps.every_thread else "out")
+    yield asm.load(BPF_DW, R1, R0, 0)
+    yield asm.store(BPF_DW, FP, _WAKE_WAIT, R1)
+    yield Label("unknown")
+    yield from _current_number(_WAKE_KEY)
+    yield asm.move(R9, R0)
+    yield asm.store(BPF_W, FP, _WAKE + 4, R9)
+    yield asm.store(BPF_W, FP, _WAKE + 28, 0)
+    yield asm.store(BPF_W, FP, _WAKE + 32, -1)
+    yield from _interrupts()
+    yield from _read_kernel(R7, types.comm, _WAKE + 8, 16)
+    yield asm.store(BPF_W, FP, _WAKE, number)
+    yield asm.store(BPF_B, FP, _WAKE + 2, R8)
+    if not maps.every_thread:
+        yield asm.jump_if(abi.BPF_JNE, R8, 0, "write")
+        yield from _look_up(maps, _WAKE_KEY, unknown="new")
+        yield asm.jump("write")
+        yield Label("new")
+        yield from _set_wait(maps, _WAKE_KEY, _WAKE)
+    yield Label("write")
+    yield from _write(maps.wakes, _WAKE, _WAKING_BYTES)
+    yield Label("out")
+    yield asm.move(R0, 0)
+    yield EXIT
+
+
+def _interrupts() -> Items:
+    """Set R8 to the interrupts that this CPU is in; 0 if the thread itself wakes the other.
+
+    Interrupts have a stack of their own if they come while the kernel runs. If they come while the
+    program does, they use the task's, and have left -1 where a call leaves its number. So has an
+    exception, which rarely wakes a thread. Packets for this machine arrive in a softirq that the
+    sender's call runs: in a call that sends, a thread wakes one that is in a call that receives.
+    """
+    yield asm.move(R8, _IN_HARDIRQ)
+    yield asm.jump_if(abi.BPF_JEQ, R9, 0, "known")
+    yield asm.call(abi.BPF_FUNC_get_current_task_btf)
+    yield asm.move(R1, R0)
+    yield asm.call(abi.BPF_FUNC_task_pt_regs)
+    yield asm.move(R8, R0)
+    yield asm.alu(abi.BPF_SUB, R8, FP)
+    yield asm.move(R9, R0)
+    yield from _read_kernel(R9, _CS_OFFSET, _WAKE_REGISTER, 8)
+    yield asm.load(BPF_DW, R2, FP, _WAKE_REGISTER)
+    yield asm.alu(abi.BPF_AND, R2, _USER_CS)
+    yield asm.jump_if(abi.BPF_JNE, R2, _USER_CS, "of the kernel")
+    yield from _read_kernel(R9, _CALL_OFFSET, _WAKE_REGISTER, 8)
+    yield asm.load(BPF_DW, R1, FP, _WAKE_REGISTER)
+    yield asm.jump_if(abi.BPF_JLT, R1, COMPAT_BIT, "in a call")
+    yield asm.move(R8, _IN_HARDIRQ)
+    yield asm.jump("known")
+    yield Label("in a call")
+    yield asm.jump_if(abi.BPF_JLT, R8, _TASK_STACK_BYTES, "the thread")
+    yield asm.move(R8, _IN_SOFTIRQ)
+    for number in _numbers(_SENDING_CALLS):
+        yield asm.jump_if(abi.BPF_JEQ, R1, number, "sends")
+    yield asm.jump("known")
+    yield Label("sends")
+    yield asm.load(BPF_DW, R1, FP, _WAKE_WAIT)
+    for number in _numbers(_RECEIVING_CALLS):
+        yield asm.jump_if(abi.BPF_JEQ, R1, number, "the thread")
+    yield asm.jump("known")
+    yield Label("of the kernel")
+    yield asm.jump_if(abi.BPF_JLT, R8, _TASK_STACK_BYTES, "the thread")
+    yield asm.move(R8, _IN_SOFTIRQ)
+    yield asm.jump("known")
+    yield Label("the thread")
+    yield asm.move(R8, 0)
+    yield Label("known")
+
+
+def _current_number(key: int) -> Items:
+    """Set R0, and a key, to the number of the thread that is on this CPU."""
+    yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
+    yield asm.alu(abi.BPF_LSH, R0, 32)
+    yield asm.alu(abi.BPF_RSH, R0, 32)
+    yield asm.store(BPF_W, FP, key, R0)
+
+
+def _own_name() -> Items:
+    """Write the name of the thread on this CPU as that of the task before."""
+    yield from _address(R1, _DATA + 8)
+    yield asm.move(R2, 16)
+    yield asm.call(abi.BPF_FUNC_get_current_comm)
+
+
+def _state() -> Items:
+    """Set R8 to the state of the task that leaves, as the tracepoint's record has it."""
+    yield asm.move(R8, _STILL_RUNNABLE)
+    yield asm.load(BPF_DW, R1, R6, 0)
+    yield asm.alu(abi.BPF_AND, R1, 0xFF)
+    yield asm.jump_if(abi.BPF_JNE, R1, 0, "state is known")
+    yield asm.load(BPF_DW, R8, R6, 24)
+    yield asm.alu(abi.BPF_LSH, R8, 32)
+    yield asm.alu(abi.BPF_RSH, R8, 32)
+    yield asm.jump_if(abi.BPF_JEQ, R8, 0, "state is known")
+    yield asm.alu(abi.BPF_AND, R8, _STATE_BITS)
+    yield asm.jump_if(abi.BPF_JNE, R8, 0, "state is known")
+    yield asm.move(R8, _UNINTERRUPTIBLE)  # for a lock of a kernel with real-time preemption
+    yield Label("state is known")
+
+
+def _syscall() -> Items:
+    """Write the number of the call that the leaving thread is in.
+
+    An exception or interrupt leaves -1 where a call leaves its number; a kernel thread has no
+    registers of a program.
+    """
+    yield asm.call(abi.BPF_FUNC_get_current_task_btf)
+    yield asm.move(R1, R0)
+    yield asm.call(abi.BPF_FUNC_task_pt_regs)
+    yield asm.move(R7, R0)
+    yield from _read_kernel(R7, _CS_OFFSET, _VALUE, 8)
+    yield asm.load(BPF_DW, R9, FP, _VALUE)
+    yield asm.move(R1, R9)
+    yield asm.alu(abi.BPF_AND, R1, _USER_CS)
+    yield asm.jump_if(abi.BPF_JNE, R1, _USER_CS, "no call")
+    yield from _read_kernel(R7, _CALL_OFFSET, _VALUE, 8)
+    yield asm.load(BPF_DW, R1, FP, _VALUE)
+    yield asm.jump_if(abi.BPF_JGE, R1, COMPAT_BIT, "no call")
+    yield asm.alu(abi.BPF_AND, R9, 0xFF)
+    yield asm.jump_if(abi.BPF_JNE, R9, _CS_OF_32_BIT, "native")
+    yield asm.alu(abi.BPF_OR, R1, COMPAT_BIT)
+    yield Label("native")
+    yield asm.store(BPF_W, FP, _DATA + 64, R1)
+
+
+def _keep_wait(maps: Maps) -> Items:
+    """Keep the call, in R1, of the thread that leaves, for who will wake it."""
+    yield asm.jump_if(abi.BPF_JEQ, R8, _INTERRUPTIBLE, "interruptible")
+    yield Label("no call")
+    yield asm.move(R1, OTHER_WAIT)
+    yield Label("interruptible")
+    yield asm.store(BPF_DW, FP, _VALUE, R1)
+    yield asm.load(BPF_W, R1, FP, _DATA + 24)
+    yield asm.store(BPF_W, FP, _KEY, R1)
+    yield from _set_wait(maps, _KEY, _VALUE)
+
+
+def _look_up(maps: Maps, key: int, unknown: str) -> Items:
+    """Go to a label if the thread at `key` is not followed."""
+    if maps.every_thread:
+        return
+    yield from _map_arguments(maps.threads, key)
+    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield asm.jump_if(abi.BPF_JEQ, R0, 0, unknown)
+
+
+def _set_wait(maps: Maps, key: int, value: int) -> Items:
+    """Follow the thread of a key, with the call that it waits in."""
+    yield from _map_arguments(maps.threads, key)
+    yield from _address(R3, value)
+    yield asm.move(R4, abi.BPF_ANY)
+    yield asm.call(abi.BPF_FUNC_map_update_elem)
+
+
+def _map_arguments(map_fd: int, key: int) -> Items:
+    yield asm.load_map(R1, map_fd)
+    yield from _address(R2, key)
+
+
+def _read_kernel(base: Reg, offset: int, place: int, size: int) -> Items:
+    """Copy bytes of the kernel at a register and an offset to the stack."""
+    yield asm.move(R3, base)
+    yield asm.alu(abi.BPF_ADD, R3, offset)
+    yield from _address(R1, place)
+    yield asm.move(R2, size)
+    yield asm.call(abi.BPF_FUNC_probe_read_kernel)
+
+
+def _write(output: int, place: int, size: int) -> Items:
+    yield asm.move(R1, R6)
+    yield asm.load_map(R2, output)
+    yield asm.load_imm64(R3, abi.BPF_F_CURRENT_CPU)
+    yield from _address(R4, place)
+    yield asm.move(R5, size)
+    yield asm.call(abi.BPF_FUNC_perf_event_output)
+
+
+def _numbers(calls: frozenset[str]) -> list[int]:
+    return [number for number, name in syscall_names(_MACHINE).items() if name in calls]
+
+
+def _address(dst: Reg, place: int) -> Items:
+    yield asm.move(dst, FP)
+    yield asm.alu(abi.BPF_ADD, dst, place)

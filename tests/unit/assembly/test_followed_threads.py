@@ -1,0 +1,141 @@
+"""Recordings of some threads' switches: whose lives they tell, and in which calls threads wait."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from builders import perfdata as build
+from builders.sources import CLOCK, BuiltSource
+from builders.switches import BEGIN, END, RECORDS
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventDescription
+from prospect.abi.recording import RecordingInfo
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.profile_request import ProfileRequest
+from prospect.figures.report.waiting import waiting
+from prospect.options import NamingOptions
+from prospect.profile.complete import complete
+
+SWITCH_ID, WAKING_ID = 21, 22
+SAMPLE_TYPE = (
+    abi.PERF_SAMPLE_IDENTIFIER
+    | abi.PERF_SAMPLE_TID
+    | abi.PERF_SAMPLE_TIME
+    | abi.PERF_SAMPLE_CPU
+    | abi.PERF_SAMPLE_RAW
+)
+TRACED = CLOCK.attr._replace(
+    type=abi.PERF_TYPE_TRACEPOINT, config=1, sample_period=1, sample_type=SAMPLE_TYPE
+)
+SWITCH = EventDescription(
+    TRACED, (SWITCH_ID,), "sched:sched_switch", ((32, 8), (56, 4), (64, 4), (68, 4))
+)
+WAKING = EventDescription(
+    TRACED._replace(config=2), (WAKING_ID,), "sched:sched_waking", ((24, 4), (0, 2))
+)
+PREV, NEXT = 1, 2
+PREEMPTED, SLEEPS, FOR_DISK = 0x100, 1, 2
+READ, FUTEX, NONE = 0, 202, -1
+KERNEL = 1
+BUILDER = build.RecordBuilder(SAMPLE_TYPE)
+
+
+def switch(time, prev, state, following, followed, call=NONE):  # noqa: PLR0917 - its fields
+    raw = struct.pack(
+        "<HBBi16xiiq16xiiii", 1, 0, 0, prev, prev, 0, state, following, 0, call, followed
+    )
+    return BUILDER.sample(time=time, pid=prev, tid=prev, id=SWITCH_ID, raw=raw, misc=KERNEL)
+
+
+def wake(time, by, woken, flags=0):
+    raw = struct.pack("<HBBi16xiii", 2, flags, 0, by, woken, 0, 0)
+    return BUILDER.sample(time=time, pid=by, tid=by, id=WAKING_ID, raw=raw, misc=KERNEL)
+
+
+# Thread 5 is followed, 7 once it wakes 5; 9 is not, and has the CPU in between.
+RUN = [
+    RECORDS.comm(5, 5, "prog", is_exec=True, time=BEGIN),
+    RECORDS.comm(7, 7, "server", time=0),
+    RECORDS.comm(9, 9, "other", time=0),
+    RECORDS.comm(11, 11, "idler", time=0),
+    switch(2_000, 9, PREEMPTED, 5, NEXT),
+    switch(12_000, 5, SLEEPS, 9, PREV, READ),
+    wake(20_000, 7, 5),
+    switch(21_000, 7, FOR_DISK, 5, PREV | NEXT, NONE),
+    switch(41_000, 5, SLEEPS, 9, PREV, FUTEX),
+    wake(46_000, 9, 5, flags=8),
+    switch(51_000, 9, PREEMPTED, 5, NEXT),
+    switch(61_000, 5, PREEMPTED, 7, PREV | NEXT),
+    switch(71_000, 7, PREEMPTED, 5, PREV | NEXT),
+]
+
+
+def followed(records=RUN, *, first=(5,), **wanted):
+    info = RecordingInfo(
+        arch="x86_64",
+        events=(CLOCK, SWITCH, WAKING),
+        extras={"interval_ns": [BEGIN, END], "followed_threads": list(first)},
+    )
+    naming = NamingOptions(use_cache=False, debuginfod_s=0)
+    return build_profile(BuiltSource(list(records), info), naming, ProfileRequest(**wanted))
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return followed(waits=True)
+
+
+def test_only_followed_threads_have_lives(profile):
+    assert profile.threads.tid.tolist() == [5, 7]
+
+
+def test_a_followed_thread_is_what_its_switches_say(profile):
+    threads = profile.threads
+    assert threads.life_ns[0] == END - BEGIN
+    assert threads.cpu_ns[0] == 10_000 + 20_000 + 10_000 + 30_000
+    assert threads.runnable_ns[0] == 1_000 + 5_000 + 10_000
+    assert threads.blocked_ns[0] == 1_000 + 8_000 + 5_000
+    assert threads.unknown_ns.tolist() == [0, 0]
+
+
+def test_a_thread_that_wakes_a_followed_one_is_followed_from_then_on(profile):
+    threads = profile.threads
+    assert int(threads.begin_ns[1]) == 20_000
+    assert threads.cpu_ns[1] == 1_000 + 10_000
+    assert threads.blocked_ns[1] == 40_000
+
+
+def test_a_wait_has_its_system_call_and_who_ended_it(profile):
+    found = waiting(complete(profile), "4")
+    blockers = {one.name: (one.waits, round(one.seconds * 1e9)) for one in found.blockers}
+    assert blockers == {
+        "exception page fault": (1, 40_000),
+        "read": (1, 8_000),
+        "futex": (1, 5_000),
+    }
+    assert {(one.name, one.who) for one in found.wakers} == {
+        ("read", "server"),
+        ("futex", "(interrupt)"),
+    }
+
+
+def test_waits_without_stacks_are_no_stacks(profile):
+    assert waiting(complete(profile), "4").stacks == ()
+
+
+def test_a_thread_that_never_left_its_cpu_is_there_if_it_was_followed_from_the_beginning():
+    assert followed(first=(5, 11)).threads.tid.tolist() == [5, 7, 11]
+
+
+def test_calls_of_32_bit_programs_have_their_own_names():
+    records = [*RUN[:5], switch(12_000, 5, SLEEPS, 9, PREV, 3 | 1 << 16)]
+    found = waiting(complete(followed(records, waits=True)), "4")
+    assert [one.name for one in found.blockers] == ["read"]
+
+
+def test_a_number_without_a_name_is_shown():
+    records = [*RUN[:5], switch(12_000, 5, SLEEPS, 9, PREV, 5000)]
+    found = waiting(complete(followed(records, waits=True)), "4")
+    assert [one.name for one in found.blockers] == ["syscall_5000"]
