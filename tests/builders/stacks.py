@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from builders.profile_builder import ProfileBuilder, run_info
@@ -25,6 +27,9 @@ from prospect.profile.model import (
 from prospect.profile.naming import NameSource
 from prospect.profile.source_tables import LineTable
 from prospect.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TICK_NS = 3_906_250  # of 256 Hz
 
@@ -102,6 +107,61 @@ def stacks_profile(*, lines: bool = False) -> Profile:
 def lined_stacks_profile() -> Profile:
     """`stacks_profile` with lines."""
     return stacks_profile(lines=True)
+
+
+def profile_of_stacks(
+    stacks: Iterable[tuple[str, int]],
+    kinds: Iterable[tuple[str, int]] = (),
+    programs: tuple[str, ...] = ("app",),
+) -> Profile:
+    """A profile of stacks: `NAME` or `NAME@OBJECT` from the outermost on, and how many samples.
+
+    ``~`` in a name is a space. Objects are ELF files but for `kinds`; the first one is the user's.
+    The programs have the stacks by turns.
+    """
+    build = ProfileBuilder(run_info(command=("app",), wall_seconds=4.0, begin_ns=1_000_000_000))
+    processes = [
+        build.process(name, 77 + at, is_command=not at, is_descendant=True)
+        for at, name in enumerate(programs)
+    ]
+    objects: dict[str, int] = {}
+    rows: dict[str, int] = {}
+    forest: dict[tuple[int, int], int] = {}
+    hit_of, stack_of = [], []
+    kind_of = {"[kernel.kallsyms]": KIND_KERNEL, **dict(kinds)}
+    for nth, (path, count) in enumerate(stacks):
+        row = -1
+        for frame in path.split():
+            name, _, where = frame.partition("@")
+            where = where or "/home/me/app"
+            if where not in objects:
+                objects[where] = build.object(where, kind_of.get(where, KIND_ELF))
+            if frame not in rows:
+                rows[frame] = build.function(
+                    name.replace("~", " "), objects[where], 4096 * (1 + len(rows))
+                )
+            address = build.functions[rows[frame]]["address"]
+            location = build.locations.setdefault((rows[frame], address), len(build.locations))
+            row = forest.setdefault((row, location), len(forest))
+        is_kernel = kind_of.get(where) == KIND_KERNEL
+        process = processes[nth % len(processes)]
+        build.hit(process, rows[frame], count, MODE_KERNEL if is_kernel else MODE_USER)
+        hit_of += [len(build.hits) - 1] * count
+        stack_of += [row] * count
+    found = build.build()
+    order = np.random.default_rng(1).permutation(len(hit_of))
+    return replace(
+        found,
+        samples=SampleTable(
+            np.array(hit_of, np.int32)[order],
+            1_000_000_000 + 3_906_250 * np.arange(1, len(order) + 1, dtype=np.uint64),
+            np.zeros(len(order), np.uint16),
+            np.zeros(len(order), np.uint8),
+            tid=np.full(len(order), 77, np.int32),
+            stack_index=np.array(stack_of, np.int32)[order],
+        ),
+        stacks=_stack_table(list(forest), found),
+    )
 
 
 def _stack_table(forest: list[tuple[int, int]], profile: Profile) -> StackTable:

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi.python_frames import without_frames_event
-from prospect.analysis.profile_request import Callbacks, ProfileRequest, damage_words
+from prospect.analysis.profile_request import (
+    MOST_SAMPLES_WITH_CALLEES,
+    Callbacks,
+    ProfileRequest,
+    damage_words,
+)
 from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.hit_causes import label_samples, with_causes
 from prospect.assembly.extras import recorded_until
@@ -41,7 +46,7 @@ from prospect.assembly.tables.hit_tables import (
 from prospect.assembly.tables.memory_maps import UnhitMappings
 from prospect.assembly.tables.process_table import describe_processes, with_control_groups
 from prospect.assembly.tables.recorded_calls import describe_call_counts, read_call_counts
-from prospect.assembly.tables.run_facts import describe_run
+from prospect.assembly.tables.run_facts import describe_run, has_user_callers
 from prospect.assembly.tables.syscall_table import describe_syscalls
 from prospect.assembly.threads import waits as off_cpu
 from prospect.errors import RecordingError
@@ -127,7 +132,9 @@ def _decoded(source: RecordSource, wanted: ProfileRequest, sinks: Callbacks) -> 
         clock_of_id(source.info),
         lambda done: announce(f"decoding {bytes_of(done, source.size_bytes)}"),
         innermost_python=not (
-            wanted.stacks or (wanted.waits and off_cpu.records_switches(source.info))
+            wanted.stacks
+            or wanted.callees
+            or (wanted.waits and off_cpu.records_switches(source.info))
         ),
     )
     if events.damage and not len(events.samples):
@@ -185,7 +192,8 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
     profile = with_causes(profile, cause, placed.labelled.causes)
     if wanted.hints:
         profile = _with_raw_data(profile, placed)
-    if wanted.lines or wanted.code or sinks.keep_code:
+    finds_inlined = wanted.callees and profile.stacks is not None
+    if wanted.lines or finds_inlined or wanted.code or sinks.keep_code:
         profile = _with_files(profile, placed, object_rows, order)
     return profile if placed.waits is None else off_cpu.with_wait_table(profile, placed.waits)
 
@@ -276,6 +284,8 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     label = labels.state if labels else labelled.label
     is_cut = cut_chains(events.samples, info.events)
     with_callers = bool(wanted.stacks or (wanted.waits and waits))
+    if wanted.callees and len(events.samples) <= MOST_SAMPLES_WITH_CALLEES:
+        with_callers |= python is not None or has_user_callers(info)
     may_spend = order.may_spend and not with_callers
     hits = attribute(events.samples, history.timeline, label, history.runs, may_spend=may_spend)
     calls = None
@@ -380,6 +390,10 @@ def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> 
         choice = order.wanted.line_choice
         lines = describe_lines(profile, recorded, choice and choice(profile))
         profile = replace(profile, lines=lines)
+    elif order.wanted.callees and profile.stacks is not None:
+        from prospect.assembly.code.location_lines import describe_inlined  # noqa: PLC0415 - only with stacks
+
+        profile = replace(profile, lines=describe_inlined(profile, recorded))
     if order.wanted.code:
         from prospect.assembly.code.code import describe_code  # noqa: PLC0415 - only with -e
 

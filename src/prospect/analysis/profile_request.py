@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from prospect.symbols.kept_names import KeptNames
 
 
+# A first screen finds the callers of so many samples in some seconds.
+MOST_SAMPLES_WITH_CALLEES = 250_000
+
+
 class ProfileRequest(Record):
     """The contents of a profile.
 
@@ -37,6 +41,9 @@ class ProfileRequest(Record):
         stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
         waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
             they are too. How long threads waited (`Profile.threads`) is always said.
+        callees: whether the first screen has functions with all that they call: stacks of
+            recordings with callers in user space that are short enough (MOST_SAMPLES_WITH_CALLEES),
+            and the inlined functions of the user's own code.
         lines: whether source lines of locations are wanted (`Profile.lines`).
         line_choice: chooses these locations, bool[l] of a profile's; None for all.
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
@@ -46,6 +53,7 @@ class ProfileRequest(Record):
 
     stacks: bool = False
     waits: bool = False
+    callees: bool = False
     lines: bool = False
     line_choice: Callable[[Profile], NDArray[np.bool_]] | None = None
     code: CodeChoice | None = None

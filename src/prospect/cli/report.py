@@ -107,6 +107,7 @@ def write(
             line_choice=None if shows_stacks else _shown_locations(settings.detail),
             stacks=bool(asked.calls) or shows_stacks or bool(settings.otlp),
             waits=not isinstance(recording, RecordingPart),
+            callees=_has_first_screen(settings),
             code=_code_choice(settings),
         )
         if isinstance(recording, StorePart):
@@ -141,6 +142,14 @@ def _report_options(settings: Settings) -> ReportOptions:
     if settings.label and not (asked.sort or asked.columns):
         asked = replace(asked, sort=("label",))
     return asked
+
+
+def _has_first_screen(settings: Settings) -> bool:
+    """Return whether the report begins with the answer in short."""
+    from prospect.render.registry import format_of
+
+    is_table = settings.sort or settings.columns or settings.label
+    return format_of(settings.format).has_first_screen and not (is_table or settings.classic)
 
 
 def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:

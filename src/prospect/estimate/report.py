@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.agreement import Agreement
     from prospect.estimate.ledger.lateness import Lateness, LateRoutines
     from prospect.estimate.ledger.tick_ledger import TickLedger
+    from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.calls.calls_view import CallsView
     from prospect.figures.report.accounting import OwnCost
     from prospect.options import Detail
@@ -70,6 +71,15 @@ class EventReport(EventView):
         from prospect.estimate.call_figures import call_figures  # noqa: PLC0415 - seldom asked for
 
         return call_figures(profile.call_counts, profile, self.event_index, self.report.detail)
+
+    @cached_property
+    def with_callees(self) -> tuple[CalleesRow, ...]:
+        """The functions that spend most with all that they call; none without call chains."""
+        if self.report.profile.stacks is None:
+            return ()
+        from prospect.estimate.with_callees import callees_of_report  # noqa: PLC0415 - only with stacks
+
+        return callees_of_report(self)
 
     @cached_property
     def code(self) -> EventCode | None:
@@ -171,6 +181,8 @@ class Report(ReportView):
         from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - seldom asked for
         from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - seldom asked for
 
-        sampled = replace(self.profile, waits=None)
+        # Lines that were not asked for are those of the first screen: some of the user's own code.
+        lines = self.profile.lines if self.lines else None
+        sampled = replace(self.profile, waits=None, lines=lines)
         found = calls_view(sampled, CallsChoice(SampleChoice(self.detail), sections))
         return found, estimate_calls(found)

@@ -27,7 +27,7 @@ from prospect.figures.processes import (
 from prospect.figures.routine_names import main_callers, shown_name, shown_names
 from prospect.profile.model import CAUSE_NONE
 from prospect.profile.naming import NameSource
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.errors.error_bars import Parts
     from prospect.estimate.report import EventReport
+    from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.hit_keys import Keys
     from prospect.profile.run_info import EventInfo
 
@@ -117,6 +118,8 @@ class InShort(Record):
         more_programs: how many there are besides.
         functions: likewise.
         more_functions: likewise.
+        with_callees: the functions that spend most with all that they call, beyond the trivial;
+            none where callers in user space are not known.
         needed_s: how long a run would have to be to tell the first functions apart; 0 where they
             are, infinite where no run would do.
         causes: why the kernel ran, most time first: what, and seconds or hits.
@@ -147,6 +150,7 @@ class InShort(Record):
     bracketed: float = 0.0
     seen_s: float = 0.0
     has_services: bool = False
+    with_callees: tuple[CalleesRow, ...] = ()
 
     @property
     def first_programs(self) -> tuple[ProgramRow, ...]:
@@ -176,7 +180,7 @@ def summary(event: EventReport, least_s: float = np.inf) -> InShort:
         event: the event.
         least_s: beyond those of the first screen, rows that have so much time, in seconds.
     """
-    return _Summary(event).made(least_s)
+    return replace(_Summary(event).made(least_s), with_callees=event.with_callees)
 
 
 def functions_by_process(event: EventReport, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:

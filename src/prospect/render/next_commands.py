@@ -15,8 +15,8 @@ from prospect.shell import operand, shell_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from prospect.estimate.report import Report
     from prospect.estimate.summary import FunctionRow, InShort
-    from prospect.figures.report.view import ReportView
 
 _RECORDING_SUFFIXES = (".data", ".archive")
 _TITLE = "Next:   "
@@ -53,9 +53,7 @@ class Repeated(NamedTuple):
 NOTHING = Repeated()
 
 
-def next_lines(
-    view: ReportView, short: InShort, recording: str, repeated: Repeated
-) -> Iterator[str]:
+def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated) -> Iterator[str]:
     """Yield the commands; none if no command can read the recording.
 
     Args:
@@ -81,7 +79,7 @@ def next_lines(
 
 
 def _of_recording(
-    view: ReportView,
+    view: Report,
     short: InShort,
     recording: str,
     repeated: Repeated,
@@ -118,7 +116,7 @@ def _of_recording(
 
 
 def _without_samples(
-    view: ReportView, file: tuple[str, ...], repeated: Repeated
+    view: Report, file: tuple[str, ...], repeated: Repeated
 ) -> list[tuple[str, ...]]:
     """Return the commands that show waits, and the samples of all other processes."""
     commands: list[tuple[str, ...]] = []
@@ -129,7 +127,7 @@ def _without_samples(
     return commands
 
 
-def _of_store(view: ReportView, first: FunctionRow, repeated: Repeated) -> list[tuple[str, ...]]:
+def _of_store(view: Report, first: FunctionRow, repeated: Repeated) -> list[tuple[str, ...]]:
     run = view.profile.run
     part = run.store_part
     store, words, command = part[:2], part[2:], repeated.command
@@ -147,7 +145,7 @@ def _of_store(view: ReportView, first: FunctionRow, repeated: Repeated) -> list[
     return [*commands, command("view", *part)]
 
 
-def _blocking_function(view: ReportView, short: InShort) -> str:
+def _blocking_function(view: Report, short: InShort) -> str:
     """Return the kernel function in which threads waited for long, "" for none."""
     if view.waiting is None or not view.waiting.blockers:
         return ""
@@ -160,7 +158,7 @@ def _blocking_function(view: ReportView, short: InShort) -> str:
     return next((frame for frame in frames if frame.endswith(ending)), "")
 
 
-def _how_to_annotate(view: ReportView, function: int) -> tuple[str, ...] | None:
+def _how_to_annotate(view: Report, function: int) -> tuple[str, ...] | None:
     """Return the options that annotate a function, None if it has no code to show."""
     objects = view.profile.objects
     row = int(view.profile.functions.object_index[function])
@@ -170,7 +168,7 @@ def _how_to_annotate(view: ReportView, function: int) -> tuple[str, ...] | None:
     return () if objects.kind[row] in _HAS_CODE else None
 
 
-def _typed_name(view: ReportView, function: int) -> str:
+def _typed_name(view: Report, function: int) -> str:
     """Return the shortest word that means a function in a command line, "" if it has no name."""
     names = routine_names(view.profile, function)
     if not names:
@@ -189,15 +187,10 @@ def _typed_name(view: ReportView, function: int) -> str:
     return part if is_enough else min(names, key=len)
 
 
-def _may_be_inlined(view: ReportView, first: FunctionRow) -> bool:
+def _may_be_inlined(view: Report, first: FunctionRow) -> bool:
     """Return whether one function has so much of the time that its inlined ones may matter."""
     functions, objects = view.profile.functions, view.profile.objects
     symbol = functions.linkage_name[first.function]
     has_symbols = int(objects.source[int(functions.object_index[first.function])]) in _HAS_LINES
     is_inlining = symbol == "main" or symbol.startswith(_INLINING)
-    return (
-        view.profile.lines is None
-        and first.share >= _LEAST_INLINING
-        and has_symbols
-        and is_inlining
-    )
+    return not view.lines and first.share >= _LEAST_INLINING and has_symbols and is_inlining

@@ -26,6 +26,7 @@ class Format(NamedTuple):
         has_stacks: whether it shows the call stacks of a profile.
         is_json: whether it is one JSON document.
         is_binary: whether it is no text, and nothing for a terminal.
+        has_first_screen: whether it shows which functions spend most with all that they call.
     """
 
     module: str
@@ -33,11 +34,12 @@ class Format(NamedTuple):
     has_stacks: bool = False
     is_json: bool = False
     is_binary: bool = False
+    has_first_screen: bool = False
 
 
 FORMATS = {
-    "text": Format("text.report", "TextRenderer"),
-    "json": Format("json.report_document", "JsonRenderer", is_json=True),
+    "text": Format("text.report", "TextRenderer", has_first_screen=True),
+    "json": Format("json.report_document", "JsonRenderer", is_json=True, has_first_screen=True),
     "csv": Format("csv", "CsvRenderer"),
     "html": Format("html", "HtmlRenderer", has_stacks=True),
     "xml": Format("opreport_xml", "OprofileXmlRenderer"),

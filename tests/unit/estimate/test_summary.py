@@ -9,7 +9,7 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder
-from builders.stacks import stacks_profile
+from builders.stacks import profile_of_stacks, stacks_profile
 from prospect.estimate.report import Report
 from prospect.estimate.summary import summary
 from prospect.profile.model import (
@@ -192,3 +192,29 @@ def test_where_all_ran_in_one_there_is_no_column(group):
     profile = in_groups(*[group] * 100)
     assert not short_of(profile).has_services
     assert not any("Service" in line for line in first_screen(profile))
+
+
+def test_what_matters_is_on_the_first_screen_with_callees_too():
+    libc = "@/usr/lib/libc.so.6"
+    stacks = [
+        (f"main f{at} g{at}{libc} {leaf}{at}{libc}", 20 + at)
+        for at in range(12)
+        for leaf in ("x", "y")
+    ]
+    profile = profile_of_stacks(stacks, programs=("app", "a", "b", "c", "d", "e"))
+    waits = replace(profile.run, cpus=2, throttled=())
+    lines = first_screen(replace(profile, run=waits), recording="run.data")
+    assert len(lines) == 24
+    starts = ["Program", "With all it calls", "    Function", "Waits:", "Missing:", "Next:"]
+    at = [next(n for n, line in enumerate(lines) if line.startswith(one)) for one in starts]
+    assert at == sorted(at)
+    assert at[2] - at[1] >= 5
+    assert lines[at[2] - 1] == ""
+    assert all(display_width(line) < 80 for line in lines)
+
+
+def test_without_call_chains_no_table_has_fewer_rows():
+    profile = profile_of_stacks([(f"f{at}", 20 + at) for at in range(12)])
+    lines = first_screen(profile, recording="run.data")
+    assert sum(line[:2].strip().rstrip("=").isdigit() for line in lines) == 5
+    assert not any(line.startswith("With all it calls") for line in lines)

@@ -11,6 +11,8 @@ import numpy as np
 from prospect.announcing import pluralize
 from prospect.archived.symbolizers import archived_frames
 from prospect.disasm.kernel_code import KernelImage, open_kernel
+from prospect.figures.calls.own_code import is_own_object
+from prospect.lines.debug_info import is_readable, may_be_split
 from prospect.lines.line_table import LineTableBuilder
 from prospect.lines.symcache import no_frames, select_frames
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, KIND_PYTHON
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.elf.image import ElfImage
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
     from prospect.profile.source_tables import LineTable
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from prospect.symbols.options import SymbolOptions
 
 _WITH_LINES = (KIND_ELF, KIND_KERNEL)
+# The debug information in so many bytes of images is read in about a second.
+LARGEST_INLINED_BYTES = 32 << 20
 NO_IMAGE = (
     "source lines of the kernel need its vmlinux with debug information: give it with -L, or "
     "install the kernel's debug symbols"
@@ -59,6 +64,32 @@ class _Found(NamedTuple):
     builder: LineTableBuilder
     notes: dict[int, str]
     built_ns: dict[int, int]
+
+
+def describe_inlined(profile: Profile, recorded: RecordedObjects) -> LineTable:
+    """Find the inlined functions of the user's own code, where that takes little time.
+
+    Only images with debug information of their own are read, the smallest first, until they are
+    LARGEST_INLINED_BYTES together.
+    """
+    own = is_own_object(profile) & (profile.objects.kind == KIND_ELF)
+    sizes = []
+    for row in np.flatnonzero(own).tolist() if recorded.answers is None else ():
+        image = recorded.image(row) if row in recorded.keys else None
+        if image is None or isinstance(image, Missing) or not _has_own_lines(image.image):
+            own[row] = False
+        else:
+            sizes.append((len(image.image.data), row))
+    until = itertools.accumulate(size for size, _ in sorted(sizes))
+    for end, (_, row) in zip(until, sorted(sizes), strict=True):
+        own[row] &= end <= LARGEST_INLINED_BYTES
+    object_of = profile.functions.object_index.take(profile.locations.function_index)
+    is_known = (profile.locations.function_index >= 0) & (object_of >= 0)
+    return describe_lines(profile, recorded, is_known & own.take(np.maximum(object_of, 0)))
+
+
+def _has_own_lines(image: ElfImage) -> bool:
+    return has_debug_info(image) and is_readable(image) and not may_be_split(image)
 
 
 def describe_lines(

@@ -121,7 +121,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         calls_before=_calls_before(extras, info.arch),
         dropped_share=min(max(number_of(extras.get("dropped_share")), 0.0), 1.0),
         kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
-        has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
+        has_user_callers=has_user_callers(info),
     )
 
 
@@ -160,6 +160,11 @@ def _origin(info: RecordingInfo) -> str:
     if pids:
         return f"process{'es' * (len(pids) > 1)} {', '.join(map(str, pids))}"
     return "the whole system" if info.extras.get("command") == [] else info.origin
+
+
+def has_user_callers(info: RecordingInfo) -> bool:
+    """Return whether samples were to have callers in user space."""
+    return any(_has_user_callers(event.attr) for event in info.events)
 
 
 def _has_user_callers(attr: EventAttr) -> bool:

@@ -13,19 +13,20 @@ import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import half_widths, parts_of
-from prospect.figures.calls.call_graph import numbers_within, of_each_hit
-from prospect.records import Record
+from prospect.estimate.errors.inclusive import half_widths_of_sets, hits_of_frames
+from prospect.estimate.with_callees import callees_rows
+from prospect.figures.calls.spenders import spenders
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
+    from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.calls.call_graph import CallGraph
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.calls.calls_view import CallsView, EventCalls
-
-_FRAMES_OF_A_SET = 31  # bits of an i32 but its sign
 
 
 class CallEstimates(Record):
@@ -34,17 +35,27 @@ class CallEstimates(Record):
     Attributes:
         total_s, self_s: [n] of the rows of `EventCalls.hottest`.
         callees_s, callers_s: [r] of the trees' rows.
+        with_callees: the functions that spend most with all that they call.
     """
 
     total_s: NDArray[np.float64]
     self_s: NDArray[np.float64]
     callees_s: NDArray[np.float64]
     callers_s: NDArray[np.float64]
+    with_callees: tuple[CalleesRow, ...] = ()
 
 
 def estimate_calls(view: CallsView) -> tuple[CallEstimates, ...]:
     """Estimate the error of every time that is shown, by event."""
-    return tuple(_event_estimates(event) for event in view.events)
+    return tuple(
+        replace(
+            _event_estimates(event),
+            with_callees=callees_rows(
+                event.graph, event.totals, spenders(event.graph, event.totals)
+            ),
+        )
+        for event in view.events
+    )
 
 
 def tree_half_widths(graph: CallGraph, tree: CallTree) -> NDArray[np.float64]:
@@ -66,18 +77,13 @@ def _event_estimates(event: EventCalls) -> CallEstimates:
     rank = np.full(len(graph.frames) + 1, -1, np.int32)
     rank[event.hottest] = np.arange(len(event.hottest))
     own = rank.take(frames)
-    sets = _frames_of_hits(event)
+    sets = hits_of_frames(graph, event.hottest)
     trees = [tree for tree in (event.callees, event.callers) if tree]
     # All that is estimated here tells apart far fewer sets of hits than there are hits.
     tables = (own, *(one - np.int32(1) for one in sets), *map(_deepest_rows, trees))
     parts = parts_of(design, tables)
-    totals = []
-    for nth in range(len(event.hottest)):
-        which, bit = divmod(nth, _FRAMES_OF_A_SET)
-        row_of_hit = (sets[which] >> bit & 1) - np.int32(1)
-        totals.append(half_widths(design, row_of_hit, 1, parts)[0])
     return CallEstimates(
-        total_s=np.array(totals, np.float64),
+        total_s=half_widths_of_sets(design, sets, len(event.hottest), parts),
         self_s=half_widths(design, own, len(event.hottest), parts),
         callees_s=_tree_half_widths(design, event.callees, parts),
         callers_s=_tree_half_widths(design, event.callers, parts),
@@ -86,25 +92,10 @@ def _event_estimates(event: EventCalls) -> CallEstimates:
 
 def _unknown(event: EventCalls) -> CallEstimates:
     """Return no error bars: waits are measured, not sampled."""
-    sizes = [
-        len(event.hottest),
-        len(event.hottest),
-        len(event.callees) if event.callees else 0,
-        len(event.callers) if event.callers else 0,
-    ]
-    return CallEstimates(*(np.full(size, np.nan) for size in sizes))
-
-
-def _frames_of_hits(event: EventCalls) -> list[NDArray[np.int32]]:
-    """Return which of the hottest frames are on the stack of each hit, as bits of i32[h] each."""
-    graph, found = event.graph, []
-    for first in range(0, len(event.hottest), _FRAMES_OF_A_SET):
-        bits = np.zeros(len(graph.forest) + 1, np.int32)
-        for bit, frame in enumerate(event.hottest[first : first + _FRAMES_OF_A_SET].tolist()):
-            rows = np.flatnonzero(graph.forest.frame_index == frame)
-            bits |= numbers_within(graph, rows).astype(np.int32) << bit
-        found.append(of_each_hit(graph, bits))
-    return found
+    rows = np.full(len(event.hottest), np.nan)
+    callees = np.full(len(event.callees) if event.callees else 0, np.nan)
+    callers = np.full(len(event.callers) if event.callers else 0, np.nan)
+    return CallEstimates(rows, rows, callees, callers)
 
 
 def _deepest_rows(tree: CallTree) -> NDArray[np.int32]:

@@ -6,6 +6,7 @@ and by arc.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +85,11 @@ class CallGraph(Record):
     def seconds(self) -> float:
         """Their time."""
         return float(self.self_s.sum())
+
+    @cached_property
+    def outermost_rows(self) -> NDArray[np.bool_]:
+        """Which rows are not within a call of the same frame, bool[t]."""
+        return outermost(self.forest.frame_index, self.begin, self.end)
 
     def object_path(self, frame: int) -> str:
         """Return the object that a frame's code is from."""
@@ -216,7 +222,7 @@ def _hits_by_row(
 def frame_totals(graph: CallGraph) -> FrameTotals:
     """Add up the rows of each frame."""
     count, frame = len(graph.frames), graph.forest.frame_index
-    is_outermost = outermost(frame, graph.begin, graph.end)
+    is_outermost = graph.outermost_rows
     outer = frame[is_outermost]
     return FrameTotals(
         self_hits=np.bincount(frame, graph.self_hits, count).astype(np.int64),

@@ -190,11 +190,14 @@ def with_alike_as_one(profile: CompleteProfile, frames: FrameTable) -> FrameTabl
     several processes: nobody can tell them apart in what is printed. Rows of the others stay,
     and are no location's.
     """
+    return replace(frames, frame=first_of_each(alike_labels(profile, frames)).take(frames.frame))
+
+
+def alike_labels(profile: Profile, frames: FrameTable) -> list[tuple[str, str]]:
+    """Return the label and the object's name of each frame, which are all that is printed."""
     objects = [object_label(path) for path in profile.objects.path]
-    labels = frame_labels(profile, frames)
     of_object = [objects[row] for row in frames.object_index.tolist()]
-    alike = first_of_each(list(zip(labels, of_object, strict=True)))
-    return replace(frames, frame=alike.take(frames.frame))
+    return list(zip(frame_labels(profile, frames), of_object, strict=True))
 
 
 def first_of_each(labels: Sequence[object]) -> NDArray[np.int64]:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from prospect.estimate.call_figures import CallNumbers, call_numbers
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import NamedTuple, Record, nested_asdict
-from prospect.render.json.common_fields import ANY_STACK_QUALITY, EVENT, NOTES, WARNINGS
+from prospect.render.json.common_fields import (
+    ANY_STACK_QUALITY,
+    EVENT,
+    NOTES,
+    WARNINGS,
+    WITH_CALLEES,
+    WITH_CALLEES_ABOUT,
+)
 from prospect.render.json.document_fields import (
     COUNT,
     FLAG,
@@ -136,6 +143,7 @@ EVENT_CALLS = Object(
     hits=COUNT("samples and their time", "event.graph.hits"),
     seconds=NUMBER(get="event.graph.seconds"),
     without_callers=COUNT("hits of which no caller is known", "event.without_callers"),
+    with_callees=WITH_CALLEES(WITH_CALLEES_ABOUT, "known.with_callees"),
     routines=Rows(_ROUTINE, by_column=True)("the totals", itself),
     callees=_TREE(
         "the trees, rows in the order of the text; `null` where not asked for",

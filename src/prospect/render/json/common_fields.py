@@ -10,7 +10,9 @@ from prospect.render.json.document_fields import (
     COUNT,
     FLAG,
     INTEGER,
+    NAME,
     NUMBER,
+    ROUNDED,
     SECONDS,
     TEXT,
     TEXTS,
@@ -113,4 +115,24 @@ ANY_STACK_QUALITY = Object(
         present,
         optional=True,
     ),
+)
+
+CALLEES_ROW = Object(
+    "",
+    name=TEXT(),
+    object=TEXT(get="object_path"),
+    hits=COUNT("samples with it on their stack"),
+    seconds=ROUNDED("with all that it calls"),
+    half_width_s=ROUNDED.or_null(get="half_width_s"),
+    share=ROUNDED(),
+    program=TEXT("where most of it was spent"),
+    other_programs=COUNT(),
+    end=NAME("the last function on the way down that has nearly all of the time, or `null`"),
+    own_code=FLAG("neither the system's code nor an installed package's", "is_own"),
+)
+WITH_CALLEES = Rows(CALLEES_ROW)
+WITH_CALLEES_ABOUT = (
+    "up to five functions that spend most with all that they call, beyond starts of programs, "
+    "dispatchers and functions that pass their time on to one other; empty where callers in user "
+    "space are not known"
 )

@@ -16,7 +16,14 @@ from prospect.estimate.ledger.tick_ledger import TickCounts
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.calls_document import EVENT_CALLS, event_calls
-from prospect.render.json.common_fields import ANY_STACK_QUALITY, DETAIL, NOTES_AND_WARNINGS, RUN
+from prospect.render.json.common_fields import (
+    ANY_STACK_QUALITY,
+    DETAIL,
+    NOTES_AND_WARNINGS,
+    RUN,
+    WITH_CALLEES,
+    WITH_CALLEES_ABOUT,
+)
 from prospect.render.json.document_fields import (
     ABSENT,
     AMOUNT,
@@ -154,6 +161,7 @@ IN_SHORT = Object(
     more_programs=COUNT("how many there are besides", "short.programs_behind"),
     functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),
     more_functions=COUNT("how many there are besides", "short.functions_behind"),
+    with_callees=WITH_CALLEES(WITH_CALLEES_ABOUT, "short.with_callees"),
     kernel=ROUNDED("time in the kernel; hits where the event has no time", "short.kernel_s"),
     causes=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", 1))(
         "the first four causes of that", "short.causes"

@@ -24,6 +24,7 @@ from prospect.render.text.columns import Column, columns_of, table_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.quality import stack_quality_lines
 from prospect.render.text.style import Style
+from prospect.render.text.with_callees import callees_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,10 @@ def _event_lines(
     if event.callers is not None and view.choice.callers_of:  # what was asked for comes first
         yield from _callers(view, event, estimates, figures, style)
     if TOTALS in view.choice.sections:
+        if rows := estimates.with_callees:
+            yield from style.section("Functions that Spend Most, beyond the Trivial")
+            yield from table_lines(callees_columns(rows, figures, _hits_title(event)))
+            yield ""
         yield from style.section("Routines by Total Time (with all that they call)")
         yield from _totals(event, estimates, figures, numbers)
         yield ""

@@ -16,21 +16,23 @@ from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.profile.run_info import MAX_STACK
+from prospect.records import NamedTuple
 from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, Figures
 from prospect.render.text.style import Style
+from prospect.render.text.with_callees import callees_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.report import Report
     from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
-    from prospect.figures.report.view import ReportView
     from prospect.profile.run_info import Throttled
 
-_WIDTH = 79
+_WIDTH, _HEIGHT = 79, 24
+_EMPTY_LINES = 4
 _PROGRAM_WIDTH = 24
 # Where services are shown, of both.
 _SERVICE_WIDTH = 18
@@ -38,6 +40,14 @@ _SERVICE_WIDTH = 18
 _FUNCTION_WIDTHS = (30, 22)
 _CALLER_WIDTH = 13
 _NAME_WIDTHS = (14, 9)
+# The rows that make way where the first screen is longer than a terminal, and how many stay.
+_GIVEN_UP = (
+    ("functions", 3),
+    ("with_callees", 3),
+    ("programs", 2),
+    ("functions", 2),
+    ("programs", 1),
+)
 _MOST_BLOCKERS = 3
 _MOST_HINT_LINES = 2
 _MS = 0.0005  # rounds to 0.001 s
@@ -48,7 +58,7 @@ _LEAST_UNKNOWN = 0.05  # of the waits with a known reason
 
 
 def in_short_lines(
-    view: ReportView, short: InShort, recording: str, style: Style, repeated: Repeated = NOTHING
+    view: Report, short: InShort, recording: str, style: Style, repeated: Repeated = NOTHING
 ) -> Iterator[str]:
     """Yield the summary of a report: the text that every format shows.
 
@@ -60,30 +70,75 @@ def in_short_lines(
         repeated: what command lines repeat of the one that asks for this report.
     """
     figures = Figures(short.hits, short.seconds, has_time=short.has_time)
-    run = view.profile.run
-    what = escaped(shlex.join(run.command)) or escaped(run.origin) or "unknown"
-    yield style.title(shortened(what, _WIDTH))
-    yield from _whole_lines(view, short, figures)
+    head = [*_title_lines(view, style), *_whole_lines(view, short, figures)]
     if view.is_widened:
         asked, shown = view.asked, view.detail
-        yield f"Note: this is -V {shown}, not -V {asked}: the recording does not name COMMAND."
+        head.append(
+            f"Note: this is -V {shown}, not -V {asked}: the recording does not name COMMAND."
+        )
+    tail = [*_cause_line(short, figures), _waits_line(view)]
+    if view.throttled:
+        tail.append(_throttled_line(view.throttled))
+    tail += _seen_lines(view, short, style)
+    for hint in view.hints[:1]:
+        lines = wrap(f"Names:  {escaped(hint.short)}", _WIDTH, subsequent_indent=" " * 8)
+        tail += lines[:_MOST_HINT_LINES]
+    tail += next_lines(view, short, recording, repeated)
+    yield from head
     yield ""
     if short.hits:
-        yield from _program_lines(short, figures, style)
+        rows = _rows_that_fit(short, _HEIGHT - len(head) - len(tail) - _EMPTY_LINES)
+        yield from _program_lines(short, figures, style, rows.programs)
         yield ""
-        yield from _function_lines(short, figures, style)
+        if rows.with_callees:
+            yield from _callees_lines(short, figures, style, rows.with_callees)
+            yield ""
+        yield from _function_lines(short, figures, style, rows.functions)
     else:
         yield from wrap(escaped(nothing_chosen(view.profile, view.detail)), _WIDTH)
     yield ""
-    yield from _cause_line(short, figures)
-    yield _waits_line(view)
-    if view.throttled:
-        yield _throttled_line(view.throttled)
-    yield from _seen_lines(view, short, style)
-    for hint in view.hints[:1]:
-        lines = wrap(f"Names:  {escaped(hint.short)}", _WIDTH, subsequent_indent=" " * 8)
-        yield from lines[:_MOST_HINT_LINES]
-    yield from next_lines(view, short, recording, repeated)
+    yield from tail
+
+
+def _title_lines(view: Report, style: Style) -> Iterator[str]:
+    run = view.profile.run
+    what = escaped(shlex.join(run.command)) or escaped(run.origin) or "unknown"
+    yield style.title(shortened(what, _WIDTH))
+
+
+class _Rows(NamedTuple):
+    """How many rows each table of the first screen has."""
+
+    programs: int
+    with_callees: int
+    functions: int
+
+
+def _rows_that_fit(short: InShort, room: int) -> _Rows:
+    """Choose how many rows each table has, so that the first screen ends with what is typed next.
+
+    Without functions with their callees all have as many as they may.
+
+    Args:
+        short: what the report says first.
+        room: lines for all tables, their titles and what is left out of them.
+    """
+    rows = _Rows(
+        len(short.first_programs),
+        len(short.with_callees),
+        len(short.first_functions),
+    )
+    if not rows.with_callees:
+        return rows
+    programs = rows.programs + short.programs_behind
+    for table, least in _GIVEN_UP:
+        while True:
+            # Titles, rows, and what ties or is left out.
+            lines = 3 + sum(rows) + (rows.programs < programs) + 1
+            if lines <= room or getattr(rows, table) <= least:
+                break
+            rows = rows._replace(**{table: getattr(rows, table) - 1})
+    return rows
 
 
 def in_short_plain(
@@ -118,7 +173,7 @@ def _listed(head: str, items: list[str]) -> str:
     return _cut(head + items[0])
 
 
-def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator[str]:
+def _whole_lines(view: Report, short: InShort, figures: Figures) -> Iterator[str]:
     run = view.profile.run
     parts = []
     if run.wall_seconds > 0:
@@ -145,8 +200,8 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
         yield _cut(whole)
 
 
-def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
-    rows = short.first_programs
+def _program_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
+    rows = short.first_programs[:most]
     times, bars = figures.timed_columns(
         [row.seconds for row in rows], [row.half_width_s for row in rows]
     )
@@ -166,12 +221,18 @@ def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
     ]
     shares = [row.hits / max(short.hits, 1) for row in rows]
     yield from style.hot_rows(table_lines(_known(columns)), shares)
-    if short.programs_behind:
-        yield f"... and {pluralize(short.programs_behind, 'program')} more"
+    if more := short.programs_behind + len(short.first_programs) - len(rows):
+        yield f"... and {pluralize(more, 'program')} more"
 
 
-def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
-    rows = short.first_functions
+def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
+    rows = short.with_callees[:most]
+    columns = callees_columns(rows, figures, escaped(short.event.hits_title))
+    yield from style.hot_rows(table_lines(columns), [row.share for row in rows])
+
+
+def _function_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
+    rows = short.first_functions[:most]
     times, bars = figures.timed_columns(
         [row.seconds for row in rows], [row.half_width_s for row in rows]
     )
@@ -196,7 +257,8 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
         Column("Called by", callers, right=False, when=has_callers),
     ]
     yield from style.hot_rows(table_lines(_known(columns)), [row.share for row in rows])
-    more = f"... and {short.functions_behind} more" if short.functions_behind else ""
+    left_out = short.functions_behind + len(short.first_functions) - len(rows)
+    more = f"... and {left_out} more" if left_out else ""
     if behind := [part for part in (more, _separation(short)) if part]:
         yield _cut("; ".join(behind))
 
@@ -250,7 +312,7 @@ def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
     return f"{head} (cgroup {name}{more})"
 
 
-def _waits_line(view: ReportView) -> str:
+def _waits_line(view: Report) -> str:
     if view.waiting is None and view.profile.run.store_part:
         return "Waits:  not kept in this store"
     if view.waiting is None:
@@ -278,12 +340,12 @@ def _waits_line(view: ReportView) -> str:
     return line if parts else f"{line}none"
 
 
-def _of_it_throttled(view: ReportView, runnable_s: float) -> str:
+def _of_it_throttled(view: Report, runnable_s: float) -> str:
     throttled_s = min(sum(one.seconds for one in view.throttled), runnable_s)
     return f" (about {throttled_s:.2f} s throttled)" if throttled_s >= _MS else ""
 
 
-def _seen_lines(view: ReportView, short: InShort, style: Style) -> Iterator[str]:
+def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
     """Yield what the figures lack, in a line or two."""
     if view.warnings:
         more = f" (and {len(view.warnings) - 1} more)" if len(view.warnings) > 1 else ""
@@ -299,7 +361,7 @@ def _seen_lines(view: ReportView, short: InShort, style: Style) -> Iterator[str]
     yield from wrap(missing, _WIDTH, subsequent_indent=" " * len("Missing: "))
 
 
-def _reason(view: ReportView, short: InShort) -> str:
+def _reason(view: Report, short: InShort) -> str:
     """Return the commonest reason that hits have no name, unless a hint on a runtime says more."""
     source = short.nameless_source
     has_hint = source == NameSource.NO_ANONYMOUS and bool(view.hints)
@@ -308,7 +370,7 @@ def _reason(view: ReportView, short: InShort) -> str:
     return f" ({IN_SHORT[source]})"
 
 
-def _cut_stacks(view: ReportView) -> Iterator[str]:
+def _cut_stacks(view: Report) -> Iterator[str]:
     quality = view.stack_quality
     if quality is None:
         return
@@ -320,7 +382,7 @@ def _cut_stacks(view: ReportView) -> Iterator[str]:
         yield f"{cut} (--call-graph {f'dwarf,{size}' if size else 'fp'})"
 
 
-def _are_of_waits(view: ReportView) -> bool:
+def _are_of_waits(view: Report) -> bool:
     """Return whether the copies of stacks are those of waits alone, not of samples."""
     copies = view.profile.stack_copies
     return copies is not None and copies.only_of_waits

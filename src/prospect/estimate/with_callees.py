@@ -1,0 +1,123 @@
+"""Rows of the functions that spend most with all that they call, for every format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.inclusive import hits_of_frames, inclusive_half_widths
+from prospect.figures.calls.call_graph import call_graph, frame_totals
+from prospect.figures.calls.spenders import spenders
+from prospect.figures.processes import chosen_hits, idle_hits
+from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from prospect.estimate.report import EventReport
+    from prospect.figures.calls.call_graph import CallGraph, FrameTotals
+    from prospect.figures.calls.spenders import Spender
+
+
+class CalleesRow(NamedTuple):
+    """A function with all that it calls, of all programs together.
+
+    Attributes:
+        function: row of the profile's functions, -1 for an inlined one.
+        name: of the function.
+        object_path: where its code was mapped from.
+        hits: samples with it on their stack.
+        seconds, half_width_s: time, and half of its 95 % interval; NaN where the event has none.
+        share: of all that is asked for, 0 to 1.
+        program: in which most of the time was spent.
+        other_programs: in how many others it was spent.
+        end: the last function on the way down that has nearly all of the time, "" if the function
+            itself shares it out among several.
+        end_object: the file of that function's code.
+        is_own: whether it is neither installed code nor the system's.
+    """
+
+    function: int
+    name: str
+    object_path: str
+    hits: int
+    seconds: float
+    half_width_s: float
+    share: float
+    program: str
+    other_programs: int
+    end: str
+    end_object: str
+    is_own: bool
+
+
+def callees_of_report(event: EventReport) -> tuple[CalleesRow, ...]:
+    """Return the rows of one event of a report, most time first; none without callers.
+
+    CPUs with nothing to do and Prospect itself are in no row.
+    """
+    report = event.report
+    profile = report.profile
+    if profile.stacks is None:
+        return ()
+    samples = stack_samples(profile, "4")
+    is_aside = profile.processes.is_recorder.take(profile.hits.process_index)
+    chosen = chosen_hits(profile, report.detail) & ~idle_hits(profile) & ~is_aside
+    graph = call_graph(samples, chosen.take(samples.hit_index), event.event_index)
+    totals = frame_totals(graph)
+    return callees_rows(graph, totals, spenders(graph, totals))
+
+
+def callees_rows(
+    graph: CallGraph, totals: FrameTotals, found: list[Spender]
+) -> tuple[CalleesRow, ...]:
+    """Return the rows of these functions.
+
+    Args:
+        graph: the calls of one event.
+        totals: of its frames.
+        found: the functions.
+    """
+    frames = np.array([one.frame for one in found], np.int64)
+    if graph.event.is_waiting or not found:
+        half_widths = np.full(len(found), np.nan)
+    else:
+        design = sampling_design(graph.profile, graph.event_index)
+        half_widths = inclusive_half_widths(graph, design, frames)
+    whole_s, whole_hits = graph.seconds, max(graph.hits, 1)
+    rows = []
+    for place, one in enumerate(found):
+        hits, seconds = int(totals.total_hits[one.frame]), float(totals.total_s[one.frame])
+        programs = _programs(graph, one.frame)
+        has_end = one.end != one.frame
+        rows.append(
+            CalleesRow(
+                function=int(graph.frames.function_index[one.frame]),
+                name=graph.labels[one.frame],
+                object_path=graph.object_path(one.frame),
+                hits=hits,
+                seconds=seconds,
+                half_width_s=float(half_widths[place]),
+                share=seconds / whole_s if whole_s else hits / whole_hits,
+                program=programs[0],
+                other_programs=len(programs) - 1,
+                end=graph.labels[one.end] if has_end else "",
+                end_object=graph.object_path(one.end) if has_end else "",
+                is_own=one.is_own,
+            )
+        )
+    return tuple(rows)
+
+
+def _programs(graph: CallGraph, frame: int) -> list[str]:
+    """Return the names of the processes that a function ran in, the one with most hits first."""
+    hits = graph.profile.hits
+    is_in = hits_of_frames(graph, np.array([frame], np.int64))[0] > 0
+    process, count = hits.process_index[is_in], hits.count[is_in]
+    amount = np.bincount(process, count, len(graph.profile.processes))
+    by_name: dict[str, float] = {}
+    for row in np.flatnonzero(amount).tolist():
+        name = graph.profile.processes.name[row]
+        by_name[name] = by_name.get(name, 0.0) + float(amount[row])
+    return sorted(by_name, key=lambda name: -by_name[name])
