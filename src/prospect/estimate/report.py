@@ -75,11 +75,12 @@ class EventReport(EventView):
     @cached_property
     def with_callees(self) -> tuple[CalleesRow, ...]:
         """The functions that spend most with all that they call; none without call chains."""
-        if self.report.profile.stacks is None:
+        profile = self.report.profile
+        if profile.stacks is None:
             return ()
-        from prospect.estimate.with_callees import callees_of_report  # noqa: PLC0415 - only with stacks
+        from prospect.estimate.with_callees import callees_of_event  # noqa: PLC0415 - only with stacks
 
-        return callees_of_report(self)
+        return callees_of_event(profile, self.report.detail, self.event_index)
 
     @cached_property
     def code(self) -> EventCode | None:

@@ -15,9 +15,10 @@ from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from prospect.estimate.report import EventReport
     from prospect.figures.calls.call_graph import CallGraph, FrameTotals
     from prospect.figures.calls.spenders import Spender
+    from prospect.options import Detail
+    from prospect.profile.complete import CompleteProfile
 
 
 class CalleesRow(NamedTuple):
@@ -52,19 +53,22 @@ class CalleesRow(NamedTuple):
     is_own: bool
 
 
-def callees_of_report(event: EventReport) -> tuple[CalleesRow, ...]:
-    """Return the rows of one event of a report, most time first; none without callers.
+def callees_of_event(
+    profile: CompleteProfile, detail: Detail, event_index: int
+) -> tuple[CalleesRow, ...]:
+    """Return the rows of one event, most time first; none without callers.
 
     CPUs with nothing to do and Prospect itself are in no row.
+
+    Args:
+        profile: with call stacks.
+        detail: the `-V` that is shown.
+        event_index: row of its events.
     """
-    report = event.report
-    profile = report.profile
-    if profile.stacks is None:
-        return ()
     samples = stack_samples(profile, "4")
     is_aside = profile.processes.is_recorder.take(profile.hits.process_index)
-    chosen = chosen_hits(profile, report.detail) & ~idle_hits(profile) & ~is_aside
-    graph = call_graph(samples, chosen.take(samples.hit_index), event.event_index)
+    chosen = chosen_hits(profile, detail) & ~idle_hits(profile) & ~is_aside
+    graph = call_graph(samples, chosen.take(samples.hit_index), event_index)
     totals = frame_totals(graph)
     return callees_rows(graph, totals, spenders(graph, totals))
 

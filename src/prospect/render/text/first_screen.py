@@ -22,7 +22,6 @@ from prospect.render.next_commands import NOTHING, Repeated, next_lines
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, Figures
 from prospect.render.text.style import Style
-from prospect.render.text.with_callees import callees_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,6 +225,8 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
 
 
 def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
+    from prospect.render.text.with_callees import callees_columns  # noqa: PLC0415 - only with stacks
+
     rows = short.with_callees[:most]
     columns = callees_columns(rows, figures, escaped(short.event.hits_title))
     yield from style.hot_rows(table_lines(columns), [row.share for row in rows])
