@@ -38,6 +38,7 @@ ABSENT_ROW = 0  # … no call-frame information
 ABSENT_FORM = 1  # … a form that this packing, or this reader, does not have
 ABSENT_MAP = 2  # … nothing being mapped there; rows of images never say so
 ABSENT_TRAMPOLINE = 3  # … it being CPython's trampoline, whose frame `unwind.step` knows
+ABSENT_SWITCH = 4  # … a switch to another stack, unless there is a frame record on this one
 
 RULE_SAME = 0  # as in the caller
 RULE_AT_CFA = 1  # saved at the CFA + slot
@@ -53,6 +54,7 @@ NO_ROW = KIND_ABSENT << KIND_SHIFT | ABSENT_ROW << REGISTER_SHIFT
 NO_FORM = KIND_ABSENT << KIND_SHIFT | ABSENT_FORM << REGISTER_SHIFT
 NO_MAP = KIND_ABSENT << KIND_SHIFT | ABSENT_MAP << REGISTER_SHIFT
 TRAMPOLINE = KIND_ABSENT << KIND_SHIFT | ABSENT_TRAMPOLINE << REGISTER_SHIFT
+SWITCH = KIND_ABSENT << KIND_SHIFT | ABSENT_SWITCH << REGISTER_SHIFT
 END = KIND_END << KIND_SHIFT
 
 

@@ -25,7 +25,7 @@ from prospect.elf.relocations import RelativeRelocations, relative_relocations
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 GO_1_16, GO_1_18, GO_1_20 = 0xFFFFFFFA, 0xFFFFFFF0, 0xFFFFFFF1
 """Magic numbers, named for the version that introduced them."""
 
-TOP_FRAME = 1
-"""Bit of `GoTable.flags`: the function is the outermost one of a stack."""
+WRITES_SP, ASSEMBLY = 2, 4
+"""Bits of `GoTable.flags`: the function sets the stack pointer; it is assembly."""
 
 NO_DATA = -1
 # Section names; those of position-independent programs by Go before 1.27 are relocated.
@@ -125,6 +125,14 @@ class GoTable(Record, eq=False):
             return np.full(len(svma), -1, np.int64)
         row = np.searchsorted(self.start, svma, side="right") - 1
         return np.where((row >= 0) & (svma < self.end.take(np.maximum(row, 0))), row, -1)
+
+    def rows_named(self, names: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Give the functions of some names, each with its name."""
+        text = b"\0" + bytes(self.names)
+        for name in names:
+            at = text.find(b"\0" + name + b"\0")
+            if at >= 0:
+                yield from ((row, name) for row in np.flatnonzero(self.name == at).tolist())
 
     def stack_depths(self, row: NDArray[np.int64] | slice) -> NDArray[np.int64]:
         """Return where in `values` functions have the size of their frame, i64[r]; 0 for none."""

@@ -28,7 +28,11 @@ END_NO_ROW = 3  # code without call-frame information, and no frame pointer that
 END_BAD = 4  # the next frame is invalid: it is below this one, or is not aligned
 END_DEEP = 5  # as many frames as were asked for
 END_REGISTER = 6  # the frame is found by a register that is not known in a caller
-END_NAMES = ("complete", "cut", "no mapping", "no row", "bad frame", "too deep", "other register")
+END_SWITCHED = 7  # the caller is on another stack, of which there is no copy
+END_NAMES = (
+    *("complete", "cut", "no mapping", "no row", "bad frame", "too deep", "other register"),
+    "other stack",
+)
 
 MODE_CFI = 0
 MODE_FRAME_POINTER = 1
@@ -135,6 +139,7 @@ class Unwound(Record, eq=False):
         end: u8[n] END_*.
         needed_bytes: i64[n] where the copy was cut, how long it would have had to be for the next
             frame; else 0.
+        last_fp: u64[n] the frame register in its outermost frame.
     """
 
     stacks: Forest
@@ -143,6 +148,7 @@ class Unwound(Record, eq=False):
     sites: SiteTable
     end: NDArray[np.uint8]
     needed_bytes: NDArray[np.int64]
+    last_fp: NDArray[np.uint64]
 
     def __len__(self) -> int:
         return len(self.end)

@@ -51,6 +51,12 @@ _BARE_X86 = rules.KIND_SP << rules.KIND_SHIFT | 1 << rules.CFA_SHIFT
 # frame register, and the return address. Source: Python/asm_trampoline.S, CPython 3.12 to 3.14.
 _PADDED_X86 = rules.KIND_SP << rules.KIND_SHIFT | 2 << rules.CFA_SHIFT
 _BARE_LINK = rules.KIND_SP << rules.KIND_SHIFT
+_ENDS = {
+    rules.NO_ROW: interface.END_NO_ROW,
+    rules.NO_FORM: interface.END_NO_ROW,
+    rules.NO_MAP: interface.END_NO_MAP,
+    rules.SWITCH: interface.END_SWITCHED,
+}
 
 
 class Round(NamedTuple):
@@ -200,14 +206,16 @@ def _guess(
     """
     of_rare = rule.take(rare)
     trampolines = rare[of_rare == rules.TRAMPOLINE]
-    rows = rare[of_rare == rules.NO_ROW]
+    rows = rare[(of_rare == rules.NO_ROW) | (of_rare == rules.SWITCH)]
     if not len(trampolines) and not len(rows):
         return False
     _know_trampolines(lanes, rule, trampolines, around)
-    rows = rare[rule.take(rare) == rules.NO_ROW]
+    of_rare = rule.take(rare)
+    rows = rare[(of_rare == rules.NO_ROW) | (of_rare == rules.SWITCH)]
     if not len(rows):
         return True
     by_link = around.machine.return_slot == 0
+    is_switch = rule.take(rows) == rules.SWITCH
     sp, fp = lanes.sp.take(rows), lanes.fp.take(rows)
     caller, is_there = lanes.read_some(rows, fp + _WORD)
     is_there &= lanes.read_some(rows, fp)[1] & (fp >= sp)
@@ -220,7 +228,7 @@ def _guess(
             caller, is_there = lanes.second.take(rows), np.ones(len(rows), np.bool_)
         else:
             caller, is_there = lanes.read_some(rows, sp)
-        is_there &= around.memo.is_of_image(site.take(rows))
+        is_there &= around.memo.is_of_image(site.take(rows)) & ~is_switch
         good = _is_code(lanes, rows, caller, around, with_row=True) & is_there
         rule[rows[good]] = _BARE_LINK if by_link else _BARE_X86
     return True
@@ -272,9 +280,10 @@ def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
     """Work out the CFA of the kinds that few frames have, in place; end what has none."""
     rule = rule.take(rare)
     kind, number = rule >> rules.KIND_SHIFT, rule >> rules.REGISTER_SHIFT & 31
-    ends = {rules.NO_ROW: interface.END_NO_ROW, rules.NO_FORM: interface.END_NO_ROW}
-    for absent, reason in {**ends, rules.NO_MAP: interface.END_NO_MAP}.items():
+    for absent, reason in _ENDS.items():
         end[rare[rule == absent]] = reason
+    # Go clears the frame register where what is further out waits to go on elsewhere.
+    end[rare[(rule == rules.SWITCH) & (lanes.fp.take(rare) == 0)]] = interface.END_COMPLETE
     end[rare[kind == rules.KIND_END]] = interface.END_COMPLETE
     plt = kind == rules.KIND_PLT
     pushed = (lanes.pc.take(rare[plt]) & 15) >= number[plt]

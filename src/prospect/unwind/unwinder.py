@@ -119,6 +119,7 @@ class _Walker:
         self._count = np.zeros(count, np.int64)
         self._end = np.full(count, interface.END_BAD, np.uint8)
         self._needed = np.zeros(count, np.int64)
+        self._last_fp = np.zeros(count, np.int64)
         self._innermost = np.full(count, -1, np.int32)
         self._outermost = np.zeros(count, np.int32)
 
@@ -143,6 +144,7 @@ class _Walker:
             sites=self.memo.sites(),
             end=self._end,
             needed_bytes=self._needed,
+            last_fp=self._last_fp.view(np.uint64),
         )
 
     def _grow(self, samples: NDArray[np.int64], over: NDArray[np.int64]) -> None:
@@ -217,6 +219,7 @@ class _Walker:
                 sample = lanes.sample.take(rows)
                 self._end[sample] = callers.end.take(rows)
                 self._needed[sample] = callers.needed_bytes.take(rows)
+                self._last_fp[sample] = lanes.fp.take(rows)
                 kept = np.flatnonzero(~ended)
                 lanes.keep(kept)
                 if len(interrupted):

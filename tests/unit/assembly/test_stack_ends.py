@@ -41,7 +41,7 @@ def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0,
     )
     site = np.arange(count, dtype=np.int32)
     stacks, innermost = forest_of_lists(np.repeat(site, depth), depth)
-    found = interface.Unwound(stacks, innermost, site, sites, end.astype(np.uint8), needed)
+    found = interface.Unwound(stacks, innermost, site, sites, end.astype(np.uint8), needed, needed)
     keys = [ObjectKey(b"/bin/one"), ObjectKey(b"/bin/two")]
     is_continued = np.arange(count) < 3
     copies = stack_copies(given, found, task.astype(np.uint64), keys, 1024, is_continued)

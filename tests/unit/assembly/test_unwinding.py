@@ -64,11 +64,15 @@ def stacks_of(*lists):
     return UserStacks(forest, innermost, np.zeros(len(places), np.int32), address)
 
 
-def continued(lists, ends, others):
+def continued(lists, ends, others, *, is_fp_kept=False):
     samples = samples_with(*([USER, *each] if each else [] for each in others))
     rows = np.arange(len(lists))
     samples, stacks, is_longer = _continued(
-        samples, stacks_of(*lists), rows, np.array(ends, np.uint8)
+        samples,
+        stacks_of(*lists),
+        rows,
+        np.array(ends, np.uint8),
+        is_fp_kept=np.full(len(lists), is_fp_kept),
     )
     unwound = stacks.chains(rows)
     found = np.split(unwound.words, np.cumsum(unwound.length)[:-1])
@@ -109,6 +113,16 @@ def test_frame_pointers_go_on_only_from_a_frame_that_both_have():
     lists, is_longer = continued(frames, [cut, whole, cut, cut, cut], other)
     assert lists == [[1, 2, 3, 4, 5], [1, 2], [1, 2], [1, 2], [1, 9]]
     assert is_longer == [True, False, False, False, False]
+
+
+def test_frame_pointers_go_on_behind_a_switch_of_stacks_if_the_first_record_is_its_own():
+    frames, other = [[1, 2], [1, 2]], [[1, 7, 8], [1, 2, 9]]
+    ends = [interface.END_SWITCHED] * 2
+    assert continued(frames, ends, other) == ([[1, 2], [1, 2, 9]], [False, True])
+    whole = [[1, 2, 7, 8], [1, 2, 9]]
+    assert continued(frames, ends, other, is_fp_kept=True) == (whole, [True, True])
+    cut = [interface.END_CUT] * 2
+    assert continued(frames, cut, other, is_fp_kept=True) == ([[1, 2], [1, 2, 9]], [False, True])
 
 
 def test_in_a_recursion_the_frame_of_the_same_depth_is_meant():

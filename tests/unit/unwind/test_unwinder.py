@@ -8,8 +8,8 @@ from prospect.errors import ProspectError
 from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
-START, MAIN, WORK, LEAF, STUB, HANDLER, TRAMPOLINE, BY_RBX, DYNAMIC, BARE, PYTHON = (
-    0x100 * number for number in range(1, 12)
+START, MAIN, WORK, LEAF, STUB, HANDLER, TRAMPOLINE, BY_RBX, DYNAMIC, BARE, PYTHON, SWITCH = (
+    0x100 * number for number in range(1, 13)
 )
 # Rules by address in the image, whose addresses in the process are 0x1000 more.
 FUNCTIONS = {
@@ -25,6 +25,7 @@ FUNCTIONS = {
     CODE - 0x1000 + DYNAMIC: rule(rules.KIND_DEREF, 8, number=7),
     CODE - 0x1000 + BARE: rules.NO_ROW,
     CODE - 0x1000 + PYTHON: rules.TRAMPOLINE,
+    CODE - 0x1000 + SWITCH: rules.SWITCH,
 }
 # What lies from main's return address on: the end of the chain.
 IN_START = CODE + START + 5
@@ -107,6 +108,21 @@ def test_code_of_an_image_without_rows_has_its_return_address_at_sp():
     chain, end, _ = one({"pc": at(BARE), "words": [at(MAIN), *FROM_MAIN]})
     assert chain == [at(BARE), at(MAIN), IN_START]
     assert end == interface.END_COMPLETE
+
+
+def test_a_switch_of_stacks_ends_a_chain_unless_its_frame_record_is_there():
+    other_stack = 0xC000_0000_0000
+    words = [at(SWITCH), 0, 0, at(MAIN), *FROM_MAIN]
+    state = {"pc": at(LEAF), "words": words, "fp": other_stack}
+    unwound = unwind(samples([state]), OneImage(FUNCTIONS))
+    assert chains(unwound) == [[at(LEAF), at(SWITCH)]]
+    assert unwound.end.tolist() == [interface.END_SWITCHED]
+    assert unwound.last_fp.tolist() == [other_stack]
+    whole = [at(LEAF), at(SWITCH), at(MAIN), IN_START], interface.END_COMPLETE
+    assert one({**state, "fp": STACK + 16})[:2] == whole
+    # The runtime clears the register where nothing is to be returned to.
+    done = [at(LEAF), at(SWITCH)], interface.END_COMPLETE
+    assert one({**state, "fp": 0})[:2] == done
 
 
 def test_the_trampoline_of_cpython_is_followed_whether_or_not_it_keeps_the_frame_register():

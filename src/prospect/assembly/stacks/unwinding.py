@@ -144,7 +144,9 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     )
     of_sample = states.sample.take(rows)
     stacks = stacks_of_unwound(unwound, of_sample, len(samples))
-    samples, stacks, is_continued = _continued(samples, stacks, of_sample, unwound.end)
+    samples, stacks, is_continued = _continued(
+        samples, stacks, of_sample, unwound.end, is_fp_kept=unwound.last_fp == taken.fp
+    )
     copies = stack_copies(
         taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, is_continued
     )
@@ -244,7 +246,12 @@ def _with_leaf_callers(
 
 
 def _continued(
-    samples: Samples, stacks: UserStacks, of_sample: NDArray[np.int64], end: NDArray[np.uint8]
+    samples: Samples,
+    stacks: UserStacks,
+    of_sample: NDArray[np.int64],
+    end: NDArray[np.uint8],
+    *,
+    is_fp_kept: NDArray[np.bool_],
 ) -> tuple[Samples, UserStacks, NDArray[np.bool_]]:
     """Add to incomplete stacks the callers of their last frame by frame pointers.
 
@@ -253,6 +260,7 @@ def _continued(
         stacks: of these.
         of_sample: i64[k] the samples that were unwound, ascending.
         end: u8[k] why their stacks end.
+        is_fp_kept: bool[k] whether the frame register is the sample's in the outermost frame.
 
     Returns:
         The samples, where longer stacks are chains, the other stacks, and bool[k] which stacks
@@ -267,14 +275,23 @@ def _continued(
     if not len(asked):
         return samples, stacks, is_longer
     other = user_parts(samples, of_sample.take(asked))
-    chains, added = _joined(stacks.chains(of_sample.take(asked)), other)
+    is_next = is_fp_kept.take(asked) & (end.take(asked) == interface.END_SWITCHED)
+    chains, added = _joined(stacks.chains(of_sample.take(asked)), other, is_next)
     is_longer[asked] = added > 0
     rows = of_sample.take(asked)
     return with_user_part(samples, rows, chains), stacks.without(rows), is_longer
 
 
-def _joined(frames: Chains, other: Chains) -> tuple[Chains, NDArray[np.int64]]:
+def _joined(
+    frames: Chains, other: Chains, is_next: NDArray[np.bool_]
+) -> tuple[Chains, NDArray[np.int64]]:
     """Add to stacks what others, of as many samples, have behind their last frame.
+
+    Args:
+        frames: the stacks.
+        other: the others.
+        is_next: bool[k] whether the first frame record is that of the stack's last frame, which is
+            on another stack: so all return addresses that it leads to are of its callers.
 
     Returns:
         The stacks, and i64[k] how many frames each got.
@@ -287,6 +304,7 @@ def _joined(frames: Chains, other: Chains) -> tuple[Chains, NDArray[np.int64]]:
     is_match = other.words == last.repeat(other.length)
     is_match &= place < frames.length.repeat(other.length)
     matched = np.maximum.reduceat(np.where(is_match, place, -1), begin)
+    matched = np.where((matched < 0) & is_next, 0, matched)
     added = np.where(matched >= 0, other.length - matched - 1, 0)
     total = frames.length + added
     words = np.empty(int(total.sum()), np.uint64)
