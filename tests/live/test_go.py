@@ -112,7 +112,7 @@ def test_shares_are_those_of_the_program_and_stacks_have_their_outermost_functio
     programs, kind, tmp_path
 ):
     file = tmp_path / "run.data"
-    ran = record(file, "--call-graph", "auto", programs[kind], 1.5)
+    ran = record(file, "--call-graph", "auto", programs[kind], 1.0)
     spent = {
         name: int(ns)
         for name, ns in (line.split() for line in ran.stdout.decode().splitlines())
