@@ -301,8 +301,9 @@ class RecordingOptions(Options):
         ),
         typed("--no-python", "do not record Python functions", "records", value="never"),
         default="auto",
-        doc="read the Python functions of CPython processes at each sample, by eBPF, as root: "
-        '"auto" unless another tracer\'s programs would then cost samples, "always" or "never"',
+        doc="read the Python functions of CPython processes at each sample, by eBPF as root, from "
+        'memory otherwise: "auto" unless another tracer\'s programs would then cost samples, '
+        '"always" or "never"',
     )
     events: tuple[str, ...] = option(
         typed(

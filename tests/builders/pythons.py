@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,19 @@ def installed(name: str) -> list[Path]:
     versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     on_path = shutil.which(name, path="/usr/bin:/usr/local/bin")
     return [*sorted(versions.glob(f"*/bin/{name}")), *([Path(on_path)] if on_path else [])]
+
+
+def every_python() -> list[str]:
+    """Return each CPython 3.8 to 3.16 of pyenv and the system, or else the one of the tests.
+
+    With the lock and without, and builds for debugging.
+    """
+    found = {
+        str(path.resolve()): str(path)
+        for minor, flag in itertools.product(range(8, 17), ("", "t", "d"))
+        for path in installed(f"python3.{minor}{flag}")
+    }
+    return list(found) or [sys.executable]
 
 
 @functools.cache

@@ -18,7 +18,7 @@ import pytest
 import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
-from builders.pythons import installed, python_of
+from builders.pythons import every_python, python_of
 from builders.recordings import PROGRAMS, PROSPECT, shared_cache
 from builders.silent_mount import silent_mount
 from builders.tracer import tracing
@@ -49,16 +49,6 @@ FUNCTIONS = ("recursion", "in_c", "sorting", "generating", "raising", "awaiting"
 # At 2,000 Hz: four standard deviations of a share of 2,000 samples, and what starting takes.
 SECONDS = 1
 SLACK = 0.045
-
-
-def pythons():
-    """Every CPython 3.8 to 3.16 of PATH and of pyenv, with the lock and without, and this one."""
-    found = {
-        str(path.resolve()): path
-        for minor, flag in itertools.product(range(8, 17), ("", "t", "d"))
-        for path in installed(f"python3.{minor}{flag}")
-    }
-    return list(found) or [sys.executable]
 
 
 def record(file, python, *options, seconds=SECONDS):
@@ -129,7 +119,7 @@ def check(found, told):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("python", pythons(), ids=lambda path: "-".join(Path(path).parts[-3:]))
+@pytest.mark.parametrize("python", every_python(), ids=lambda path: "-".join(Path(path).parts[-3:]))
 def test_each_function_has_its_share(python, tmp_path):
     told = record(tmp_path / "perf.data", python)
     check(chains(tmp_path / "perf.data"), told)

@@ -107,22 +107,22 @@ DEBUG_COOKIE = b"xdebugpy"
 _DEBUG_NAMES = (
     *("version", "free_threaded", "runtime", "interpreters"),
     *("interpreter", "next_interpreter", "threads"),
-    *("thread", "next_thread", "frame", "thread_id"),
+    *("thread", "next_thread", "frame", "thread_id", "native_id"),
     *("frame_size", "previous", "executable", "instruction", "owner", "bytecode_index"),
     *("code_size", "file", "name", "lines", "first_line", "bytecode", "bytecodes"),
     *("bytes_length", "bytes_text", "str_size", "str_state", "str_length", "ascii_size"),
 )
 _DEBUG_WORDS = {
     13: (
-        *(1, 2, 3, 5, 6, 8, 9, 19, 21, 23, 24, 28, 29, 30, 31, 33, 0),
+        *(1, 2, 3, 5, 6, 8, 9, 19, 21, 23, 24, 25, 28, 29, 30, 31, 33, 0),
         *(34, 35, 37, 38, 39, 43, 0, 65, 66, 67, 68, 69, 70),
     ),
     14: (
-        *(1, 2, 3, 5, 6, 8, 9, 22, 24, 26, 27, 31, 32, 33, 34, 36, 38),
+        *(1, 2, 3, 5, 6, 8, 9, 22, 24, 26, 27, 28, 31, 32, 33, 34, 36, 38),
         *(39, 40, 42, 43, 44, 48, 49, 75, 76, 77, 78, 79, 80),
     ),
     15: (
-        *(1, 2, 3, 5, 6, 8, 9, 22, 24, 26, 30, 39, 40, 41, 42, 44, 46),
+        *(1, 2, 3, 5, 6, 8, 9, 22, 24, 26, 30, 31, 39, 40, 41, 42, 44, 46),
         *(47, 48, 50, 51, 52, 56, 57, 87, 88, 89, 90, 91, 92),
     ),
 }
@@ -143,6 +143,7 @@ class ThreadLayout(NamedTuple):
         interpreters: _PyRuntime: the first interpreter.
         next_interpreter, threads: PyInterpreterState: the next one, and its first thread.
         next_thread, number: PyThreadState: the next one, and what pthread_self() returns in it.
+        native: PyThreadState: what gettid() returns in it; NO_OFFSET before 3.11.
     """
 
     interpreters: int
@@ -150,20 +151,36 @@ class ThreadLayout(NamedTuple):
     threads: int
     next_thread: int
     number: int
+    native: int = NO_OFFSET
+
+
+_OLD_THREADS = ThreadLayout(32, 0, 8, 8, 176)
+THREADS = {
+    8: _OLD_THREADS,
+    9: _OLD_THREADS,
+    10: _OLD_THREADS,
+    11: ThreadLayout(40, 0, 16, 8, 152, 160),
+    12: ThreadLayout(40, 0, 72, 8, 136, 144),
+}
+# Where struct pthread, whose address pthread_self() returns, has the number that gettid() returns:
+# in glibc and in musl, on x86-64.
+PTHREAD_TID_OFFSETS = (720, 48)
 
 
 class Layouts(NamedTuple):
-    """All layouts of a build of CPython 3.`minor`; `threads` is None if a key leads to them."""
+    """All layouts of a build of CPython 3.`minor`."""
 
     minor: int
     frame: FrameLayout
     code: CodeLayout
-    threads: ThreadLayout | None = None
+    threads: ThreadLayout
 
 
 def known_layouts(minor: int) -> Layouts | None:
     """Return the layouts of a version without _Py_DebugOffsets; None if it is not known."""
-    return Layouts(minor, FRAMES[minor], CODE[minor]) if minor in FRAMES else None
+    if minor not in FRAMES:
+        return None
+    return Layouts(minor, FRAMES[minor], CODE[minor], THREADS[minor])
 
 
 def described_layouts(head: bytes) -> Layouts | None:
@@ -212,7 +229,7 @@ def described_layouts(head: bytes) -> Layouts | None:
         state_shift=interned - _INTERNED_BITS,
         copies=at["bytecodes"] if has_copies else NO_OFFSET,
     )
-    names = ("interpreters", "next_interpreter", "threads", "next_thread", "thread_id")
+    names = ("interpreters", "next_interpreter", "threads", "next_thread", "thread_id", "native_id")
     return Layouts(minor, frame, code, ThreadLayout(*(at[name] for name in names)))
 
 
@@ -235,7 +252,7 @@ def _is_plausible(at: dict[str, int], *, has_copies: bool) -> bool:
         return False
     inside = {
         "interpreter": ("next_interpreter", "threads"),
-        "thread": ("next_thread", "frame", "thread_id"),
+        "thread": ("next_thread", "frame", "thread_id", "native_id"),
         "frame_size": ("previous", "executable", "instruction"),
         "code_size": ("file", "name", "lines", "bytecode"),
         "str_size": ("str_length", "ascii_size"),

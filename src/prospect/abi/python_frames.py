@@ -60,6 +60,8 @@ STACK_BYTES = 24
 # code, last instruction, owner or entry mark in the low byte and above it the code's signature
 FRAME = struct.Struct("<QII")
 SIGNATURE_SHIFT = 8
+# A signature is the highest 24 bits of its 8 bytes, a number, times this.
+SIGNATURE_MIX = 0xC2B2AE3D27D4EB4F
 # CPython's version as 0x030B; the offset of the instructions in a code object and, above that, the
 # byte of `beginning` at which the first line is (0 in older recordings); begin and end of its code,
 # and of the evaluation loop. The header's `code` is a number of its user.

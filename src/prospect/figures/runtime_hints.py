@@ -82,6 +82,8 @@ class _Runtime(NamedTuple):
     page: str = _JIT_PAGE
 
 
+# How the recorder's notes on Python functions that it could not read begin.
+_ABOUT_PYTHON = ("Python functions were ", "Python functions of ", "CPython 3.")
 _C_FUNCTIONS = "they show as C functions of the interpreter, and no option changes that"
 
 
@@ -99,7 +101,8 @@ def _of_python(found: _Found) -> tuple[str, str]:
         read = f"3.{OLDEST_PYTHON} and later, of debug builds 3.{ANY_BUILD_SINCE} and later"
         return by_python, f"CPython 3.{minor}{kind}: Prospect reads {read}"
     if any(
-        limit.startswith(("Python functions were ", "CPython 3.")) for limit in found.run.limits
+        limit.startswith(("Python functions were ", "Python functions of ", "CPython 3."))
+        for limit in found.run.limits
     ):
         return by_python, ""  # that note gives the reason
     if not found.run.recorder.startswith("prospect"):

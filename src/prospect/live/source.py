@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.events.columns import Events
     from prospect.live.chosen import Whom
     from prospect.profile.model import Profile
@@ -320,13 +321,8 @@ class KernelSource(Closing):
             for fd in (self._stop_fd, *self._events.poll_fds()):
                 self._poll.register(fd, select.POLLIN)
             self._events.enable()
-            self._python = opened.enter_context(PythonFrames())
-            if self._events.python_ids():
-                self._python.start(
-                    self._events,
-                    self._options.frequency_hz,
-                    beside_others=options.python == "always",
-                )
+            self._python = self._python_frames()
+            opened.callback(self._python.close)
             tasks = self._events.tasks if is_followed else ()
             self._background = describe_surroundings(
                 Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
@@ -336,6 +332,19 @@ class KernelSource(Closing):
             opened.callback(self._end_thread)
             self.whom = self._chosen.whom() if self._chosen else None
             self._opened = opened.pop_all()
+
+    def _python_frames(self) -> PythonFrames | MemoryFrames:
+        """Return what reads Python functions, begun."""
+        if self._events.plan.reads_memory:
+            from prospect.capture.python.memory_reader import MemoryFrames  # noqa: PLC0415 - not by root
+
+            self._drain.frames = MemoryFrames(self._events)
+            return self._drain.frames
+        frames = PythonFrames()
+        if self._events.python_ids():
+            beside_others = self._options.python == "always"
+            frames.start(self._events, self._options.frequency_hz, beside_others=beside_others)
+        return frames
 
     @property
     def child_pids(self) -> list[int]:
@@ -436,23 +445,31 @@ class KernelSource(Closing):
                 if stop.poll(_WAIT_MS):
                     return
             # Not for ever: a CPU that comes on line is not among what is waited for yet.
-            ready = self._poll.poll(_LONGEST_WAIT_MS)
-            begin_s = time.thread_time()
-            with self._lock:
-                for fd, what in ready:
-                    if fd == self._stop_fd:
-                        return
-                    if what & ~select.POLLIN:
-                        # Its CPU went off line; `take` may have seen it first.
-                        self._drain.forget(fd)
-                try:
-                    self._empty_rings()
-                except (OSError, ProspectError):
-                    rest_ms = _WAIT_MS  # `take` meets it too, and says so
-                else:
-                    rest_ms = _REST_MS + int(1000 * (time.thread_time() - begin_s))
-            if stop.poll(rest_ms):
+            wait_ms = self._drain.frames.wait_ms() if self._drain.frames else None
+            ready = self._poll.poll(_LONGEST_WAIT_MS if wait_ms is None else wait_ms)
+            if self._stop_fd in (fd for fd, _ in ready):
                 return
+            if self._drain.frames:
+                self._drain.frames.rest()
+            if stop.poll(self._look(ready)):
+                return
+
+    def _look(self, ready: list[tuple[int, int]]) -> int:
+        """Empty rings that are half full, or read frames of what they hold; return how to rest."""
+        begin_s = time.thread_time()
+        with self._lock:
+            for fd, what in ready:
+                if what & ~select.POLLIN:
+                    # Its CPU went off line; `take` may have seen it first.
+                    self._drain.forget(fd)
+            if self._drain.frames and not self._events.are_half_full:
+                self._drain.frames.look()
+                return 0
+            try:
+                self._empty_rings()
+            except (OSError, ProspectError):
+                return _WAIT_MS  # `take` meets it too, and says so
+            return _REST_MS + int(1000 * (time.thread_time() - begin_s))
 
 
 def _mark(lost: Mapping[int, int], left_out: Mapping[str, int]) -> Mark:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 # As `capture.python.python_reader` and `assembly.python` write them.
 _COUNTED = re.compile(r"(Python functions: [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL)
-_UNKNOWN = re.compile(r"CPython 3\.\d+ \(process ")
+# Kept once, whatever follows.
+_ONCE = re.compile(r"CPython 3\.\d+ \(process |Python functions were read from memory ")
 _MOST_NAMED = 3
 _REPLACED = " was replaced since it ran, so its functions have no names."
 _SEVERAL_REPLACED = "{} were replaced since they ran, so their functions have no names: {}."
@@ -29,8 +30,8 @@ def counted_notes(notes: Iterable[str]) -> tuple[str, ...]:
     for note in notes:
         match = _COUNTED.fullmatch(note)
         if match is None:
-            unknown = _UNKNOWN.match(note)
-            found.setdefault(unknown.group() if unknown else note, (0, 0, note))
+            once = _ONCE.match(note)
+            found.setdefault(once.group() if once else note, (0, 0, note))
             continue
         kind, count, rest = match[1], int(match[2]), match[3] or ""
         total, most, kept = found.get(kind, (0, -1, ""))
@@ -42,9 +43,7 @@ def counted_notes(notes: Iterable[str]) -> tuple[str, ...]:
 
 def left_out_notes(notes: Iterable[str]) -> tuple[str, ...]:
     """Return those of `counted_notes` that say what was left out."""
-    return tuple(
-        note for note in counted_notes(notes) if _COUNTED.match(note) or _UNKNOWN.match(note)
-    )
+    return tuple(note for note in counted_notes(notes) if _COUNTED.match(note) or _ONCE.match(note))
 
 
 def replaced_note(path: str) -> str:

@@ -20,6 +20,7 @@ from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, c
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import read_if_there, read_setting
 from prospect.capture.machine.machine import counters_are_nmis
+from prospect.capture.python import process_memory
 from prospect.capture.python.attaching import NEEDS_RIGHTS, obstacle
 from prospect.capture.python.tracers import has_tracers
 from prospect.errors import CaptureError, UsageError
@@ -66,7 +67,9 @@ class Facts(Record):
         open_files: the hard limit.
         call_graphs: modes of ``--call-graph`` that events can be opened with.
         has_nmis: whether hardware counters interrupt where interrupts are masked.
-        no_python: why Python functions cannot be read, "" where they can.
+        no_python: why Python functions cannot be read by eBPF, "" where they can.
+        no_memory: why they cannot be read from memory either, "" where they can.
+        only_started: whether they can be read from memory of what Prospect starts only.
         has_tracers: whether another tracer's BPF programs are loaded.
     """
 
@@ -86,6 +89,8 @@ class Facts(Record):
     call_graphs: tuple[str, ...] = ()
     has_nmis: bool = True
     no_python: str = ""
+    no_memory: str = ""
+    only_started: bool = False
     has_tracers: bool = False
 
 
@@ -146,6 +151,8 @@ def gather() -> Facts:
         call_graphs=_possible_call_graphs(cpus[0]) if plan else (),
         has_nmis=counters_are_nmis(kernel.machine, read_if_there("/proc/cmdline")),
         no_python=obstacle(),
+        no_memory=process_memory.obstacle(),
+        only_started=process_memory.reads_descendants_only(),
         has_tracers=has_tracers(),
     )
 
@@ -212,15 +219,21 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
 
 
 def _python_check(facts: Facts, plan: EventPlan) -> Check:
-    """Say whether Python functions are read; what only another kernel changes is a note."""
+    """Say how Python functions are read; what only another kernel changes is a note."""
     name = "Python functions"
-    if facts.no_python:
-        state = LIMITED if facts.no_python == NEEDS_RIGHTS else NOTE
-        return Check(name, state, facts.no_python)
-    if plan.scope != SCOPE_SYSTEM:
-        return Check(name, LIMITED, "read only if every process is sampled")
-    beside = "; another tracer's programs may cost samples" if facts.has_tracers else ""
-    return Check(name, OK, f"of CPython, by eBPF{beside}")
+    reason = facts.no_python
+    if not reason and plan.scope != SCOPE_SYSTEM:
+        reason = "only if every process is sampled"
+    if not reason:
+        beside = "; another tracer's programs may cost samples" if facts.has_tracers else ""
+        return Check(name, OK, f"of CPython, by eBPF{beside}")
+    is_a_matter_of_rights = facts.no_python in ("", NEEDS_RIGHTS)
+    state = LIMITED if is_a_matter_of_rights else NOTE
+    if facts.no_memory:
+        return Check(name, state, f"not read: {facts.no_memory}; by eBPF: {reason}")
+    whose = "programs that Prospect starts" if facts.only_started else "your own processes"
+    found = f"of {whose}, from memory after each sample; in it: {reason}"
+    return Check(name, state, found)
 
 
 def _surroundings(facts: Facts) -> tuple[Check, ...]:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 # The words before COMMAND take a good part of this.
 LEAST_MAX_BYTES = 1 << 20
+# Where frames are read from memory; eBPF reads those of x86-64 only.
+_PYTHON_MACHINES = ("x86_64", "aarch64")
+_KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
 _TRACING_CAPABILITIES = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
 
 
@@ -132,7 +135,7 @@ def open_events(
             plan = with_switches(plan, call_graph, cpus[0], wakers=options.wakers)
         if switches is not None:
             plan = switches.planned(plan, cpus[0])
-        return with_python_frames(plan) if _reads_python(options, plan) else plan
+        return _with_python(options, plan)
 
     plan = choose(allow_hardware=not options.clocks and not options.events)
     bytes_a_second = _bytes_a_second(options, plan)
@@ -177,10 +180,26 @@ def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
     return bytes_a_second
 
 
-def _reads_python(options: RecordOptions, plan: EventPlan) -> bool:
-    """Whether this machine and this user may have Python frames, and want them."""
-    is_possible = plan.scope == SCOPE_SYSTEM and os.uname().machine == "x86_64"
-    return is_possible and options.python != "never" and _may_load_programs()
+def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
+    """Return the plan with room for Python frames, if they are wanted and can be read here."""
+    machine = os.uname().machine
+    if options.python == "never" or machine not in _PYTHON_MACHINES:
+        return plan
+    is_by_ebpf = (
+        plan.scope == SCOPE_SYSTEM
+        and machine == "x86_64"
+        and os.access(_KERNEL_TYPES, os.R_OK)
+        and _may_load_programs()
+    )
+    plan = with_python_frames(plan)
+    if is_by_ebpf:
+        return plan
+    wakes = False
+    if not (options.off_cpu or options.events):
+        from prospect.capture.machine.python_processes import may_run_python  # noqa: PLC0415 - not by root
+
+        wakes = may_run_python(options.command, options.pids)
+    return plan._replace(reads_memory=True, wakes_at_samples=wakes)
 
 
 def _may_load_programs() -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapped_files import MappedFiles
     from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.surroundings import Background
+    from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.capture.python.python_reader import PythonFrames
     from prospect.capture.sink import RecordSink
     from prospect.perfdata.writer import RecordingWriter
@@ -106,7 +107,7 @@ class Started(NamedTuple):
     sink: RecordSink
     writer: RecordingWriter
     output_fd: int
-    python: Callable[[], PythonFrames | None]
+    python: Callable[[], PythonFrames | MemoryFrames | None]
     switches: SwitchPrograms | None = None
 
 
@@ -162,7 +163,7 @@ def follow(started: Started) -> RecordingResult:
         extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
         extras["mapped_files"] = describe_files(read_files)
         used = [mapped_files.reader.used_s, jit_files.used_s]
-        used += [python.child.used_s] if python else []
+        used += [python.used_s] if python else []
         for of_child in used:
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s

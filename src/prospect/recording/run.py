@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.loop.attached import Attached
+    from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.capture.python.python_reader import PythonFrames
     from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
@@ -187,7 +188,7 @@ class _PythonFrames:
     def __init__(self, options: RecordOptions, events: EventSet) -> None:
         self._events = events
         self._choice, self._rate_hz = options.python, options.frequency_hz
-        self.frames: PythonFrames | None = None
+        self.frames: PythonFrames | MemoryFrames | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -202,19 +203,22 @@ class _PythonFrames:
             return
         from prospect.capture.machine.python_processes import executes_python  # noqa: PLC0415 - once COMMAND runs
 
-        if executes_python(command_pid):
-            self._begin(is_there=True)
+        if executes_python(command_pid) or self._events.plan.wakes_at_samples:
+            self._begin(loop, is_there=True)
         else:
-            loop.watch(python_fd, lambda: self._begin(is_there=bool(os.read(python_fd, 1))))
+            loop.watch(python_fd, lambda: self._begin(loop, is_there=bool(os.read(python_fd, 1))))
 
-    def _begin(self, *, is_there: bool) -> None:
+    def _begin(self, loop: DrainLoop, *, is_there: bool) -> None:
+        if self._events.plan.reads_memory:
+            from prospect.capture.python.memory_reader import MemoryFrames  # noqa: PLC0415 - once COMMAND runs
+
+            self.frames = loop.drain.frames = MemoryFrames(self._events)
+            return
         from prospect.capture.python.python_reader import PythonFrames  # noqa: PLC0415 - once COMMAND runs
 
-        self.frames = PythonFrames()
+        self.frames = frames = PythonFrames()
         beside_others = self._choice == "always"
-        self.frames.start(
-            self._events, self._rate_hz, beside_others=beside_others, is_there=is_there
-        )
+        frames.start(self._events, self._rate_hz, beside_others=beside_others, is_there=is_there)
 
 
 class _SwitchPrograms:

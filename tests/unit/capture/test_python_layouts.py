@@ -23,6 +23,7 @@ OF_A_BUILD = {
     "next_thread": 8,
     "frame": 72,
     "thread_id": 152,
+    "native_id": 160,
     "frame_size": 88,
     "previous": 8,
     "executable": 0,
@@ -61,7 +62,7 @@ def test_layouts_are_what_the_build_says(minor):
     found = cpython.described_layouts(described(minor))
     assert found is not None
     assert found.minor == minor
-    assert found.threads == cpython.ThreadLayout(1200, 8000, 8032, 8, 152)
+    assert found.threads == cpython.ThreadLayout(1200, 8000, 8032, 8, 152, 160)
     assert (found.frame.code, found.frame.back, found.frame.last) == (0, 8, 56)
     assert (found.frame.owner, found.frame.size) == (74, 80)
     assert (found.code.name, found.code.instructions, found.code.compact) == (128, 208, 56)

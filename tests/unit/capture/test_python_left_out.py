@@ -57,6 +57,15 @@ def test_a_version_that_is_not_known_is_named_once():
     assert counted_notes(notes) == (notes[0],)
 
 
+def test_how_exact_readings_from_memory_are_is_said_once():
+    notes = [f"Python functions were read from memory {n} ms after each sample" for n in (2, 3)]
+    notes += [f"Python functions: samples without them, as said: {n} (at most)." for n in (4, 5)]
+    assert counted_notes(notes) == (
+        notes[0],
+        "Python functions: samples without them, as said: 9 (at most).",
+    )
+
+
 def test_sessions_stores_and_daemons_say_it_once_with_the_sum(tmp_path):
     frames, windows, totals, runs = PythonFrames(), [], Totals(), []
     for minute in range(3):

@@ -10,11 +10,11 @@ import pytest
 
 from prospect.abi import cpython
 from prospect.capture.machine.mapping_records import MappingRecord
-from prospect.capture.python import image_reader, watcher
+from prospect.capture.python import image_reader, users
 from prospect.capture.python.elf_lookup import Segment
 from prospect.capture.python.image_reader import Answer, ImageReader
 from prospect.capture.python.interpreters import Image, Unknown
-from prospect.capture.python.watcher import Users, user_of
+from prospect.capture.python.users import Users, user_of
 
 STRANGER, OTHER = 23001, 23002
 DEVICE = (0, 40)
@@ -23,7 +23,7 @@ DEVICE = (0, 40)
 @pytest.fixture
 def clock(monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(watcher.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(users.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -39,7 +39,7 @@ def test_a_user_whose_files_took_long_has_none_read_for_a_while(clock):
 def test_a_user_who_maps_all_the_time_is_looked_at_so_often_and_no_more(clock):
     some = Users()
     looked = sum(some.may_look(STRANGER) for _ in range(100_000))
-    assert looked == watcher._MAPPINGS - 1
+    assert looked == users._MAPPINGS - 1
     assert some.may_look(OTHER)
     clock[0] += 1
     assert some.may_look(STRANGER)
@@ -47,7 +47,7 @@ def test_a_user_who_maps_all_the_time_is_looked_at_so_often_and_no_more(clock):
 
 def test_a_device_that_did_not_answer_is_left_alone_and_then_its_user(clock):
     some = Users()
-    for minor in range(watcher._MOST_HELD_UP):
+    for minor in range(users._MOST_HELD_UP):
         assert some.may_read(STRANGER, (0, minor))
         for uid in (STRANGER, 0):
             some.was_held_up(uid, (0, minor))
@@ -55,13 +55,13 @@ def test_a_device_that_did_not_answer_is_left_alone_and_then_its_user(clock):
     assert not some.may_read(STRANGER, DEVICE)
     assert some.may_read(0, DEVICE)
     assert some.may_read(OTHER, (0, 0))
-    clock[0] += watcher._HELD_UP_S + 1
+    clock[0] += users._HELD_UP_S + 1
     assert some.may_read(STRANGER, (0, 0))
 
 
 def test_a_process_is_its_real_users():
     assert user_of(os.getpid()) == os.getuid()
-    assert user_of(1 << 30) == watcher._NOBODY
+    assert user_of(1 << 30) == users._NOBODY
 
 
 def mapping(path):
@@ -130,8 +130,9 @@ def test_nobody_empties_what_is_known_of_others_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("minor", [8, 12])
-@pytest.mark.parametrize("threads", [None, cpython.ThreadLayout(1, 2, 3, 4, 5)])
-def test_what_a_reader_found_is_what_it_answers(minor, threads):
+@pytest.mark.parametrize("native", [cpython.NO_OFFSET, 6])
+def test_what_a_reader_found_is_what_it_answers(minor, native):
+    threads = cpython.ThreadLayout(1, 2, 3, 4, 5, native)
     layouts = cpython.known_layouts(minor)._replace(threads=threads)
     segments = (Segment(0, 4096, 100, True), Segment(4096, 8192, 5, False))
     image = Image(layouts, 7, 8, (1, 2), (3, 4), False, segments)

@@ -59,6 +59,37 @@ def test_released_space_is_told_to_the_kernel(kernel):
     ring.close()
 
 
+def test_records_of_our_own_are_put_among_those_of_the_kernel(kernel):
+    os.pwrite(kernel, struct.pack("<QQ", SIZE + 24, SIZE - 16), 1024)
+    data = os.pread(kernel, SIZE, mmap.PAGESIZE)
+    ring = Ring(kernel, SIZE)
+    assert ring.unseen() == (SIZE - 16, data[-16:] + data[:24])
+    assert ring.unseen() == (SIZE + 24, b"")
+    ring.insert(SIZE + 8, b"second")
+    ring.insert(SIZE - 16, b"first")
+    ring.insert(SIZE + 8, b"third")
+    found = []
+    head = ring.pending(found)
+    expected = b"first" + data[-16:] + data[:8] + b"second" + b"third" + data[8:24]
+    assert b"".join(found) == expected
+    ring.release(head)
+    found.clear()
+    ring.pending(found)
+    assert found == []
+    ring.close()
+
+
+def test_what_was_drained_is_not_seen_any_more(kernel):
+    os.pwrite(kernel, struct.pack("<QQ", 64, 0), 1024)
+    ring = Ring(kernel, SIZE)
+    ring.release(40)
+    assert ring.unseen()[0] == 40
+    assert not ring.is_half_full
+    os.pwrite(kernel, struct.pack("<Q", 48 + SIZE // 2), 1024)
+    assert ring.is_half_full
+    ring.close()
+
+
 def test_ring_may_be_closed_while_a_slice_is_held(kernel):
     os.pwrite(kernel, struct.pack("<QQ", 8, 0), 1024)
     ring = Ring(kernel, SIZE)

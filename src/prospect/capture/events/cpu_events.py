@@ -144,7 +144,7 @@ class EventSet(Closing):
         before = len(fds)
         try:
             for clock in range(len(self.plan.periods)):
-                attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
+                attr = self.plan.clock_attr(clock, self._wakeup_bytes)
                 fds.append(perf_syscalls.perf_event_open(attr.pack(), task, cpu))
             for event in self._beside():
                 # One by one: where the next is refused, these are closed.
@@ -295,6 +295,24 @@ class EventSet(Closing):
         """Return the ids of the events of Python frames, none without."""
         return self._beside_ids[-1] if self._has_python else []
 
+    def python_id(self, cpu: int) -> int:
+        """Return the id of a CPU's event of Python frames."""
+        return self._open[cpu].ids[-1]
+
+    def rings(self) -> list[tuple[int, Ring]]:
+        """Return the CPUs that are watched, with their rings."""
+        return [(events.cpu, events.ring) for events in self._open.values()]
+
+    @property
+    def are_half_full(self) -> bool:
+        """Whether a ring is half full."""
+        return any(events.ring.is_half_full for events in self._open.values())
+
+    @property
+    def _wakeup_bytes(self) -> int:
+        """How many bytes of records wake the recorder."""
+        return 1 if self.plan.wakes_at_samples else self.ring_bytes // 2
+
     @property
     def _has_python(self) -> bool:
         return self.plan.beside[-1:] != () and self.plan.beside[-1].name == PYTHON_FRAMES
@@ -310,7 +328,7 @@ class EventSet(Closing):
     def descriptions(self) -> tuple[EventDescription, ...]:
         """Return the events as perf.data is to show them: the bank as one, then the others."""
         ids = tuple(clock_id for ids in self._clock_ids for clock_id in ids)
-        attr = self.plan.recorded_attr(self.ring_bytes // 2)
+        attr = self.plan.recorded_attr(self._wakeup_bytes)
         return (
             EventDescription(attr, ids, self.plan.clock),
             *(
@@ -322,7 +340,7 @@ class EventSet(Closing):
     def _beside(self) -> tuple[ChosenEvent, ...]:
         """Return the events other than the clocks, as they are opened."""
         return tuple(
-            event._replace(attr=event.attr._replace(wakeup=self.ring_bytes // 2))
+            event._replace(attr=event.attr._replace(wakeup=self._wakeup_bytes))
             for event in self.plan.beside
         )
 

@@ -141,6 +141,8 @@ class EventPlan(NamedTuple):
         periods: each clock's `sample_period`: ns, or Hz where `attr.flags` has FLAG_FREQ.
         limits: a sentence for each thing that is missing.
         beside: further events of every CPU, which use the clocks' rings.
+        reads_memory: whether Python frames are read from memory, without eBPF.
+        wakes_at_samples: whether the recorder wakes at each sample, to read these.
     """
 
     attr: EventAttr
@@ -149,6 +151,8 @@ class EventPlan(NamedTuple):
     clock: str
     limits: tuple[str, ...]
     beside: tuple[ChosenEvent, ...] = ()
+    reads_memory: bool = False
+    wakes_at_samples: bool = False
 
     def clock_attr(self, clock: int, watermark_bytes: int) -> EventAttr:
         """Return one clock's attributes; only the first clock reports mappings and tasks."""
@@ -386,7 +390,7 @@ def with_python_frames(plan: EventPlan) -> EventPlan:
         sample_period=1,
         sample_type=clock.sample_type & kept | abi.PERF_SAMPLE_RAW,
         read_format=clock.read_format,
-        flags=clock.flags & _CLOCK_FLAGS,
+        flags=clock.flags & (_CLOCK_FLAGS | _USER_ONLY_FLAGS),
         clockid=clock.clockid,
     )
     return plan._replace(beside=(*plan.beside, ChosenEvent(PYTHON_FRAMES, attr)))

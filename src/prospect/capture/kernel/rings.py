@@ -27,7 +27,7 @@ _MEMORY_SHARE = 64
 class Ring:
     """A mapped ring buffer; the events of one CPU write into it."""
 
-    __slots__ = ("_control", "_data", "_mapping", "_size")
+    __slots__ = ("_control", "_data", "_inserted", "_mapping", "_seen", "_size")
 
     def __init__(self, fd: int, size_bytes: int) -> None:
         """Map the ring of the event at `fd`.
@@ -41,28 +41,66 @@ class Ring:
         # 'Q' makes every access one 64-bit load or store, as head and tail need.
         self._control = view[_DATA_HEAD_OFFSET : _DATA_TAIL_OFFSET + 8].cast("Q")
         self._data = view[mmap.PAGESIZE :]
+        self._seen = 0
+        self._inserted: list[tuple[int, bytes]] = []
 
     def pending(self, into: list[memoryview | bytes]) -> int:
-        """Append the bytes between tail and head; return the head for `release`.
+        """Append the bytes between tail and head, and what was inserted among them.
 
         No barrier is needed between reading the head and the data: the data is read by the
         kernel, inside write(2).
+
+        Returns:
+            The head, for `release`.
         """
-        head, tail = self._control[_HEAD], self._control[_TAIL]
-        length = head - tail
-        if length:
-            begin = tail & (self._size - 1)
-            end = begin + length
-            if end <= self._size:
-                into.append(self._data[begin:end])
-            else:
-                into.append(self._data[begin:])
-                into.append(self._data[: end - self._size])
+        head, at = self._control[_HEAD], self._control[_TAIL]
+        if self._inserted:
+            self._inserted.sort(key=lambda one: one[0])
+            for position, records in self._inserted:
+                self._slice(into, at, position)
+                into.append(records)
+                at = position
+        self._slice(into, at, head)
         return head
+
+    def unseen(self) -> tuple[int, bytes]:
+        """Return the bytes that this has not returned before, and the position of the first one.
+
+        They stay in the ring. A position is one between tail and head, which only grow.
+        """
+        head = self._control[_HEAD]
+        begin = max(self._seen, self._control[_TAIL])
+        parts: list[memoryview | bytes] = []
+        self._slice(parts, begin, head)
+        self._seen = head
+        return begin, b"".join(parts)
+
+    def insert(self, position: int, records: bytes) -> None:
+        """Have records of our own follow those in the ring that end at a position."""
+        self._inserted.append((position, records))
+
+    @property
+    def is_half_full(self) -> bool:
+        """Whether it is time to empty it."""
+        return self._control[_HEAD] - self._control[_TAIL] > self._size // 2
 
     def release(self, head: int) -> None:
         """Give the space below `head` back to the kernel, once its records are written."""
         self._control[_TAIL] = head
+        if self._inserted:
+            self._inserted = [one for one in self._inserted if one[0] >= head]
+
+    def _slice(self, into: list[memoryview | bytes], at: int, end: int) -> None:
+        """Append the bytes between two positions."""
+        if at >= end:
+            return
+        begin = at & (self._size - 1)
+        stop = begin + end - at
+        if stop <= self._size:
+            into.append(self._data[begin:stop])
+        else:
+            into.append(self._data[begin:])
+            into.append(self._data[: stop - self._size])
 
     def close(self) -> None:
         """Unmap, or leave that to the last slice of `pending` that is still held."""

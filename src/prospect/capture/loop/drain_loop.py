@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prospect.capture.kernel.cpus import CpuWatch
     from prospect.capture.loop.attached import Attached
     from prospect.capture.loop.signals import SignalWatch
+    from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.capture.sink import RecordSink, Sink
 
 
@@ -34,6 +35,7 @@ class RingDrain:
         cpu_changes: [time_ns, cpu, "online" or "offline"].
         limits: sentences about CPUs that are not sampled.
         buffers_read, buffer_flushes: Prospect's counters.
+        frames: reads Python frames of the samples before they are drained; None for nobody.
     """
 
     def __init__(self, events: EventSet, watch: CpuWatch, sink: Sink, poll: select.poll) -> None:
@@ -44,6 +46,7 @@ class RingDrain:
         self.cpu_changes: list[tuple[int, int, str]] = []
         self.limits: list[str] = []
         self.buffers_read = self.buffer_flushes = 0
+        self.frames: MemoryFrames | None = None
 
     def drain(self, end: bytes, *, follows_cpus: bool) -> None:
         """Write what all rings hold, and `end` behind it if there is anything.
@@ -57,6 +60,8 @@ class RingDrain:
         """
         if follows_cpus and self._watch.look():
             self._follow_cpus()
+        if self.frames:
+            self.frames.look()
         self.buffers_read += self._events.drain(self._sink, end)
         self.buffer_flushes += 1
 
@@ -181,9 +186,14 @@ class DrainLoop:
         Raises:
             CommandError: the command could not be executed.
         """
+        if self.drain.frames and wait:
+            self.drain.frames.rest()
         ready = self._poll.poll(self._timeout_ms() if wait else 0)
         rings_ready = self._handle(ready)
         self.wakeups += rings_ready
+        if self.drain.frames:
+            self.drain.frames.look()
+            rings_ready = self._events.are_half_full
         now_ns = monotonic_ns()
         if self._command.reap() or self._end_request.is_over(now_ns) or self._is_cut_off:
             self.done = True
@@ -241,6 +251,8 @@ class DrainLoop:
         waits += [(until_ns - now_ns) // 1_000_000 + 1 for until_ns in ends_ns]
         if self._command.pidfd < 0:
             waits.append(_NO_PIDFD_MS)
+        if self.drain.frames and not self.end_ns:
+            waits += [wait for wait in (self.drain.frames.wait_ms(),) if wait is not None]
         return max(0, min(waits)) if waits else None
 
     def _redraw_if_due(self, now_ns: int) -> None:

@@ -16,7 +16,7 @@ from prospect.capture.kernel.procfs import living_thread, names_in, read_if_ther
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from prospect.capture.machine.mapping_records import MappingRecord
 
@@ -27,6 +27,8 @@ _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 
 # The part that all names of files have that may be CPython's.
 PYTHON = b"python3"
+# The kernel reads as much of a script, BINPRM_BUF_SIZE.
+_SCRIPT_BYTES = 256
 # How long between two looks at those that idle: as long as they have been watched, within bounds.
 _SOON_S, _LATER_S = 0.03, 0.25
 _LONG_S, _IDLE_S = 60.0, 2.0
@@ -65,6 +67,42 @@ def executes_python(pid: int) -> bool:
     except OSError:
         return False
     return may_be_python(path) and process_key(pid) != process_key(os.getpid())
+
+
+def may_run_python(command: Sequence[str | bytes], pids: Iterable[int] = ()) -> bool:
+    """Return whether COMMAND is Python or a script that Python runs, or a process is Python."""
+    files = [b"/proc/%d/exe" % pid for pid in pids]
+    if command:
+        files.append(_found_file(os.fsencode(command[0])))
+    return any(map(_is_run_by_python, files))
+
+
+def _found_file(name: bytes) -> bytes:
+    """Return the file that execvp(3) would execute."""
+    if b"/" in name:
+        return name
+    for directory in os.environb.get(b"PATH", os.fsencode(os.defpath)).split(b":"):
+        path = os.path.join(directory or b".", name)
+        if os.access(path, os.X_OK):
+            return path
+    return name
+
+
+def _is_run_by_python(path: bytes) -> bool:
+    """Return whether a file is CPython, or a script whose first line names Python."""
+    if may_be_python(os.path.realpath(path)):
+        return True
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        first, _, _ = os.read(fd, _SCRIPT_BYTES).partition(b"\n")
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return first.startswith(b"#!") and b"python" in first
 
 
 class IdlePythons:

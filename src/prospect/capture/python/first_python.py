@@ -104,27 +104,35 @@ def goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None, pace: Pace) ->
 
 def python_mappings() -> Iterator[MappingRecord]:
     """Give the mappings of CPython of all processes."""
-    for entry in sorted(list_pids()):
+    for pid in sorted(list_pids()):
         try:
-            text = read_maps(entry)
+            yield from mappings_of(pid)
         except OSError:
             continue  # it has ended, or is another user's
-        for line in text.splitlines():
-            fields = line.split(None, 5)
-            if (
-                len(fields) <= _PATH_FIELD
-                or b"x" not in fields[1]
-                or not may_be_python(fields[_PATH_FIELD])
-            ):
-                continue
-            start, end = (int(number, 16) for number in fields[0].split(b"-"))
-            major, minor = (int(number, 16) for number in fields[3].split(b":"))
-            yield MappingRecord(
-                file=(major, minor, int(fields[4])),
-                pid=entry,
-                start=start,
-                end=end,
-                path=fields[_PATH_FIELD],
-                time_ns=0,
-                offset=int(fields[2], 16),
-            )
+
+
+def mappings_of(pid: int) -> Iterator[MappingRecord]:
+    """Give the mappings of CPython of a process.
+
+    Raises:
+        OSError: it has ended, or is another user's.
+    """
+    for line in read_maps(pid).splitlines():
+        fields = line.split(None, 5)
+        if (
+            len(fields) <= _PATH_FIELD
+            or b"x" not in fields[1]
+            or not may_be_python(fields[_PATH_FIELD])
+        ):
+            continue
+        start, end = (int(number, 16) for number in fields[0].split(b"-"))
+        major, minor = (int(number, 16) for number in fields[3].split(b":"))
+        yield MappingRecord(
+            file=(major, minor, int(fields[4])),
+            pid=pid,
+            start=start,
+            end=end,
+            path=fields[_PATH_FIELD],
+            time_ns=0,
+            offset=int(fields[2], 16),
+        )

@@ -50,7 +50,7 @@ def encode(number: int, found: Interpreter, rooms: tuple[int, int]) -> bytes:
     minor, frame, code, threads = found.layouts
     facts = dict.fromkeys(_NAMES, 0) | frame._asdict() | code._asdict()
     facts |= {"room": rooms[0], "user_room": rooms[1], "code": frame.code}
-    facts |= threads._asdict() if threads else {}
+    facts |= threads._asdict()
     described = code.instructions | (code.first_line - code.signature) << wire.FIRST_LINE_SHIFT
     record = wire.HEADER.pack(
         wire.MAGIC, wire.KIND_IMAGE, 0, wire.IMAGE.size, 0, number, rooms[1], 0

@@ -95,6 +95,11 @@ class ImageReader(Closing):
                 return False
         return False
 
+    @property
+    def used_s(self) -> tuple[float, float]:
+        """User and system time of the last process that has ended."""
+        return self._child.used_s
+
     def close(self) -> None:
         """End the reader; one that waits in the kernel ends when that lets it go."""
         for fd in (self._ask_fd, self._answer_fd):
@@ -154,7 +159,7 @@ def _from_plain(found: tuple[Any, ...] | None) -> Image | Unknown | None:
     (minor, frame, code, threads), key, interpreters, text, loop, is_fixed, segments = found
     layouts = cpython.Layouts(
         *(minor, cpython.FrameLayout(*frame), cpython.CodeLayout(*code)),
-        threads and cpython.ThreadLayout(*threads),
+        cpython.ThreadLayout(*threads),
     )
     rows = tuple(Segment(*one) for one in segments)
     return Image(layouts, key, interpreters, text, loop, is_fixed=is_fixed, segments=rows)

@@ -10,6 +10,7 @@ of later ones.
 
 from __future__ import annotations
 
+import os
 import struct
 
 from prospect.abi import cpython
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from prospect.abi.cpython import Layouts
     from prospect.capture.python.elf_lookup import Segment
 
-_X86_64, _EXECUTABLE = 62, 2
+_EXECUTABLE = 2
+# ELF machines whose processes are read, by the name of the machine that this runs on.
+_MACHINES = {"x86_64": 62, "aarch64": 183}
 _PAGE = 4096
 _WIDE = 0x48  # before an instruction of 64-bit operands: no key, which is an int
 _MOST_CODE_BYTES = 64
@@ -106,7 +109,8 @@ def read_image(fd: int, path: bytes) -> Image | Unknown | None:
     """
     try:
         file = File(fd)
-        return _image(file, path) if file.machine == _X86_64 else None
+        is_ours = file.machine == _MACHINES.get(os.uname().machine)
+        return _image(file, path) if is_ours else None
     except (struct.error, OverflowError, OSError):
         return None
 
@@ -134,7 +138,7 @@ def _image(file: File, path: bytes) -> Image | Unknown | None:
     return Image(
         layouts=layouts,
         key=key,
-        interpreters=runtime + (layouts.threads.interpreters if layouts.threads else 0),
+        interpreters=runtime + layouts.threads.interpreters,
         text=(code[0].address, code[0].address + code[0].size),
         loop=(loop, loop + loop_bytes),
         is_fixed=file.kind == _EXECUTABLE,

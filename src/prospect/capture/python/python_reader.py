@@ -45,7 +45,7 @@ def _hurry() -> None:
         return
 
 
-def _left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
+def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     """Return sentences about processes whose functions or names were left out.
 
     Counts are written as `profile.notes` expects, which adds them up.
@@ -182,12 +182,17 @@ class PythonFrames(Closing):
             said = [_NOT_ANY_MORE.format(share=self._state.most_beside)]
         else:
             said = [f"Python functions were not read: {reason}."] if reason else []
-        return said + _left_out(self._state, counts)
+        return said + left_out(self._state, counts)
 
     @property
     def pids(self) -> list[int]:
         """The processes that work for it."""
         return [*filter(None, [self.child.pid, self.child.pid and self._state["reader"]])]
+
+    @property
+    def used_s(self) -> tuple[float, float]:
+        """User and system time of the watcher, once it has ended."""
+        return self.child.used_s
 
     @property
     def dropped_share(self) -> float:

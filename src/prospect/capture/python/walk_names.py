@@ -18,7 +18,6 @@ from prospect.capture.python.walk_parts import (
     FRAMES_AT,
     HEAD,
     MIX_CODE,
-    MIX_SIGNATURE,
     MOST_NEW,
     NEW_AT,
     NEW_BITS,
@@ -139,7 +138,7 @@ def _send_entry(maps: Maps) -> Iterator[Item]:
 def _mix_signature() -> Iterator[Item]:
     """Put the frame's signature into its row, and the code object's tag on the stack."""
     yield asm.load(abi.BPF_DW, R2, FP, PAIR)
-    yield asm.load_imm64(R3, MIX_SIGNATURE)
+    yield asm.load_imm64(R3, wire.SIGNATURE_MIX)
     yield asm.alu(abi.BPF_MUL, R2, R3)
     yield asm.move(R4, R2)
     yield asm.alu(abi.BPF_RSH, R4, 40)

@@ -14,6 +14,14 @@ from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.python import image_entry as entry
+from prospect.capture.python.name_bounds import (
+    MOST_A_SAMPLE,
+    NAME_COST,
+    OF_CPU,
+    OF_IMAGE,
+    OF_USER,
+    Bound,
+)
 from prospect.capture.python.walk_parts import (
     CPU_ROOM_AT,
     ENTRY,
@@ -30,7 +38,6 @@ from prospect.capture.python.walk_parts import (
     SENT_AT,
     look_up,
 )
-from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,24 +52,6 @@ _LEVEL, _LOOKED, _REFUSED = 0, 8, 16
 IMAGES = 1 << 13
 USERS = 1 << 10
 ROOM_COUNT = IMAGES + USERS
-
-
-class _Bound(NamedTuple):
-    """At most so many bytes at once, and afterwards one each 2^shift ns."""
-
-    most_bytes: int
-    shift: int
-
-
-# Two thousand functions of usual size, then 122 KB/s; the programs of a user 64 MB, then 488 KB/s.
-_OF_IMAGE = _Bound(2 << 20, 13)
-_OF_USER = _Bound(64 << 20, 11)
-# All names of a CPU: its ring, which is drained many times a second, has room for samples too.
-_OF_CPU = _Bound(1 << 17, 9)
-# Bytes after which a sample sends no further name.
-MOST_A_SAMPLE = 1 << 14
-# Bytes of the headers and samples around a name, a file and lines, however short these are.
-NAME_COST = 512
 
 
 def refused_names(rooms: int, numbers: Iterable[int]) -> dict[int, int]:
@@ -83,7 +72,7 @@ def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
         yield from look_up(maps.rooms, HEAD, R0)
         yield asm.store(abi.BPF_DW, FP, slot, R0)
     yield asm.call(abi.BPF_FUNC_ktime_get_ns)
-    for number, (slot, bound) in enumerate(zip(ROOMS, (_OF_IMAGE, _OF_USER), strict=True)):
+    for number, (slot, bound) in enumerate(zip(ROOMS, (OF_IMAGE, OF_USER), strict=True)):
         yield asm.load(abi.BPF_DW, R1, FP, slot)
         yield from _empty(bound, f"room_{number}")
         yield asm.jump_if(abi.BPF_JLT, R4, bound.most_bytes, f"room_{number}_open")
@@ -94,11 +83,11 @@ def open_rooms(maps: Maps, closed: str) -> Iterator[Item]:
     # Another sample tries it again, soon.
     yield asm.move(R1, SCRATCH)
     yield asm.alu(abi.BPF_ADD, R1, CPU_ROOM_AT)
-    yield from _empty(_OF_CPU, "cpu_room")
-    yield asm.jump_if(abi.BPF_JGE, R4, _OF_CPU.most_bytes, closed)
+    yield from _empty(OF_CPU, "cpu_room")
+    yield asm.jump_if(abi.BPF_JGE, R4, OF_CPU.most_bytes, closed)
 
 
-def _empty(bound: _Bound, label: str) -> Iterator[Item]:
+def _empty(bound: Bound, label: str) -> Iterator[Item]:
     """Empty the room at R1 for the time that has passed until R0; leave its level in R4."""
     yield asm.load(abi.BPF_DW, R2, R1, _LOOKED)
     yield asm.load(abi.BPF_DW, R4, R1, _LEVEL)

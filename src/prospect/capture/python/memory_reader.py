@@ -1,0 +1,336 @@
+"""Python frames for users who may not load eBPF programs: read from memory, after each sample.
+
+The recorder's loop calls `MemoryFrames.look` when samples have arrived. It reads the frames of each
+thread that was sampled, and puts the record that the walker would have written before the sample.
+The recorder itself reads, not a child of it: where Yama restricts ptrace(2), a process may read the
+memory of its descendants only.
+
+What is read is what the thread does by then. So this is less exact than the walker: by the time
+that passes between a sample and its reading, which is measured. The CPU time for it is bounded.
+
+Defined by: `abi.python_frames`; ``include/uapi/linux/perf_event.h`` for the records.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import struct
+import time
+
+from prospect.abi import constants as abi
+from prospect.abi import python_frames as wire
+from prospect.abi.layout import HEADER, layout_of
+from prospect.capture.kernel.scheduling import SHORTEST_SLICE_NS, ask_for_slice
+from prospect.capture.python.memory_names import NameReader
+from prospect.capture.python.python_reader import left_out
+from prospect.capture.python.sampled_processes import SampledProcesses
+from prospect.capture.python.walk_state import WalkState
+from prospect.light import Closing, monotonic_ns
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.kernel.rings import Ring
+    from prospect.capture.python.memory_walk import Walk
+    from prospect.capture.python.sampled_processes import PythonProcess
+
+# CPU time for all this: as a share of one CPU, and at once.
+_SHARE, _MOST_NS = 0.1, 20_000_000
+_LONGEST_REST_S = 0.005
+# A reading that is later than this, or of a thread that waits by then, may show something else than
+# what ran: its sample gets what was read at an earlier one, if that is not too old.
+_SOON_NS, _EARLIER_NS = 500_000, 100_000_000
+# If there is no earlier one, a sample gets what was read so much later at most.
+_LATEST_NS = 50_000_000
+# How often rings are looked at if the kernel does not tell of each sample.
+_LOOK_MS = 2
+_HEADER = struct.Struct("=" + HEADER)
+_TASKS = struct.Struct("=IIII")
+_WORD = struct.Struct("=Q")
+_ID_OFFSET = 8
+_PADDED = 8
+_MOST_WALK_NS = (1 << 32) - 1
+_DELAYS_AN_OCTAVE, _MOST_DELAY_BITS = 4, 40
+_LESS_EXACT = (
+    "Python functions were read from memory {delay} after each sample (median), which is less exact"
+    " than in the sample itself: that takes eBPF (root, or CAP_BPF and CAP_PERFMON)."
+)
+
+
+class _Sample(NamedTuple):
+    """A sample that has just been taken, where it is in which ring."""
+
+    pid: int
+    tid: int
+    time_ns: int
+    cpu: int
+    ring: Ring
+    position: int
+
+
+class _Budget:
+    """CPU time that may be used: a share of it for all the time that passes."""
+
+    def __init__(self) -> None:
+        self._left_ns = float(_MOST_NS)
+        self._at_ns = monotonic_ns()
+
+    def use(self, used_ns: int) -> None:
+        """Count what was used."""
+        self._left_ns -= used_ns
+
+    def missing_ns(self) -> float:
+        """Return how much is missing until more may be used; 0 or less if some is left."""
+        now_ns = monotonic_ns()
+        self._left_ns = min(_MOST_NS, self._left_ns + _SHARE * (now_ns - self._at_ns))
+        self._at_ns = now_ns
+        return -self._left_ns
+
+
+class _Delays:
+    """How long after their samples threads were read: counts by logarithm."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (_DELAYS_AN_OCTAVE * _MOST_DELAY_BITS)
+
+    def add(self, delay_ns: int) -> None:
+        """Count one."""
+        place = int(_DELAYS_AN_OCTAVE * math.log2(max(1, delay_ns)))
+        self._counts[min(place, len(self._counts) - 1)] += 1
+
+    def median_ns(self) -> float:
+        """Return the median, to 10%; 0 without any."""
+        below, half = 0, sum(self._counts) / 2
+        for place, count in enumerate(self._counts):
+            below += count
+            if count and below >= half:
+                return float(2 ** ((place + 0.5) / _DELAYS_AN_OCTAVE))
+        return 0.0
+
+
+class MemoryFrames(Closing):
+    """Reads frames for the samples of one recording."""
+
+    def __init__(self, events: EventSet) -> None:
+        """Begin, with what runs by now."""
+        self._events = events
+        self._polls = not events.plan.wakes_at_samples
+        self._state = WalkState()
+        self._processes = SampledProcesses(self._state)
+        self._names: dict[int, NameReader] = {}
+        self._described: set[int] = set()
+        self._names_again_ns = 0
+        self._budget = _Budget()
+        self._delays = _Delays()
+        self._unread = self._earlier = 0
+        self._places: dict[int, tuple[int, int]] = {}
+        (self._frames,) = (
+            one for one in events.descriptions() if wire.is_frames_event(one.attr, one.name)
+        )
+        self._fields = tuple(layout_of(self._frames.attr).sample)
+        ask_for_slice(SHORTEST_SLICE_NS)
+
+    def look(self) -> None:
+        """Read the frames of the threads that were sampled since the last look."""
+        begun_ns = time.thread_time_ns()
+        samples: list[_Sample] = []
+        for cpu, ring in self._events.rings():
+            position, records = ring.unseen()
+            if records:
+                self._look_through(cpu, ring, position, records, samples)
+        threads: dict[tuple[int, int], list[_Sample]] = {}
+        for sample in samples:
+            threads.setdefault((sample.pid, sample.tid), []).append(sample)
+        for (pid, tid), taken in threads.items():
+            if self._budget.missing_ns() > 0:
+                self._unread += len(taken) * self._processes.may_be_python(pid)
+                continue
+            process = self._processes.of(pid)
+            if process:
+                self._read(process, tid, taken)
+            used_ns = time.thread_time_ns()
+            self._budget.use(used_ns - begun_ns)
+            begun_ns = used_ns
+        self._budget.use(time.thread_time_ns() - begun_ns)
+
+    def rest(self) -> None:
+        """Sleep for a moment if too much CPU time was used."""
+        missing_ns = self._budget.missing_ns()
+        if missing_ns > 0:
+            time.sleep(min(_LONGEST_REST_S, missing_ns / _SHARE / 1e9))
+
+    def wait_ms(self) -> int | None:
+        """Return when to look at the latest; None if the kernel tells of each sample."""
+        return _LOOK_MS if self._polls else None
+
+    @property
+    def limits(self) -> list[str]:
+        """Sentences about what could not be read, as far as that is known now."""
+        return self.limits_since({})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Counts of what has been left out so far, for `limits_since`."""
+        refused = {image: names.refused for image, names in self._names.items()}
+        if total := sum(refused.values()):
+            most = max(refused, key=lambda image: refused[image])
+            self._state.refused(total, self._processes.pid_of(most))
+        return self._state.counts | {"unread": self._unread}
+
+    def limits_since(self, counts: Mapping[str, int]) -> list[str]:
+        """Return these sentences, without what earlier `counts` have."""
+        said = []
+        if median_ns := self._delays.median_ns():
+            said.append(_LESS_EXACT.format(delay=_in_words(median_ns)))
+        if unread := self.counts["unread"] - counts.get("unread", 0):
+            said.append(
+                "Python functions: samples without them, because they could not be read in time, or"
+                f" with the CPU time that may be used: {unread} (at most {_SHARE:.0%} of a CPU)."
+            )
+        said += self._processes.refusals
+        return said + left_out(self._state, counts)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that work for it."""
+        return [pid for pid in (self._state["reader"],) if pid]
+
+    @property
+    def used_s(self) -> tuple[float, float]:
+        """User and system time of these that have ended."""
+        return self._processes.used_s
+
+    @property
+    def dropped_share(self) -> float:
+        """No samples are lost by this."""
+        return 0.0
+
+    def finish(self) -> None:
+        """Let the child end that reads files."""
+        self._processes.close()
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        ask_for_slice(0)
+        self._processes.close()
+
+    def _look_through(
+        self, cpu: int, ring: Ring, position: int, records: bytes, samples: list[_Sample]
+    ) -> None:
+        """Append the samples among some records; follow processes by the others."""
+        at = 0
+        while at + _HEADER.size <= len(records):
+            kind, misc, size = _HEADER.unpack_from(records, at)
+            if size < _HEADER.size:
+                return
+            if kind == abi.PERF_RECORD_SAMPLE:
+                places = self._places_of(records, at)
+                if places:
+                    pid, tid = struct.unpack_from("=II", records, at + places[0])
+                    (time_ns,) = _WORD.unpack_from(records, at + places[1])
+                    samples.append(_Sample(pid, tid, time_ns, cpu, ring, position + at))
+            elif kind in (abi.PERF_RECORD_FORK, abi.PERF_RECORD_EXIT):
+                pid, parent, tid, _ = _TASKS.unpack_from(records, at + _HEADER.size)
+                if kind == abi.PERF_RECORD_EXIT:
+                    self._processes.ended(pid, tid)
+                elif pid != parent:
+                    self._processes.forked(pid, parent)
+            elif kind == abi.PERF_RECORD_COMM and misc & abi.PERF_RECORD_MISC_COMM_EXEC:
+                (pid,) = struct.unpack_from("=I", records, at + _HEADER.size)
+                self._processes.executed(pid)
+            elif kind == abi.PERF_RECORD_MMAP2:
+                (pid,) = struct.unpack_from("=I", records, at + _HEADER.size)
+                self._processes.mapped(pid, records[at : at + size])
+            at += size
+
+    def _places_of(self, records: bytes, at: int) -> tuple[int, int] | None:
+        """Return where a sample has its thread and its time; None of what is not to be read."""
+        (number,) = _WORD.unpack_from(records, at + _ID_OFFSET)
+        if number not in self._places:
+            # At first, and once a CPU has come on line.
+            for event in self._events.descriptions():
+                fields = layout_of(event.attr).sample
+                place = 8 * fields.get("tid", 0), 8 * fields.get("time", 0)
+                self._places.update(dict.fromkeys(event.ids, place))
+        place = self._places.get(number, (0, 0))
+        return place if all(place) else None
+
+    def _read(self, process: PythonProcess, tid: int, samples: list[_Sample]) -> None:
+        """Read a thread's frames for its samples."""
+        begun_ns = monotonic_ns()
+        walk = self._walk(process, tid)
+        if walk is None:
+            return
+        read_ns = monotonic_ns()
+        took_ns = min(read_ns - begun_ns, _MOST_WALK_NS)
+        head = wire.HEADER.pack(
+            *(wire.MAGIC, wire.KIND_STACK, walk.status, len(walk.rows)),
+            *(took_ns, process.image, 0, 0),
+        )[: wire.STACK_BYTES]
+        stack = head + b"".join(walk.rows)
+        names = self._names_of(process, walk)
+        runs = process.runs(tid)
+        for sample in samples:
+            delay_ns = read_ns - sample.time_ns
+            self._delays.add(delay_ns)
+            found: bytes | None = stack
+            if delay_ns > _SOON_NS or not runs:
+                before_ns, found = process.before.get(tid, (0, b""))
+                self._earlier += bool(found)
+                if sample.time_ns - before_ns > _EARLIER_NS:
+                    found = stack if delay_ns <= _LATEST_NS else None
+            else:
+                process.note(tid, sample.time_ns, stack)
+            self._unread += found is None
+            payloads = names if found is None else [*names, found]
+            records = b"".join(self._record(one, sample) for one in payloads)
+            sample.ring.insert(sample.position, records)
+            names = []
+
+    def _walk(self, process: PythonProcess, tid: int) -> Walk | None:
+        try:
+            return process.reader.walk(process.own_tid(tid))
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES):
+                self._processes.refused(process.pid)
+            return None
+
+    def _names_of(self, process: PythonProcess, walk: Walk) -> list[bytes]:
+        """Return records on the interpreter and the code objects that are new."""
+        now_ns = monotonic_ns()
+        if now_ns >= self._names_again_ns:
+            self._names_again_ns = now_ns + wire.SENT_AGAIN_S * 1_000_000_000
+            for one in self._names.values():
+                one.forget()
+            self._described.clear()
+        names = self._names.get(process.image)
+        if names is None:
+            names = self._names[process.image] = NameReader(process.image, process.code_layout)
+        first = [] if process.image in self._described else [process.description]
+        self._described.add(process.image)
+        return [*first, *names.read(process.memory, walk.codes)]
+
+    def _record(self, payload: bytes, sample: _Sample) -> bytes:
+        """Return a sample of the event of Python frames, as the kernel would have written it."""
+        size = -(-(len(payload) + 4) // _PADDED) * _PADDED - 4
+        raw = size.to_bytes(4, "little") + payload.ljust(size, b"\0")
+        facts = {
+            "identifier": self._events.python_id(sample.cpu),
+            "tid": sample.pid | sample.tid << 32,
+            "time": sample.time_ns,
+            "cpu": sample.cpu,
+        }
+        words = b"".join(_WORD.pack(facts[name]) for name in self._fields)
+        length = _HEADER.size + len(words) + len(raw)
+        head = _HEADER.pack(abi.PERF_RECORD_SAMPLE, abi.PERF_RECORD_MISC_USER, length)
+        return head + words + raw
+
+
+def _in_words(time_ns: float) -> str:
+    if time_ns < 1_000_000:
+        return f"{time_ns / 1000:.0f} µs"
+    return f"{time_ns / 1_000_000:.1f} ms"

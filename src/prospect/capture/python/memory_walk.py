@@ -1,0 +1,223 @@
+"""The Python frames of a thread, read from its process's memory while that runs on.
+
+This is what `walker` does in the kernel, for users who may not load programs there. The thread is
+found by its number among those of all interpreters. All that is read may be anything, may have
+changed meanwhile, or may be made to mislead: every loop is bounded, and what does not fit is read
+again once.
+
+Defined by: `abi.cpython`.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from prospect.abi import cpython
+from prospect.abi import python_frames as wire
+from prospect.capture.python.process_memory import Snapshot, UnreadableError
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.capture.python.interpreters import Interpreter
+    from prospect.capture.python.process_memory import ProcessMemory
+
+    # Address of each code object → its signature, and the 8 bytes that it is made of.
+    Codes = dict[int, tuple[int, bytes]]
+
+# Interpreters and threads of a process that one search looks at.
+_MOST_INTERPRETERS, _MOST_THREADS = 64, 4096
+# Pages that one walk reads; 40 frames of usual size are on one.
+_MOST_PAGES = 2 * wire.MOST_FRAMES
+_ATTEMPTS = 2
+_MOST_COPIES = 1 << 16
+_WORD, _HALF = struct.Struct("<Q"), struct.Struct("<I")
+_MASK = (1 << 64) - 1
+
+
+class Walk(NamedTuple):
+    """What a walk found.
+
+    Attributes:
+        status: as in `abi.python_frames`.
+        rows: a `wire.FRAME` of each frame, the innermost first.
+        codes: of the frames.
+    """
+
+    status: int
+    rows: tuple[bytes, ...] = ()
+    codes: Codes = {}  # noqa: RUF012 - nobody changes it
+
+
+def signature_of(beginning: bytes) -> int:
+    """Return the 24 bits that tell code objects at one address apart, as the walker makes them."""
+    (number,) = _WORD.unpack(beginning)
+    return int(number * wire.SIGNATURE_MIX & _MASK) >> 40
+
+
+class FrameReader:
+    """Reads the frames of one process's threads."""
+
+    def __init__(self, memory: ProcessMemory, interpreter: Interpreter) -> None:
+        self._memory = memory
+        self._first = interpreter.interpreters_address
+        _, self._frame, self._code, self._threads = interpreter.layouts
+        threads, frame = self._threads, self._frame
+        has_native = threads.native != cpython.NO_OFFSET
+        self._id = threads.native if has_native else threads.number
+        self._has_native = has_native
+        self._state_bytes = 8 + max(self._id, frame.thread_frame, threads.next_thread)
+        # Thread → where its state is; the interpreter is the only one.
+        self._known: dict[int, int] = {}
+        self._only = 0
+
+    def forget(self, tid: int) -> None:
+        """Forget where a thread that has ended had its state."""
+        self._known.pop(tid, None)
+
+    def walk(self, tid: int) -> Walk:
+        """Return the frames of a thread, by its number in the process's own PID namespace.
+
+        Raises:
+            UnreadableError: the process has ended, or its memory may not be read.
+        """
+        walk = Walk(wire.NO_THREAD)
+        for _ in range(_ATTEMPTS):
+            status, frame = self._innermost(tid)
+            if not frame:
+                return Walk(status)
+            walk = self._walk(frame)
+            if walk.status != wire.FAULT:
+                break
+        return walk
+
+    def _innermost(self, tid: int) -> tuple[int, int]:
+        """Return the innermost frame of a thread, 0 and a status if there is none."""
+        state = self._known.get(tid)
+        if state and self._only:
+            pieces = [
+                (self._first, 8),
+                (self._only + self._threads.next_interpreter, 8),
+                (state, self._state_bytes),
+            ]
+            try:
+                first, following, content = self._memory.read_pieces(pieces)
+            except UnreadableError:
+                first = following = content = b""
+            is_only = first == _WORD.pack(self._only) and following == bytes(8)
+            if is_only and self._is_of(content, tid):
+                return self._frame_of(content)
+        return self._search(tid)
+
+    def _search(self, tid: int) -> tuple[int, int]:
+        """Search all interpreters, the newest first: an older one called what it runs."""
+        self._known.pop(tid, None)
+        status = wire.NO_THREAD
+        interpreters: list[int] = []
+        at = self._memory.number(self._first)
+        while at and len(interpreters) < _MOST_INTERPRETERS:
+            interpreters.append(at)
+            at = self._memory.number(at + self._threads.next_interpreter)
+        self._only = interpreters[0] if len(interpreters) == 1 else 0
+        try:
+            for state, content in self._states(interpreters):
+                if self._is_of(content, tid):
+                    self._known[tid] = state
+                    status, frame = self._frame_of(content)
+                    if frame:
+                        return status, frame
+        except UnreadableError:
+            return wire.FAULT, 0  # a thread has just ended
+        return status, 0
+
+    def _states(self, interpreters: list[int]) -> Iterator[tuple[int, bytes]]:
+        """Give the addresses of thread states, and what they begin with."""
+        left = _MOST_THREADS
+        for interpreter in interpreters:
+            at = self._memory.number(interpreter + self._threads.threads)
+            while at and left:
+                left -= 1
+                content = self._memory.read(at, self._state_bytes)
+                yield at, content
+                (at,) = _WORD.unpack_from(content, self._threads.next_thread)
+
+    def _is_of(self, content: bytes, tid: int) -> bool:
+        """Return whether the state of a thread is that of `tid`."""
+        if not content:
+            return False
+        (number,) = _WORD.unpack_from(content, self._id)
+        if self._has_native:
+            return bool(number == tid)
+        for offset in cpython.PTHREAD_TID_OFFSETS:
+            try:
+                if self._memory.read(number + offset, 4) == _HALF.pack(tid):
+                    return True
+            except UnreadableError:
+                continue
+        return False
+
+    def _frame_of(self, content: bytes) -> tuple[int, int]:
+        """Return the innermost frame that a thread's state leads to; 0 and a status for none."""
+        (at,) = _WORD.unpack_from(content, self._frame.thread_frame)
+        if at and self._frame.cframe != cpython.NO_OFFSET:
+            try:
+                at = self._memory.number(at + self._frame.cframe)
+            except UnreadableError:
+                return wire.FAULT, 0
+        return wire.NO_FRAME, at
+
+    def _walk(self, at: int) -> Walk:
+        """Follow the frames from the inside out."""
+        frames: list[tuple[int, int, int]] = []
+        status = wire.WALKED
+        snapshot = Snapshot(self._memory, _MOST_PAGES)
+        layout = self._frame
+        try:
+            while at:
+                if len(frames) == wire.MOST_FRAMES:
+                    status = wire.TRUNCATED
+                    break
+                content, begin = snapshot.at(at + layout.base, layout.size)
+                code = _WORD.unpack_from(content, begin + layout.code)[0] & -4
+                last = _WORD.unpack_from(content, begin + layout.last)[0]
+                (at,) = _WORD.unpack_from(content, begin + layout.back)
+                if layout.last_is_address:
+                    last -= self._bytecode_of(code, content, begin)
+                frames.append((code, last & 0xFFFFFFFF, content[begin + layout.owner]))
+        except UnreadableError:
+            status = wire.FAULT
+        codes = self._signatures({code for code, _, _ in frames})
+        if codes is None:
+            return Walk(wire.FAULT)
+        rows = tuple(
+            wire.FRAME.pack(code, last, owner | codes[code][0] << wire.SIGNATURE_SHIFT)
+            for code, last, owner in frames
+        )
+        return Walk(status, rows, codes)
+
+    def _bytecode_of(self, code: int, content: bytes, begin: int) -> int:
+        """Return what offsets of instructions are measured from: the code object, but for copies.
+
+        Without the global lock each thread may run a copy of the bytecode: the frame says which.
+        """
+        if self._frame.copy == cpython.NO_OFFSET:
+            return code
+        (number,) = _HALF.unpack_from(content, begin + self._frame.copy)
+        if not 0 < number < _MOST_COPIES:
+            return code
+        copies = self._memory.number(code + self._code.copies)
+        # the number of copies, then their addresses
+        return self._memory.number(copies + 8 + 8 * number) - self._code.instructions
+
+    def _signatures(self, codes: set[int]) -> Codes | None:
+        """Return the signatures of code objects; None if one of them is none."""
+        order = list(codes)
+        if not order:
+            return {}
+        try:
+            found = self._memory.read_pieces([(one + self._code.signature, 8) for one in order])
+        except UnreadableError:
+            return None
+        return {code: (signature_of(one), one) for code, one in zip(order, found, strict=True)}

@@ -1,0 +1,160 @@
+"""The memory of a process that runs on: read from outside, by process_vm_readv().
+
+Nothing stops the process meanwhile. What is read at once is as good as from one moment; what is
+read one after the other may not fit together.
+
+Defined by: process_vm_readv(2); ptrace(2), "Ptrace access mode checking", for whose memory may be
+read; ``Documentation/admin-guide/LSM/Yama.rst``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+from prospect.capture.kernel.procfs import read_setting
+
+_SYSCALLS = {"x86_64": 310, "aarch64": 270}
+# Pieces that one call reads, and bytes of all of them: each is bounded by its reader.
+_MOST_PIECES = 256
+_BUFFER_BYTES = 1 << 16
+_PIECE = struct.Struct("=QQ")
+PAGE = 4096
+_YAMA = "/proc/sys/kernel/yama/ptrace_scope"
+_DESCENDANTS, _ADMINS, _NOBODY = 1, 2, 3
+_ADDRESS_END = 1 << 48
+
+
+class UnreadableError(OSError):
+    """Memory that is not there, or that this user may not read."""
+
+
+class ProcessMemory:
+    """The memory of one process."""
+
+    # One buffer for all: nothing of it is kept.
+    _buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
+    _local = _PIECE.pack(ctypes.addressof(_buffer), _BUFFER_BYTES)
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._call = ctypes.CDLL(None, use_errno=True).syscall
+        self._call.argtypes = (
+            *(ctypes.c_long, ctypes.c_long),
+            *(ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_ulong),
+        )
+        self._call.restype = ctypes.c_long
+        self._number = _SYSCALLS.get(os.uname().machine, -1)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return `size` bytes at an address.
+
+        Raises:
+            UnreadableError: not all of them can be read.
+        """
+        return self._read(_PIECE.pack(address & (1 << 64) - 1, size), 1, size)
+
+    def read_pieces(self, pieces: list[tuple[int, int]]) -> list[bytes]:
+        """Return the bytes of all pieces, (address, size) each, in one call.
+
+        Raises:
+            UnreadableError: one of them cannot be read.
+        """
+        if len(pieces) > _MOST_PIECES:
+            raise UnreadableError
+        total = sum(size for _, size in pieces)
+        packed = b"".join(_PIECE.pack(address & (1 << 64) - 1, size) for address, size in pieces)
+        data = self._read(packed, len(pieces), total)
+        found, at = [], 0
+        for _, size in pieces:
+            found.append(data[at : at + size])
+            at += size
+        return found
+
+    def number(self, address: int) -> int:
+        """Return the 64 bits at an address.
+
+        Raises:
+            UnreadableError: they cannot be read.
+        """
+        return int.from_bytes(self.read(address, 8), "little")
+
+    def _read(self, remote: bytes, count: int, size: int) -> bytes:
+        if not 0 < size <= _BUFFER_BYTES:
+            raise UnreadableError
+        done = self._call(self._number, self.pid, self._local, 1, remote, count, 0)
+        if done != size:
+            raise UnreadableError(ctypes.get_errno() if done < 0 else 0, "")
+        return self._buffer.raw[:size] if size > PAGE else ctypes.string_at(self._buffer, size)
+
+
+class Snapshot:
+    """Pages of a process, each read once, when something in it is asked for."""
+
+    def __init__(self, memory: ProcessMemory, most_pages: int) -> None:
+        self._memory = memory
+        self._left = most_pages
+        self._pages: dict[int, bytes] = {}
+
+    def at(self, address: int, size: int) -> tuple[bytes, int]:
+        """Return bytes, and where in them `size` bytes at an address begin.
+
+        Raises:
+            UnreadableError: they cannot be read, or are on more pages than may be read.
+        """
+        offset = address & PAGE - 1
+        page = self._page(address - offset)
+        if offset + size <= PAGE:
+            return page, offset
+        return page[offset:] + self._page(address - offset + PAGE), 0
+
+    def _page(self, address: int) -> bytes:
+        page = self._pages.get(address)
+        if page is None:
+            if not self._left or not 0 < address < _ADDRESS_END:
+                raise UnreadableError
+            self._left -= 1
+            page = self._pages[address] = self._memory.read(address, PAGE)
+        return page
+
+
+def obstacle() -> str:
+    """Return why this user may read no process's memory, and what would change it; "" if he may."""
+    own = ctypes.create_string_buffer(8)
+    try:
+        ProcessMemory(os.getpid()).read(ctypes.addressof(own), 8)
+    except OSError:
+        return "a seccomp profile, as containers have, forbids process_vm_readv()"
+    scope = read_setting(_YAMA) or 0
+    if scope >= _NOBODY:
+        return f"kernel.yama.ptrace_scope is {scope}: no process may read another one's memory"
+    if scope == _ADMINS and os.geteuid():
+        return "kernel.yama.ptrace_scope is 2: only root, or CAP_SYS_PTRACE, may read memory"
+    return ""
+
+
+def reads_descendants_only() -> bool:
+    """Whether this user may read only what Prospect has started."""
+    return read_setting(_YAMA) == _DESCENDANTS and os.geteuid() != 0
+
+
+def refusal(pid: int) -> str:
+    """Return why the memory of a process was not read, and what would change it."""
+    if reason := obstacle():
+        return reason
+    if not _is_own(pid):
+        return "it is another user's, or has more rights: that takes root"
+    if reads_descendants_only():
+        return (
+            "kernel.yama.ptrace_scope is 1: start the program by `prospect COMMAND`, or run:"
+            " sysctl kernel.yama.ptrace_scope=0"
+        )
+    return "the kernel does not let this user read its memory"
+
+
+def _is_own(pid: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+    except OSError:
+        return True

@@ -1,0 +1,243 @@
+"""The CPython processes among those that are sampled: found when a sample of theirs is met.
+
+Defined by: proc(5); pid_namespaces(7) for the numbers of threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from prospect.abi import python_frames as wire
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.machine.python_processes import PYTHON, process_key
+from prospect.capture.python import image_entry
+from prospect.capture.python.first_python import mappings_of
+from prospect.capture.python.image_reader import Answer, ImageReader
+from prospect.capture.python.interpreters import Unknown
+from prospect.capture.python.memory_walk import FrameReader
+from prospect.capture.python.process_memory import ProcessMemory, refusal
+from prospect.capture.python.users import Users, user_of
+from prospect.light import monotonic_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.capture.machine.mapping_records import MappingRecord
+    from prospect.capture.python.interpreters import Interpreter
+    from prospect.capture.python.walk_state import WalkState
+
+# The oldest are looked at again when there are more.
+_MOST_PROCESSES = 1 << 14
+_MOST_THREADS = 1 << 12
+_MOST_REFUSALS = 1 << 10
+_USER = 1
+# A process whose files could not be read is looked at again.
+_AGAIN_NS, _NEVER_NS = 1_000_000_000, 1 << 63
+
+
+class PythonProcess:
+    """A CPython process.
+
+    Attributes:
+        pid: of it.
+        image: number of its interpreter, which forked processes share.
+        memory: of it.
+        reader: of its threads' frames.
+        code_layout: of its code objects.
+        description: the record on its interpreter.
+        before: thread → when it was last sampled and read at once, and the record of that.
+    """
+
+    def __init__(self, pid: int, image: int, interpreter: Interpreter) -> None:
+        self.pid = pid
+        self.image = image
+        self.memory = ProcessMemory(pid)
+        self.reader = FrameReader(self.memory, interpreter)
+        self.code_layout = interpreter.layouts.code
+        entry = image_entry.encode(image, interpreter, (0, _USER))
+        self.description = entry[: wire.HEADER.size + wire.IMAGE.size]
+        self._shares_numbers = _pid_namespace(str(pid)) == _pid_namespace("self")
+        self._own: dict[int, int] = {}
+        self.before: dict[int, tuple[int, bytes]] = {}
+
+    def note(self, tid: int, time_ns: int, record: bytes) -> None:
+        """Note what a thread ran at a sample."""
+        if len(self.before) >= _MOST_THREADS and tid not in self.before:
+            self.before.clear()
+        self.before[tid] = time_ns, record
+
+    def runs(self, tid: int) -> bool:
+        """Return whether a thread runs, or would if it had a CPU."""
+        stat = read_if_there(f"/proc/{self.pid}/task/{tid}/stat")
+        return stat.rpartition(b") ")[2][:1] == b"R"
+
+    def own_tid(self, tid: int) -> int:
+        """Return the number that a thread has in the PID namespace of its process."""
+        if self._shares_numbers:
+            return tid
+        if tid not in self._own:
+            if len(self._own) >= _MOST_THREADS:
+                self._own.clear()
+            self._own[tid] = tid
+            for line in read_if_there(f"/proc/{self.pid}/task/{tid}/status").splitlines():
+                if line.startswith(b"NSpid:"):
+                    self._own[tid] = int(line.split()[-1])
+        return self._own[tid]
+
+    def forget(self, tid: int) -> None:
+        """Forget a thread that has ended."""
+        self._own.pop(tid, None)
+        self.before.pop(tid, None)
+        self.reader.forget(tid)
+
+
+def _pid_namespace(process: str) -> str:
+    try:
+        return os.readlink(f"/proc/{process}/ns/pid")
+    except OSError:
+        return ""
+
+
+class SampledProcesses:
+    """Knows which of the sampled processes are CPython, by what their records say.
+
+    A process that no record tells of is looked at once.
+
+    Attributes:
+        used_s: user and system time of the child that reads files, once it has ended.
+    """
+
+    def __init__(self, state: WalkState) -> None:
+        """Begin; `state` takes what could not be read."""
+        self._state = state
+        self._files = ImageReader(state.reads_by)
+        self._users = Users()
+        # None: it is none, or cannot be read.
+        self._known: dict[int, PythonProcess | None] = {}
+        self._again_ns: dict[int, int] = {}
+        self._images: dict[bytes, tuple[int, Interpreter]] = {}
+        self._pids: dict[int, int] = {}
+        self._met = 0
+        self._refused: dict[int, str] = {}
+        self.used_s = (0.0, 0.0)
+
+    def of(self, pid: int) -> PythonProcess | None:
+        """Return what is known of a process; looks at one that is new. None if it is none."""
+        if self._again_ns.get(pid, _NEVER_NS) <= monotonic_ns():
+            del self._again_ns[pid]
+            self._known.pop(pid, None)
+        if pid not in self._known:
+            while len(self._known) >= _MOST_PROCESSES:
+                del self._known[next(iter(self._known))]
+            self._known[pid] = self._found(pid)
+        return self._known[pid]
+
+    def may_be_python(self, pid: int) -> bool:
+        """Return whether a process is not known to be another program."""
+        return self._known.get(pid, self) is not None
+
+    def forked(self, pid: int, parent: int) -> None:
+        """Note a new process: what is not Python forks none."""
+        if self._known.get(parent, self) is None:
+            self._known.setdefault(pid, None)
+
+    def executed(self, pid: int) -> None:
+        """Note that a process executes another program."""
+        self._known.pop(pid, None)
+
+    def mapped(self, pid: int, record: bytes) -> None:
+        """Note that a process maps a file, which may be CPython's library."""
+        if PYTHON in record and not self._known.get(pid):
+            self._known.pop(pid, None)
+
+    def ended(self, pid: int, tid: int) -> None:
+        """Note the end of a thread, or of a process."""
+        if pid == tid:
+            self._known.pop(pid, None)
+        elif process := self._known.get(pid):
+            process.forget(tid)
+
+    def refused(self, pid: int) -> None:
+        """Note that a process may not be read."""
+        self._known[pid] = None
+        if len(self._refused) < _MOST_REFUSALS:
+            self._refused[pid] = refusal(pid)
+
+    def pid_of(self, image: int) -> int:
+        """Return a process with an interpreter."""
+        return self._pids.get(image, 0)
+
+    @property
+    def refusals(self) -> list[str]:
+        """Sentences about processes that may not be read, one for each reason."""
+        by_reason: dict[str, list[int]] = {}
+        for pid, reason in self._refused.items():
+            by_reason.setdefault(reason, []).append(pid)
+        return [
+            f"Python functions of process {pids[0]}"
+            f"{f' and {len(pids) - 1} more' if len(pids) > 1 else ''} were not read: {reason}."
+            for reason, pids in by_reason.items()
+        ]
+
+    def close(self) -> None:
+        """Let the child end that reads files."""
+        self._files.close()
+        self.used_s = self._files.used_s
+
+    def _found(self, pid: int) -> PythonProcess | None:
+        key = process_key(pid)
+        if not key:
+            return None
+        if key not in self._images:
+            interpreter = self._interpreter(pid)
+            if interpreter is None:
+                return None
+            while len(self._images) >= _MOST_PROCESSES:
+                del self._images[next(iter(self._images))]
+                self._pids.pop(self._met - _MOST_PROCESSES, None)
+            self._met += 1
+            self._images[key] = self._met, interpreter
+            self._pids[self._met] = pid
+        image, interpreter = self._images[key]
+        process = PythonProcess(pid, image, interpreter)
+        try:
+            process.memory.number(interpreter.interpreters_address)
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS):
+                self.refused(pid)
+                return None
+        return process
+
+    def _interpreter(self, pid: int) -> Interpreter | None:
+        """Return the interpreter among the files that a process has mapped."""
+        try:
+            mappings = list(mappings_of(pid))
+        except OSError:
+            return None  # it has ended, or is another user's
+        for mapping in mappings:
+            interpreter = self._in_file(mapping)
+            if interpreter:
+                return interpreter
+        return None
+
+    def _in_file(self, mapping: MappingRecord) -> Interpreter | None:
+        uid, device = user_of(mapping.pid), mapping.file[:2]
+        if not (self._users.may_look(uid) and self._users.may_read(uid, device)):
+            self._state.count(missed=1)
+            return None
+        try:
+            answer = self._files.read(mapping, uid)
+        except OSError:
+            answer = Answer(is_missing=True)
+        self._users.has_read(uid, answer.used_s)
+        if answer.is_held_up:
+            self._users.was_held_up(uid, device)
+        if answer.is_held_up or answer.is_missing:
+            while len(self._again_ns) >= _MOST_PROCESSES:
+                del self._again_ns[next(iter(self._again_ns))]
+            self._again_ns[mapping.pid] = monotonic_ns() + _AGAIN_NS
+        self._state.count(missed=answer.is_missing, held_up=answer.is_held_up)
+        if isinstance(answer.image, Unknown):
+            self._state.unknown(answer.image.minor, mapping.pid)
+            return None
+        return answer.image and answer.image.placed(mapping.start, mapping.offset)

@@ -1,0 +1,79 @@
+"""What finding CPython may cost: a room for each user, whose processes map the files.
+
+Defined by: proc(5), /proc/pid/status.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from prospect.capture.kernel.procfs import read_if_there
+
+# CPU time for reading files: at once, and each second.
+_FILES_S, _FILES_SHARE = 0.25, 0.01
+# Mappings to look at: at once, and each second and CPU; a CPU starts no more interpreters.
+_MAPPINGS, _MAPPINGS_A_S = 500.0, 200.0 * (os.cpu_count() or 1)
+# How long a device that did not answer is left alone, and a user who has several such devices.
+# Root alone can mount those of others.
+_HELD_UP_S, _MOST_HELD_UP = 60.0, 3
+_MOST_USERS = 1 << 12
+_NOBODY = 65534
+
+
+def user_of(pid: int) -> int:
+    """Return the real user id of a process; nobody's if it has ended."""
+    for line in read_if_there(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[1])
+    return _NOBODY
+
+
+class _Use:
+    """The room that one user has left, as of `at`."""
+
+    def __init__(self, now: float) -> None:
+        self.at = now
+        self.files_s = _FILES_S
+        self.mappings = _MAPPINGS
+        self.held_up: dict[tuple[int, int], float] = {}
+
+
+class Users:
+    """The room that each user has left; those that were met long ago have everything again."""
+
+    def __init__(self) -> None:
+        self._uses: dict[int, _Use] = {}
+
+    def may_look(self, uid: int) -> bool:
+        """Return whether another mapping of a user may be looked at, and count it."""
+        use = self._use(uid)
+        use.mappings -= use.mappings >= 1
+        return use.mappings >= 1
+
+    def may_read(self, uid: int, device: tuple[int, int]) -> bool:
+        """Return whether files of a device that a user's processes map may be read."""
+        use = self._use(uid)
+        use.held_up = {one: until for one, until in use.held_up.items() if until > use.at}
+        is_held_up = device in use.held_up or (uid and len(use.held_up) >= _MOST_HELD_UP)
+        return use.files_s > 0 and not is_held_up
+
+    def has_read(self, uid: int, used_s: float) -> None:
+        """Count the CPU time that reading a file took."""
+        self._use(uid).files_s -= used_s
+
+    def was_held_up(self, uid: int, device: tuple[int, int]) -> None:
+        """Note that the file system under a user's file did not answer."""
+        use = self._use(uid)
+        use.held_up[device] = use.at + _HELD_UP_S
+
+    def _use(self, uid: int) -> _Use:
+        now = time.monotonic()
+        use = self._uses.pop(uid, None) or _Use(now)
+        self._uses[uid] = use
+        if len(self._uses) > _MOST_USERS:
+            del self._uses[next(iter(self._uses))]
+        passed, use.at = now - use.at, now
+        use.files_s = min(use.files_s + passed * _FILES_SHARE, _FILES_S)
+        use.mappings = min(use.mappings + passed * _MAPPINGS_A_S, _MAPPINGS)
+        return use

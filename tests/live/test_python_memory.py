@@ -1,0 +1,163 @@
+"""Python functions of an ordinary user's programs: read from their memory, without eBPF."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders.another_user import WHO, prospect_of_another_user, python_of_another_user
+from builders.command_line import running
+from builders.pythons import every_python
+from builders.recordings import PROGRAMS
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.profile_request import ProfileRequest
+from prospect.options import NamingOptions
+from prospect.perfdata.reader import open_recording
+from prospect.profile.model import KIND_PYTHON
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.parallel,
+    pytest.mark.skipif(
+        os.uname().machine not in {"x86_64", "aarch64"}, reason="reads CPython on x86-64 and arm64"
+    ),
+]
+PROGRAM = PROGRAMS / "python_batches.py"
+FUNCTIONS = ("recursion", "looping", "in_c")
+SECONDS = "0.8"
+# What an ordinary user gets, whoever runs the tests: events of COMMAND alone, and no eBPF.
+CODE = """
+from prospect.capture.events import event_choice
+scopes = event_choice._scopes
+event_choice._scopes = lambda: scopes()[1:]
+from prospect.__main__ import main
+main()
+"""
+WITHOUT_EBPF = (sys.executable, "-c", CODE)
+# The thread may be preempted at any place between a sample and its reading, on a busy machine.
+SLACK = 0.15
+
+
+def chains(file):
+    """Of each sample of COMMAND the names of its Python functions, the innermost first."""
+    profile = build_profile(
+        open_recording(str(file)), NamingOptions(use_cache=False), ProfileRequest(stacks=True)
+    )
+    function = profile.locations.function_index
+    names = np.array(profile.functions.name, object)[function]
+    is_python = profile.objects.kind[profile.functions.object_index[function]] == KIND_PYTHON
+    command = np.flatnonzero(profile.processes.is_command)
+    is_command = np.isin(profile.hits.process_index, command)[profile.samples.hit_index]
+    found = []
+    for row in profile.samples.stack_index[is_command].tolist():
+        chain, at = [], row
+        while at >= 0:
+            location = profile.stacks.location_index[at]
+            if is_python[location]:
+                chain.append(names[location])
+            at = profile.stacks.caller_index[at]
+        found.append(chain)
+    return found, profile.run.limits
+
+
+def check(file, told):
+    """Compare the recording with what the program says of itself."""
+    found, limits = chains(file)
+    assert len(found) > 100
+    python = [chain for chain in found if chain]
+    assert len(python) >= 0.9 * len(found)
+    begun = [chain for chain in python if "spin" in chain]
+    rooted = [
+        chain for chain in begun if chain[-1] == "<module>" or chain[-1].endswith("bootstrap")
+    ]
+    assert len(rooted) >= 0.99 * len(begun)
+    inside = [chain[chain.index("spin") - 1] for chain in begun if chain[0] != "spin"]
+    total = sum(told.values())
+    for name in FUNCTIONS:
+        assert inside.count(name) / len(inside) == pytest.approx(told[name] / total, abs=SLACK)
+    assert any(limit.startswith("Python functions were read from memory") for limit in limits)
+
+
+@pytest.mark.parametrize("python", every_python(), ids=lambda path: "-".join(Path(path).parts[-3:]))
+def test_each_function_has_its_share(python, tmp_path):
+    file = tmp_path / "perf.data"
+    line = [*WITHOUT_EBPF, "record", "-H", "500", "-o", str(file), python, str(PROGRAM), SECONDS]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    check(file, json.loads(ran.stdout.splitlines()[-1]))
+
+
+needs_another_user = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def place():
+    """A directory that another user may write to; those of pytest may be closed at any time."""
+    with tempfile.TemporaryDirectory(prefix="prospect-", dir="/var/tmp") as directory:
+        Path(directory).chmod(0o777)
+        yield Path(directory)
+
+
+@needs_another_user
+@pytest.mark.parametrize("words", [(), ("sh", "-c", 'sleep 0.2; exec "$@"', "sh")])
+def test_another_user_sees_the_functions_of_a_program(words, place):
+    program = place / "program.py"
+    program.write_bytes(PROGRAM.read_bytes())
+    recorder = [*prospect_of_another_user(), "record", "-o", "perf.data"]
+    line = [*recorder, *words, python_of_another_user(), str(program), SECONDS]
+    environment = os.environ | {"HOME": str(place)}
+    ran = subprocess.run(
+        line,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+        cwd=place,
+        env=environment,
+        **WHO,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "less exact" in ran.stderr
+    found, _ = chains(place / "perf.data")
+    assert set(FUNCTIONS) <= set(itertools.chain.from_iterable(found))
+
+
+def cpu_ticks(pid):
+    """The clock ticks of CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return sum(map(int, fields[11:13]))
+
+
+@needs_another_user
+def test_another_user_attaches_to_a_program(place):
+    program = place / "program.py"
+    program.write_bytes(PROGRAM.read_bytes())
+    environment = os.environ | {"HOME": str(place)}
+    line = [python_of_another_user(), str(program), "30"]
+    with running(line, stdout=subprocess.DEVNULL, env=environment, **WHO) as started:
+        until = time.monotonic() + 60
+        while cpu_ticks(started.pid) < 40 and time.monotonic() < until:
+            time.sleep(0.05)
+        recorder = [*prospect_of_another_user(), "record", "-p", str(started.pid), "--for", "1"]
+        ran = subprocess.run(
+            [*recorder, "-o", "perf.data"],
+            capture_output=True,
+            check=True,
+            timeout=60,
+            cwd=place,
+            env=environment,
+            **WHO,
+        )
+    assert b"less exact" in ran.stderr
+    profile = build_profile(
+        open_recording(str(place / "perf.data")), NamingOptions(), ProfileRequest()
+    )
+    assert set(FUNCTIONS[:1]) <= set(profile.functions.name)

@@ -1,0 +1,277 @@
+"""The reader of frames from memory, on rings and processes that are played."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from builders import perfdata
+from builders.python_frames import CLOCK, FRAMES, SAMPLES, image
+from prospect.abi import constants as abi
+from prospect.abi import python_frames as wire
+from prospect.abi.layout import sample_layout
+from prospect.abi.recording import RecordBlock
+from prospect.capture.kernel import scheduling
+from prospect.capture.kernel.rings import Ring
+from prospect.capture.machine.python_processes import may_run_python
+from prospect.capture.python import memory_reader, sampled_processes
+from prospect.capture.python.memory_reader import MemoryFrames
+from prospect.capture.python.memory_walk import Walk
+from prospect.capture.python.sampled_processes import PythonProcess, SampledProcesses
+from prospect.capture.python.walk_state import WalkState
+from prospect.events.decode import decode
+from prospect.light import monotonic_ns
+
+SIZE = 16 * mmap.PAGESIZE
+STACK = Walk(wire.WALKED, (wire.FRAME.pack(0x1000, 6, 7 << wire.SIGNATURE_SHIFT),), {})
+
+
+class Played:
+    """One CPU's ring, and one Python process whose frames are always the same."""
+
+    def __init__(self, monkeypatch):
+        self.fd = os.memfd_create("ring")
+        os.ftruncate(self.fd, mmap.PAGESIZE + SIZE)
+        self.ring = Ring(self.fd, SIZE)
+        self.head = 0
+        self.walks, self.refused = [], []
+        self.process = SimpleNamespace(
+            pid=5,
+            image=3,
+            before={},
+            memory=None,
+            code_layout=None,
+            description=image(11, 3),
+            own_tid=lambda tid: tid,
+            runs=lambda _: self.runs,
+            note=lambda tid, *fact: self.process.before.update({tid: fact}),
+            reader=SimpleNamespace(walk=self.walk),
+        )
+        self.runs = True
+        events = SimpleNamespace(
+            plan=SimpleNamespace(wakes_at_samples=True),
+            rings=lambda: [(0, self.ring)],
+            python_id=lambda _: 9,
+            descriptions=lambda: (CLOCK, FRAMES),
+        )
+        names = SimpleNamespace(read=lambda *_: [], forget=lambda: None, refused=0)
+        monkeypatch.setattr(memory_reader, "NameReader", lambda *_: names)
+        monkeypatch.setattr(memory_reader, "ask_for_slice", lambda _: None)
+        self.frames = MemoryFrames(events)
+        self.frames._processes = SimpleNamespace(
+            of=lambda pid: self.process if pid == 5 else None,
+            may_be_python=lambda pid: pid == 5,
+            refusals=[],
+            refused=self.refused.append,
+            pid_of=lambda _: 5,
+            close=lambda: None,
+        )
+
+    def walk(self, tid):
+        self.walks.append(tid)
+        return STACK
+
+    def sample(self, tid=5, pid=5, age_ns=0):
+        record = SAMPLES.sample(pid=pid, tid=tid, id=7, time=monotonic_ns() - age_ns)
+        os.pwrite(self.fd, record, mmap.PAGESIZE + self.head)
+        self.head += len(record)
+        os.pwrite(self.fd, struct.pack("<Q", self.head), 1024)
+
+    def drained(self):
+        parts = []
+        self.ring.release(self.ring.pending(parts))
+        return decode([RecordBlock(memoryview(b"".join(parts)))], [CLOCK, FRAMES], [])
+
+    def close(self):
+        self.frames.close()
+        self.ring.close()
+        os.close(self.fd)
+
+
+@pytest.fixture
+def played(monkeypatch):
+    found = Played(monkeypatch)
+    yield found
+    found.close()
+
+
+def test_a_stack_is_before_its_sample(played):
+    for tid, pid in ((5, 5), (9, 8), (6, 5)):
+        played.sample(tid, pid)
+    played.frames.look()
+    found = played.drained()
+    assert played.walks == [5, 6]
+    assert len(found.samples) == 3
+    assert found.python.sample.tolist() == [0, 2]
+    assert found.python.task.tolist() == [5 | 5 << 32, 5 | 6 << 32]
+    assert found.python.image.tolist() == [3, 3]
+    assert found.python.code.tolist() == [0x1000, 0x1000]
+    assert found.python.damaged == 0
+
+
+def test_samples_of_one_thread_are_read_once(played):
+    for _ in range(4):
+        played.sample()
+    played.frames.look()
+    assert played.walks == [5]
+    assert played.drained().python.sample.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_late_reading_is_used_only_without_an_earlier_one(played, runs):
+    age_ns = 10_000_000 if runs else 0
+    played.runs = runs
+    played.sample(age_ns=age_ns)
+    played.frames.look()
+    assert len(played.drained().python) == 1
+    played.runs = True
+    played.sample()
+    played.frames.look()
+    played.drained()
+    before = played.process.before[5][1]
+    played.process.reader.walk = lambda _: STACK._replace(rows=STACK.rows * 2)
+    played.runs = runs
+    played.sample(age_ns=age_ns)
+    played.frames.look()
+    assert len(played.drained().python.code) == 1
+    assert played.process.before[5][1] == before
+
+
+def test_a_reading_that_is_much_too_late_is_counted(played):
+    played.sample(age_ns=1_000_000_000)
+    played.frames.look()
+    found = played.drained()
+    assert len(found.python) == 0
+    assert found.python.images  # names and interpreters are kept all the same
+    assert any("may be used: 1 (" in limit for limit in played.frames.limits)
+
+
+def test_cpu_time_is_bounded(played, monkeypatch):
+    monkeypatch.setattr(memory_reader, "_MOST_NS", 0)
+    played.frames._budget.use(10**9)
+    for _ in range(5):
+        played.sample()
+    played.frames.look()
+    assert played.walks == []
+    assert played.frames.counts["unread"] == 5
+    begun_s = time.monotonic()
+    played.frames.rest()
+    assert time.monotonic() > begun_s
+
+
+def test_a_process_that_may_not_be_read_is_noted(played):
+    def refuse(_):
+        raise PermissionError(1, "no")
+
+    played.process.reader.walk = refuse
+    played.sample()
+    played.frames.look()
+    assert played.refused == [5]
+
+
+def test_how_exact_it_is_is_said(played):
+    assert played.frames.limits == []
+    played.sample(age_ns=3_000_000)
+    played.frames.look()
+    (limit,) = played.frames.limits
+    assert "less exact" in limit
+    assert " ms after each sample" in limit
+
+
+def test_processes_are_followed_by_their_records(played):
+    seen = []
+    played.frames._processes = SimpleNamespace(
+        **{
+            name: lambda *facts, name=name: seen.append((name, *facts[:2]))
+            for name in ("forked", "ended", "executed", "mapped", "close")
+        }
+    )
+    task = struct.pack("<IIIIQ", 7, 5, 7, 5, 0)
+    records = [
+        perfdata.record(abi.PERF_RECORD_FORK, task),
+        perfdata.record(abi.PERF_RECORD_COMM, struct.pack("<II", 7, 7) + bytes(8), misc=1 << 13),
+        perfdata.record(abi.PERF_RECORD_EXIT, task),
+    ]
+    os.pwrite(played.fd, b"".join(records), mmap.PAGESIZE)
+    os.pwrite(played.fd, struct.pack("<Q", sum(map(len, records))), 1024)
+    played.frames.look()
+    assert seen == [("forked", 7, 5), ("executed", 7), ("ended", 7, 7)]
+
+
+def known(monkeypatch, of):
+    monkeypatch.setattr(SampledProcesses, "_found", lambda _, pid: of.get(pid))
+    return SampledProcesses(WalkState())
+
+
+def test_what_is_not_python_forks_none(monkeypatch):
+    process = SimpleNamespace(pid=1)
+    with_python = {2: process, 3: process}
+    found = known(monkeypatch, with_python)
+    assert found.of(1) is None
+    found.forked(2, 1)
+    assert found.of(2) is None
+    found.mapped(2, b"... /usr/lib/libc.so.6")
+    assert found.of(2) is None
+    found.mapped(2, b"... /usr/lib/libpython3.13.so.1.0")
+    assert found.of(2) is process
+    found.executed(2)
+    del with_python[2]
+    assert found.of(2) is None
+    assert found.of(3) is process
+    found.ended(3, 3)
+    del with_python[3]
+    assert found.of(3) is None
+    found.close()
+
+
+def test_as_many_processes_are_known_as_may_be(monkeypatch):
+    monkeypatch.setattr(sampled_processes, "_MOST_PROCESSES", 4)
+    found = known(monkeypatch, {})
+    for pid in range(20):
+        found.of(pid)
+    assert list(found._known) == [16, 17, 18, 19]
+    found.close()
+
+
+def test_numbers_of_threads_are_those_of_their_namespace(monkeypatch):
+    process = PythonProcess.__new__(PythonProcess)
+    process.pid, process._own, process._shares_numbers = 5, {}, False
+    status = b"Name:\tx\nNSpid:\t6\t2\nUid:\t0\n"
+    monkeypatch.setattr(sampled_processes, "read_if_there", lambda _: status)
+    assert process.own_tid(6) == 2
+    process._shares_numbers = True
+    assert process.own_tid(6) == 6
+
+
+def test_commands_that_python_runs_are_known(tmp_path, monkeypatch):
+    script = tmp_path / "tool"
+    script.write_text("#!/usr/bin/env python3\nprint()\n")
+    script.chmod(0o755)
+    shell = tmp_path / "other"
+    shell.write_text("#!/bin/sh\nexit 0 # python\n")
+    shell.chmod(0o755)
+    (tmp_path / "python3.15").symlink_to(shell)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert may_run_python(["tool"])
+    assert may_run_python([str(script)])
+    assert not may_run_python(["other"])
+    assert not may_run_python(["python3.15"])  # which is another program
+    assert not may_run_python(["no such command"])
+    assert not may_run_python([])
+    assert may_run_python([], [os.getpid()]) == ("python3" in os.path.realpath(sys.executable))
+
+
+def test_a_shorter_slice_is_asked_for_and_given_back():
+    scheduling.ask_for_slice(scheduling.SHORTEST_SLICE_NS)
+    scheduling.ask_for_slice(0)
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_the_sample_type_has_what_is_read_of_it():
+    assert {"tid", "time"} <= sample_layout(CLOCK.attr.sample_type).sample.keys()
