@@ -47,6 +47,7 @@ def labels(before, after, renamed=("", "")):
         ("foo", "foo"),
         ("foo.isra.0", "foo"),
         ("foo.constprop.12", "foo"),
+        ("crypto/sha256.block.abi0", "crypto/sha256.block"),
         ("foo.part.0.cold", "foo"),
         ("foo.llvm.1234567890", "foo"),
         ("ns::foo(int) [clone .isra.0]", "ns::foo(int)"),
@@ -64,8 +65,8 @@ def test_a_clone_is_the_routine_it_was_made_of(name, matched):
 
 def test_what_a_clone_is_called_is_what_a_pattern_says():
     clone = re.compile(
-        r"(?: \[clone [^\]]*\]|\.(?:constprop|isra|part|cold|lto_priv|llvm|localalias|specialized)"
-        r"(?:\.\d+)*)+\Z"
+        r"(?: \[clone [^\]]*\]|\.(?:constprop|isra|part|cold|lto_priv|llvm|localalias|specialized"
+        r"|abi0)(?:\.\d+)*)+\Z"
     )
     parts = ("f", ".", ".isra", ".cold", ".0", "12", " [clone ", " [clone", "]", ".llvm.9", "(a)")
     for count in range(6):

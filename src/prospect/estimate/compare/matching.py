@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 # kworker/u8:3-events_unbound is one of a pool; ksoftirqd/1 is one a CPU.
 _KTHREAD_NUMBER = re.compile(r"(?<=^kworker)/.*|/\d+$", re.DOTALL)
 # foo.isra.0 is foo as the compiler chose to build it this time, foo.cold the part rarely run. Some
-# demanglers write it as foo() [clone .isra.0].
+# demanglers write it as foo() [clone .isra.0]. Assembly of Go is foo.abi0 in the symbol table, and
+# foo in Go's own, which names it if the program is stripped.
 _CLONES = frozenset(
-    {"constprop", "isra", "part", "cold", "lto_priv", "llvm", "localalias", "specialized"}
+    {"constprop", "isra", "part", "cold", "lto_priv", "llvm", "localalias", "specialized", "abi0"}
 )
 _DEMANGLED_CLONE = " [clone "
 _DELETED = " (deleted)"

@@ -227,10 +227,14 @@ def _add_stubs(
 
 def _insert(table: SymbolTable, rows: _ExtraRows) -> SymbolTable:
     """Add rows to a table, except where one already starts at their address."""
+    if not len(rows.start):
+        return table
     start, first = np.unique(rows.start, return_index=True)
-    fresh = ~np.isin(start, table.start)
-    start, first = start[fresh], first[fresh]
     at = np.searchsorted(table.start, start)
+    fresh = np.ones(len(start), np.bool_)
+    inside = np.flatnonzero(at < len(table))
+    fresh[inside] = table.start.take(at.take(inside)) != start.take(inside)
+    start, first, at = start[fresh], first[fresh], at[fresh]
     source, name_start = rows.source.take(first), rows.name_start.take(first)
 
     def optional(
