@@ -44,6 +44,9 @@ CALLERS = "callers"
 GRAPH = "graph"
 SECTIONS = (TOTALS, CALLEES, CALLERS, GRAPH)
 
+# A smaller part of hits without a caller is not worth a remedy: outermost functions have none.
+_LEAST_ALONE, _LEAST_HITS = 0.05, 10
+
 
 class CallsChoice(Record):
     """The samples and sections that were asked for.
@@ -161,17 +164,22 @@ def _event_calls(
 
 
 def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
-    """Return what to record with where most hits in user space have no caller, and no copies."""
+    """Return what to record with if a good part of hits in user space has no caller, nor copies."""
     hits = graph.profile.hits
     is_user = (hits.mode == MODE_USER) & (graph.row_of_hit >= 0)
     count, row = hits.count[is_user], graph.row_of_hit[is_user]
     alone = int(count[is_root.take(row)].sum())
-    if graph.profile.stack_copies is not None or 2 * alone <= int(count.sum()):
-        return ""
     run = graph.profile.run
+    is_much = 2 * alone > int(count.sum())
+    if run.has_user_callers:
+        is_much |= alone > max(_LEAST_ALONE * int(count.sum()), _LEAST_HITS)
+    if graph.profile.stack_copies is not None or not is_much:
+        return ""
     if not run.recorder:  # nor could it be recorded otherwise
         return ""
-    cause = "The code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
+    cause = (
+        "Their code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
+    )
     return f"{cause}: record with --call-graph auto or dwarf."
 
 
