@@ -191,10 +191,17 @@ def chosen_waits(profile: CompleteProfile, detail: Detail) -> WaitTable | None:
     waits = profile.waits
     if waits is None:
         return None
+    return gather(waits, np.flatnonzero(are_chosen_waits(profile, waits, detail)))
+
+
+def are_chosen_waits(
+    profile: CompleteProfile, waits: WaitTable, detail: Detail
+) -> NDArray[np.bool_]:
+    """Return bool[w]: which of a profile's waits `-V` asks for; with "k" those in the kernel."""
     chosen = shown_processes(profile.processes, detail).take(waits.process_index)
     if detail == "k":
         chosen = chosen & (waits.mode == MODE_KERNEL)
-    return gather(waits, np.flatnonzero(chosen))
+    return chosen
 
 
 def idle_hits(profile: ProfileByRoutine) -> NDArray[np.bool_]:

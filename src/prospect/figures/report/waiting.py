@@ -1,9 +1,8 @@
 """Waiting in a report: each thread's life by what it did, and what blocked it.
 
 Times on and off the CPU are exact; user and system divide the former as the samples that hit the
-thread do. A wait is idle if it is for work that has not come yet, and not within work. Nothing
-separates the two for sure; the rule of thumb is what a thread's own loop waits with
-(docs/waiting.md).
+thread do. A wait is idle if it is for work that has not come yet, and not within work
+(`figures.report.idle_waits`).
 """
 
 from __future__ import annotations
@@ -17,18 +16,34 @@ from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.columns.table_rows import gather
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
-from prospect.figures.processes import chosen_by_detail, chosen_waits
+from prospect.figures.processes import are_chosen_waits, chosen_by_detail
+from prospect.figures.report.idle_waits import (
+    GLOBAL_LOCK,
+    LOOPS,
+    MUTEX,
+    WORK,
+    ThreadStacks,
+    ThreadWaits,
+    from_outermost_python,
+    idle_waits,
+    is_idle_call,
+    is_python_frame,
+    user_stacks,
+    wait_kinds,
+)
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
 from prospect.figures.stacks.stack_weights import paths, stack_samples
-from prospect.figures.stacks.wall_time import waits_alone
+from prospect.figures.stacks.wall_time import waits_alone, with_waits
 from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
-from prospect.records import NamedTuple, Record, replace
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from prospect.figures.report.idle_waits import UserStacks
+    from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
@@ -37,6 +52,7 @@ if TYPE_CHECKING:
 _NS = 1e-9
 _MOST_STACKS = 10
 _TIME_BITS = 41
+LOCK_NAMES = {GLOBAL_LOCK: "Python's global lock", MUTEX: "a mutex"}
 _INTERRUPT = 0  # of `WaitTable.waker`
 # Where a task gives up the CPU: the same in every wait.
 _SCHEDULER = ("schedule", "__schedule", "preempt_schedule", "schedule_timeout")
@@ -46,8 +62,8 @@ class Blocker(NamedTuple):
     """A reason that threads waited for.
 
     Attributes:
-        name: a system call, or what else made them enter the kernel.
-        idle: whether it was for work that had not come yet, see `is_idle`.
+        name: a kind of lock, a system call, or what else made them enter the kernel.
+        idle: whether it was for work that had not come yet, see `idle_waits`.
         waits, seconds, longest_s: how many, how long, and the longest.
     """
 
@@ -141,8 +157,8 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     user_s, system_s = _sampled(profile, threads)
     sampled_s = user_s + system_s
     share = threads.cpu_ns * _NS / np.where(sampled_s > 0, sampled_s, np.nan)
-    stacks = _blocked(profile, detail)
-    before = _blockers_before(profile, threads, rows)
+    stacks = _blocked(profile, detail, alone=False)
+    before = _blockers_before(profile, threads, rows, stacks)
     return Waiting(
         threads=threads,
         shown=rows.take(order),
@@ -158,7 +174,10 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
 
 
 def _blockers_before(
-    profile: CompleteProfile, threads: ThreadTimes, rows: NDArray[np.int64]
+    profile: CompleteProfile,
+    threads: ThreadTimes,
+    rows: NDArray[np.int64],
+    stacks: _Blocked | None,
 ) -> list[Blocker]:
     """Return the waits of these threads that began before the interval, by their system call."""
     read_ns, calls = profile.run.calls_before
@@ -168,12 +187,14 @@ def _blockers_before(
     lasts = (threads.since_before_ns > least_ns) & (threads.begin_ns == begin_ns)
     waits = [row for row in rows[lasts.take(rows)].tolist() if int(threads.tid[row]) in calls]
     names = [calls[int(threads.tid[row])] for row in waits]
-    tids, nothing = threads.tid.take(waits), np.zeros(len(waits), np.bool_)
-    idle = is_idle(names, np.arange(len(waits)), tids, nothing)
+    tids = threads.tid.take(waits).tolist()
+    known = {} if stacks is None else stacks.mostly_idle()
+    looping = {tid for tid, name in zip(tids, names, strict=True) if name in LOOPS}
+    looping |= {tid for tid, name in known if name in LOOPS}
     seconds = threads.since_before_ns.take(waits) * _NS
     return [
-        Blocker(name, is_of_idle, 1, lasted_s, lasted_s)
-        for name, is_of_idle, lasted_s in zip(names, idle.tolist(), seconds.tolist(), strict=True)
+        Blocker(name, known.get((tid, name), is_idle_call(name, tid in looping)), 1, long_s, long_s)
+        for tid, name, long_s in zip(tids, names, seconds.tolist(), strict=True)
     ]
 
 
@@ -200,7 +221,7 @@ def blocked_stacks(
         tids: i32 the threads.
         most: how many stacks.
     """
-    found = _blocked(profile, "4")
+    found = _blocked(profile, "4", alone=True)
     return found.of_threads(tids).stacks(most) if found else ()
 
 
@@ -256,21 +277,34 @@ class _Names:
         return self._row[name]
 
 
+class _Forest(NamedTuple):
+    """Frames, what each is called, and stacks of them."""
+
+    frames: FrameTable
+    labels: list[str]
+    forest: NamedForest
+
+
 class _Blocked(Record):
     """Waits of blocked threads.
 
     Attributes:
-        samples: the same as samples, with the stacks of all of the profile's waits.
-        stack_index: i32[n] row of `samples.stacks`.
+        samples: the profile's waits, as samples, after others or alone.
+        rows: i64[n] which of them these are.
         cause, ns: i64[n]; `tid`, `waker` i32[n]: as in `WaitTable`.
     """
 
     samples: StackSamples
-    stack_index: NDArray[np.int32]
+    rows: NDArray[np.int64]
     cause: NDArray[np.int64]
     ns: NDArray[np.int64]
     tid: NDArray[np.int32]
     waker: NDArray[np.int32] | None
+
+    @property
+    def stack_index(self) -> NDArray[np.int32]:
+        """i32[n] row of `samples.stacks`."""
+        return self.samples.stack_index.take(self.rows)
 
     def of_threads(self, tids: NDArray[np.int32]) -> _Blocked:
         """Return the waits of these threads alone."""
@@ -279,7 +313,7 @@ class _Blocked(Record):
     def _of(self, rows: NDArray[np.int64]) -> _Blocked:
         return _Blocked(
             self.samples,
-            self.stack_index.take(rows),
+            self.rows.take(rows),
             self.cause.take(rows),
             self.ns.take(rows),
             self.tid.take(rows),
@@ -293,8 +327,8 @@ class _Blocked(Record):
 
     def blockers(self) -> tuple[Blocker, ...]:
         """Add up the waits by cause, and apart what is idle; the longest first."""
-        names = self._cause_names()
-        key = self.cause * 2 + self.idle
+        names = self._names
+        key = self._name * 2 + self.idle
         return tuple(
             Blocker(names[row // 2], bool(row % 2), waits, seconds, longest_s)
             for row, waits, seconds, longest_s in self._by(key)
@@ -304,7 +338,7 @@ class _Blocked(Record):
         """Add up the waits by who ended them, and by cause; the longest first."""
         if self.waker is None:
             return None
-        names, who = self._cause_names(), _Names()
+        names, who = self._names, _Names()
         of_tid = {
             tid: who.row(name) for tid, name in zip(threads.tid.tolist(), threads.name, strict=True)
         }
@@ -313,7 +347,7 @@ class _Blocked(Record):
         rows = [of_tid[tid] if tid in of_tid else who.row(f"thread {tid}") for tid in tids.tolist()]
         row = np.array(rows, np.int64).take(np.searchsorted(tids, self.waker))
         known = np.flatnonzero(self.waker >= 0)
-        key = ((row * len(names) + self.cause) * 2 + self.idle).take(known)
+        key = ((row * len(names) + self._name) * 2 + self.idle).take(known)
         return tuple(
             Waker(
                 who.names[one // 2 // len(names)],
@@ -326,31 +360,87 @@ class _Blocked(Record):
             for one, waits, seconds, longest_s in _added_up(key, self.ns.take(known))
         )
 
-    def _cause_names(self) -> list[str]:
+    def mostly_idle(self) -> dict[tuple[int, str], bool]:
+        """Return of threads and system calls whether their waits are idle for most of the time."""
+        names = len(self._calls)
+        key, place = np.unique(self.tid.astype(np.int64) * names + self.cause, return_inverse=True)
+        balance = np.bincount(place, np.where(self.idle, 1.0, -1.0) * self.ns, len(key))
+        return {
+            (one // names, self._calls[one % names]): mostly > 0
+            for one, mostly in zip(key.tolist(), balance.tolist(), strict=True)
+        }
+
+    @cached_property
+    def _calls(self) -> list[str]:
         causes = self.samples.profile.causes
         return [
-            name
-            if kind == CAUSE_SYSCALL
-            else " ".join(filter(None, (CAUSE_KIND_NAMES[kind], name)))
+            name if kind == CAUSE_SYSCALL else ""
             for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
         ]
 
     @cached_property
+    def _names(self) -> list[str]:
+        """The names of causes, and of locks."""
+        causes = self.samples.profile.causes
+        return [
+            *(
+                name
+                if kind == CAUSE_SYSCALL
+                else " ".join(filter(None, (CAUSE_KIND_NAMES[kind], name)))
+                for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+            ),
+            *LOCK_NAMES.values(),
+        ]
+
+    @cached_property
+    def _name(self) -> NDArray[np.int64]:
+        """i64[n] row of `_names`."""
+        name = self.cause
+        for place, kind in enumerate(LOCK_NAMES, len(self._names) - len(LOCK_NAMES)):
+            name = np.where(self.kind == kind, place, name)
+        return name
+
+    @cached_property
+    def _forest(self) -> _Forest:
+        profile = self.samples.profile
+        frames = frame_table(profile)
+        return _Forest(
+            frames, frame_labels(profile, frames), named_forest(self.samples.stacks, frames)
+        )
+
+    @cached_property
+    def _own(self) -> NamedForest:
+        """The stacks without what called Python, by which idle waits are told."""
+        frames, _, forest = self._forest
+        return from_outermost_python(forest, is_python_frame(self.samples.profile, frames))
+
+    @cached_property
+    def _user(self) -> UserStacks:
+        frames, labels, _ = self._forest
+        return user_stacks(self.samples.profile, frames, labels, self._own)
+
+    @cached_property
+    def _row(self) -> NDArray[np.int64]:
+        """i64[all samples] rows of the forest."""
+        return self._own.row_of_stack.take(self.samples.stack_index)
+
+    @cached_property
+    def kind(self) -> NDArray[np.int8]:
+        """i8[n] what the waits are for, as of `wait_kinds`."""
+        return wait_kinds(self._calls, self.cause, self._row.take(self.rows), self._user)
+
+    @cached_property
     def idle(self) -> NDArray[np.bool_]:
         """bool[n] which waits are idle."""
-        causes = self.samples.profile.causes
-        calls = [
-            name if kind == CAUSE_SYSCALL else ""
-            for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
-        ]
-        is_lock = np.array([call == LOCKS for call in calls], np.bool_).take(self.cause)
-        stacks = distinct(self.stack_index[is_lock])
-        conditions = np.array(
-            [waits_for_condition(user) for _, user in self._frames(stacks)] or [False], np.bool_
+        is_other = np.ones(len(self.samples), np.bool_)
+        is_other[self.rows[self.kind != WORK]] = False
+        others = np.flatnonzero(is_other)
+        return idle_waits(
+            ThreadWaits(self.kind, self.cause, self.tid, self._row.take(self.rows), self.ns),
+            self._user,
+            self._own,
+            ThreadStacks(self.samples.tid.take(others), self._row.take(others)),
         )
-        place = np.searchsorted(stacks, self.stack_index)
-        on_condition = is_lock & conditions.take(place, mode="clip")
-        return is_idle(calls, self.cause, self.tid, on_condition)
 
     def stacks(self, most: int = _MOST_STACKS) -> tuple[BlockedStack, ...]:
         """Return the stacks with most time."""
@@ -369,10 +459,7 @@ class _Blocked(Record):
 
     def _frames(self, chosen: NDArray[np.integer]) -> Iterator[tuple[list[str], list[str]]]:
         """Yield names of the kernel's and of the program's frames, from the inside out."""
-        profile = self.samples.profile
-        frames = frame_table(profile)
-        labels = frame_labels(profile, frames)
-        forest = named_forest(self.samples.stacks, frames)
+        _, labels, forest = self._forest
         start, path = paths(self.samples.stacks.caller_index, self.samples.stacks.depth, chosen)
         frame = forest.frame_index.take(forest.row_of_stack.take(path)).tolist()
         is_kernel = (self.samples.stacks.mode.take(path) == MODE_KERNEL).tolist()
@@ -387,20 +474,27 @@ class _Blocked(Record):
         return _added_up(key, self.ns)
 
 
-def _blocked(profile: CompleteProfile, detail: Detail) -> _Blocked | None:
-    """Return the waits of blocked threads that `-V` asks for; None without a table of waits."""
-    waits = chosen_waits(profile, detail)
+def _blocked(profile: CompleteProfile, detail: Detail, *, alone: bool) -> _Blocked | None:
+    """Return the waits of blocked threads that `-V` asks for; None without a table of waits.
+
+    Args:
+        profile: completed.
+        detail: `-V`.
+        alone: whether other samples, which tell idle waits from others, are not needed.
+    """
+    waits = profile.waits
     if waits is None:
         return None
-    waits = gather(waits, np.flatnonzero(~waits.is_runnable))
-    samples = stack_samples(waits_alone(replace(profile, waits=waits)), "4")
+    rows = np.flatnonzero(are_chosen_waits(profile, waits, detail) & ~waits.is_runnable)
+    samples = stack_samples(waits_alone(profile) if alone else with_waits(profile), "4")
+    chosen = gather(waits, rows)
     return _Blocked(
         samples,
-        samples.stack_index,
-        waits.cause_index.astype(np.int64),
-        waits.length_ns.astype(np.int64),
-        waits.tid,
-        waits.waker,
+        rows + (len(samples) - len(waits)),
+        chosen.cause_index.astype(np.int64),
+        chosen.length_ns.astype(np.int64),
+        chosen.tid,
+        chosen.waker,
     )
 
 
@@ -421,56 +515,3 @@ def _added_up(
         (int(keys[starts[row]]), int(count[row]), total[row] * _NS, longest[row] * _NS)
         for row in first.tolist()
     ]
-
-
-LOOPS = frozenset(
-    (
-        *("accept", "accept4", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
-        *("io_getevents", "io_pgetevents", "io_uring_enter"),
-    )
-)
-# Of a thread with a loop of its own, these are for an answer; else they are the loop.
-POLLS = frozenset(["poll", "ppoll", "select", "pselect6", "_newselect"])
-SLEEPS = frozenset(["nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"])
-# A child's end: what it did meanwhile is the child's own time.
-CHILDREN = frozenset(["wait4", "waitid"])
-LOCKS = "futex"
-# glibc waits for condition variables and semaphores, and for the end of threads, in the first; for
-# a mutex elsewhere. CPython's global lock is made of a condition variable.
-_CONDITIONS = ("__futex_abstimed_wait", "cond_wait", "cond_timedwait", "cond_clockwait", "sem_wait")
-_MUTEXES = (
-    *("mutex_lock", "mutex_cond_lock", "lll_lock_wait", "rwlock"),
-    *("take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread"),
-)
-
-
-def is_idle(
-    calls: Sequence[str],
-    call: NDArray[np.int64],
-    tid: NDArray[np.int32],
-    on_condition: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
-    """Return which waits are idle, bool[n].
-
-    Args:
-        calls: names of system calls, "" for what is none.
-        call: i64[n] row of `calls`.
-        tid: i32[n] the thread.
-        on_condition: bool[n] whether it waits for a condition, see `waits_for_condition`.
-    """
-
-    def among(names: Iterable[str]) -> NDArray[np.bool_]:
-        return np.array([one in names for one in calls], np.bool_).take(call)
-
-    has_loop = np.isin(tid, tid[among(LOOPS)])
-    idle = among(LOOPS | SLEEPS | CHILDREN) | (among(POLLS) & ~has_loop)
-    found: NDArray[np.bool_] = idle | (among((LOCKS,)) & on_condition)
-    return found
-
-
-def waits_for_condition(frames: Iterable[str]) -> bool:
-    """Guess from a program's functions whether a futex is a condition variable or a semaphore."""
-    frames = list(frames)
-    return any(name in frame for frame in frames for name in _CONDITIONS) and not any(
-        name in frame for frame in frames for name in _MUTEXES
-    )

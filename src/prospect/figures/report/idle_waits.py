@@ -1,0 +1,395 @@
+"""Which waits are idle, for work that has not come yet, and which are within work.
+
+Nothing in a recording says so. A thread that serves others comes back to one place to wait for its
+next piece of work: its idle place, near the outermost function of its stack. Waits further inside
+are for an answer of a database, a lock or a pool. Rules, in this order (docs/waiting.md):
+
+- Locks are work: Python's global lock, a mutex.
+- The end of children (`wait4`) and threads, and the schedulers of runtimes (Go's) are idle.
+- A thread that waits in an event loop (`epoll_wait`, `accept` and their kin) has its idle place
+  there; its `poll` and `select` are for an answer. Other threads may have it in `poll`, `select` or
+  a condition.
+- The idle place is the outermost of these. Waits below more of the thread's work, or deeper by more
+  than a few frames, are within work.
+- The outermost place is within work too if it is far from where the thread's stacks part, and many
+  of them go on some of the way to it: from a loop to its wait it is not far.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import alike
+from prospect.columns.sorting import distinct
+from prospect.columns.table_rows import gather
+from prospect.figures.stacks.frames import is_kernel_frame
+from prospect.figures.stacks.stack_weights import paths
+from prospect.profile.model import CUT_OBJECT, KIND_PYTHON
+from prospect.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.stacks.frames import FrameTable, NamedForest
+    from prospect.profile.complete import CompleteProfile
+
+_KINDS = range(9)
+WORK, LOOP, POLL, SLEEP, CHILD, CONDITION, SCHEDULER, MUTEX, GLOBAL_LOCK = _KINDS
+
+LOOPS = frozenset(
+    (
+        *("accept", "accept4", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
+        *("io_getevents", "io_pgetevents", "io_uring_enter"),
+    )
+)
+POLLS = frozenset(["poll", "ppoll", "select", "pselect6", "_newselect"])
+SLEEPS = frozenset(["nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"])
+# A child's end: what it did meanwhile is the child's own time.
+CHILDREN = frozenset(["wait4", "waitid"])
+FUTEX = "futex"
+_KIND_OF_CALL = {
+    name: kind
+    for names, kind in ((LOOPS, LOOP), (POLLS, POLL), (SLEEPS, SLEEP), (CHILDREN, CHILD))
+    for name in names
+}
+# glibc waits for condition variables and semaphores, and for the end of threads, in the first; Rust
+# in the next; the JVM's and Go's are made of these or of their own.
+_CONDITIONS = (
+    *("__futex_abstimed_wait", "cond_wait", "cond_timedwait", "cond_clockwait", "sem_wait"),
+    *("sem_timedwait", "sem_clockwait", "condvar::futex", "Condvar", "thread_parking"),
+)
+_MUTEXES = (
+    *("mutex_lock", "mutex_cond_lock", "lll_lock_wait", "rwlock"),
+    *("mutex::futex", "lock_contended", "RawMutex::lock_slow", "runtime.lock2"),
+    *("ObjectMonitor::enter", "ObjectSynchronizer::enter"),
+)
+# CPython's global lock is made of a condition variable.
+_GLOBAL_LOCKS = ("take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread")
+_TIMED_CONDITIONS = ("cond_timedwait", "cond_clockwait")
+# The end of a thread: what it did meanwhile is its own time.
+_JOINS = ("pthread_clockjoin", "pthread_join", "Thread.join", "Thread._wait_for_tstate_lock")
+# A thread of Go's that has no goroutine to run.
+_SCHEDULERS = (
+    *("runtime.findRunnable", "runtime.findrunnable", "runtime.stopm", "runtime.sysmon"),
+    *("runtime.stoplockedm", "runtime.templateThread", "runtime.notetsleep"),
+)
+_MOST_FRAMES = 1 << 24  # of other stacks that are followed, those of most samples first
+_LEAST_STACKS = 10  # of a thread, to know where its work is
+_TRUNK = 0.5  # of the thread's other stacks are above its idle place
+_BRANCH = 0.1  # of them, in the function that leads to a wait: the wait is within work
+_MORE_FRAMES = 2  # than the idle place has, as of wrappers, do not make a wait deeper
+_NEAR = 6  # frames from a loop to its wait, as of a queue, are its own
+
+
+class UserStacks(Record):
+    """What is known of the program's part of each row of a forest of named stacks, [t] each.
+
+    Attributes:
+        user_row: i64 the row of its innermost frame of the program, -1 for none.
+        depth: i64 how many frames of the program it has.
+        is_cut: bool whether outer frames are missing.
+        in_condition, in_mutex, in_global_lock, in_join, in_scheduler: bool whether functions say
+            that the thread waits for a condition or a semaphore, for a lock, for the end of a
+            thread, or for work of a runtime's scheduler.
+    """
+
+    user_row: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    is_cut: NDArray[np.bool_]
+    in_condition: NDArray[np.bool_]
+    in_mutex: NDArray[np.bool_]
+    in_global_lock: NDArray[np.bool_]
+    in_join: NDArray[np.bool_]
+    in_scheduler: NDArray[np.bool_]
+
+
+def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> NamedForest:
+    """Return the same stacks without what called their outermost Python function.
+
+    Whether the functions that start a thread are known depends on how far a copy of its stack goes.
+
+    Args:
+        forest: stacks by name.
+        is_python: bool[f] of their frames.
+    """
+    size, frames = len(forest), max(len(is_python), 1)
+    python = is_python.take(forest.frame_index)
+    has_python = np.append(python, False)
+    depth = np.append(np.zeros(size, np.int64), -1)
+    for rows in _levels(forest.depth):
+        above = forest.caller_index.take(rows)
+        is_first = python.take(rows) & ~has_python.take(above)
+        has_python[rows] |= has_python.take(above)
+        depth[rows] = np.where(is_first, 0, depth.take(above) + 1)
+    new_row = np.full(size + 1, -1, np.int64)
+    caller_index, frame_index, sizes = [], [], 0
+    for rows in _levels(depth[:-1]):
+        above = np.where(depth.take(rows) > 0, new_row.take(forest.caller_index.take(rows)), -1)
+        key, place = np.unique(
+            (above + 1) * frames + forest.frame_index.take(rows), return_inverse=True
+        )
+        caller_index.append(key // frames - 1)
+        frame_index.append(key % frames)
+        new_row[rows] = sizes + place
+        sizes += len(key)
+    nothing = [np.empty(0, np.int64)]
+    lengths = [len(one) for one in caller_index]
+    return type(forest)(
+        np.concatenate(caller_index or nothing),
+        np.concatenate(frame_index or nothing),
+        np.repeat(np.arange(len(lengths)), lengths),
+        new_row.take(forest.row_of_stack),
+    )
+
+
+def _levels(depth: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the rows of each depth, from the outermost on."""
+    if not len(depth):
+        return []
+    order = np.argsort(depth, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(depth.take(order))) + 1)
+
+
+def user_stacks(
+    profile: CompleteProfile,
+    frames: FrameTable,
+    labels: Sequence[str],
+    forest: NamedForest,
+) -> UserStacks:
+    """Describe the program's part of each stack.
+
+    Args:
+        profile: completed.
+        frames: of its locations.
+        labels: the name of each frame.
+        forest: stacks of these frames.
+    """
+    is_kernel = is_kernel_frame(profile, frames)
+
+    def named(patterns: Iterable[str]) -> NDArray[np.bool_]:
+        parts = tuple(patterns)
+        found = [any(part in label for part in parts) for label in labels]
+        return (np.array(found, np.bool_) & ~is_kernel).take(forest.frame_index)
+
+    is_user = ~is_kernel.take(forest.frame_index)
+    is_python = is_python_frame(profile, frames).take(forest.frame_index)
+    cut = np.array([path == CUT_OBJECT for path in profile.objects.path], np.bool_)
+    is_cut = cut.take(frames.object_index).take(forest.frame_index)
+    caller = forest.caller_index
+    # The interpreter's own functions are left out below a Python function: only its global lock is
+    # a condition with a time-out that is waited for there.
+    called_by_python = np.append(is_python, False).take(caller)
+    is_global = named(_GLOBAL_LOCKS) | (named(_TIMED_CONDITIONS) & called_by_python)
+    flags = [is_cut, named(_CONDITIONS), named(_MUTEXES), is_global]
+    flags += [named(_JOINS), named(_SCHEDULERS)]
+    size = len(forest)
+    # One row more, for the caller of outermost frames.
+    user_row = np.append(np.where(is_user, np.arange(size), -1), -1)
+    depth = np.append(is_user.astype(np.int64), 0)
+    on_path = [np.append(flag, False) for flag in flags]
+    for rows in _levels(forest.depth)[1:]:
+        above = caller.take(rows)
+        depth[rows] += depth.take(above)
+        user_row[rows] = np.where(is_user.take(rows), rows, user_row.take(above))
+        for flag in on_path:
+            flag[rows] |= flag.take(above)
+    return UserStacks(user_row[:-1], depth[:-1], *(flag[:-1] for flag in on_path))
+
+
+def wait_kinds(
+    calls: Sequence[str], call: NDArray[np.integer], row: NDArray[np.int64], stacks: UserStacks
+) -> NDArray[np.int8]:
+    """Return the kind of each wait, i8[n]: WORK, LOOP and so on.
+
+    Args:
+        calls: names of system calls, "" for what is none.
+        call: i[n] row of `calls`.
+        row: i64[n] rows of the forest that `stacks` describes.
+        stacks: of it.
+    """
+    of_call = [_KIND_OF_CALL.get(name, WORK) for name in calls]
+    kind = np.array(of_call, np.int8).take(call)
+    is_futex = np.array([name == FUTEX for name in calls], np.bool_).take(call)
+    kind[is_futex & stacks.in_condition.take(row)] = CONDITION
+    kind[is_futex & stacks.in_join.take(row)] = CHILD
+    kind[is_futex & stacks.in_mutex.take(row)] = MUTEX
+    kind[is_futex & stacks.in_global_lock.take(row)] = GLOBAL_LOCK
+    is_waiting = is_futex | np.isin(kind, (LOOP, SLEEP))
+    kind[is_waiting & stacks.in_scheduler.take(row) & (kind != MUTEX)] = SCHEDULER
+    return kind
+
+
+def is_python_frame(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
+    """Return bool[f]: the frames of Python functions."""
+    found: NDArray[np.bool_] = profile.objects.kind.take(frames.object_index) == KIND_PYTHON
+    return found
+
+
+class ThreadStacks(Record):
+    """Stacks of threads: i32[m] the thread, and i64[m] the stack, a row of a forest."""
+
+    tid: NDArray[np.int32]
+    row: NDArray[np.int64]
+
+
+class ThreadWaits(Record):
+    """Waits of blocked threads.
+
+    Attributes:
+        kind: i8[n] as from `wait_kinds`.
+        cause: i64[n] its system call, a number for each.
+        tid: i32[n] the thread.
+        row: i64[n] the stack, a row of a forest.
+        ns: i64[n] how long it was.
+    """
+
+    kind: NDArray[np.int8]
+    cause: NDArray[np.int64]
+    tid: NDArray[np.int32]
+    row: NDArray[np.int64]
+    ns: NDArray[np.int64]
+
+
+class OtherStacks:
+    """How many of each thread's other stacks, in which it worked, are at or below a frame."""
+
+    def __init__(self, stacks: ThreadStacks, forest: NamedForest) -> None:
+        """Count the stacks of a forest by frame."""
+        self._size = max(len(forest), 1)
+        self._tids = distinct(stacks.tid)
+        thread = np.searchsorted(self._tids, stacks.tid).astype(np.int64)
+        key, count = np.unique(thread * self._size + stacks.row, return_counts=True)
+        order = np.argsort(-count, kind="stable")
+        frames = np.cumsum(forest.depth.take(key.take(order) % self._size) + 1)
+        order = order[: int(np.searchsorted(frames, _MOST_FRAMES, "right"))]
+        thread, row = np.divmod(key.take(order), self._size)
+        start, path = paths(forest.caller_index, forest.depth, row)
+        lengths = np.diff(start)
+        keys = np.repeat(thread, lengths) * self._size + path
+        self._keys, place = np.unique(keys, return_inverse=True)
+        weight = np.repeat(count.take(order), lengths)
+        self._count = np.bincount(place, weight, len(self._keys))
+
+    def below(self, tid: NDArray[np.int32], row: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return f64[k]: how many stacks of a thread have a row of the forest on their way."""
+        if not len(self._keys):
+            return np.zeros(len(row))
+        thread = np.minimum(np.searchsorted(self._tids, tid), len(self._tids) - 1)
+        key = thread.astype(np.int64) * self._size + row
+        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        is_there = (self._tids.take(thread) == tid) & (self._keys.take(place) == key)
+        return np.where(is_there, self._count.take(place), 0.0)
+
+
+def is_idle_call(name: str, has_loop: bool) -> bool:  # noqa: FBT001 - a fact, not a switch
+    """Return whether a wait in a system call is idle, of which no stack is known."""
+    return name in LOOPS | SLEEPS | CHILDREN or (name in POLLS and not has_loop)
+
+
+def idle_waits(
+    waits: ThreadWaits, stacks: UserStacks, forest: NamedForest, work: ThreadStacks
+) -> NDArray[np.bool_]:
+    """Return which waits are idle, bool[n].
+
+    Args:
+        waits: of some threads.
+        stacks: what is known of the forest's rows.
+        forest: of all stacks.
+        work: the stacks in which threads worked: of samples, and of other waits.
+    """
+    kind, tid, row = waits.kind, waits.tid, waits.row
+    has_loop = np.isin(tid, distinct(tid[kind == LOOP]))
+    found: NDArray[np.bool_] = np.isin(kind, (LOOP, SLEEP, CHILD, CONDITION, SCHEDULER))
+    found |= (kind == POLL) & ~has_loop
+    is_open = np.isin(kind, (LOOP, POLL, SLEEP, CONDITION))
+    is_known = is_open & ~stacks.is_cut.take(row) & (stacks.depth.take(row) > 0)
+    known = np.flatnonzero(is_known)
+    if not len(known):
+        return found
+    of_known = gather(waits, known)
+    of_known = replace(of_known, row=stacks.user_row.take(of_known.row))
+    places = alike((of_known.kind, of_known.tid, of_known.row))
+    at = places.row.astype(np.intp)
+    is_idle = _idle_places(
+        gather(of_known, at), has_loop.take(known.take(at)), stacks, forest, work
+    )
+    found[known] = is_idle.take(places.place)
+    # A stack that is not whole does not tell: what the same call of the thread mostly is.
+    unknown = np.flatnonzero(is_open & ~is_known)
+    key = tid.astype(np.int64) * (int(waits.cause.max()) + 1) + waits.cause
+    keys, place = np.unique(key.take(known), return_inverse=True)
+    balance = np.where(found.take(known), 1.0, -1.0) * of_known.ns
+    mostly = np.bincount(place, balance, len(keys))
+    nearest = np.minimum(np.searchsorted(keys, key.take(unknown)), len(keys) - 1)
+    is_met = keys.take(nearest) == key.take(unknown)
+    found[unknown] = np.where(is_met, mostly.take(nearest) > 0, found.take(unknown))
+    return found
+
+
+def _idle_places(
+    places: ThreadWaits,
+    has_loop: NDArray[np.bool_],
+    stacks: UserStacks,
+    forest: NamedForest,
+    work: ThreadStacks,
+) -> NDArray[np.bool_]:
+    """Return which places are idle, bool[p], likewise; each kind, thread and stack is there once.
+
+    Args:
+        places: of some threads.
+        has_loop: bool[p] whether the thread has an event loop.
+        stacks: likewise.
+        forest: likewise.
+        work: likewise.
+    """
+    kind, tid = places.kind, places.tid
+    trunk, branch = _trunks(places, stacks, forest, work)
+    depth = stacks.depth.take(places.row)
+    is_reference = np.where(has_loop, kind == LOOP, (kind == POLL) | (kind == CONDITION))
+    tids, thread = np.unique(tid, return_inverse=True)
+    least_trunk = np.full(len(tids), np.iinfo(np.int64).max)
+    np.minimum.at(least_trunk, thread[is_reference], trunk[is_reference])
+    is_outer = is_reference & (trunk == least_trunk.take(thread))
+    least_depth = np.full(len(tids), np.iinfo(np.int64).max - _MORE_FRAMES)
+    np.minimum.at(least_depth, thread[is_outer], depth[is_outer])
+    is_deeper = trunk > least_trunk.take(thread)
+    is_deeper |= depth > least_depth.take(thread) + _MORE_FRAMES
+    is_within = ~has_loop & (branch >= _BRANCH) & (depth > trunk + _NEAR)
+    is_answer = has_loop & (kind == POLL)
+    found: NDArray[np.bool_] = ~(is_deeper | is_within | is_answer)
+    return found
+
+
+def _trunks(
+    places: ThreadWaits, stacks: UserStacks, forest: NamedForest, work: ThreadStacks
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return how far each place's stack is that of the thread's work, and what goes on with it.
+
+    Returns:
+        i64[p] how many of the outermost frames at least half of the thread's other stacks have, 0
+        where there are too few; f64[p] the share of them that has the next frame, 0 likewise.
+    """
+    tid, row = places.tid, places.row
+    user_row = stacks.user_row.take(work.row)
+    # Samples of the call that waits are no other work.
+    size = max(len(forest), 1)
+    own = distinct(tid.astype(np.int64) * size + row)
+    is_other = (user_row >= 0) & np.isin(work.tid, distinct(tid))
+    is_other &= ~np.isin(work.tid.astype(np.int64) * size + user_row, own)
+    others = OtherStacks(ThreadStacks(work.tid[is_other], user_row[is_other]), forest)
+    start, path = paths(forest.caller_index, forest.depth, row)
+    lengths = np.diff(start)
+    count = others.below(np.repeat(tid, lengths), path)
+    outermost = count.take(start[:-1])
+    is_enough = outermost >= _LEAST_STACKS
+    # Places of a thread are compared by the same measure.
+    is_even = is_enough & ~np.isin(tid, distinct(tid[~is_enough]))
+    share = count / np.repeat(np.maximum(outermost, 1.0), lengths)
+    trunk = np.add.reduceat(share >= _TRUNK, start[:-1]).astype(np.int64)
+    following = np.minimum(start[:-1] + trunk, len(share) - 1)
+    branch = np.where(is_enough & (trunk < lengths), share.take(following), 0.0)
+    return np.where(is_even, trunk, 0), branch
