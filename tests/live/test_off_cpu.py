@@ -115,7 +115,7 @@ def test_waits_last_as_long_as_they_were_made(resting, profile):
 def test_stacks_say_who_waited_for_what(profile):
     found = waiting(complete(profile), "2")
     names = {blocker.name for blocker in found.blockers}
-    assert {"futex", "read"} <= names
+    assert {"a mutex", "read"} <= names
     assert names & {"nanosleep", "clock_nanosleep"}
     for function, kernel in (("sleeps", "nanosleep"), ("locks", "futex"), ("reads", "read")):
         # There may be others: a wait that a signal or another thread cut short.
@@ -147,9 +147,9 @@ def test_who_ended_a_wait_is_who_did(resting, profile):
     assert waker_of("sleeper") in {0, -1}
     found = waiting(complete(profile), "2")
     kinds = {(one.name, one.idle) for one in found.blockers if one.longest_s >= 0.1}
-    assert {("futex", False), ("read", False)} <= kinds
+    assert {("a mutex", False), ("read", False)} <= kinds
     assert kinds & {("nanosleep", True), ("clock_nanosleep", True)}
-    assert "holder" in {one.who for one in found.wakers if one.name == "futex" and not one.idle}
+    assert "holder" in {one.who for one in found.wakers if one.name == "a mutex"}
 
 
 @pytest.mark.parallel

@@ -153,7 +153,7 @@ def _blocking_function(view: Report, short: InShort) -> str:
     longest = max(work, key=lambda one: one.seconds, default=None)
     if longest is None or longest.seconds < _LEAST_WAITING * short.seconds:
         return ""
-    ending = f"_sys_{longest.name}"
+    ending = f"_sys_{longest.call}"
     frames = (frame for stack in view.waiting.stacks for frame in stack.kernel)
     return next((frame for frame in frames if frame.endswith(ending)), "")
 

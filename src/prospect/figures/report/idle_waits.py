@@ -8,7 +8,7 @@ are for an answer of a database, a lock or a pool. Rules, in this order (docs/wa
 - The end of children (`wait4`) and threads, and the schedulers of runtimes (Go's) are idle.
 - A thread that waits in an event loop (`epoll_wait`, `accept` and their kin) has its idle place
   there; its `poll` and `select` are for an answer. Other threads may have it in `poll`, `select` or
-  a condition.
+  a condition, and if they have such waits, also in reading a pipe or a socket.
 - The idle place is the outermost of these. Waits below more of the thread's work, or deeper by more
   than a few frames, are within work.
 - The outermost place is within work too if it is far from where the thread's stacks part, and many
@@ -30,15 +30,15 @@ from prospect.profile.model import CUT_OBJECT, KIND_PYTHON
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.profile.complete import CompleteProfile
 
-_KINDS = range(9)
-WORK, LOOP, POLL, SLEEP, CHILD, CONDITION, SCHEDULER, MUTEX, GLOBAL_LOCK = _KINDS
+_KINDS = range(10)
+WORK, LOOP, POLL, SLEEP, CHILD, CONDITION, READ, SCHEDULER, MUTEX, GLOBAL_LOCK = _KINDS
 
 LOOPS = frozenset(
     (
@@ -51,6 +51,9 @@ SLEEPS = frozenset(["nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", 
 # A child's end: what it did meanwhile is the child's own time.
 CHILDREN = frozenset(["wait4", "waitid"])
 FUTEX = "futex"
+READS = frozenset(["read", "readv", "recvfrom", "recvmsg"])
+# Kernel functions: the read is not of a file, which a disk may hold up.
+_STREAMS = ("pipe_read", "sock_recvmsg", "tcp_recvmsg", "unix_stream_read", "skb_wait")
 _KIND_OF_CALL = {
     name: kind
     for names, kind in ((LOOPS, LOOP), (POLLS, POLL), (SLEEPS, SLEEP), (CHILDREN, CHILD))
@@ -82,6 +85,8 @@ _LEAST_STACKS = 10  # of a thread, to know where its work is
 _TRUNK = 0.5  # of the thread's other stacks are above its idle place
 _BRANCH = 0.1  # of them, in the function that leads to a wait: the wait is within work
 _MORE_FRAMES = 2  # than the idle place has, as of wrappers, do not make a wait deeper
+_FAR = 1 << 20
+_MOST_BELOW_PYTHON = 3
 _NEAR = 6  # frames from a loop to its wait, as of a queue, are its own
 
 
@@ -92,9 +97,9 @@ class UserStacks(Record):
         user_row: i64 the row of its innermost frame of the program, -1 for none.
         depth: i64 how many frames of the program it has.
         is_cut: bool whether outer frames are missing.
-        in_condition, in_mutex, in_global_lock, in_join, in_scheduler: bool whether functions say
-            that the thread waits for a condition or a semaphore, for a lock, for the end of a
-            thread, or for work of a runtime's scheduler.
+        in_condition, in_mutex, in_global_lock, in_join, in_scheduler, in_stream: bool whether
+            functions say that the thread waits for a condition or a semaphore, for a lock, for the
+            end of a thread, for work of a runtime's scheduler, or for a pipe or a socket.
     """
 
     user_row: NDArray[np.int64]
@@ -105,6 +110,7 @@ class UserStacks(Record):
     in_global_lock: NDArray[np.bool_]
     in_join: NDArray[np.bool_]
     in_scheduler: NDArray[np.bool_]
+    in_stream: NDArray[np.bool_]
 
 
 def from_outermost_python(forest: NamedForest, is_python: NDArray[np.bool_]) -> NamedForest:
@@ -170,22 +176,25 @@ def user_stacks(
     """
     is_kernel = is_kernel_frame(profile, frames)
 
-    def named(patterns: Iterable[str]) -> NDArray[np.bool_]:
-        parts = tuple(patterns)
+    def named(parts: Sequence[str], *, kernel: bool = False) -> NDArray[np.bool_]:
         found = [any(part in label for part in parts) for label in labels]
-        return (np.array(found, np.bool_) & ~is_kernel).take(forest.frame_index)
+        is_named: NDArray[np.bool_] = np.array(found, np.bool_) & (is_kernel == kernel)
+        return is_named.take(forest.frame_index)
 
     is_user = ~is_kernel.take(forest.frame_index)
     is_python = is_python_frame(profile, frames).take(forest.frame_index)
     cut = np.array([path == CUT_OBJECT for path in profile.objects.path], np.bool_)
     is_cut = cut.take(frames.object_index).take(forest.frame_index)
     caller = forest.caller_index
-    # The interpreter's own functions are left out below a Python function: only its global lock is
-    # a condition with a time-out that is waited for there.
-    called_by_python = np.append(is_python, False).take(caller)
-    is_global = named(_GLOBAL_LOCKS) | (named(_TIMED_CONDITIONS) & called_by_python)
+    # How many frames are below a Python function. The interpreter's own are left out there: only
+    # its global lock is a condition with a time-out that is waited for so near.
+    below = np.append(np.where(is_python, 0, _FAR), _FAR)
+    for rows in _levels(forest.depth):
+        below[rows] = np.minimum(below[rows], below.take(caller.take(rows)) + 1)
+    is_near = below[:-1] <= _MOST_BELOW_PYTHON
+    is_global = named(_GLOBAL_LOCKS) | (named(_TIMED_CONDITIONS) & is_near)
     flags = [is_cut, named(_CONDITIONS), named(_MUTEXES), is_global]
-    flags += [named(_JOINS), named(_SCHEDULERS)]
+    flags += [named(_JOINS), named(_SCHEDULERS), named(_STREAMS, kernel=True)]
     size = len(forest)
     # One row more, for the caller of outermost frames.
     user_row = np.append(np.where(is_user, np.arange(size), -1), -1)
@@ -214,6 +223,8 @@ def wait_kinds(
     of_call = [_KIND_OF_CALL.get(name, WORK) for name in calls]
     kind = np.array(of_call, np.int8).take(call)
     is_futex = np.array([name == FUTEX for name in calls], np.bool_).take(call)
+    is_read = np.array([name in READS for name in calls], np.bool_).take(call)
+    kind[is_read & stacks.in_stream.take(row)] = READ
     kind[is_futex & stacks.in_condition.take(row)] = CONDITION
     kind[is_futex & stacks.in_join.take(row)] = CHILD
     kind[is_futex & stacks.in_mutex.take(row)] = MUTEX
@@ -305,7 +316,7 @@ def idle_waits(
     has_loop = np.isin(tid, distinct(tid[kind == LOOP]))
     found: NDArray[np.bool_] = np.isin(kind, (LOOP, SLEEP, CHILD, CONDITION, SCHEDULER))
     found |= (kind == POLL) & ~has_loop
-    is_open = np.isin(kind, (LOOP, POLL, SLEEP, CONDITION))
+    is_open = np.isin(kind, (LOOP, POLL, SLEEP, CONDITION, READ))
     is_known = is_open & ~stacks.is_cut.take(row) & (stacks.depth.take(row) > 0)
     known = np.flatnonzero(is_known)
     if not len(known):
@@ -314,8 +325,9 @@ def idle_waits(
     of_known = replace(of_known, row=stacks.user_row.take(of_known.row))
     places = alike((of_known.kind, of_known.tid, of_known.row))
     at = places.row.astype(np.intp)
+    others = _without(work, gather(waits, np.flatnonzero(kind != WORK)), stacks)
     is_idle = _idle_places(
-        gather(of_known, at), has_loop.take(known.take(at)), stacks, forest, work
+        gather(of_known, at), has_loop.take(known.take(at)), stacks, forest, others
     )
     found[known] = is_idle.take(places.place)
     # A stack that is not whole does not tell: what the same call of the thread mostly is.
@@ -328,6 +340,20 @@ def idle_waits(
     is_met = keys.take(nearest) == key.take(unknown)
     found[unknown] = np.where(is_met, mostly.take(nearest) > 0, found.take(unknown))
     return found
+
+
+def _without(work: ThreadStacks, waits: ThreadWaits, stacks: UserStacks) -> ThreadStacks:
+    """Return the program's part of stacks in which threads worked, not of those that wait.
+
+    A thread is also sampled as it enters the call that waits, and it waits for a CPU after it was
+    woken: neither says where it works.
+    """
+    size = len(stacks.depth) + 1
+    user_row = stacks.user_row.take(work.row)
+    own = distinct(waits.tid.astype(np.int64) * size + stacks.user_row.take(waits.row))
+    is_other = (user_row >= 0) & np.isin(work.tid, distinct(waits.tid))
+    is_other &= ~np.isin(work.tid.astype(np.int64) * size + user_row, own)
+    return ThreadStacks(work.tid[is_other], user_row[is_other])
 
 
 def _idle_places(
@@ -347,9 +373,11 @@ def _idle_places(
         work: likewise.
     """
     kind, tid = places.kind, places.tid
-    trunk, branch = _trunks(places, stacks, forest, work)
+    trunk, branch = _trunks(places, forest, work)
     depth = stacks.depth.take(places.row)
-    is_reference = np.where(has_loop, kind == LOOP, (kind == POLL) | (kind == CONDITION))
+    is_usual = np.where(has_loop, kind == LOOP, (kind == POLL) | (kind == CONDITION))
+    may_read = ~has_loop & (kind == READ) & np.isin(tid, distinct(tid[is_usual]))
+    is_reference = is_usual | may_read
     tids, thread = np.unique(tid, return_inverse=True)
     least_trunk = np.full(len(tids), np.iinfo(np.int64).max)
     np.minimum.at(least_trunk, thread[is_reference], trunk[is_reference])
@@ -359,13 +387,13 @@ def _idle_places(
     is_deeper = trunk > least_trunk.take(thread)
     is_deeper |= depth > least_depth.take(thread) + _MORE_FRAMES
     is_within = ~has_loop & (branch >= _BRANCH) & (depth > trunk + _NEAR)
-    is_answer = has_loop & (kind == POLL)
+    is_answer = (has_loop & (kind == POLL)) | ((kind == READ) & ~may_read)
     found: NDArray[np.bool_] = ~(is_deeper | is_within | is_answer)
     return found
 
 
 def _trunks(
-    places: ThreadWaits, stacks: UserStacks, forest: NamedForest, work: ThreadStacks
+    places: ThreadWaits, forest: NamedForest, work: ThreadStacks
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return how far each place's stack is that of the thread's work, and what goes on with it.
 
@@ -374,13 +402,7 @@ def _trunks(
         where there are too few; f64[p] the share of them that has the next frame, 0 likewise.
     """
     tid, row = places.tid, places.row
-    user_row = stacks.user_row.take(work.row)
-    # Samples of the call that waits are no other work.
-    size = max(len(forest), 1)
-    own = distinct(tid.astype(np.int64) * size + row)
-    is_other = (user_row >= 0) & np.isin(work.tid, distinct(tid))
-    is_other &= ~np.isin(work.tid.astype(np.int64) * size + user_row, own)
-    others = OtherStacks(ThreadStacks(work.tid[is_other], user_row[is_other]), forest)
+    others = OtherStacks(work, forest)
     start, path = paths(forest.caller_index, forest.depth, row)
     lengths = np.diff(start)
     count = others.below(np.repeat(tid, lengths), path)

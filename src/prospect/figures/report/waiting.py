@@ -18,6 +18,7 @@ from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
 from prospect.figures.processes import are_chosen_waits, chosen_by_detail
 from prospect.figures.report.idle_waits import (
+    FUTEX,
     GLOBAL_LOCK,
     LOOPS,
     MUTEX,
@@ -72,6 +73,11 @@ class Blocker(NamedTuple):
     waits: int
     seconds: float
     longest_s: float
+
+    @property
+    def call(self) -> str:
+        """The system call, also of a lock."""
+        return FUTEX if self.name in LOCK_NAMES.values() else self.name
 
 
 class Waker(NamedTuple):

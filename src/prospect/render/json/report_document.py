@@ -211,7 +211,9 @@ WAITING = Object(
     threads=Rows(THREAD, by_column=True)("what each thread did", itself),
     sampled_s=AMOUNT("time on CPUs by samples alone", "waiting.sampled_s"),
     blockers=Rows(BLOCKER).or_null(
-        "what threads waited for; `null` where waits have no stacks", "waiting.blockers"
+        "what threads waited for, a system call or `a mutex`, `Python's global lock`;"
+        " `null` where waits have no stacks",
+        "waiting.blockers",
     ),
     wakers=each(who=TEXT(), blocker=Part(BLOCKER, itself)).or_null(
         "`who` ended the waits of a row of `blockers`; `null` where that was not recorded",
