@@ -16,9 +16,10 @@ from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars, half_widths
 from prospect.estimate.statistics.ranks import alike, needed_seconds
+from prospect.estimate.wall_seconds import wall_seconds
 from prospect.figures.hit_keys import hit_keys, kept_apart_for
 from prospect.figures.portions import event_seconds, event_weight
-from prospect.figures.processes import chosen_hits
+from prospect.figures.processes import chosen_hits, idle_hits
 from prospect.profile.model import CAUSE_IDLE
 from prospect.records import NamedTuple, Record, replace
 
@@ -103,6 +104,19 @@ class Breakdown(Record):
     def has_time(self) -> bool:
         """Whether they are worth seconds."""
         return self.design.has_time
+
+    def sums_of(self, by_hit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return f64[r]: an amount of each of the profile's hits, f64[h], added up by row."""
+        member = self.row_of_hit >= 0
+        sums = np.bincount(self.row_of_hit[member], by_hit[member], len(self))
+        return sums.astype(np.float64)
+
+    @cached_property
+    def wall_s(self) -> NDArray[np.float64] | None:
+        """Their wall time, f64[r]; None where samples do not tell it."""
+        busy = self.chosen & ~idle_hits(self.profile)
+        by_hit = wall_seconds(self.profile, self.design, busy)
+        return None if by_hit is None else self.sums_of(by_hit)
 
     def ordered(self, rows: NDArray[np.int64]) -> Breakdown:
         """Return some of the rows, in another order; the others are left out."""

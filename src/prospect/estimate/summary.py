@@ -6,6 +6,7 @@ itself are in no row.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct, run_starts
 from prospect.estimate.breakdown import Bound, breakdown
 from prospect.estimate.errors.error_bars import half_widths, parts_of
+from prospect.estimate.wall_seconds import WallTime, wall_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.hit_keys import hit_keys
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
@@ -60,6 +62,7 @@ class ProgramRow(NamedTuple):
         service: the service, container or other control group in which most of its hits are, ""
             for none.
         other_services: in how many others it was hit.
+        wall_s: wall time (`estimate.wall_seconds`), NaN where samples do not tell it.
     """
 
     name: str
@@ -71,6 +74,7 @@ class ProgramRow(NamedTuple):
     by_portion: tuple[float, ...]
     service: str = ""
     other_services: int = 0
+    wall_s: float = math.nan
 
 
 class FunctionRow(NamedTuple):
@@ -88,6 +92,7 @@ class FunctionRow(NamedTuple):
         caller: who called it most often, "" where that is not known.
         pid: of the process that it is of alone, -1 for all.
         caller_object: the file of the caller's code.
+        wall_s: as of programs.
     """
 
     function: int
@@ -103,6 +108,7 @@ class FunctionRow(NamedTuple):
     caller: str
     pid: int = -1
     caller_object: str = ""
+    wall_s: float = math.nan
 
 
 class InShort(Record):
@@ -129,6 +135,8 @@ class InShort(Record):
         bracketed: part of the hits between two named functions, 0 to 1.
         seen_s: time of all CPUs without that of lost ticks; 0 if not known.
         has_services: whether what is asked for was hit in more than one control group.
+        wall: the wall time of a command or of attached processes; None of the whole system, and
+            where samples do not tell it.
     """
 
     has_time: bool
@@ -151,6 +159,7 @@ class InShort(Record):
     seen_s: float = 0.0
     has_services: bool = False
     with_callees: tuple[CalleesRow, ...] = ()
+    wall: WallTime | None = None
 
     @property
     def first_programs(self) -> tuple[ProgramRow, ...]:
@@ -211,6 +220,7 @@ class _Summary:
             self._busy_s = float(design.seconds[self._is_busy].sum())
         is_aside = processes.is_recorder.take(hits.process_index)
         self._chosen = self._is_busy & chosen_hits(profile, report.detail) & ~is_aside
+        self._wall_by_hit = wall_seconds(profile, design, self._chosen)
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
         self._program = hit_keys(profile, "program")
         self._service = hit_keys(profile, "service")
@@ -254,7 +264,23 @@ class _Summary:
             * self._profile.run.cpus
             * self._design.known_share,
             has_services=len(distinct(self._service.number[chosen])) > 1,
+            wall=self._wall() if is_time else None,
         )
+
+    def _wall(self) -> WallTime | None:
+        total_s = self._profile.run.wall_seconds
+        is_all = chosen_by_detail(self._profile.processes, self._detail).all()
+        if self._wall_by_hit is None or is_all or total_s <= 0:
+            return None
+        busy_s = float(self._wall_by_hit.sum())
+        return WallTime(total_s, busy_s, float(self._design.seconds[self._chosen].sum()) / busy_s)
+
+    def _wall_of(self, table: Breakdown) -> list[float]:
+        """Return the wall time of each row."""
+        if self._wall_by_hit is None:
+            return [math.nan] * len(table)
+        seconds: list[float] = table.sums_of(self._wall_by_hit).tolist()
+        return seconds
 
     def _busy_share(self) -> float:
         """Return the part of all CPUs' time in which they were busy; NaN if not known.
@@ -300,6 +326,7 @@ class _Summary:
         number = Counter(processes.name[row] for row in counted.tolist())
         halves = half_widths(self._design, table.row_of_hit, rows, parts)
         services = self._mostly(table, self._service)
+        wall_s = self._wall_of(table)
         return tuple(
             ProgramRow(
                 name=name,
@@ -311,6 +338,7 @@ class _Summary:
                 by_portion=tuple(portions[at].tolist()),
                 service=services[at][0],
                 other_services=services[at][1],
+                wall_s=wall_s[at],
             )
             for at, name in enumerate(self._program.texts(table.example))
         )
@@ -332,6 +360,7 @@ class _Summary:
         programs = self._mostly(table, self._program)
         callers = main_callers(profile, table.row_of_hit, rows)
         names = shown_names(profile.functions, of_row.tolist())
+        wall_s = self._wall_of(table)
         paths, object_of = profile.objects.path, profile.functions.object_index
         found = tuple(
             FunctionRow(
@@ -347,6 +376,7 @@ class _Summary:
                 other_programs=programs[row][1],
                 caller=shown_name(profile.functions, callers[row]) if callers[row] >= 0 else "",
                 caller_object=paths[object_of[callers[row]]] if callers[row] >= 0 else "",
+                wall_s=wall_s[row],
             )
             for row, function in enumerate(of_row.tolist())
         )

@@ -88,7 +88,15 @@ class SortedCsvRenderer(FiguresRenderer):
 
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
-        titles = ("event", *self.sort, "hits", "seconds", "error_seconds", "percent")
+        titles = (
+            "event",
+            *self.sort,
+            "hits",
+            "seconds",
+            "error_seconds",
+            "percent",
+            "wall_seconds",
+        )
         yield bytes_of(",".join(map(quoted, titles)) + END)
         for event in report.events:
             rows = rows_by_keys(event, self.sort)
@@ -96,12 +104,14 @@ class SortedCsvRenderer(FiguresRenderer):
                 times = (
                     f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_width_s[at])}"
                 )
-                figures = f"{rows.hits[at]},{times},{percent_text(float(rows.share[at]))}"
+                wall = NONE if rows.wall_s is None else _seconds(event, rows.wall_s[at])
+                share = percent_text(float(rows.share[at]))
+                figures = f"{rows.hits[at]},{times},{share},{wall}"
                 yield bytes_of(_sorted_line(event, names, figures))
             if rows.left_out:
-                share = 1.0 - float(rows.share.sum())
+                rest = percent_text(1.0 - float(rows.share.sum()))
                 names = (REMAINDER,) * len(self.sort)
-                times = f"{_seconds(event, rows.left_out_s)},{NONE},{percent_text(share)}"
+                times = f"{_seconds(event, rows.left_out_s)},{NONE},{rest},{NONE}"
                 yield bytes_of(_sorted_line(event, names, f"{rows.left_out_hits},{times}"))
 
 

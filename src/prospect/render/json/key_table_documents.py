@@ -90,6 +90,10 @@ class _Sorted(NamedTuple):
     rows: Breakdown
     keys: tuple[str, ...]
 
+    def wall_s(self) -> Any:
+        """Return a column of wall times."""
+        return [None] * len(self.rows) if self.rows.wall_s is None else self.rows.wall_s
+
     def seconds(self, name: str) -> Any:
         """Return a time, or a column of times; None where hits are not time."""
         found = getattr(self.rows, name)
@@ -107,6 +111,9 @@ _SORTED_ROW = Object(
         lambda table: table.seconds("seconds"),
     ),
     half_width_s=ROUNDED.or_null(get="rows.half_width_s"),
+    wall_s=ROUNDED.or_null(
+        "their wall time, `null` where samples do not tell it", lambda table: table.wall_s()
+    ),
     share=ROUNDED("0 to 1", "rows.share"),
     is_like_above=FLAG("cannot be told from the row above", "rows.is_like_above"),
 )

@@ -135,6 +135,11 @@ PROGRAM = Object(
         "where none is known"
     ),
     other_services=COUNT("in how many more it was hit"),
+    wall_s=ROUNDED.or_null(
+        "wall time: each sample is worth its time divided by the CPUs that ran what is shown then; "
+        "`null` where samples do not tell it",
+        "wall_s",
+    ),
 )
 FUNCTION = Object(
     "",
@@ -148,6 +153,7 @@ FUNCTION = Object(
     program=TEXT("where most of it was spent"),
     other_programs=COUNT(),
     caller=NAME("of most samples, or `null`"),
+    wall_s=ROUNDED.or_null("as of programs", "wall_s"),
 )
 IN_SHORT = Object(
     "summary",
@@ -165,6 +171,17 @@ IN_SHORT = Object(
     kernel=ROUNDED("time in the kernel; hits where the event has no time", "short.kernel_s"),
     causes=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", 1))(
         "the first four causes of that", "short.causes"
+    ),
+    wall=Object(
+        "",
+        total_s=ROUNDED("of the run"),
+        busy_s=ROUNDED("in which any of it ran"),
+        idle_s=ROUNDED("in which nothing of it ran"),
+        at_once=ROUNDED("on how many CPUs it ran then, on average"),
+    ).or_null(
+        "the wall time of a command or of attached processes, estimated from samples; `null` of "
+        "the whole system, and where samples do not tell it",
+        "short.wall",
     ),
     nameless_share=ROUNDED.within(0, 1)(
         "part of the hits in code without names, 0 to 1", "short.nameless"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.report import Report
     from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
+    from prospect.estimate.wall_seconds import WallTime
     from prospect.profile.run_info import Throttled
 
 _WIDTH, _HEIGHT = 79, 24
@@ -75,7 +76,8 @@ def in_short_lines(
         head.append(
             f"Note: this is -V {shown}, not -V {asked}: the recording does not name COMMAND."
         )
-    tail = [*_cause_line(short, figures), _waits_line(view)]
+    wall = short.wall if view.waiting is None else None
+    tail = [*_cause_line(short, figures), _wall_line(wall) if wall else _waits_line(view)]
     if view.throttled:
         tail.append(_throttled_line(view.throttled))
     tail += _seen_lines(view, short, style)
@@ -311,6 +313,14 @@ def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
     # The end of a path tells groups apart.
     name = group if display_width(group) <= room else f"...{group[3 - room :]}"
     return f"{head} (cgroup {name}{more})"
+
+
+def _wall_line(wall: WallTime) -> str:
+    """Return how the wall time of a command divides, of a recording without switches."""
+    busy = f"{wall.busy_s:.2f} busy ({wall.at_once:.1f} CPUs at once)"
+    line = f"Wall:   {wall.total_s:.2f} s: {busy}, {wall.idle_s:.2f} nothing of it ran"
+    more = " (--wall)"
+    return _cut(line + more if display_width(line + more) <= _WIDTH else line)
 
 
 def _waits_line(view: Report) -> str:

@@ -44,6 +44,8 @@ _PORTIONS = ("User", "System", "Interrupt", "Other")
 # So many columns are always there; the others only if there are any.
 _USUAL = 2
 _NAME_WIDTH = 24
+# With less of it at once, wall time is CPU time.
+_LEAST_AT_ONCE = 1.05
 
 
 def program_lines(page: Page, short: InShort) -> Iterator[str]:
@@ -107,9 +109,12 @@ def _figures(
         [row.half_width_s for row in rows],
     )
     times, bars = page.figures.time_columns(seconds, halves, escaped(event.time_title))
+    is_parallel = short.wall is not None and short.wall.at_once >= _LEAST_AT_ONCE
+    wall = [page.figures.seconds(row.wall_s) for row in rows]
     return [
         times._replace(when=short.has_time),
         bars,
+        Column("Wall s", wall, when=is_parallel),
         Column(escaped(event.hits_title), [str(row.hits) for row in rows]),
         Column("Share", percent_column(_shares(short, rows), percent_digits(short.hits))),
     ]

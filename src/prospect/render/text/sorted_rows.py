@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _NAME_WIDTH = 24
 MOST_COLUMNS = 6
 _SPACE = "  "
+_PARALLEL = 0.95  # with less wall time than that of the CPUs' time, it is worth a column
 _TITLE_WIDTH = 24
 
 
@@ -70,10 +71,17 @@ def _sorted_table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Itera
     times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_width_s.tolist())
     ranks = [f"{at}{'=' * is_like}" for at, is_like in enumerate(rows.is_like_above.tolist(), 1)]
     shares = percent_column(rows.share.tolist(), percent_digits(rows.total_hits))
+    wall_s = rows.wall_s if rows.event.is_cpu_time else None
+    wall = [] if wall_s is None else [figures.seconds(one) for one in wall_s.tolist()]
     columns = [
         Column("Rank", ranks),
         Column(escaped(rows.event.time_title), times),
         Column("±", bars),
+        Column(
+            "Wall s",
+            wall,
+            when=wall_s is not None and wall_s.sum() < _PARALLEL * rows.seconds.sum(),
+        ),
         Column(escaped(rows.event.hits_title), [str(hits) for hits in rows.hits.tolist()]),
         Column("Share", shares),
         *key_columns(keys, rows.names),
