@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -34,17 +34,42 @@ def installed(name: str) -> list[Path]:
     return [*sorted(versions.glob(f"*/bin/{name}")), *([Path(on_path)] if on_path else [])]
 
 
-def every_python() -> list[str]:
-    """Return each CPython 3.8 to 3.16 of pyenv and the system, or else the one of the tests.
+class Python(NamedTuple):
+    """An interpreter: its path, in the file system whose root is `root`."""
 
-    With the lock and without, and builds for debugging.
+    path: str
+    root: str = ""
+
+    def line(self, program: Path, *words: str) -> list[str]:
+        """Return the command line that runs a program, which is copied into another root."""
+        if not self.root:
+            return [self.path, str(program), *words]
+        copy = Path(self.root, "tmp", f"{os.getpid()}-{program.name}")
+        copy.write_bytes(program.read_bytes())
+        inside = str(copy).removeprefix(self.root.rstrip("/"))
+        return ["chroot", self.root, self.path, inside, *words]
+
+    def __str__(self) -> str:
+        """Return its identity in the names of tests."""
+        return "-".join([Path(self.root).name, *Path(self.path).parts[-3:]]).lstrip("-")
+
+
+def every_python() -> list[Python]:
+    """Return each CPython 3.8 to 3.16 that there is, or else the one of the tests.
+
+    With the lock and without, and builds for debugging; of pyenv, of the system, and in the roots
+    of other systems that PROSPECT_TEST_ROOTS names, separated by colons.
     """
-    found = {
-        str(path.resolve()): str(path)
-        for minor, flag in itertools.product(range(8, 17), ("", "t", "d"))
-        for path in installed(f"python3.{minor}{flag}")
-    }
-    return list(found) or [sys.executable]
+    names = [f"python3.{minor}{flag}" for minor in range(8, 17) for flag in ("", "t", "d")]
+    found = {str(path.resolve()): Python(str(path)) for name in names for path in installed(name)}
+    roots = filter(None, os.environ.get("PROSPECT_TEST_ROOTS", "").split(":"))
+    there = [
+        Python(f"/usr/bin/{name}", root)
+        for root in (roots if os.geteuid() == 0 else ())
+        for name in names
+        if Path(root, "usr/bin", name).is_file()
+    ]
+    return [*found.values(), *there] or [Python(sys.executable)]
 
 
 @functools.cache

@@ -1,15 +1,16 @@
-"""Python functions of CPython 3.13 and later: threads are found in the interpreters' lists."""
+"""Python functions where threads are found in the lists of interpreters, as from 3.13 on."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from builders.pythons import installed
+from builders.pythons import installed, python_of
 from builders.recordings import PROSPECT
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
@@ -88,6 +89,23 @@ def functions(file):
         for name in met:
             found[name] = found.get(name, 0) + 1
     return found
+
+
+BY_NUMBER = """
+from prospect.capture.python import interpreters
+interpreters._GLIBC = b"another C library"
+from prospect.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("minor", range(8, 13))
+def test_threads_of_older_versions_are_found_by_number_too(minor, tmp_path):
+    """As with musl, or glibc that is linked statically."""
+    python, file = python_of(f"3.{minor}"), tmp_path / "perf.data"
+    line = [sys.executable, "-c", BY_NUMBER, "record", "-H", "1000", "-o", str(file)]
+    subprocess.run([*line, python, "-c", THREADS], capture_output=True, check=True, timeout=120)
+    assert functions(file)["work"] > 900
 
 
 def test_functions_of_a_subinterpreter_are_its_own(python, tmp_path):

@@ -18,7 +18,7 @@ import pytest
 import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
-from builders.pythons import every_python, python_of
+from builders.pythons import Python, every_python, python_of
 from builders.recordings import PROGRAMS, PROSPECT, shared_cache
 from builders.silent_mount import silent_mount
 from builders.tracer import tracing
@@ -52,8 +52,8 @@ SLACK = 0.045
 
 
 def record(file, python, *options, seconds=SECONDS):
-    line = [*PROSPECT, "record", "-H", "2000", *options, "-o", str(file), python]
-    command = [*line, str(PROGRAM), str(seconds)]
+    line = [*PROSPECT, "record", "-H", "2000", *options, "-o", str(file)]
+    command = [*line, *python.line(PROGRAM, str(seconds))]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
 
@@ -84,8 +84,11 @@ def chains(file):
     return found
 
 
-def check(found, told):
-    """Compare shares, roots and callers' lines with what is known."""
+def check(found, told, begun_share=0.9):
+    """Compare shares, roots and callers' lines with what is known.
+
+    `begun_share` is how much of the samples the interpreter's start leaves at least.
+    """
     # The interpreter's start, whose root is the first import, has a `main` too: that of site.
     begun = [
         chain
@@ -100,7 +103,7 @@ def check(found, told):
         if chain[0][0] in {"<module>", "_bootstrap"} or chain[0][0].endswith("._bootstrap")
     ]
     assert len(rooted) >= 0.995 * len(python)
-    assert len(begun) >= 0.9 * len(found)
+    assert len(begun) >= begun_share * len(found)
     total = sum(told.values())
     spun = [[name for name, _, _ in chain] for chain in begun]
     inside = [names[names.index("spin") + 1 :] for names in spun if "spin" in names]
@@ -119,10 +122,11 @@ def check(found, told):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("python", every_python(), ids=lambda path: "-".join(Path(path).parts[-3:]))
+@pytest.mark.parametrize("python", every_python(), ids=str)
 def test_each_function_has_its_share(python, tmp_path):
     told = record(tmp_path / "perf.data", python)
-    check(chains(tmp_path / "perf.data"), told)
+    # A build for debugging starts slowly.
+    check(chains(tmp_path / "perf.data"), told, 0.7 if python.path.endswith("d") else 0.9)
 
 
 @pytest.mark.parallel
@@ -138,7 +142,7 @@ def test_python_that_another_program_starts_is_met(tmp_path):
 @pytest.mark.parallel
 def test_python_stands_between_native_frames(tmp_path):
     file = tmp_path / "perf.data"
-    told = record(file, sys.executable, "--call-graph", "dwarf,16384")
+    told = record(file, Python(sys.executable), "--call-graph", "dwarf,16384")
     found = chains(file)
     check(found, told)
     # Below the outermost Python function are those of C that started it.
@@ -285,7 +289,7 @@ def test_a_python_whose_file_system_does_not_answer_is_left_out_and_named(tmp_pa
 
 def test_perf_reads_such_a_recording(tmp_path):
     file = tmp_path / "perf.data"
-    record(file, sys.executable, seconds=0.3)
+    record(file, Python(sys.executable), seconds=0.3)
     perf = shutil.which("perf")
     if perf is None:
         pytest.skip("perf is not installed")
@@ -307,7 +311,7 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
     """Others' samples and functions are there, and the report says what was left out."""
     file = tmp_path / "perf.data"
     with running([str(false_python(tmp_path)), "flood", "30"]):
-        record(file, sys.executable, seconds=2)
+        record(file, Python(sys.executable), seconds=2)
     python = decode_recording(file)[0].python
     sizes = dict.fromkeys(python.images, 0)
     for key, text in python.texts.items():
@@ -327,7 +331,7 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
 def test_a_version_that_is_not_known_is_named(tmp_path):
     """Not as something that root would see: the tests are root's."""
     python = python_of("3.7")
-    record(tmp_path / "perf.data", str(python), seconds=0.3)
+    record(tmp_path / "perf.data", Python(str(python)), seconds=0.3)
     with open_recording(str(tmp_path / "perf.data")) as recording:
         limits = recording.info.extras["limits"]
     assert [one for one in limits if one.startswith("CPython 3.7 (process ")]
@@ -363,7 +367,7 @@ def decode_recording(file):
 def test_beside_tracers_that_cost_little_they_are_read(tmp_path):
     file = tmp_path / "perf.data"
     with tracing(turns=1):
-        record(file, sys.executable)
+        record(file, Python(sys.executable))
     with open_recording(str(file)) as recording:
         assert not [one for one in recording.info.extras["limits"] if "Python" in one]
     assert decode_recording(file)[0].python is not None

@@ -87,10 +87,11 @@ def check(file, told):
     assert any(limit.startswith("Python functions were read from memory") for limit in limits)
 
 
-@pytest.mark.parametrize("python", every_python(), ids=lambda path: "-".join(Path(path).parts[-3:]))
+@pytest.mark.parametrize("python", every_python(), ids=str)
 def test_each_function_has_its_share(python, tmp_path):
     file = tmp_path / "perf.data"
-    line = [*WITHOUT_EBPF, "record", "-H", "500", "-o", str(file), python, str(PROGRAM), SECONDS]
+    line = [*WITHOUT_EBPF, "record", "-H", "500", "-o", str(file)]
+    line += python.line(PROGRAM, SECONDS)
     ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
     check(file, json.loads(ran.stdout.splitlines()[-1]))
 

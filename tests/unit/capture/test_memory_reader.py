@@ -6,7 +6,6 @@ import mmap
 import os
 import struct
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -26,7 +25,6 @@ from prospect.capture.python.memory_walk import Walk
 from prospect.capture.python.sampled_processes import PythonProcess, SampledProcesses
 from prospect.capture.python.walk_state import WalkState
 from prospect.events.decode import decode
-from prospect.light import monotonic_ns
 
 SIZE = 16 * mmap.PAGESIZE
 STACK = Walk(wire.WALKED, (wire.FRAME.pack(0x1000, 6, 7 << wire.SIGNATURE_SHIFT),), {})
@@ -40,6 +38,7 @@ class Played:
         os.ftruncate(self.fd, mmap.PAGESIZE + SIZE)
         self.ring = Ring(self.fd, SIZE)
         self.head = 0
+        self.now_ns = 1 << 40
         self.walks, self.refused = [], []
         self.process = SimpleNamespace(
             pid=5,
@@ -63,6 +62,7 @@ class Played:
         names = SimpleNamespace(read=lambda *_: [], forget=lambda: None, refused=0)
         monkeypatch.setattr(memory_reader, "NameReader", lambda *_: names)
         monkeypatch.setattr(memory_reader, "ask_for_slice", lambda _: None)
+        monkeypatch.setattr(memory_reader, "monotonic_ns", lambda: self.now_ns)
         self.frames = MemoryFrames(events)
         self.frames._processes = SimpleNamespace(
             of=lambda pid: self.process if pid == 5 else None,
@@ -78,7 +78,7 @@ class Played:
         return STACK
 
     def sample(self, tid=5, pid=5, age_ns=0):
-        record = SAMPLES.sample(pid=pid, tid=tid, id=7, time=monotonic_ns() - age_ns)
+        record = SAMPLES.sample(pid=pid, tid=tid, id=7, time=self.now_ns - age_ns)
         os.pwrite(self.fd, record, mmap.PAGESIZE + self.head)
         self.head += len(record)
         os.pwrite(self.fd, struct.pack("<Q", self.head), 1024)
@@ -160,9 +160,10 @@ def test_cpu_time_is_bounded(played, monkeypatch):
     played.frames.look()
     assert played.walks == []
     assert played.frames.counts["unread"] == 5
-    begun_s = time.monotonic()
+    slept = []
+    monkeypatch.setattr(memory_reader.time, "sleep", slept.append)
     played.frames.rest()
-    assert time.monotonic() > begun_s
+    assert slept == [memory_reader._LONGEST_REST_S]
 
 
 def test_a_process_that_may_not_be_read_is_noted(played):

@@ -38,7 +38,8 @@ _READER = b"PyGILState_GetThisThreadState"
 _LOOP = b"_PyEval_EvalFrameDefault"
 _VERSION = b"Py_Version"
 _NAMES = (_RUNTIME, _READER, _LOOP, _VERSION)
-# Only of glibc it is known where keys have their values; musl has other structures.
+# Only of glibc it is known where keys have their values. With another C library threads are found
+# by their numbers, which takes longer.
 _GLIBC = b"libc.so.6"
 
 
@@ -131,9 +132,8 @@ def _image(file: File, path: bytes) -> Image | Unknown | None:
         layouts = cpython.known_layouts(minor)
         if layouts is None:
             return Unknown(minor) if minor >= 0 else None
-        if _GLIBC not in file.libraries():
-            return Unknown(minor)
-        key = runtime + _key_offset(file, symbols, cpython.KEY_OFFSETS[minor])
+        if _GLIBC in file.libraries():
+            key = runtime + _key_offset(file, symbols, cpython.KEY_OFFSETS[minor])
     loop, loop_bytes = symbols.get(_LOOP, (code[0].address, 0))
     return Image(
         layouts=layouts,

@@ -33,7 +33,7 @@ _NOT_ANY_MORE = (
 )
 # A smaller part is lost in a timer's own cost.
 _LEAST_SHARE = 0.001
-_OLDEST, _DESCRIBED_SINCE = 8, 13
+_OLDEST = 8
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
 
 
@@ -60,8 +60,6 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
         minor, pid = state["unknown_minor"], state["unknown_pid"]
         if minor < _OLDEST:
             why = f"Prospect reads 3.{_OLDEST} and later"
-        elif minor < _DESCRIBED_SINCE:
-            why = "it is not linked with glibc, which takes 3.13 or later"
         else:
             why = "this version of Prospect does not know its structures; a later one may"
         others = f" and {count - 1} more" if count > 1 else ""

@@ -4,8 +4,8 @@ It runs in the handler of the clocks' events, before each sample is written, and
 `abi.python_frames` into the same ring. It always returns 1: the sample is written in any case.
 
 It finds the innermost frame first. CPython before 3.13 keeps the state of a thread under a key of
-glibc's thread-specific data. Later versions describe their lists of interpreters and threads, in
-which the thread is found by its number: the result of pthread_self(), which is the thread pointer
+thread-specific data, which is known of glibc. Otherwise the thread is found in the lists of
+interpreters and threads, by its number: the result of pthread_self(), which is the thread pointer
 on x86-64, in musl too.
 
 All that it reads of a process may change while it is read, or be made to mislead it: every read may
@@ -138,17 +138,28 @@ def _by_key() -> Iterator[Item]:
     yield from probe("no_thread")
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield from follow(entry.THREAD_FRAME, FRAME, "fault")
+    yield from _frame_of_state("no_frame", "fault", "key")
+    yield asm.jump("has_frame")
+
+
+def _frame_of_state(none: str, failed: str, label: str) -> Iterator[Item]:
+    """Put the innermost frame of the thread's state at R3 into `FRAME` and R3.
+
+    Args:
+        none: where to go if there is no frame.
+        failed: where to go if it cannot be read.
+        label: begins the labels of these instructions.
+    """
+    yield from follow(entry.THREAD_FRAME, FRAME, failed)
     yield asm.load(abi.BPF_W, R1, ENTRY, entry.CFRAME)
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield asm.load_imm64(R2, cpython.NO_OFFSET)
-    yield asm.jump_if(abi.BPF_JEQ, R1, R2, "read_frame")
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
-    yield from follow(entry.CFRAME, FRAME, "fault")
+    yield asm.jump_if(abi.BPF_JEQ, R1, R2, label + "_is_frame")
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, none)
+    yield from follow(entry.CFRAME, FRAME, failed)
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
-    yield Label("read_frame")
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
-    yield asm.jump("has_frame")
+    yield Label(label + "_is_frame")
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, none)
 
 
 def _by_number(maps: Maps) -> Iterator[Item]:
@@ -239,9 +250,9 @@ def _check_state(other: str, idle: str, label: str) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R2, FP, THREAD_POINTER)
     yield asm.jump_if(abi.BPF_JNE, R1, R2, other)
     yield asm.load(abi.BPF_DW, R3, FP, _THREAD)
-    yield from follow(entry.THREAD_FRAME, FRAME, idle)
-    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, idle)
+    yield from _frame_of_state(idle, idle, label)
+    yield asm.load(abi.BPF_W, R1, ENTRY, entry.BASE)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from follow(entry.BACK, PAIR, idle)
     yield asm.load(abi.BPF_DW, R1, FP, PAIR)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, label)
