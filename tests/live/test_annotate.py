@@ -1,20 +1,19 @@
 """`prospect annotate` on a real loop: hits are at its instructions, and lines are its lines."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 import prospect
+from builders.command_line import run_here
 
 pytest.importorskip("symbolic")
 pytest.importorskip("iced_x86")
-# Not beside others: a perf that records the whole system keeps copies of programs for its user.
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
 ]
 
@@ -40,15 +39,10 @@ int main(void) {
 """
 
 
-def run(*arguments, **keywords):
-    return subprocess.run(
-        [sys.executable, "-m", "prospect", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **keywords,
-    )
+def run(*arguments, cwd):
+    ran = run_here(*arguments, cwd=cwd)
+    out, err = ran.stdout.decode(), ran.stderr.decode()
+    return subprocess.CompletedProcess(ran.args, ran.returncode, out, err)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +132,7 @@ def test_the_table_of_hits_has_lines_where_they_are_asked_for(recorded):
     assert "line" not in prospect.open(recorded / "hot.data").hits_table(detail="4")
 
 
-def test_a_program_that_was_built_again_is_refused(recorded, tmp_path):
+def test_a_program_that_was_built_again_is_refused(recorded, tmp_path, monkeypatch):
     for name in ("hot", "hot.c", "hot.data"):
         shutil.copy2(recorded / name, tmp_path / name)
     changed = recorded / "hot"
@@ -149,8 +143,8 @@ def test_a_program_that_was_built_again_is_refused(recorded, tmp_path):
         changed.unlink()
         subprocess.run(command, input=source, text=True, check=True)
         # A perf that records the whole system meanwhile keeps a copy in the home of its user.
-        environment = {**os.environ, "HOME": str(tmp_path)}
-        ran = run("annotate", "-V4", "hot", "hot.data", cwd=recorded, env=environment)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        ran = run("annotate", "-V4", "hot", "hot.data", cwd=recorded)
         assert "another one than was recorded" in ran.stdout
         assert "Address and instruction" not in ran.stdout
     finally:

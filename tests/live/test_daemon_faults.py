@@ -119,7 +119,7 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
                 for is_online in ("1", "0", "1"):
                     CPU_1.write_text(is_online)
                     daemon.ask("session", f"on{len(seen)}")
-                    time.sleep(2)
+                    time.sleep(1)
                     daemon.ask("dump")
                     seen.append(is_online)
             finally:
