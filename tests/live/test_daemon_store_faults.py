@@ -70,19 +70,25 @@ def dump_until(daemon, wanted, *, most=200):
     return state
 
 
-def fill(disk, *, left_bytes):
-    """Leave so much room on a disk."""
+def free_bytes(disk):
     there = os.statvfs(disk)
+    return there.f_bavail * there.f_frsize
+
+
+def leave_room_for_windows(daemon, disk, count):
+    """Fill a disk but for so many windows; how large these are depends on what the machine does."""
+    sizes = []
+    for number in range(1, 4):
+        before = free_bytes(disk)
+        dump_until(daemon, lambda told, number=number: told["windows"] >= number)
+        sizes.append(before - free_bytes(disk))
     with (disk / "filler").open("wb") as filler:
-        os.posix_fallocate(filler.fileno(), 0, there.f_bavail * there.f_frsize - left_bytes)
+        os.posix_fallocate(filler.fileno(), 0, free_bytes(disk) - count * max(sizes))
 
 
 def test_on_a_full_disk_the_oldest_windows_make_room(small_disk, tmp_path):
     with RunningDaemon(small_disk / "s", "--separate", "thread", log=tmp_path / "log") as daemon:
-        dump_until(daemon, lambda told: told["windows"] > 0)
-        # How large a window is depends on how many processes and names the machine has.
-        there = os.statvfs(small_disk)
-        fill(small_disk, left_bytes=2 * (there.f_blocks - there.f_bavail) * there.f_frsize)
+        leave_room_for_windows(daemon, small_disk, 3)
         full = dump_until(daemon, lambda told: told["dropped_for_room"] > 2)
         assert full["dropped_for_room"] > 2
         assert full["windows_lost"] == 0

@@ -59,8 +59,8 @@ def resting(record):
     return record("rest", "--call-graph", "auto")
 
 
-def profile_of(file):
-    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=True)
+def profile_of(file, *, stacks=True):
+    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=stacks)
     return build_profile(open_recording(str(file)), *options)
 
 
@@ -224,7 +224,7 @@ def test_another_profiler_that_samples_switches_takes_no_wait_away(tmp_path):
             assert ran.stdout.count("context-switches") == int(of_switch.sum())
 
 
-def test_perf_reads_the_same_switches(resting, profile):
+def test_perf_reads_the_same_switches(resting):
     perf = shutil.which("perf")
     if not perf:
         pytest.skip("perf is not installed")
@@ -239,7 +239,7 @@ def test_perf_reads_the_same_switches(resting, profile):
     tid = resting[1]["sleeper"][0]
     own = [words for words in switches if words[0] == str(tid)]
     outs = [words for words in own if "OUT" in words]
-    threads = profile.threads
+    threads = profile_of(resting[0], stacks=False).threads
     row = row_of(threads, tid)
     # What it does after its death is recorded, and no part of its life.
     assert len(outs) - int(threads.blocks[row] + threads.preemptions[row]) in (0, 1)

@@ -18,7 +18,15 @@ BUSY = "python3 -V; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 ALL_PARTS = ("--call-graph", "auto", "--off-cpu")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+# Every day the first and the last; that each loads all of it is a test of the package.
+@pytest.mark.parametrize(
+    "version",
+    [
+        VERSIONS[0],
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in VERSIONS[1:-1]),
+        VERSIONS[-1],
+    ],
+)
 def test_every_python_records_and_counts_there(tmp_path, version):
     target = LocalTarget(tmp_path, python_of(version))
     file = tmp_path / "r"
