@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -54,14 +54,20 @@ class Python(NamedTuple):
         return "-".join([Path(self.root).name, *Path(self.path).parts[-3:]]).lstrip("-")
 
 
-def every_python() -> list[Python]:
-    """Return each CPython 3.8 to 3.16 that there is, or else the one of the tests.
+def every_python() -> list[Any]:
+    """Return as parameters each CPython 3.8 to 3.16 that there is, or else the one of the tests.
 
     With the lock and without, and builds for debugging; of pyenv, of the system, and in the roots
-    of other systems that PROSPECT_TEST_ROOTS names, separated by colons.
+    of other systems that PROSPECT_TEST_ROOTS names, separated by colons. Of each version here one
+    is tried every day, the system's where it has one.
     """
     names = [f"python3.{minor}{flag}" for minor in range(8, 17) for flag in ("", "t", "d")]
-    found = {str(path.resolve()): Python(str(path)) for name in names for path in installed(name)}
+    found = {}
+    for name in names:
+        here = {str(path.resolve()): Python(str(path)) for path in installed(name)}
+        *others, every_day = [*here.items()] or [None]
+        found |= {path: pytest.param(one, marks=pytest.mark.nightly) for path, one in others}
+        found |= dict([every_day] if every_day else [])
     roots = filter(None, os.environ.get("PROSPECT_TEST_ROOTS", "").split(":"))
     there = [
         Python(f"/usr/bin/{name}", root)

@@ -95,7 +95,7 @@ def programs(tmp_path_factory):
     [
         ("fp", "with"),
         ("dwarf", "without"),
-        ("dwarf", "with"),
+        pytest.param("dwarf", "with", marks=pytest.mark.nightly),
         ("auto", "without"),
         ("auto", "with"),
     ],

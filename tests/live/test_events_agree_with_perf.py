@@ -57,7 +57,16 @@ _COMM = re.compile(r"^( exec)?: (.*):(-?\d+)/(-?\d+)$")
 _STATS = re.compile(r"^ +([A-Z_0-9]+) events: +(\d+)", re.MULTILINE)
 
 
-@pytest.fixture(scope="module", params=_FORMS)
+# Of two events at once and of fixed periods one form is tried every day: of different sample types.
+_NIGHTLY = ("two events", "fixed period", "data addresses")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=pytest.mark.nightly if name in _NIGHTLY else ()) for name in _FORMS
+    ],
+)
 def recording(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("recording") / "perf.data"
     command = ["perf", "record", "-o", str(path), *_FORMS[request.param], "--", *_LOAD]
