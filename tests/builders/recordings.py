@@ -90,9 +90,10 @@ def run_as_another_user(directory: Path, *words: object) -> subprocess.Completed
 
 
 def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospect.Profile:
-    """Record COMMAND into FILE, and read it; nothing is taken from or left in a cache."""
+    """Record COMMAND into FILE, and read it; what is kept of images is the tests' own."""
     record(file, *command, frequency_hz=frequency_hz)
-    return prospect.open(file, use_cache=False)
+    with shared_cache(file):
+        return prospect.open(file)
 
 
 @contextmanager

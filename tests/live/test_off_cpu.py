@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from builders.command_line import run, running
+from builders.command_line import run, run_here, running
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
@@ -168,24 +168,12 @@ def test_waits_weigh_their_time_in_every_sum(profile):
 
 
 @pytest.mark.parallel
-def test_the_report_counts_no_wait_as_a_sample(resting, tmp_path):
-    with_waits = subprocess.run(
-        [*PROSPECT, "report", "--no-cache", str(resting[0])],
-        check=True,
-        timeout=60,
-        capture_output=True,
-        text=True,
-    ).stdout
+def test_the_report_counts_no_wait_as_a_sample(resting):
+    with_waits = run_here("report", "--no-cache", resting[0]).stdout.decode()
     assert "Waiting: What Each Thread Did All its Life" in with_waits
     assert "sleeper" in with_waits
     assert "context-switches" not in with_waits
-    folded = subprocess.run(
-        [*PROSPECT, "report", "--no-cache", "--format", "folded", str(resting[0])],
-        check=True,
-        timeout=60,
-        capture_output=True,
-        text=True,
-    ).stdout
+    folded = run_here("report", "--no-cache", "--format", "folded", resting[0]).stdout.decode()
     slept = [line for line in folded.splitlines() if line.startswith("sleeper;")]
     assert any(int(line.rpartition(" ")[2]) >= 300_000 for line in slept if ";sleeps;" in line)
 
