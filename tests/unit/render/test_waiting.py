@@ -15,6 +15,7 @@ from builders.switches import SWITCH, switched_profile
 from prospect.profile.run_info import Throttled
 from prospect.records import replace
 from prospect.render.registry import make_renderer
+from prospect.render.text.first_screen import listed_with
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 
@@ -161,3 +162,13 @@ def test_waits_by_stacks_that_are_not_known_are_said(profile):
 
 def _waits(profile):
     return [line for line in rendered(profile, "text").splitlines() if line.startswith("Waits:")]
+
+
+def test_the_holder_of_a_lock_is_on_the_first_screen_if_it_fits():
+    waits = [("for a CPU", "for a CPU 1.000 s"), ("a mutex", "a mutex 0.500 s")]
+    more = {"a mutex": " (held in work)"}
+    found = listed_with("Waits:  ", waits, more)
+    assert found == "Waits:  for a CPU 1.000 s, a mutex 0.500 s (held in work)"
+    wide = {"a mutex": f" (held in {40 * 'w'})"}
+    assert listed_with("Waits:  ", waits, wide) == "Waits:  for a CPU 1.000 s, a mutex 0.500 s"
+    assert listed_with("Waits:  ", waits, {}) == "Waits:  for a CPU 1.000 s, a mutex 0.500 s"

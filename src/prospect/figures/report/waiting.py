@@ -32,6 +32,12 @@ from prospect.figures.report.idle_waits import (
     user_stacks,
     wait_kinds,
 )
+from prospect.figures.report.lock_holders import (
+    LockWaits,
+    ThreadMoments,
+    lock_holders,
+    own_functions,
+)
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
 from prospect.figures.stacks.stack_weights import paths, stack_samples
 from prospect.figures.stacks.wall_time import waits_alone, with_waits
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.report.idle_waits import UserStacks
+    from prospect.figures.report.lock_holders import LockHolder
     from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.options import Detail
@@ -120,6 +127,7 @@ class Waiting(Record):
         wakers: who ended those waits, likewise; None where that is not recorded.
         stacks: the stacks with most time blocked, likewise.
         more_stacks: how many more there are.
+        holders: what threads did that had a lock which the threads shown waited for, likewise.
         named_s: the part of `blockers` without a stack, in seconds: waits that began before the
             recording, in a system call that was read from /proc.
     """
@@ -133,6 +141,7 @@ class Waiting(Record):
     wakers: tuple[Waker, ...] | None
     stacks: tuple[BlockedStack, ...]
     more_stacks: int
+    holders: tuple[LockHolder, ...] = ()
     named_s: float = 0.0
 
     @property
@@ -175,6 +184,7 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
         wakers=stacks.wakers(threads) if stacks else None,
         stacks=stacks.stacks() if stacks else (),
         more_stacks=max(stacks.count - _MOST_STACKS, 0) if stacks else 0,
+        holders=stacks.holders(_seconds_by_hit(profile)) if stacks else (),
         named_s=sum(one.seconds for one in before) if stacks else 0.0,
     )
 
@@ -446,6 +456,42 @@ class _Blocked(Record):
             self._user,
             self._own,
             ThreadStacks(self.samples.tid.take(others), self._row.take(others)),
+        )
+
+    def holders(self, seconds_by_hit: NDArray[np.float64]) -> tuple[LockHolder, ...]:
+        """Return what threads did that had a lock which others waited for.
+
+        Args:
+            seconds_by_hit: f64[h] the time of a sample of each hit of the profile without waits.
+        """
+        locks = np.flatnonzero(np.isin(self.kind, list(LOCK_NAMES)))
+        if self.waker is None or not len(locks):
+            return ()
+        frames, labels, _ = self._forest
+        samples, table = self.samples, self.samples.profile.samples
+        begin_ns = table.time_ns.astype(np.int64)
+        end_ns = begin_ns + samples.period
+        rows = self.rows.take(locks)
+        is_sample = samples.hit_index < len(seconds_by_hit)
+        worth = np.append(seconds_by_hit, np.nan)
+        return lock_holders(
+            LockWaits(
+                self.kind.take(locks),
+                self.tid.take(locks),
+                self.waker.take(locks),
+                begin_ns.take(rows),
+                end_ns.take(rows),
+            ),
+            ThreadMoments(
+                samples.tid,
+                begin_ns,
+                np.where(is_sample, begin_ns, end_ns),
+                self._row,
+                worth.take(np.minimum(samples.hit_index, len(seconds_by_hit))),
+            ),
+            LOCK_NAMES,
+            own_functions(self.samples.profile, frames, self._own, self._user.user_row),
+            labels,
         )
 
     def stacks(self, most: int = _MOST_STACKS) -> tuple[BlockedStack, ...]:

@@ -244,6 +244,12 @@ WAITING = Object(
         user=TEXTS(),
     )("those with most time blocked", "waiting.stacks"),
     more_stacks=COUNT("how many there are besides", "waiting.more_stacks"),
+    holders=each(
+        lock=TEXT("its name in `blockers`"),
+        function=TEXT("of a thread that had it"),
+        caller=TEXT('its caller, "" where that is not known'),
+        seconds=AMOUNT("that others waited meanwhile"),
+    )("what threads did that had a lock", "waiting.holders"),
 )
 THROTTLED = Object(
     "",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from prospect.estimate.report import Report
     from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
     from prospect.estimate.wall_seconds import WallTime
+    from prospect.figures.report.waiting import Waiting
     from prospect.profile.run_info import Throttled
 
 _WIDTH, _HEIGHT = 79, 24
@@ -51,6 +52,7 @@ _GIVEN_UP = (
 _MOST_BLOCKERS = 3
 _MOST_HINT_LINES = 2
 _MS = 0.0005  # rounds to 0.001 s
+_HOLDER_WIDTH = 22
 _LEAST_NAMELESS = 0.01
 _LEAST_EXPLAINED = 0.05
 _LEAST_CUT = 0.05
@@ -342,13 +344,29 @@ def _waits_line(view: Report) -> str:
             if view.waiting.stackless_s >= _LEAST_UNKNOWN * known_s:
                 waits.append(("reason unknown", view.waiting.stackless_s))
         first = sorted(waits, key=lambda one: -one[1])[:_MOST_BLOCKERS]
-        named = [f"{name} {seconds:.3f} s" for name, seconds in first if seconds >= _MS]
+        named = [(name, f"{name} {seconds:.3f} s") for name, seconds in first if seconds >= _MS]
         if named:
             parts.append((words, named))
     line = "Waits:  "
     for place, (words, named) in enumerate(parts):
-        line = _listed(f"{line}{'; ' if place else ''}{words}", named)
+        line = listed_with(f"{line}{'; ' if place else ''}{words}", named, _holder(view.waiting))
     return line if parts else f"{line}none"
+
+
+def listed_with(head: str, items: list[tuple[str, str]], more: dict[str, str]) -> str:
+    """Return a line of named items, with more of some of them if as many items still fit."""
+    line = _listed(head, [text for _, text in items])
+    longer = _listed(head, [text + more.get(name, "") for name, text in items])
+    return line if longer.endswith("...") and not line.endswith("...") else longer
+
+
+def _holder(found: Waiting) -> dict[str, str]:
+    """Return the lock that others waited for longest, and words for what its holder did."""
+    if not found.holders:
+        return {}
+    first = found.holders[0]
+    (name,) = short_names([escaped(first.function)], _HOLDER_WIDTH)
+    return {escaped(first.lock): f" (held in {name})"}
 
 
 def _of_it_throttled(view: Report, runnable_s: float) -> str:

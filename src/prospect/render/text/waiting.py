@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import pluralize
-from prospect.render.escape import escaped
+from prospect.render.escape import escaped, short_names
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, percent
 
@@ -29,6 +29,7 @@ _CALLED_BY = " <- "
 _UNKNOWN = "[unknown]"
 _MOST_UNKNOWN = 0.01
 _MOST_WAKERS = 10
+_HOLDER_WIDTH = 40
 _KIND = ("work", "idle")  # by `idle`
 
 
@@ -55,6 +56,10 @@ def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
     if found.wakers:
         yield from style.section("Blocked, by Who Ended It")
         yield from _wakers(found, style)
+        yield ""
+    if found.holders:
+        yield from style.section("Locks, by What Their Holders Did while Others Waited")
+        yield from _holders(found)
         yield ""
     yield from style.section("Blocked, by Stack, from the Inside out")
     yield from _stacks(found, style)
@@ -185,6 +190,20 @@ def _wakers(found: Waiting, style: Style) -> Iterator[str]:
     more = len(found.wakers or ()) - len(wakers)
     if more > 0:
         yield style.cut(f"- {more} more")
+
+
+def _holders(found: Waiting) -> Iterator[str]:
+    rows = found.holders
+    functions = [escaped(row.function) for row in rows]
+    callers = [escaped(row.caller) or "-" for row in rows]
+    yield from table_lines(
+        [
+            Column("Secs", [_seconds(row.seconds) for row in rows]),
+            Column("What", [escaped(row.lock) for row in rows], right=False),
+            Column("Called by", short_names(callers, _HOLDER_WIDTH), right=False),
+            Column("Function", short_names(functions, _HOLDER_WIDTH), right=False),
+        ]
+    )
 
 
 def _stacks(found: Waiting, style: Style) -> Iterator[str]:
