@@ -87,9 +87,13 @@ def wakes(time: int, tid: int, by: int, *, flags: int = 0) -> bytes:
 
 
 def switched_profile(
-    *events: EventDescription, more: Sequence[bytes] = (), **options: Any
+    *events: EventDescription,
+    more: Sequence[bytes] = (),
+    extras: dict[str, Any] | None = None,
+    **options: Any,
 ) -> Profile:
-    info = RecordingInfo(events=events, extras={"interval_ns": [BEGIN, END]})
+    facts = {"interval_ns": [BEGIN, END], **(extras or {})}
+    info = RecordingInfo(events=events, extras=facts)
     source = BuiltSource([*RUN, *more], info)
     return build_profile(
         source, NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(**options)

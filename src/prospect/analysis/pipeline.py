@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from prospect.assembly.stacks.stack_forest import SampleCallers
     from prospect.assembly.tables.recorded_calls import CountedCalls
     from prospect.assembly.threads.waits import Waits
+    from prospect.assembly.threads.wall_path import CommandPath
     from prospect.events.columns import Events
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.attribution import Attribution
@@ -228,6 +229,7 @@ class _Placed(NamedTuple):
     events: Events
     info: RecordingInfo
     waits: Waits | None
+    path: CommandPath | None
     jit: JitRecords
     history: ProcessHistory
     symbol_options: SymbolOptions
@@ -246,12 +248,20 @@ class _Placed(NamedTuple):
         return self.placement.first(len(self.hits))
 
 
+def _path(events: Events, info: RecordingInfo, waits: Waits) -> CommandPath | None:
+    """Return the critical path of the command; None if there is none."""
+    from prospect.assembly.threads.wall_path import find_path  # noqa: PLC0415 - only of switches
+
+    return find_path(events, waits.events.switches, info)
+
+
 def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) -> _Placed:
     """Find what stood at every address of the records, which are taken out of their list."""
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
     events = with_clock_periods(handed_over.pop(), info)
     waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
+    path = None if waits is None or not wanted.hints else _path(events, info, waits)
     if waits is not None:
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()
@@ -311,6 +321,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         events=events,
         info=info,
         waits=waits,
+        path=path,
         jit=replace(jit, events=events),
         history=history,
         symbol_options=symbol_options,
@@ -372,6 +383,7 @@ def _assemble(
         stack_copies=placed.calls.copies if placed.calls else None,
         call_counts=calls,
         threads=off_cpu.describe_threads(placed.waits, history) if placed.waits else None,
+        wall=placed.path.described(history) if placed.path else None,
         unhit_mappings=UnhitMappings(
             history, hits.process_row, placed.of_hits.mapping_index, info.extras
         ),

@@ -1,4 +1,4 @@
-"""Classes of hits side by side, as columns for a data frame."""
+"""Estimates as columns for a data frame: classes of hits side by side, and wall time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from prospect.errors import UsageError
 from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
+from prospect.estimate.report import Report
+from prospect.estimate.wall_account import WallRow
 from prospect.figures.report.view import ReportView
 
 if TYPE_CHECKING:
@@ -41,3 +44,19 @@ def columns_table(
         ):
             found[f"{dimension} {name} {figure}"] = np.concatenate(column)
     return found
+
+
+def wall_table(profile: Profile) -> dict[str, NDArray[Any]]:
+    """Return what `Profile.wall_table` does; raises as that."""
+    with Report(profile) as report:
+        account = report.wall
+    if account is None:
+        raise UsageError("the profile has no critical path: record a command with --off-cpu")
+    titles = {"half_width_s": "error_seconds", "longest_s": "longest_seconds"}
+    return {
+        titles.get(name, name): np.array(
+            [getattr(row, name) for row in account.rows],
+            object if isinstance(getattr(account.rows[0], name), str) else None,
+        )
+        for name in WallRow._fields
+    }

@@ -89,6 +89,26 @@ class Profile(model.Profile):
         """
         return tables.waits_table(self, _known_detail(detail))
 
+    def path_table(self) -> dict[str, NDArray[Any]]:
+        """Return the pieces of the command's critical path: state, thread, begin and seconds.
+
+        Raises:
+            UsageError: the profile has none: it takes a command and `off_cpu`.
+        """
+        return tables.path_table(self)
+
+    def wall_table(self) -> dict[str, NDArray[Any]]:
+        """Return where the command's wall time went, the longest first, with ± of functions.
+
+        What blocked threads is known with `stacks` only.
+
+        Raises:
+            UsageError: the profile has no critical path; likewise.
+        """
+        from prospect.api.columns import wall_table
+
+        return wall_table(self)
+
     def mappings_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
         """Return the processes' executable mappings as columns."""
         return tables.mappings_table(self, _known_detail(detail))
@@ -170,8 +190,11 @@ class Profile(model.Profile):
         return pd.DataFrame(columns)
 
     def _table(self, name: str, detail: Detail) -> dict[str, NDArray[Any]]:
+        if name == "wall":
+            return self.wall_table()
         if name not in tables.TABLES:
-            raise UsageError(f"no table '{name}'; there are {', '.join(tables.TABLES)}")
+            names = ", ".join([*tables.TABLES, "wall"])
+            raise UsageError(f"no table '{name}'; there are {names}")
         return tables.TABLES[name](self, detail)
 
     def __repr__(self) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.agreement import Agreement
     from prospect.estimate.ledger.lateness import Lateness, LateRoutines
     from prospect.estimate.ledger.tick_ledger import TickLedger
+    from prospect.estimate.wall_account import WallAccount
     from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.calls.calls_view import CallsView
     from prospect.figures.report.accounting import OwnCost
@@ -167,6 +168,15 @@ class Report(ReportView):
     def cost(self) -> OwnCost:
         """The cost of profiling."""
         return own_cost(self.by_routine)
+
+    @cached_property
+    def wall(self) -> WallAccount | None:
+        """Where the wall time of COMMAND went; None if its switches were not recorded."""
+        if self.profile.wall is None:
+            return None
+        from prospect.estimate.wall_account import wall_account  # noqa: PLC0415 - of switches only
+
+        return wall_account(self.profile, self.by_routine, self.events[0].event_index)
 
     def calls(
         self, sections: tuple[str, ...]

@@ -166,6 +166,7 @@ def _of_hits(
         syscalls=None,
         call_counts=None,
         threads=None,
+        wall=None,
         unhit_mappings=None,
         sample_data=(),
         part_of=profile.part_of and profile.part_of.renumbered(hit.number[:-1]),

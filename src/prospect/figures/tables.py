@@ -28,7 +28,7 @@ from prospect.figures.processes import (
     shown_processes,
 )
 from prospect.profile.complete import complete
-from prospect.profile.model import BLOCKED, KIND_NAMES, RUNNABLE
+from prospect.profile.model import BLOCKED, KIND_NAMES, PATH_STATES, RUNNABLE
 from prospect.profile.source_tables import innermost
 
 if TYPE_CHECKING:
@@ -177,11 +177,30 @@ def waits_table(profile: Profile, detail: Detail = "4") -> Table:
     }
 
 
+def path_table(profile: Profile, _detail: Detail = "4") -> Table:
+    """Return the pieces of a command's critical path, which add up to its wall time."""
+    path = profile.wall
+    if path is None:
+        raise UsageError("the profile has no critical path: record a command with --off-cpu")
+    profile = complete(profile)
+    return {
+        "state": _text(PATH_STATES, path.state),
+        "process": _text([*profile.processes.name, ""], path.process_index),
+        "pid": np.append(profile.processes.pid, np.int32(-1)).take(path.process_index),
+        "thread": _text(path.names, path.name_index),
+        "tid": path.tid,
+        "ended_by": _text([*path.names, ""], path.ender_index),
+        "begin_ns": path.begin_ns,
+        "seconds": path.length_ns * _NS,
+    }
+
+
 TABLES = {
     "functions": functions_table,
     "processes": processes_table,
     "hits": hits_table,
     "waits": waits_table,
+    "path": path_table,
     "mappings": mappings_table,
     "losses": losses_table,
 }

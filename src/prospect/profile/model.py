@@ -67,6 +67,10 @@ NO_COPY = -1
 # The most that the kernel copies of a stack: a record's size is a u16.
 MOST_COPY_BYTES = 65520
 
+# What a thread of the critical path did: it ran, waited for a CPU, was blocked, or nobody knows.
+PATH_RAN, PATH_WAITED, PATH_BLOCKED, PATH_UNKNOWN = range(4)
+PATH_STATES = ("running", "waiting for a CPU", "blocked", "not known")
+
 # States of a thread that does not run.
 BLOCKED = "blocked"
 RUNNABLE = "runnable"
@@ -192,6 +196,60 @@ class ThreadTimes(Record):
     def life_ns(self) -> NDArray[np.int64]:
         """How long each lived in the interval, i64[t]."""
         return (self.end_ns - self.begin_ns).view("int64")
+
+
+class WallTakers(Record):
+    """Who had the CPU while a thread of the path waited for one.
+
+    Attributes:
+        piece: i64[k] row of `WallPath`, ascending.
+        tid: i32[k] the thread, 0 if none had it, -1 if that was not recorded.
+        process_index: i32[k] into processes, -1 for none.
+        name_index: i32[k] row of `WallPath.names`.
+        length_ns: i64[k] those of a piece add up to its length.
+    """
+
+    piece: NDArray[np.int64]
+    tid: NDArray[np.int32]
+    process_index: NDArray[np.int32]
+    name_index: NDArray[np.int32]
+    length_ns: NDArray[np.int64]
+
+
+class WallPath(Record):
+    """The critical path of COMMAND: pieces that add up to the time from its start to its exit.
+
+    The pieces are in the order of time, each begins where the one before ends.
+
+    Attributes:
+        begin_ns: u64[p] on the recording's clock.
+        length_ns: i64[p].
+        state: u8[p] PATH_*.
+        tid: i32[p] the thread.
+        process_index: i32[p] into processes: the program that it was then; -1 where unknown.
+        name_index: i32[p] row of `names`: the thread's name then.
+        ended_by: i32[p] the thread that ended a piece in which another was blocked, 0 for an
+            interrupt, -1 where it is not recorded and for all other pieces.
+        ender_index: i32[p] row of `names` of that thread, -1 for none.
+        ender_process_index: i32[p] into processes: its program, -1 for none.
+        takers: who had the CPU while the path waited for one.
+        names: of threads.
+    """
+
+    begin_ns: NDArray[np.uint64]
+    length_ns: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    tid: NDArray[np.int32]
+    process_index: NDArray[np.int32]
+    name_index: NDArray[np.int32]
+    ended_by: NDArray[np.int32]
+    ender_index: NDArray[np.int32]
+    ender_process_index: NDArray[np.int32]
+    takers: WallTakers
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.tid)
 
 
 class ProcessTable(Record):
@@ -532,7 +590,8 @@ class Profile(Record):
     a row of `processes`, which few reports ask for.
     `sample_data` is what event sources made of samples' raw data, `labels` what rows of
     `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do. `part_of` is
-    set in a part of a recording, which has no samples itself.
+    set in a part of a recording, which has no samples itself. `wall` is the critical path of
+    COMMAND, None without switches and where it is not asked for.
     """
 
     run: RunInfo
@@ -556,6 +615,7 @@ class Profile(Record):
     call_counts: CallCounts | None = None
     threads: ThreadTimes | None = None
     waits: WaitTable | None = None
+    wall: WallPath | None = None
     unhit_mappings: Callable[[int], MemoryMap] | None = None
     sample_data: tuple[SampleData, ...] = ()
     labels: list[str] | None = None

@@ -14,6 +14,7 @@ import numpy as np
 from prospect.columns.counting import counted
 from prospect.columns.grouping import exact_sums
 from prospect.columns.sorting import run_lengths, run_starts
+from prospect.events.columns import Samples
 from prospect.records import Record
 from prospect.spaces.runs import BLOCK_SAMPLES
 from prospect.spaces.sample_groups import KEY_BITS, folded, group_bits, group_samples
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Samples
     from prospect.spaces.runs import TaskRuns
     from prospect.spaces.sample_groups import SampleGroups
     from prospect.spaces.task_timeline import Timeline
@@ -244,3 +244,33 @@ def _count(
     place = keys.place
     place += np.int32(first_row)
     return _Distinct(*part.unpack(keys.value), keys.rows, summed), place
+
+
+def programs_at(
+    timeline: Timeline,
+    pid: NDArray[np.int32],
+    tid: NDArray[np.int32],
+    time_ns: NDArray[np.uint64],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the process row of each thread at a time, and the row of its name, i32[n] each.
+
+    Args:
+        timeline: who was what, when.
+        pid: their processes.
+        tid: their numbers.
+        time_ns: the times.
+    """
+    count = len(tid)
+    nothing = np.zeros(count, np.uint64)
+    moments = Samples(
+        ip=nothing,
+        task=pid.astype(np.uint32) | tid.astype(np.uint64) << np.uint64(32),
+        time_ns=time_ns,
+        mode=np.zeros(count, np.uint8),
+        cpu=np.zeros(count, np.uint16),
+        period=nothing,
+        event=np.zeros(count, np.uint16),
+        clock=np.zeros(count, np.uint8),
+    )
+    at = attribute(moments, timeline)
+    return at.process_row.take(at.sample_row), at.comm.take(at.sample_row)

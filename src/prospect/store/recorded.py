@@ -98,6 +98,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         stacks=samples.stacks if has_stacks else None,
         stack_copies=None,
         threads=None,
+        wall=None,
         waits=waits,
         syscalls=None,
         call_counts=None,

@@ -24,7 +24,7 @@ from prospect.figures.tables import TABLES
 from prospect.records import asdict
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
-OF_ANY = [name for name in TABLES if name != "waits"]
+OF_ANY = [name for name in TABLES if name not in ("waits", "path")]
 
 
 def as_public(profile) -> Profile:
@@ -66,6 +66,18 @@ def test_rows_are_those_of_the_report():
     assert processes["is_command"].tolist().count(True) == 1
     assert profile.mappings_table(detail="4")["hits"].tolist() == [156, 228]
     assert profile.losses_table()["cpu"].tolist() == [0]
+
+
+def test_wall_time_and_the_critical_path_are_tables():
+    profile = as_public(switched_profile(CLOCK, SWITCH, extras={"command_pid": 5}))
+    path, wall = profile.path_table(), profile.to_pandas("wall")
+    assert path["state"].tolist()[:3] == ["blocked", "running", "blocked"]
+    assert float(path["seconds"].sum()) == pytest.approx(100e-6)
+    assert float(wall["seconds"].sum()) == pytest.approx(100e-6)
+    assert wall["share"].sum() == pytest.approx(1)
+    for table in ("path", "wall"):
+        with pytest.raises(UsageError, match="has no critical path: record a command"):
+            as_public(qsort_profile()).to_pandas(table)
 
 
 def test_waits_are_in_a_table_of_their_own():
@@ -156,7 +168,9 @@ def test_a_missing_library_is_named_with_what_installs_it(monkeypatch, library, 
 
 
 def test_an_unknown_table_is_answered_with_the_known_ones():
-    with pytest.raises(UsageError, match="functions, processes, hits, waits, mappings, losses"):
+    with pytest.raises(
+        UsageError, match="functions, processes, hits, waits, path, mappings, losses, wall"
+    ):
         as_public(qsort_profile()).to_arrow("nonsense")
 
 

@@ -23,12 +23,12 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.columns.table_rows import gather
-from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples, Switches
+from prospect.events.columns import TASK_EXIT, TASK_FORK, Switches
 from prospect.events.python_records import of_chosen_samples
 from prospect.events.sample_selection import chosen_samples, kept_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
-from prospect.records import Record, replace
-from prospect.spaces.attribution import attribute
+from prospect.records import NamedTuple, Record, replace
+from prospect.spaces.attribution import programs_at
 from prospect.spaces.runs import task_pid, task_tid
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.threads.thread_states import Marks, ThreadStates
-    from prospect.events.columns import Events, RawFields
+    from prospect.events.columns import Events, RawFields, Samples
     from prospect.profile.model import Profile
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.process_history import ProcessHistory
@@ -367,24 +367,11 @@ def _worth_waits(
 
 def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.int32], list[str]]:
     """Return each thread's last process row, i32[t], and its last name."""
-    count = len(found.tid)
     # Just before its end: with the death the number is free.
     last_ns = np.maximum(found.begin_ns, np.maximum(found.end_ns, np.uint64(1)) - np.uint64(1))
-    nothing = np.zeros(count, np.uint64)
-    moments = Samples(
-        ip=nothing,
-        task=found.pid.astype(np.uint32) | found.tid.astype(np.uint64) << _TID_SHIFT,
-        time_ns=last_ns,
-        mode=np.zeros(count, np.uint8),
-        cpu=np.zeros(count, np.uint16),
-        period=nothing,
-        event=np.zeros(count, np.uint16),
-        clock=np.zeros(count, np.uint8),
-    )
-    at = attribute(moments, history.timeline)
+    process, comm = programs_at(history.timeline, found.pid, found.tid, last_ns)
     names = [name.decode("utf-8", "surrogateescape") for name in history.names]
-    comm = at.comm.take(at.sample_row).tolist()
-    return at.process_row.take(at.sample_row), [names[row] if row >= 0 else "?" for row in comm]
+    return process, [names[row] if row >= 0 else "?" for row in comm.tolist()]
 
 
 def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switches | None:
@@ -401,7 +388,7 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
     sample, state, tid = found.sample, found.values[:, 0], found.values[:, 1].astype(np.int32)
     samples = events.samples
     before = samples.task.take(sample)
-    following = _tasks(_pids_of(tid, events, samples.task), tid)
+    following = _tasks(pids_of(tid, events, samples.task), tid)
     time_ns = samples.time_ns.take(sample)
     count = len(sample)
     nobody = np.zeros(count, np.bool_)
@@ -436,12 +423,32 @@ def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
     tid = found.values[:, 0].astype(np.int32)
     marks = states.Marks(
         tid=tid,
-        pid=_pids_of(tid, events, switches.task),
+        pid=pids_of(tid, events, switches.task),
         time_ns=events.samples.time_ns.take(found.sample),
         kind=np.full(len(tid), states.MARK_WAKE, np.uint8),
         sample=found.sample,
     )
     return [marks]
+
+
+class Wakings(NamedTuple):
+    """Wake-ups in the order of time; `waker` is BY_INTERRUPT for those that no thread did."""
+
+    time_ns: NDArray[np.uint64]
+    tid: NDArray[np.int32]
+    waker: NDArray[np.int32]
+
+
+def wakings(events: Events, info: RecordingInfo) -> Wakings:
+    """Return every wake-up that was recorded."""
+    found = _fields_of(events, _traced_event(info, WAKING_EVENT))
+    if found is None:
+        nobody = np.empty(0, np.int32)
+        return Wakings(np.empty(0, np.uint64), nobody, nobody)
+    time_ns = events.samples.time_ns.take(found.sample)
+    tid, waker = found.values[:, 0].astype(np.int32), _wakers(events.samples, found.sample)
+    order = np.argsort(time_ns, kind="stable")
+    return Wakings(time_ns.take(order), tid.take(order), waker.take(order))
 
 
 def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -462,9 +469,7 @@ def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.where(sample < 0, -1, tid).astype(np.int32)
 
 
-def _pids_of(
-    tid: NDArray[np.int32], events: Events, tasks: NDArray[np.uint64]
-) -> NDArray[np.int32]:
+def pids_of(tid: NDArray[np.int32], events: Events, tasks: NDArray[np.uint64]) -> NDArray[np.int32]:
     """Return the processes of threads, as tasks met say; the thread's own number where none does.
 
     Args:

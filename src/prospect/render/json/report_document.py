@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.estimate.ledger.lateness import USUAL_SHARE
 from prospect.estimate.ledger.tick_ledger import TickCounts
+from prospect.profile.model import PATH_STATES
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.calls_document import EVENT_CALLS, event_calls
@@ -34,6 +35,7 @@ from prospect.render.json.document_fields import (
     NAME,
     NUMBER,
     ROUNDED,
+    SECONDS,
     SHARE,
     TEXT,
     TEXTS,
@@ -45,6 +47,7 @@ from prospect.render.json.document_fields import (
     each,
     each_row,
     itself,
+    one_of,
     schema,
 )
 from prospect.render.json.event_fields import EVENT_REPORT
@@ -251,6 +254,31 @@ WAITING = Object(
         seconds=AMOUNT("that others waited meanwhile"),
     )("what threads did that had a lock", "waiting.holders"),
 )
+WALL = Object(
+    "wall",
+    seconds=SECONDS("from the command's start to its exit: the rows add up to it", "seconds"),
+    pieces=COUNT("of the path"),
+    rows=each(
+        state=one_of(PATH_STATES)("of the thread"),
+        program=TEXT(),
+        what=NAME("the function that ran, or what blocked the thread; `null` for other states"),
+        ended_by=NAME(
+            "of `blocked`: `(interrupt)`, or a program that is not the command's; `null` where "
+            "that was not recorded"
+        ),
+        seconds=SECONDS(),
+        half_width_s=ROUNDED("0 for times that no samples divide"),
+        share=ROUNDED.within(0, 1)(),
+        pieces=COUNT("of a function: those with a sample of it"),
+        longest_s=SECONDS(),
+        samples=COUNT(),
+    )("the longest first"),
+    takers=each(
+        program=TEXT("`(nobody)` if no thread had it"),
+        is_own=FLAG("whether it is of the command"),
+        seconds=SECONDS(),
+    )("who had the CPU while the path waited for one, likewise"),
+)
 THROTTLED = Object(
     "",
     group=TEXT(),
@@ -403,6 +431,11 @@ REPORT = Object(
     ),
     own_cost=OWN_COST("what profiling cost", "report.cost"),
     any_stack_quality=Part(ANY_STACK_QUALITY, lambda of: of.report.stack_quality),
+    wall=WALL(
+        "where the command's wall time went, see [waiting](waiting.md); absent without `--off-cpu`",
+        lambda of: ABSENT if of.report.wall is None else of.report.wall,
+        optional=True,
+    ),
     waiting=WAITING(
         "what threads did, see [waiting](waiting.md); absent without `--off-cpu`",
         _threads,

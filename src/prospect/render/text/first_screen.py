@@ -78,8 +78,7 @@ def in_short_lines(
         head.append(
             f"Note: this is -V {shown}, not -V {asked}: the recording does not name COMMAND."
         )
-    wall = short.wall if view.waiting is None else None
-    tail = [*_cause_line(short, figures), _wall_line(wall) if wall else _waits_line(view)]
+    tail = [*_cause_line(short, figures), *_wall_or_waits(view, short.wall)]
     if view.throttled:
         tail.append(_throttled_line(view.throttled))
     tail += _seen_lines(view, short, style)
@@ -323,6 +322,15 @@ def _wall_line(wall: WallTime) -> str:
     line = f"Wall:   {wall.total_s:.2f} s: {busy}, {wall.idle_s:.2f} nothing of it ran"
     more = " (--wall)"
     return _cut(line + more if display_width(line + more) <= _WIDTH else line)
+
+
+def _wall_or_waits(view: Report, wall: WallTime | None) -> list[str]:
+    """Return where the wall time went; without a command, or its switches, what is known of it."""
+    if view.wall is not None:
+        from prospect.render.text.wall import wall_summary  # noqa: PLC0415 - of switches only
+
+        return list(wall_summary(view.wall, _WIDTH))
+    return [_wall_line(wall) if wall and view.waiting is None else _waits_line(view)]
 
 
 def _waits_line(view: Report) -> str:

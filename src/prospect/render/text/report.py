@@ -129,6 +129,10 @@ def _rare_lines(report: Report, style: Style) -> Iterator[str]:
         from prospect.render.text.events import sample_data_lines  # noqa: PLC0415 - rarely there
 
         yield from sample_data_lines(report.data, style)
+    if report.wall is not None:
+        from prospect.render.text.wall import wall_lines  # noqa: PLC0415 - rarely there
+
+        yield from wall_lines(report, style)
     if report.waiting is not None:
         from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - rarely there
 

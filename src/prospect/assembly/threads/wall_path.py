@@ -1,0 +1,205 @@
+"""Records of the scheduler → the critical path of COMMAND, with the names of its threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.assembly.extras import interval_ns
+from prospect.assembly.tables.run_facts import attached_pids
+from prospect.assembly.threads.waits import pids_of, wakings
+from prospect.columns.grouping import distinct_keys
+from prospect.columns.table_rows import gather
+from prospect.events.columns import TASK_EXEC, TASK_EXIT, TASK_FORK
+from prospect.profile.model import WallPath, WallTakers
+from prospect.records import Record, replace
+from prospect.spaces.attribution import programs_at
+from prospect.spaces.runs import task_tid
+from prospect.wall.path import RUNNING, critical_path
+from prospect.wall.records import Asked, Births, SchedulerRecords, Switches, Wakings
+from prospect.wall.takers import NOBODY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events import columns
+    from prospect.events.columns import Events, Tasks
+    from prospect.spaces.process_history import ProcessHistory
+    from prospect.wall.path import Pieces
+
+_NOBODY_NAME = b""
+# The threads that had a CPU while it is not recorded which: this, less the number of the CPU. No
+# kernel gives out such numbers.
+_UNKNOWN_TID = (1 << 31) - 1
+_LEAST_UNKNOWN_TID = _UNKNOWN_TID - (1 << 16)
+
+
+class CommandPath(Record):
+    """The path before its threads have names: `pieces`, and the process of each thread in it.
+
+    `pid` is i32[p] of the pieces, `taker_pid` i32[k] of who had the CPUs, `ender_pid` i32[p] of
+    who ended a wait.
+    """
+
+    pieces: Pieces
+    pid: NDArray[np.int32]
+    taker_pid: NDArray[np.int32]
+    ender_pid: NDArray[np.int32]
+
+    def described(self, history: ProcessHistory) -> WallPath:
+        """Return the table of a profile."""
+        pieces, had, timeline = self.pieces, self.pieces.takers, history.timeline
+        process, name = programs_at(timeline, self.pid, pieces.tid, pieces.start_ns)
+        at_ns = pieces.start_ns.take(had.piece)
+        of_taker, taker_name = programs_at(timeline, self.taker_pid, had.tid, at_ns)
+        of_ender, ender_name = programs_at(timeline, self.ender_pid, pieces.ended_by, pieces.end_ns)
+        had = replace(had, tid=np.where(had.tid >= _LEAST_UNKNOWN_TID, np.int32(-1), had.tid))
+        is_nobody, is_ended = had.tid <= NOBODY, pieces.ended_by > 0
+        every = np.concatenate(
+            (
+                name,
+                np.where(is_nobody, -1, taker_name),
+                np.where(is_ended, ender_name, -1),
+            )
+        )
+        rows, index = distinct_keys((every + np.int32(1)).astype(np.int32), len(history.names) + 1)
+        raw = [history.names[row - 1] if row else _NOBODY_NAME for row in rows.tolist()]
+        names = [name.decode("utf-8", "surrogateescape") for name in raw]
+        name_index, taker_index, ender_index = np.split(
+            index.astype(np.int32), np.cumsum((len(name), len(taker_name)))
+        )
+        return WallPath(
+            begin_ns=pieces.start_ns,
+            length_ns=(pieces.end_ns - pieces.start_ns).view(np.int64),
+            state=pieces.kind,
+            tid=pieces.tid,
+            process_index=process,
+            name_index=name_index,
+            ended_by=pieces.ended_by,
+            ender_index=np.where(is_ended, ender_index, np.int32(-1)),
+            ender_process_index=np.where(is_ended, of_ender, np.int32(-1)),
+            takers=WallTakers(
+                piece=had.piece,
+                tid=had.tid,
+                process_index=np.where(is_nobody, np.int32(-1), of_taker),
+                name_index=taker_index,
+                length_ns=had.length_ns,
+            ),
+            names=names,
+        )
+
+
+def find_path(
+    events: Events, switches: columns.Switches | None, info: RecordingInfo
+) -> CommandPath | None:
+    """Follow COMMAND's wall time backwards; None if no command, or no switch of it, is recorded.
+
+    Args:
+        events: all records, with the samples of wake-ups.
+        switches: of the recording.
+        info: its description.
+    """
+    tid = info.extras.get("command_pid")
+    begin_ns, end_ns = interval_ns(info, events)
+    if switches is None or not isinstance(tid, int) or attached_pids(info.extras):
+        return None
+    if switches.is_followed is not None:
+        switches = _with_others(switches)
+    asked = _asked(events.tasks, tid, begin_ns, end_ns)
+    losses, woken = events.losses, wakings(events, info)
+    is_lost = (losses.count > 0) & (losses.kind == abi.PERF_RECORD_LOST)
+    pieces = critical_path(
+        SchedulerRecords(
+            switches=Switches(
+                switches.time_ns,
+                task_tid(switches.task),
+                switches.cpu,
+                switches.is_out,
+                switches.is_preempted,
+            ),
+            wakings=Wakings(*woken),
+            births=_births(events.tasks),
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+            lost_ns=losses.time_ns[is_lost],
+        ),
+        asked,
+    )
+    if pieces is None:
+        return None
+    pieces = _cut_at_execs(pieces, events.tasks)
+    return CommandPath(
+        pieces,
+        *(
+            pids_of(tids, events, switches.task)
+            for tids in (pieces.tid, pieces.takers.tid, pieces.ended_by)
+        ),
+    )
+
+
+def _with_others(switches: columns.Switches) -> columns.Switches:
+    """Return the switches of a recording that follows some threads alone.
+
+    Of others it has which one got a CPU that a followed thread left, and which one left it to the
+    next. If they are the same, it had the CPU meanwhile; otherwise it is not known who had.
+    """
+    followed = switches.is_followed
+    if followed is None:
+        return switches
+    others = np.flatnonzero(~followed)
+    others = others.take(np.argsort(switches.cpu.take(others), kind="stable"))
+    cpu, is_out = switches.cpu.take(others), switches.is_out.take(others)
+    first = np.flatnonzero(~is_out[:-1] & is_out[1:] & (cpu[:-1] == cpu[1:]))
+    begin, end = others.take(first), others.take(first + 1)
+    task = switches.task.copy()
+    differs = task_tid(task.take(begin)) != task_tid(task.take(end))
+    unknown = (_UNKNOWN_TID - cpu.take(first)[differs]).astype(np.uint64) << np.uint64(32)
+    task[begin[differs]] = unknown
+    task[end[differs]] = unknown
+    kept = np.sort(np.concatenate((np.flatnonzero(followed), begin, end)))
+    return gather(replace(switches, task=task), kept)
+
+
+def _births(tasks: Tasks) -> Births:
+    is_birth = (tasks.kind == TASK_FORK) & (tasks.time_ns > 0)
+    return Births(tasks.time_ns[is_birth], tasks.tid[is_birth], tasks.parent_tid[is_birth])
+
+
+def _asked(tasks: Tasks, tid: int, begin_ns: int, end_ns: int) -> Asked:
+    """Return when COMMAND began, with its first exec, and which of its threads ended last."""
+    started = np.flatnonzero((tasks.kind == TASK_EXEC) & (tasks.pid == tid) & (tasks.time_ns > 0))
+    start_ns = int(tasks.time_ns[started[0]]) if len(started) else begin_ns
+    is_exit = (tasks.kind == TASK_EXIT) & (tasks.pid == tid) & (tasks.time_ns > np.uint64(start_ns))
+    exits = np.flatnonzero(is_exit)
+    if not (tasks.tid.take(exits) == tid).any():
+        return Asked(tid, start_ns, end_ns, tid)
+    last = exits[int(tasks.time_ns.take(exits).argmax())]
+    return Asked(tid, start_ns, int(tasks.time_ns[last]), int(tasks.tid[last]))
+
+
+def _cut_at_execs(pieces: Pieces, tasks: Tasks) -> Pieces:
+    """Return the pieces with one more wherever a thread of the path went on as another program."""
+    execs = np.flatnonzero(tasks.kind == TASK_EXEC)
+    at_ns = tasks.time_ns.take(execs)
+    piece = np.maximum(np.searchsorted(pieces.start_ns, at_ns, "right") - 1, 0)
+    is_cut = (at_ns > pieces.start_ns.take(piece)) & (at_ns < pieces.end_ns.take(piece))
+    is_cut &= (pieces.tid.take(piece) == tasks.tid.take(execs)) & (
+        pieces.kind.take(piece) == RUNNING
+    )
+    at_ns, piece = at_ns[is_cut], piece[is_cut]
+    row = np.sort(np.concatenate((np.arange(len(pieces)), piece)))
+    starts = np.sort(np.concatenate((pieces.start_ns, at_ns)))
+    had = pieces.takers
+    first = np.searchsorted(row, np.arange(len(pieces)))
+    return replace(
+        pieces,
+        start_ns=starts,
+        end_ns=np.append(starts[1:], pieces.end_ns[-1:]),
+        tid=pieces.tid.take(row),
+        kind=pieces.kind.take(row),
+        ended_by=pieces.ended_by.take(row),
+        takers=replace(had, piece=first.take(had.piece)),
+    )

@@ -1,0 +1,307 @@
+"""The wall-clock account of a command: how long its critical path ran what, and waited for what.
+
+Times of pieces are exact. Where a thread of the path ran, the samples that hit it there divide its
+time among functions, each program's apart. A share of n samples has the 95 % interval of Agresti
+and Coull (The American Statistician 52, 1998), which holds for few samples too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import group_sums
+from prospect.figures.portions import event_has_time
+from prospect.figures.routine_names import shown_names
+from prospect.figures.wall_waits import blocked_by
+from prospect.profile.model import (
+    PATH_BLOCKED,
+    PATH_RAN,
+    PATH_STATES,
+    PATH_UNKNOWN,
+    PATH_WAITED,
+)
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.model import WallPath
+
+_NS = 1e-9
+RUNNING, FOR_A_CPU, BLOCKED, NOT_KNOWN = PATH_STATES
+NO_SAMPLE = "(no sample)"
+NOBODY, UNRECORDED = "(nobody)", "(not recorded)"
+INTERRUPT = "(interrupt)"
+_Z = 1.96
+
+
+class WallRow(NamedTuple):
+    """Pieces of the path that are alike.
+
+    Attributes:
+        state: one of PATH_STATES.
+        program: of the thread.
+        what: the function that ran, or what blocked the thread; "" for other states.
+        ended_by: what ended a blocked time: "(interrupt)", a program, or "" if not recorded.
+        seconds: how long.
+        half_width_s: half of its 95 % interval; 0.0 for what is exact.
+        share: of the wall time, 0 to 1.
+        pieces: how many; of a function those with a sample of it.
+        longest_s: the longest of them.
+        samples: that hit a function.
+    """
+
+    state: str
+    program: str
+    what: str
+    ended_by: str
+    seconds: float
+    half_width_s: float
+    share: float
+    pieces: int
+    longest_s: float
+    samples: int = 0
+
+
+class Taker(NamedTuple):
+    """A program that had the CPU while the path waited for one; `is_own` if it is of COMMAND."""
+
+    program: str
+    is_own: bool
+    seconds: float
+
+
+class WallAccount(Record):
+    """Where the wall time of a command went.
+
+    Attributes:
+        seconds: from its start to its exit; the rows add up to it.
+        rows: the longest first.
+        takers: who had the CPU instead, likewise; they add up to the time of waiting for one.
+        pieces: of the path.
+    """
+
+    seconds: float
+    rows: tuple[WallRow, ...]
+    takers: tuple[Taker, ...]
+    pieces: int
+
+    def seconds_of(self, state: str) -> float:
+        """Return how long the path was in a state."""
+        return sum(row.seconds for row in self.rows if row.state == state)
+
+    @property
+    def of_all_programs(self) -> tuple[WallRow, ...]:
+        """Rows of all programs together, the longest first; without a name of a program."""
+        found: dict[tuple[str, str, str], WallRow] = {}
+        for row in self.rows:
+            # A program without a sample has no function: it is its own row.
+            program = row.program if row.what == NO_SAMPLE else ""
+            by = "" if row.ended_by == INTERRUPT else row.ended_by
+            key = row.state, program or row.what, by
+            other = found.get(key)
+            found[key] = (
+                row._replace(program=program, ended_by=by)
+                if other is None
+                else other._replace(
+                    seconds=other.seconds + row.seconds,
+                    half_width_s=math.hypot(other.half_width_s, row.half_width_s),
+                    share=other.share + row.share,
+                    pieces=other.pieces + row.pieces,
+                    longest_s=max(other.longest_s, row.longest_s),
+                    samples=other.samples + row.samples,
+                )
+            )
+        return tuple(sorted(found.values(), key=lambda row: -row.seconds))
+
+
+def wall_account(
+    profile: CompleteProfile, by_routine: ProfileByRoutine, event_index: int
+) -> WallAccount | None:
+    """Add up the pieces of the critical path; None for a profile without one.
+
+    Args:
+        profile: with its waits.
+        by_routine: the same with fewer hits.
+        event_index: the event whose samples divide the time on CPUs.
+    """
+    path = profile.wall
+    if path is None or not len(path):
+        return None
+    programs = _Programs(profile, path)
+    rows = [
+        *_running(by_routine, event_index, path, programs),
+        *_waiting(path, programs),
+        *_blocked(profile, path, programs),
+        *_unknown(path, programs),
+    ]
+    total_s = float(path.length_ns.sum()) * _NS
+    return WallAccount(
+        seconds=total_s,
+        rows=tuple(
+            row._replace(share=row.seconds / total_s)
+            for row in sorted(rows, key=lambda row: -row.seconds)
+        ),
+        takers=tuple(_takers(profile, path, programs)),
+        pieces=len(path),
+    )
+
+
+class _Programs:
+    """Names of programs by number."""
+
+    def __init__(self, profile: CompleteProfile, path: WallPath) -> None:
+        self.names: list[str] = []
+        self._number: dict[str, int] = {}
+        self._processes = [self._of(name) for name in profile.processes.name]
+        self._threads = [self._of(name) for name in path.names]
+        self.of_piece = self.number(path.process_index, path.name_index)
+
+    def _of(self, name: str) -> int:
+        if name not in self._number:
+            self._number[name] = len(self.names)
+            self.names.append(name)
+        return self._number[name]
+
+    def number(self, process: NDArray[np.int32], name: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the number of each process's name, or of the thread's where that is unknown."""
+        of_process = np.array([*self._processes, 0], np.int64).take(process)
+        of_thread = np.array([*self._threads, 0], np.int64).take(name)
+        return np.where(process >= 0, of_process, of_thread)
+
+
+class _Sums(NamedTuple):
+    """Pieces added up by equal keys: i64[g] of each key, time, number and the longest."""
+
+    keys: list[NDArray[np.int64]]
+    ns: list[int]
+    pieces: list[int]
+    longest_ns: list[int]
+
+
+def _summed(path: WallPath, rows: NDArray[np.int64], keys: Sequence[NDArray[np.int64]]) -> _Sums:
+    length = path.length_ns.take(rows)
+    found, (ns, count) = group_sums(keys, [length, np.ones(len(rows), np.int64)])
+    if not len(ns):
+        return _Sums(found, [], [], [])
+    order = np.lexsort(tuple(reversed(keys)))
+    starts = np.append(0, np.cumsum(count)[:-1])
+    longest = np.maximum.reduceat(length.take(order), starts)
+    return _Sums(found, ns.tolist(), count.tolist(), longest.tolist())
+
+
+def _running(
+    profile: ProfileByRoutine, event_index: int, path: WallPath, programs: _Programs
+) -> Iterable[WallRow]:
+    rows = np.flatnonzero(path.state == PATH_RAN)
+    every = _summed(path, rows, [programs.of_piece.take(rows)])
+    piece, function = _samples_on(profile, event_index, path)
+    program = programs.of_piece.take(piece)
+    number = np.ones(len(piece), np.int64)
+    (of_program, of_function), (samples,) = group_sums([program, function], [number])
+    sampled = np.bincount(program, minlength=len(programs.names))
+    keys, _ = group_sums([program, function, piece], [number])
+    seen = _summed(path, keys[2], keys[:2]) if len(piece) else _Sums([], [], [], [])
+    total_s = dict(zip(every.keys[0].tolist(), (ns * _NS for ns in every.ns), strict=True))
+    names = shown_names(profile.functions, of_function.tolist())
+    for at, (one, count) in enumerate(zip(of_program.tolist(), samples.tolist(), strict=True)):
+        share, half = _share(count, int(sampled[one]))
+        yield WallRow(
+            RUNNING,
+            programs.names[one],
+            names[at],
+            "",
+            total_s[one] * share,
+            total_s[one] * half,
+            0.0,
+            seen.pieces[at],
+            seen.longest_ns[at] * _NS,
+            count,
+        )
+    for at, one in enumerate(every.keys[0].tolist()):
+        if not sampled[one]:
+            yield _exact((RUNNING, programs.names[one], NO_SAMPLE, ""), every, at)
+
+
+def _samples_on(
+    profile: ProfileByRoutine, event_index: int, path: WallPath
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the piece and the function of each sample that hit a thread of the path there."""
+    samples, hits = profile.samples, profile.hits
+    if samples.tid is None or not event_has_time(profile.run.events[event_index]):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    piece = np.searchsorted(path.begin_ns, samples.time_ns, "right") - 1
+    at = np.maximum(piece, 0)
+    since_ns = samples.time_ns - path.begin_ns.take(at)
+    is_on = (piece >= 0) & (since_ns < path.length_ns.take(at).view(np.uint64))
+    is_on &= (path.tid.take(at) == samples.tid) & (path.state.take(at) == PATH_RAN)
+    is_on &= hits.event.take(samples.hit_index) == event_index
+    chosen = np.flatnonzero(is_on)
+    location = hits.location_index.take(samples.hit_index.take(chosen))
+    function = profile.locations.function_index.take(location)
+    return piece.take(chosen), function.astype(np.int64)
+
+
+def _share(count: int, total: int) -> tuple[float, float]:
+    """Return the part of samples, and half of its interval as a part."""
+    trials = total + _Z * _Z
+    near = (count + _Z * _Z / 2) / trials
+    return count / total, _Z * float(np.sqrt(near * (1 - near) / trials))
+
+
+def _exact(row: tuple[str, str, str, str], sums: _Sums, at: int) -> WallRow:
+    seconds, longest_s = sums.ns[at] * _NS, sums.longest_ns[at] * _NS
+    return WallRow(*row, seconds, 0.0, 0.0, sums.pieces[at], longest_s)
+
+
+def _waiting(path: WallPath, programs: _Programs) -> Iterable[WallRow]:
+    yield from _by_program(FOR_A_CPU, PATH_WAITED, path, programs)
+
+
+def _unknown(path: WallPath, programs: _Programs) -> Iterable[WallRow]:
+    yield from _by_program(NOT_KNOWN, PATH_UNKNOWN, path, programs)
+
+
+def _by_program(
+    state: str, of_state: int, path: WallPath, programs: _Programs
+) -> Iterable[WallRow]:
+    rows = np.flatnonzero(path.state == of_state)
+    sums = _summed(path, rows, [programs.of_piece.take(rows)])
+    for at, one in enumerate(sums.keys[0].tolist()):
+        yield _exact((state, programs.names[one], "", ""), sums, at)
+
+
+def _blocked(profile: CompleteProfile, path: WallPath, programs: _Programs) -> Iterable[WallRow]:
+    rows = np.flatnonzero(path.state == PATH_BLOCKED)
+    reason, reasons = blocked_by(profile, path)
+    texts: dict[str, int] = {}
+    number = np.array([texts.setdefault(str(one), len(texts)) for one in reasons], np.int64)
+    is_kernel = np.append(profile.processes.is_kernel_thread, False)
+    ended_by, process = path.ended_by.take(rows), path.ender_process_index.take(rows)
+    # Of threads of the kernel there are many with names of their own: all do what a device asks.
+    is_device = (ended_by == 0) | is_kernel.take(process)
+    ender = programs.number(process, path.ender_index.take(rows)) + 2
+    ender = np.where(ended_by < 0, 0, np.where(is_device, 1, ender))
+    keys = [programs.of_piece.take(rows), number.take(reason.take(rows)), ender]
+    sums = _summed(path, rows, keys)
+    enders = ["", INTERRUPT, *programs.names]
+    what = list(texts)
+    for at, (program, why, by) in enumerate(zip(*(key.tolist() for key in sums.keys), strict=True)):
+        yield _exact((BLOCKED, programs.names[program], what[why], enders[by]), sums, at)
+
+
+def _takers(profile: CompleteProfile, path: WallPath, programs: _Programs) -> Iterable[Taker]:
+    had = path.takers
+    program = programs.number(had.process_index, had.name_index) + 2
+    program = np.where(had.tid > 0, program, np.where(had.tid == 0, 0, 1))
+    is_own = np.append(profile.processes.is_descendant, False).take(had.process_index)
+    (of_program, own), (ns,) = group_sums([program, is_own.astype(np.int64)], [had.length_ns])
+    names = [NOBODY, UNRECORDED, *programs.names]
+    for at in np.argsort(-ns, kind="stable").tolist():
+        yield Taker(names[int(of_program[at])], bool(own[at]), float(ns[at]) * _NS)
