@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,13 @@ from builders.pythons import every_python
 from builders.recordings import PROGRAMS
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
+from prospect.capture.events import event_choice
+from prospect.live.record_limiters import Bounds
+from prospect.live.session import LiveSession
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import KIND_PYTHON
+from prospect.recording.events import RecordOptions
 
 pytestmark = [
     pytest.mark.live,
@@ -162,3 +167,19 @@ def test_another_user_attaches_to_a_program(place):
         open_recording(str(place / "perf.data")), NamingOptions(), ProfileRequest()
     )
     assert set(FUNCTIONS[:1]) <= set(profile.functions.name)
+
+
+def test_a_session_shows_them_too(monkeypatch):
+    scopes = event_choice._scopes
+    monkeypatch.setattr(event_choice, "_scopes", lambda: scopes()[1:])
+    with running([sys.executable, str(PROGRAM), "60"], stdout=subprocess.DEVNULL) as program:
+        options = RecordOptions(frequency_hz=500, pids=(program.pid,))
+        with closing(LiveSession(options, bounds=Bounds(spool_bytes=1 << 20))) as session:
+            until = time.monotonic() + 60
+            names: set[str] = set()
+            while not names >= {"recursion", "looping"} and time.monotonic() < until:
+                time.sleep(0.3)
+                state = session.advance()
+                names = set(state.profile.functions.name)
+    assert names >= {"recursion", "looping"}
+    assert any("less exact" in limit for limit in state.limits)

@@ -55,6 +55,8 @@ _ID_OFFSET = 8
 _PADDED = 8
 _MOST_WALK_NS = (1 << 32) - 1
 _DELAYS_AN_OCTAVE, _MOST_DELAY_BITS = 4, 40
+# Fewer samples without functions are not worth a note.
+_LEAST_SAMPLES, _LEAST_SHARE = 10, 0.02
 _LESS_EXACT = (
     "Python functions were read from memory {delay} after each sample (median), which is less exact"
     " than in the sample itself: that takes eBPF (root, or CAP_BPF and CAP_PERFMON)."
@@ -126,7 +128,7 @@ class MemoryFrames(Closing):
         self._names_again_ns = 0
         self._budget = _Budget()
         self._delays = _Delays()
-        self._unread = self._earlier = 0
+        self._unread = self._sampled = 0
         self._places: dict[int, tuple[int, int]] = {}
         (self._frames,) = (
             one for one in events.descriptions() if wire.is_frames_event(one.attr, one.name)
@@ -147,7 +149,9 @@ class MemoryFrames(Closing):
             threads.setdefault((sample.pid, sample.tid), []).append(sample)
         for (pid, tid), taken in threads.items():
             if self._budget.missing_ns() > 0:
-                self._unread += len(taken) * self._processes.may_be_python(pid)
+                unread = len(taken) * self._processes.may_be_python(pid)
+                self._unread += unread
+                self._sampled += unread
                 continue
             process = self._processes.of(pid)
             if process:
@@ -186,7 +190,8 @@ class MemoryFrames(Closing):
         said = []
         if median_ns := self._delays.median_ns():
             said.append(_LESS_EXACT.format(delay=_in_words(median_ns)))
-        if unread := self.counts["unread"] - counts.get("unread", 0):
+        unread = self.counts["unread"] - counts.get("unread", 0)
+        if unread > max(_LEAST_SAMPLES, _LEAST_SHARE * self._sampled):
             said.append(
                 "Python functions: samples without them, because they could not be read in time, or"
                 f" with the CPU time that may be used: {unread} (at most {_SHARE:.0%} of a CPU)."
@@ -280,12 +285,12 @@ class MemoryFrames(Closing):
             found: bytes | None = stack
             if delay_ns > _SOON_NS or not runs:
                 before_ns, found = process.before.get(tid, (0, b""))
-                self._earlier += bool(found)
                 if sample.time_ns - before_ns > _EARLIER_NS:
                     found = stack if delay_ns <= _LATEST_NS else None
             else:
                 process.note(tid, sample.time_ns, stack)
             self._unread += found is None
+            self._sampled += 1
             payloads = names if found is None else [*names, found]
             records = b"".join(self._record(one, sample) for one in payloads)
             sample.ring.insert(sample.position, records)
