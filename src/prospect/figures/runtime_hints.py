@@ -7,7 +7,6 @@ does. Command lines are not read.
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -100,14 +99,10 @@ def _of_python(found: _Found) -> tuple[str, str]:
     if 0 < minor < (ANY_BUILD_SINCE if kind else OLDEST_PYTHON):
         read = f"3.{OLDEST_PYTHON} and later, of debug builds 3.{ANY_BUILD_SINCE} and later"
         return by_python, f"CPython 3.{minor}{kind}: Prospect reads {read}"
-    if any(
-        limit.startswith(("Python functions were ", "Python functions of ", "CPython 3."))
-        for limit in found.run.limits
-    ):
+    if any(limit.startswith(_ABOUT_PYTHON) for limit in found.run.limits):
         return by_python, ""  # that note gives the reason
     if not found.run.recorder.startswith("prospect"):
-        as_root = " as root" if os.geteuid() else ""
-        return f"prospect record{as_root}", "Prospect's own recorder reads them"
+        return "prospect record", "Prospect's own recorder reads them"
     if "--no-python" in found.run.recorder_command_line:
         return "record without --no-python", ""
     return by_python, "prospect doctor says whether they can be read"
