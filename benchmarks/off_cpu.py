@@ -4,7 +4,8 @@
 
 Two processes pass a byte to and fro on one CPU. Prints how much more of their processor time a
 switch takes under each tool than alone, from the best of some runs, and the size of the recording.
-Needs root and a C compiler; perf is left out where it is missing.
+"others" is what `--wall` costs the switches of processes that it does not follow. Needs root and a
+C compiler; perf is left out where it is missing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 RUNS = 5
@@ -67,12 +69,21 @@ def main() -> None:
             cost = (best_ns(tool, load) - alone) / ROUNDS / 2000
             size = recording.stat().st_size / ROUNDS / 2
             print(f"{name:44} {cost:+7.2f} us, {size:6.0f} bytes a switch")
+        aside = [sys.executable, "-m", "prospect", "record", "-o", str(recording), "--wall"]
+        with subprocess.Popen([*aside, "sleep", "600"], stderr=subprocess.DEVNULL) as other:
+            time.sleep(2)
+            cost = (best_ns([], load) - alone) / ROUNDS / 2000
+            other.terminate()
+        print(f"{'prospect --wall, others':44} {cost:+7.2f} us")
 
 
 def tools(recording: Path) -> list[tuple[str, list[str]]]:
     """Return name and words of each tool that there is."""
-    ours = [sys.executable, "-m", "prospect", "record", "-o", str(recording), "--off-cpu"]
+    record = [sys.executable, "-m", "prospect", "record", "-o", str(recording)]
+    ours = [*record, "--off-cpu"]
     found = [
+        ("prospect", record),
+        ("prospect --wall", [*record, "--wall"]),
         ("prospect --off-cpu", ours),
         *(
             (f"prospect --off-cpu --call-graph {mode}", [*ours, "--call-graph", mode])

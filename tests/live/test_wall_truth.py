@@ -1,0 +1,81 @@
+"""--wall of programs that know how long they ran and waited, by their own clocks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from builders.recordings import PROSPECT, build_program
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.profile_request import ProfileRequest
+from prospect.figures.report.waiting import waiting
+from prospect.options import NamingOptions
+from prospect.perfdata.reader import open_recording
+from prospect.profile.complete import complete
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.parallel,
+    pytest.mark.skipif(os.geteuid() != 0, reason="programs that follow threads need root"),
+]
+
+MODES = ["sleep", "tcp", "tree", "chain"]
+SLEEPS = 5
+SLEEP_S = 0.03
+# Start, end and system calls of a program besides the functions that it counts.
+BESIDES_S = 0.05
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return build_program(tmp_path_factory.mktemp("bin"), "wall", "-pthread")
+
+
+@pytest.fixture(scope="module", params=MODES)
+def recorded(request, program, tmp_path_factory):
+    """Record a program: its mode, what it says of itself, and the figures of its waits."""
+    file = tmp_path_factory.mktemp("wall") / "perf.data"
+    line = [*PROSPECT, "record", "--wall", "-o", str(file), str(program), request.param]
+    ran = subprocess.run(line, check=False, timeout=60, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    naming = NamingOptions(use_cache=False, debuginfod_s=0)
+    request_ = ProfileRequest(waits=True)
+    profile = complete(build_profile(open_recording(str(file)), naming, request_))
+    return request.param, json.loads(ran.stdout), waiting(profile, "3")
+
+
+def test_threads_ran_as_long_as_they_say(recorded):
+    _, truth, found = recorded
+    ran_s = sum(truth["ran"].values())
+    cpu_s = found.threads.cpu_ns.take(found.shown).sum() / 1e9
+    unknown_s = found.threads.unknown_ns.take(found.shown).sum() / 1e9
+    assert 0.98 * ran_s <= cpu_s + unknown_s
+    assert cpu_s <= 1.1 * ran_s + BESIDES_S
+
+
+def test_every_wait_has_its_waking(recorded):
+    _, _, found = recorded
+    for blocker in found.blockers:
+        ended = sum(one.waits for one in found.wakers if one.name == blocker.name)
+        assert ended == blocker.waits, blocker.name
+
+
+def test_a_program_waits_for_what_it_says(recorded):
+    mode, truth, found = recorded
+    blockers = {one.name: one for one in found.blockers}
+    if mode == "sleep":
+        slept = blockers["clock_nanosleep"]
+        assert slept.waits == SLEEPS
+        # Its own clock goes on while it waits for a CPU again.
+        assert SLEEPS * SLEEP_S <= slept.seconds <= truth["blocked"]["clock_nanosleep"]
+    elif mode == "tree":
+        children = blockers["wait4"]
+        assert children.waits >= 1
+        assert children.longest_s >= 0.9 * truth["ran"]["leaf"] * 8 / 9
+    elif mode == "chain":
+        assert sum(one.seconds for one in found.blockers) < 0.5 * truth["wall_s"]
+    else:
+        assert {one.who for one in found.wakers if one.name == "read"} >= {"wall"}
