@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 
 from builders.elf import Section, Symbol, code, debug_link_section, elf_file, rela
 from builders.examples import examples
+from builders.go_table import TEXT, VERSIONS, GoFunction, go_image
 from prospect.elf import layout
+from prospect.elf.frame_rows import read_frame_rows
+from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
+from prospect.lines.go_lines import go_frames
+from prospect.lines.symcache import DEEPEST
 from prospect.symbols.images.image_symbols import read_symbol_table
 
 SYMBOLS = [
@@ -44,6 +49,20 @@ SEEDS = [
     seed(machine=layout.EM_AARCH64),
     seed(machine=layout.EM_ARM, is_64=False),
 ]
+GO_FUNCTIONS = [
+    GoFunction(
+        f"main.f{number}",
+        64,
+        frame=((0, 8), (40, 56)),
+        lines=((7, 32), (9, 32)),
+        files=((0, 64),),
+        calls=((-1, 32), (0, 32)),
+        tree=(("main.inlined", 8),),
+    )
+    for number in range(4)
+]
+GO_SEEDS = [go_image(GO_FUNCTIONS, version) for version in VERSIONS]
+GO_SEEDS.append(go_image(GO_FUNCTIONS, is_relocated=True, with_section_headers=False))
 # Values at which sums wrap, signs change and counts explode.
 EDGES = [0, 1, 7, 0xFF, 0x7FFF, 0xFF00, 0xFFFF, 2**31, 2**32 - 1, 2**63, 2**64 - 8, 2**64 - 1]
 
@@ -67,6 +86,19 @@ def exercise(data):
         for row in rows[rows >= 0].tolist():
             one.name(row)
             one.alias_names(row)
+
+
+def exercise_go(data):
+    try:
+        image = ElfImage.parse(data)
+    except ElfError:
+        return
+    read_symbol_table(image)
+    read_frame_rows(image)
+    table = read_go_table(image)
+    if table is not None:
+        frames = go_frames(table, np.arange(TEXT - 8, TEXT + 272, dtype=np.uint64))
+        assert len(frames.line) <= 280 * DEEPEST
 
 
 @given(st.binary(max_size=400))
@@ -96,6 +128,25 @@ def test_sound_images_with_damaged_words(data, damage):
         position = min(max(position, 5), len(data) - 8) // size * size
         damaged[position : position + size] = (value % 2 ** (8 * size)).to_bytes(size, "little")
     exercise(damaged)
+
+
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(GO_SEEDS),
+    st.lists(
+        st.tuples(
+            st.floats(0, 1, exclude_max=True), st.sampled_from(EDGES), st.sampled_from([1, 2, 4, 8])
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_go_tables_with_damaged_words(data, damage):
+    damaged = bytearray(data)
+    for place, value, size in damage:
+        position = min(int(place * len(data)), len(data) - 8) // size * size
+        damaged[position : position + size] = (value % 2 ** (8 * size)).to_bytes(size, "little")
+    exercise_go(damaged)
 
 
 @given(st.sampled_from(SEEDS), st.floats(0, 1))

@@ -61,9 +61,9 @@ def go_rows(table: GoTable) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         function = np.arange(begin, min(begin + _PIECE, len(table)))
         lists = table.stack_depths(function)
         depths = table.values.unpacked(lists)
-        which = np.searchsorted(depths.begin, lists)
+        which = depths.rows_of(lists)
         first = np.searchsorted(depths.row, np.arange(len(depths.begin) + 1))
-        count = np.diff(first).take(which)
+        count = np.append(np.diff(first), 0).take(which)
         # Any number of functions may share one list.
         count = np.minimum(count, (left - np.cumsum(count) + count).clip(0))
         left -= int(count.sum())
@@ -113,9 +113,9 @@ def _saves_frame_register(table: GoTable) -> NDArray[np.bool_]:
     offset = table.image.offset_of_svma(table.start.take(rows))
     lists = table.stack_depths(rows)
     depths = table.values.unpacked(lists)
-    deepest = np.zeros(len(depths.begin), np.int64)
+    deepest = np.zeros(len(depths.begin) + 1, np.int64)
     np.maximum.at(deepest, depths.row, depths.value)
-    deepest = deepest.take(np.searchsorted(depths.begin, lists))
+    deepest = deepest.take(depths.rows_of(lists))
     for row, at, size in zip(rows.tolist(), offset.tolist(), deepest.tolist(), strict=True):
         if at == NO_ADDRESS:
             continue

@@ -317,7 +317,8 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
     functions, areas = header[0], header[-5:]
     kept_bytes = 4 if form.is_relative else word_bytes
     table_bytes = (2 * functions + 1) * kept_bytes
-    if not 0 < functions <= _MOST_FUNCTIONS or max(areas) > len(data):
+    svma = int(image.svma_of_offset(np.array([offset], np.uint64))[0])
+    if not 0 < functions <= _MOST_FUNCTIONS or max(areas) > len(data) or svma == NO_ADDRESS:
         return None
     if areas != sorted(areas) or areas[-1] + table_bytes > len(data):
         return None
@@ -326,14 +327,13 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
     )
     table = np.frombuffer(records, f"<u{kept_bytes}", 2 * functions + 1)
     entry, at = table[::2].astype(np.uint64), table[1::2].astype(np.int64)
-    svma = int(image.svma_of_offset(np.array([offset], np.uint64))[0])
     relocations = relative_relocations(image)
     module = _find_module(image, relocations, svma, areas[0])
     if form.is_relative:
         text = _text_start(image, module, header[2])
         entry = entry + np.uint64(text)
     else:
-        begin = np.uint64(svma + areas[-1])
+        begin = np.uint64((svma + areas[-1]) % 2**64)
         entry = relocations.applied(
             begin + np.arange(len(entry), dtype=np.uint64) * np.uint64(2 * kept_bytes), entry
         )
@@ -397,20 +397,25 @@ def _find_module(
         begin, size = int(segment["offset"]), min(int(segment["filesz"]), left)
         begin += -begin % word_bytes
         content = image.data[begin : begin + size]
+        if not len(content):
+            continue
         left -= len(content)
         words = np.frombuffer(content[: len(content) & -word_bytes], f"<u{word_bytes}")
         found = np.flatnonzero(words == table)[:_MOST_CANDIDATES].astype(np.uint64)
         at = image.svma_of_offset(np.uint64(begin) + found * np.uint64(word_bytes))
         starts = np.append(starts, at)
-    for start in starts[:_MOST_CANDIDATES].tolist():
-        svma = np.uint64(start) + np.arange(_MODULE_WORDS, dtype=np.uint64) * np.uint64(word_bytes)
-        offset = image.offset_of_svma(svma)
-        stops = np.flatnonzero((offset == NO_ADDRESS) | (offset + 8 > len(image.data)))
-        svma = svma[: stops[0]] if len(stops) else svma
-        if len(svma) <= _MODULE_TEXT:
+    distance = np.arange(_MODULE_WORDS, dtype=np.uint64) * np.uint64(word_bytes)
+    for start in starts[:_MOST_CANDIDATES]:
+        offset = image.offset_of_svma(start + distance)
+        # As much of it as is in one segment, and in the file.
+        stops = np.flatnonzero(offset != offset[0] + distance)
+        words = int(stops[0]) if len(stops) else _MODULE_WORDS
+        first = int(offset[0])
+        words = min(words, (len(image.data) - first) // word_bytes)
+        if words <= _MODULE_TEXT:
             continue
-        stated = np.frombuffer(image.data, f"<u{word_bytes}", len(svma), int(offset[0]))
-        module = relocations.applied(svma, stated.astype(np.uint64))
+        stated = np.frombuffer(image.data, f"<u{word_bytes}", words, first).astype(np.uint64)
+        module = relocations.applied(start + distance[:words], stated)
         if int(module[_MODULE_NAMES]) == table + names:
             return module
     return none

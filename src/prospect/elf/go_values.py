@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_LIST_BYTES = 4 << 20
 """Bytes of lists that are unpacked together: 40,000 lists of usual size."""
 
-_MOST_CONTENT_BYTES = 128 << 20
+_MOST_CONTENT_BYTES = 64 << 20
 _PIECE = 1 << 20
 _LONGEST_NUMBER_BYTES = 5
 _LONGEST_DISTANCE = 1 << 31
@@ -46,7 +46,7 @@ class GoValues(Record, eq=False):
         Args:
             lists: i64[n] where they begin, in any order; there is none at 0, or outside.
         """
-        begin = distinct(lists.clip(0, len(self.content)))
+        begin = distinct(lists.clip(0, min(len(self.content), _MOST_CONTENT_BYTES)))
         # Lists are disjoint, so that one without an end costs no more than all bytes once.
         end = np.minimum(self._ends(begin), np.append(begin[1:], len(self.content)))
         length = np.where(begin > 0, end - begin, 0)
@@ -64,7 +64,10 @@ class GoValues(Record, eq=False):
         """Return where the zero is that ends each list; the end of all where there is none."""
         zeros = self._zeros
         row = np.searchsorted(zeros, (begin + 1).astype(np.uint32))
-        return np.append(zeros, np.uint32(len(self.content))).take(row).astype(np.int64)
+        if not len(zeros):
+            return np.full(len(begin), len(self.content))
+        end = zeros.take(row, mode="clip").astype(np.int64)
+        return np.where(row < len(zeros), end, len(self.content))
 
     @cached_property
     def _zeros(self) -> NDArray[np.uint32]:
@@ -97,6 +100,11 @@ class ValueLists(Record, eq=False):
         is_first = np.diff(self.row, prepend=-1) != 0
         return np.where(is_first, 0, before)
 
+    def rows_of(self, lists: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of each list by where it begins, i64[k]; -1 for one that was not read."""
+        row = np.searchsorted(self.begin, lists)
+        return np.where(np.append(self.begin, -1).take(row) == lists, row, -1)
+
     def at(self, lists: NDArray[np.int64], distance: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the value at each address, i64[k]; -1 where its list has none.
 
@@ -104,11 +112,11 @@ class ValueLists(Record, eq=False):
             lists: i64[k] where each one's list begins.
             distance: i64[k] from the start of the function, in bytes.
         """
-        row = np.searchsorted(self.begin, lists)
-        key = row << 32 | distance.clip(0, _LONGEST_DISTANCE)
+        row = self.rows_of(lists)
+        key = row.clip(0) << 32 | distance.clip(0, _LONGEST_DISTANCE)
         found = np.searchsorted(self._key, key, side="right")
         is_there = np.append(self.row, -1).take(found) == row
-        is_there &= (np.append(self.begin, -1).take(row) == lists) & (distance >= 0)
+        is_there &= (row >= 0) & (distance >= 0)
         return np.where(is_there, np.append(self.value, -1).take(found), -1)
 
     @cached_property
