@@ -409,13 +409,13 @@ def _find_module(
         offset = image.offset_of_svma(start + distance)
         # As much of it as is in one segment, and in the file.
         stops = np.flatnonzero(offset != offset[0] + distance)
-        words = int(stops[0]) if len(stops) else _MODULE_WORDS
-        first = int(offset[0])
-        words = min(words, (len(image.data) - first) // word_bytes)
-        if words <= _MODULE_TEXT:
+        known = int(stops[0]) if len(stops) else _MODULE_WORDS
+        begin = int(offset[0])
+        known = min(known, (len(image.data) - begin) // word_bytes)
+        if known <= _MODULE_TEXT:
             continue
-        stated = np.frombuffer(image.data, f"<u{word_bytes}", words, first).astype(np.uint64)
-        module = relocations.applied(start + distance[:words], stated)
+        stated = np.frombuffer(image.data, f"<u{word_bytes}", known, begin).astype(np.uint64)
+        module = relocations.applied(start + distance[:known], stated)
         if int(module[_MODULE_NAMES]) == table + names:
             return module
     return none
