@@ -238,20 +238,21 @@ class RecordingOptions(Options):
         typed(
             "--call-graph MODE[,BYTES]",
             "record callers: fp by frame pointers, dwarf by copies of BYTES of each stack "
-            "(default 8192), auto by both, lbr by the CPU's branch stack (default: callers "
-            "within the kernel only)",
+            "(default 8192), auto by both, lbr by the CPU's branch stack, none within the kernel "
+            "only (default: auto if COMMAND's report goes to a terminal, else none)",
             "recorders",
         ),
         typed(
             "--call-graph MODE[,BYTES]",
             "find callers: fp by frame pointers, dwarf by copies of BYTES of each stack (default "
-            "8192), which costs more, auto by both, lbr by the CPU's branch stack (default: fp)",
+            "8192), which costs more, auto by both, lbr by the CPU's branch stack, none not at all "
+            "(default: fp)",
             "top",
         ),
         default="",
         reads="call_graph",
         doc='record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones with '
-        'a size as in "dwarf,16384"; see ``--call-graph``',
+        'a size as in "dwarf,16384", or "none"; see ``--call-graph``',
     )
     off_cpu: bool = option(
         typed(

@@ -5,6 +5,8 @@ On the way to COMMAND's exec: only the recorder is imported before it, the rest 
 
 from __future__ import annotations
 
+import os
+
 from prospect.cli.record import record_into
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PushError, UsageError
@@ -28,7 +30,13 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
         refuse_binary(settings.format, target.descriptor)
         file = RecordingFile(settings.save)
         try:
-            result = record_into(file, settings, command, command_line)
+            result = record_into(
+                file,
+                settings,
+                command,
+                command_line,
+                default_callers=_has_callers(settings, command, target.descriptor),
+            )
             if result.cut:
                 say(result.cut)
             from prospect.cli import report
@@ -52,6 +60,20 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
     finally:
         target.close()
     return result.status or status
+
+
+def _has_callers(settings: Settings, command: list[str], descriptor: int) -> bool:
+    """Return whether callers are recorded though nobody asks: for a first screen that is read.
+
+    Args:
+        settings: of the command line.
+        command: COMMAND.
+        descriptor: where the report goes.
+    """
+    is_usual = not (settings.events or settings.target or settings.overhead_percent is not None)
+    is_table = settings.sort or settings.columns or settings.label or settings.classic
+    has_first_screen = settings.format == "text" and not is_table
+    return bool(command) and is_usual and has_first_screen and os.isatty(descriptor)
 
 
 def _keep(file: RecordingFile) -> None:

@@ -39,9 +39,16 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
 
 
 def record_into(
-    file: RecordingFile, settings: Settings, command: list[str], command_line: tuple[str, ...]
+    file: RecordingFile,
+    settings: Settings,
+    command: list[str],
+    command_line: tuple[str, ...],
+    *,
+    default_callers: bool = False,
 ) -> RecordingResult:
     """Record `command`, or who runs already, into `file`.
+
+    With `default_callers` samples have callers without ``--call-graph``, too.
 
     Raises:
         ProspectError: the command was not started; an earlier recording is as it was.
@@ -51,6 +58,7 @@ def record_into(
         command=tuple(command),
         command_line=command_line,
         use_cache=settings.use_cache,
+        default_callers=default_callers,
     )
     try:
         if settings.target:

@@ -137,7 +137,7 @@ def write(
 def _report_options(settings: Settings) -> ReportOptions:
     """Return what the report shows: stacks if they were asked for, and labels."""
     asked = project(settings, ReportOptions)
-    if settings.call_graph and not asked.calls:
+    if settings.call_graph not in ("", "none") and not asked.calls:
         asked = replace(asked, calls=settings.sections)
     if settings.label and not (asked.sort or asked.columns):
         asked = replace(asked, sort=("label",))

@@ -76,8 +76,9 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession
     from prospect.records import asdict, project, replace
 
     recording = project(settings, RecordingOptions)
+    call_graph = settings.call_graph or _CALL_GRAPH
     options = RecordOptions(
-        **asdict(replace(recording, call_graph=settings.call_graph or _CALL_GRAPH)),
+        **asdict(replace(recording, call_graph="" if call_graph == "none" else call_graph)),
         command_line=command_line,
         tids=settings.tids,
         use_cache=settings.use_cache,

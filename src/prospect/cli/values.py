@@ -30,7 +30,7 @@ STACK_FORMATS = [name for name, one in FORMATS.items() if one.has_stacks and nam
 
 # The words that a value can be or be made of, by its parser; a shell completes them.
 WORDS: dict[str, tuple[str, ...]] = {
-    "call_graph": ("auto", "dwarf", "fp", "lbr"),
+    "call_graph": ("auto", "dwarf", "fp", "lbr", "none"),
     "daemon_call_graph": ("fp", "auto", "none"),
     "dimension": COLUMN_DIMENSIONS,
     "merged": MERGED,

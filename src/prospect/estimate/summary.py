@@ -171,6 +171,12 @@ class InShort(Record):
         """Those of the first screen."""
         return self.functions[:MOST_FUNCTIONS]
 
+    def first_with_callees(self, most: int) -> tuple[CalleesRow, ...]:
+        """Those for so many lines: the user's own functions before others, most time first."""
+        by_worth = sorted(self.with_callees, key=lambda row: not row.is_own)
+        shown = by_worth[:most]
+        return tuple(row for row in self.with_callees if row in shown)
+
     @property
     def programs_behind(self) -> int:
         """How many programs there are besides those of the first screen."""

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import os
 
-from prospect.capture.events.call_graph import parse_call_graph, sample_bytes
+from prospect.capture.events.call_graph import (
+    CallGraph,
+    default_callers,
+    parse_call_graph,
+    sample_bytes,
+)
 from prospect.capture.events.clock_bank import (
     MOST_CLOCKS,
     check_periods,
@@ -43,6 +48,8 @@ LEAST_MAX_BYTES = 1 << 20
 # Where frames are read from memory; eBPF reads those of x86-64 only.
 _PYTHON_MACHINES = ("x86_64", "aarch64")
 _KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
+# A ring holds a second of samples; with copies of stacks so many if CPUs are scarce.
+_CROWDED_S = 4
 _TRACING_CAPABILITIES = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
 
 
@@ -56,6 +63,7 @@ class RecordOptions(RecordingOptions):
         tids: threads to follow, with those that they start, instead of `pids`; without a command.
         periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
         use_cache: whether the cost of a sample is kept for the next recording.
+        default_callers: whether samples have callers in user space if `call_graph` is empty.
         wakers: whether `off_cpu` records who ended each wait.
     """
 
@@ -64,6 +72,7 @@ class RecordOptions(RecordingOptions):
     tids: tuple[int, ...] = ()
     periods_ns: tuple[int, ...] = ()
     use_cache: bool = True
+    default_callers: bool = False
     wakers: bool = True
 
 
@@ -117,22 +126,15 @@ def open_events(
     """
     attaches = bool(options.pids or options.tids)
     pid = os.getpid() if attaches else pid
-    rate_hz, periods_ns = options.frequency_hz, options.periods_ns
-    call_graph = parse_call_graph(options.call_graph)
 
     def choose(*, allow_hardware: bool) -> EventPlan:
-        plan = choose_events(
-            *(rate_hz, periods_ns, pid, cpus[0]),
-            allow_hardware=allow_hardware,
-            call_graph=call_graph,
-            attaches=attaches,
-            only_tasks=bool(options.tids),
-        )
+        plan = _plan_of_clocks(options, pid, cpus, allow_hardware=allow_hardware)
         plan = _with_chosen_events(options, plan, pid, cpus[0])
         if options.off_cpu:
             from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
 
-            plan = with_switches(plan, call_graph, cpus[0], wakers=options.wakers)
+            callers = parse_call_graph(options.call_graph)
+            plan = with_switches(plan, callers, cpus[0], wakers=options.wakers)
         if switches is not None:
             plan = switches.planned(plan, cpus[0])
         return _with_python(options, plan)
@@ -141,6 +143,8 @@ def open_events(
     bytes_a_second = _bytes_a_second(options, plan)
     if switches is not None:
         bytes_a_second += switches.bytes_a_second
+    if plan.attr.sample_stack_user and _is_crowded(len(cpus)):
+        bytes_a_second *= _CROWDED_S
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
     if attaches and plan.scope == SCOPE_TASK:
@@ -200,6 +204,36 @@ def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
 
         wakes = may_run_python(options.command, options.pids)
     return plan._replace(reads_memory=True, wakes_at_samples=wakes)
+
+
+def _is_crowded(cpus: int) -> bool:
+    """Return whether more threads want a CPU than there are: the recorder may wait for seconds."""
+    fields = read_if_there("/proc/loadavg").split()
+    running = fields[3].partition(b"/")[0] if len(fields) > 3 else b""
+    return running.isdigit() and int(running) > cpus
+
+
+def _plan_of_clocks(
+    options: RecordOptions, pid: int, cpus: tuple[int, ...], *, allow_hardware: bool
+) -> EventPlan:
+    """Return the plan of the clocks, with the callers that are asked for or usual."""
+
+    def plan_with(call_graph: CallGraph) -> EventPlan:
+        return choose_events(
+            *(options.frequency_hz, options.periods_ns, pid, cpus[0]),
+            allow_hardware=allow_hardware,
+            call_graph=call_graph,
+            attaches=bool(options.pids or options.tids),
+            only_tasks=bool(options.tids),
+        )
+
+    plan = plan_with(parse_call_graph(options.call_graph))
+    if options.call_graph or not options.default_callers:
+        return plan
+    is_system = plan.scope == SCOPE_SYSTEM
+    callers, limit = default_callers(options.frequency_hz, len(cpus), is_system=is_system)
+    plan = plan_with(callers)
+    return plan._replace(limits=(*plan.limits, limit)) if limit else plan
 
 
 def _may_load_programs() -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _RECORDING_SUFFIXES = (".data", ".archive")
 _TITLE = "Next:   "
 _MOST_READERS = 2
+_CALL_GRAPH = "--call-graph"
 _LEAST_LETTERS = 3  # of a part of a name that means a function
 # If everything was inlined, one function has at least this share of the time.
 _LEAST_INLINING = 0.75
@@ -69,7 +70,13 @@ def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated)
         commands = _of_recording(view, short, recording, repeated, has_functions=short.hits > 0)
     elif repeated.record:
         recurs = any(one.hits >= _LEAST_TO_RECUR for one in short.functions[:1])
-        again = ("record", *repeated.record)
+        has_callers = view.profile.stacks is not None and view.profile.run.has_user_callers
+        # They are recorded for this report though nobody asked; `record` has to be asked. With
+        # waits it is not: each would have a copy as large.
+        asks = has_callers and not any(
+            word == "--off-cpu" or word.startswith(_CALL_GRAPH) for word in repeated.record
+        )
+        again = ("record", *((_CALL_GRAPH, "auto") if asks else ()), *repeated.record)
         readers = _of_recording(view, short, DEFAULT_RECORDING, repeated, has_functions=recurs)
         commands = [again, *readers]
     else:

@@ -96,7 +96,7 @@ def _perf_words(options: RecordOptions) -> list[str]:
             raise UsageError(f"{option} is not recorded by perf on the target: leave it out")
     mode, comma, size = options.call_graph.partition(",")
     # Callers in the kernel say why it ran.
-    words = ["--call-graph", f"{'fp' if mode in ('', 'auto') else mode}{comma}{size}"]
+    words = ["--call-graph", f"{'fp' if mode in ('', 'auto', 'none') else mode}{comma}{size}"]
     words += ["-F", str(options.frequency_hz)]
     for event in options.events:
         words += ["-e", event]

@@ -10,7 +10,9 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import call_graph
 from prospect.capture.events.call_graph import (
+    MOST_DEFAULT_BYTES,
     CallGraph,
+    default_callers,
     parse_call_graph,
     sample_bytes,
     with_callers,
@@ -34,6 +36,7 @@ def on(monkeypatch):
     ("text", "expected"),
     [
         ("", CallGraph("kernel", 0)),
+        ("none", CallGraph("kernel", 0)),
         ("fp", CallGraph("fp", 0)),
         ("lbr", CallGraph("lbr", 0)),
         ("dwarf", CallGraph("dwarf", 8192)),
@@ -48,7 +51,18 @@ def test_a_mode_and_a_size_are_read(text, expected):
 
 @pytest.mark.parametrize(
     "text",
-    ["yes", "fp,8192", "lbr,8", "dwarf,", "dwarf,0", "dwarf,65521", "dwarf,8k", "dwarf,-8", ",8"],
+    [
+        "yes",
+        "none,8",
+        "fp,8192",
+        "lbr,8",
+        "dwarf,",
+        "dwarf,0",
+        "dwarf,65521",
+        "dwarf,8k",
+        "dwarf,-8",
+        ",8",
+    ],
 )
 def test_what_means_nothing_is_refused(text):
     with pytest.raises(UsageError, match="give"):
@@ -134,3 +148,22 @@ def test_a_sample_is_as_large_as_what_it_holds(on):
     copying = with_callers(EventAttr(), CallGraph("dwarf", 16384))
     assert sample_bytes(copying) - sample_bytes(plain) == 16384 + 16 + 8 * 21
     assert sample_bytes(with_callers(EventAttr(), CallGraph("lbr"))) > sample_bytes(plain)
+
+
+@pytest.mark.parametrize(
+    ("machine", "rate_hz", "cpus", "is_system", "expected", "says"),
+    [
+        ("x86_64", 200, 2, True, CallGraph("auto", 8192), ""),
+        ("x86_64", 200, 2, False, CallGraph("auto", 2048), ""),
+        ("x86_64", 200, 16, True, CallGraph("auto", 2616), "2616 bytes instead of 8192"),
+        ("x86_64", 2000, 64, True, CallGraph("fp"), "frame pointers alone"),
+        ("riscv64", 200, 2, True, CallGraph("fp"), ""),
+    ],
+)
+def test_what_nobody_asked_for_has_a_bound(on, machine, rate_hz, cpus, is_system, expected, says):
+    on(machine)
+    graph, limit = default_callers(rate_hz, cpus, is_system=is_system)
+    assert graph == expected
+    assert graph.stack_bytes * rate_hz * cpus <= MOST_DEFAULT_BYTES
+    assert says in limit
+    assert bool(limit) == bool(says)

@@ -23,6 +23,7 @@ FRAME_POINTERS = "fp"
 STACK_COPIES = "dwarf"
 BRANCH_STACK = "lbr"
 BY_IMAGE = "auto"
+NO_CALLERS = "none"
 MODES = (FRAME_POINTERS, STACK_COPIES, BRANCH_STACK, BY_IMAGE)
 _COPYING = (STACK_COPIES, BY_IMAGE)
 
@@ -37,6 +38,20 @@ _REGISTERS = {"x86_64": 0xFF0FFF, "aarch64": (1 << 33) - 1}
 # Chains of frame pointers lack the caller of a leaf, which on arm64 is in lr (x30). The frame
 # pointer (x29) and sp show whether it is a recursion or has its frame record. The chain has pc.
 _LEAF_REGISTERS = {"aarch64": 0b111 << 29}
+# What copies of stacks may take that nobody asked for, all CPUs together, in bytes a second.
+MOST_DEFAULT_BYTES = 8 << 20
+# Copies that are smaller lack most callers.
+_LEAST_DEFAULT_BYTES = 1024
+# A ring that an ordinary user may lock holds about a second of samples with such copies.
+_UNPRIVILEGED_BYTES = 2048
+_FEWER = (
+    "Copies of stacks are {} bytes instead of {}: more would be over {} MB a second on {} CPUs"
+    " (--call-graph auto,BYTES)."
+)
+_NONE = (
+    "Callers are found by frame pointers alone: copies of stacks would be over {} MB a second on {}"
+    " CPUs (--call-graph auto)."
+)
 _MAX_STACK = "/proc/sys/kernel/perf_event_max_stack"
 _CALL_STACK = (
     abi.PERF_SAMPLE_BRANCH_USER
@@ -73,14 +88,14 @@ def parse_call_graph(text: str) -> CallGraph:
         UsageError: there is no such mode, or no such size.
     """
     mode, comma, size = text.partition(",")
-    if not text:
+    if text in ("", NO_CALLERS):
         return KERNEL_CALLERS
     if mode not in MODES:
         from prospect.spelling import suggestion  # noqa: PLC0415 - only on the way to an error
 
         raise UsageError(
-            f"give one of {', '.join(MODES)}, the copying ones with a size: dwarf,16384"
-            + suggestion(mode, MODES)
+            f"give none or one of {', '.join(MODES)}, the copying ones with a size: dwarf,16384"
+            + suggestion(mode, (*MODES, NO_CALLERS))
         )
     if mode not in _COPYING:
         if comma:
@@ -94,6 +109,30 @@ def parse_call_graph(text: str) -> CallGraph:
     if not _LEAST_STACK_BYTES <= stack_bytes <= _MOST_STACK_BYTES:
         raise UsageError(f"give a size of stack copies from 8 to {_MOST_STACK_BYTES} bytes")
     return CallGraph(mode, stack_bytes)
+
+
+def default_callers(rate_hz: int, cpus: int, *, is_system: bool) -> tuple[CallGraph, str]:
+    """Return which callers the samples of COMMAND have if nobody says, and what that leaves out.
+
+    Args:
+        rate_hz: samples a second of a CPU.
+        cpus: how many there are.
+        is_system: whether every process is sampled, which takes privileges.
+
+    Returns:
+        Frame pointers, with copies of stacks as large as MOST_DEFAULT_BYTES allows, and a sentence
+        if that is less than the usual size.
+    """
+    if os.uname().machine not in _REGISTERS:
+        return CallGraph(FRAME_POINTERS), ""
+    usual = DEFAULT_STACK_BYTES if is_system else _UNPRIVILEGED_BYTES
+    possible = MOST_DEFAULT_BYTES // (rate_hz * cpus) // 8 * 8
+    most = MOST_DEFAULT_BYTES >> 20
+    if possible < _LEAST_DEFAULT_BYTES:
+        return CallGraph(FRAME_POINTERS), _NONE.format(most, cpus)
+    if possible < usual:
+        return CallGraph(BY_IMAGE, possible), _FEWER.format(possible, usual, most, cpus)
+    return CallGraph(BY_IMAGE, usual), ""
 
 
 def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:

@@ -73,7 +73,7 @@ class _Choice:
     def __init__(self, graph: CallGraph, totals: FrameTotals) -> None:
         self._graph = graph
         self._amount = totals.total_s if graph.seconds else totals.total_hits
-        self._self = totals.self_s if graph.seconds else totals.self_hits
+        self._own = self._time_in_functions()
         self._whole = graph.seconds or graph.hits
         self._is_own = is_own_code(graph.profile, graph.frames)
         named = is_named(graph.profile, graph.frames)
@@ -182,7 +182,23 @@ class _Choice:
         return any(one in found for one in path) or self._is_nested(frame, found)
 
     def _is_leaf(self, frame: int) -> bool:
-        return bool(self._self[frame] >= _LEAF * self._amount[frame])
+        """Return whether a function's own time, with what is inlined in it, is nearly all it has.
+
+        An inlined function is in no table of own time, so it is never one.
+        """
+        is_function = self._graph.frames.function_index[frame] >= 0
+        return bool(is_function and self._own[frame] >= _LEAF * self._amount[frame])
+
+    def _time_in_functions(self) -> NDArray[np.float64]:
+        """Return f64[f]: the time of each frame itself and of the functions inlined in it."""
+        graph = self._graph
+        forest, frame = graph.forest, graph.forest.frame_index
+        own = np.array(graph.self_s if graph.seconds else graph.self_hits, np.float64)
+        is_inlined = graph.frames.function_index.take(frame) < 0
+        for rows in reversed(levels(forest.depth)[1:]):
+            inner = rows[is_inlined.take(rows)]
+            np.add.at(own, forest.caller_index.take(inner), own.take(inner))
+        return np.bincount(frame, own, len(graph.frames)).astype(np.float64)
 
     def _is_nested(self, frame: int, found: dict[int, Spender]) -> bool:
         """Return whether a row calls this function and has not much more time."""

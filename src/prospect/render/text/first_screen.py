@@ -230,7 +230,7 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
 def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
     from prospect.render.text.with_callees import callees_columns  # noqa: PLC0415 - only with stacks
 
-    rows = short.with_callees[:most]
+    rows = short.first_with_callees(most)
     columns = callees_columns(rows, figures, escaped(short.event.hits_title))
     yield from style.hot_rows(table_lines(columns), [row.share for row in rows])
 
