@@ -151,17 +151,18 @@ def test_a_sample_is_as_large_as_what_it_holds(on):
 
 
 @pytest.mark.parametrize(
-    ("machine", "rate_hz", "cpus", "is_system", "expected", "says"),
+    ("machine", "machine_facts", "expected", "says"),
     [
-        ("x86_64", 200, 2, True, CallGraph("auto", 8192), ""),
-        ("x86_64", 200, 2, False, CallGraph("auto", 2048), ""),
-        ("x86_64", 200, 16, True, CallGraph("auto", 2616), "2616 bytes instead of 8192"),
-        ("x86_64", 2000, 64, True, CallGraph("fp"), "frame pointers alone"),
-        ("riscv64", 200, 2, True, CallGraph("fp"), ""),
+        ("x86_64", (200, 2, True), CallGraph("auto", 8192), ""),
+        ("x86_64", (200, 2, False), CallGraph("auto", 2048), ""),
+        ("x86_64", (200, 16, True), CallGraph("auto", 2616), "2616 bytes instead of 8192"),
+        ("x86_64", (2000, 64, True), CallGraph("fp"), "frame pointers alone"),
+        ("riscv64", (200, 2, True), CallGraph("fp"), ""),
     ],
 )
-def test_what_nobody_asked_for_has_a_bound(on, machine, rate_hz, cpus, is_system, expected, says):
+def test_what_nobody_asked_for_has_a_bound(on, machine, machine_facts, expected, says):
     on(machine)
+    rate_hz, cpus, is_system = machine_facts
     graph, limit = default_callers(rate_hz, cpus, is_system=is_system)
     assert graph == expected
     assert graph.stack_bytes * rate_hz * cpus <= MOST_DEFAULT_BYTES
