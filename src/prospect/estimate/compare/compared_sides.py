@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_run import ComparedRun, RunParts
     from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.compared_wall import ComparedWall
     from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
     from prospect.estimate.compare.option_texts import Condition, Work
@@ -156,11 +157,21 @@ def compare(
     stacks, inclusive = _compared_stacks(data, comparison)
     return replace(
         comparison,
+        wall=_compared_wall(before, after),
         stacks=stacks,
         inclusive=inclusive,
         notes=comparison_notes(comparison, asked.scope, data.runs, data.labels),
         warnings=comparison_warnings(comparison, data.runs),
     )
+
+
+def _compared_wall(before: Sequence[Profile], after: Sequence[Profile]) -> ComparedWall | None:
+    """Compare where the wall time went; None unless all recordings have switches."""
+    if any(profile.wall is None for profile in (*before, *after)):
+        return None
+    from prospect.estimate.compare.compared_wall import compared_wall  # noqa: PLC0415 - of switches only
+
+    return compared_wall(before, after)
 
 
 def divisors(

@@ -12,6 +12,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.compared_wall import ComparedWall
     from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.option_texts import Work
     from prospect.estimate.compare.variation import Variation
@@ -68,6 +69,8 @@ class Comparison(Record):
         stacks: the call stacks of both sides; None where they were not asked for.
         inclusive: routines with all that they call, a family of tests of its own; None where they
             were not asked for, or a recording has no callers.
+        wall: what made the command's wall time longer or shorter; None unless all recordings have
+            switches.
     """
 
     options: CompareOptions
@@ -87,3 +90,4 @@ class Comparison(Record):
     verdict: Verdict | None
     stacks: ComparedStacks | None = None
     inclusive: ChangeTable | None = None
+    wall: ComparedWall | None = None

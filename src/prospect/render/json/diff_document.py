@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from prospect.figures.portions import PORTION_NAMES
+from prospect.profile.model import PATH_STATES
 from prospect.records import NamedTuple, Record
 from prospect.render.encoding import significant
 from prospect.render.json.common_fields import DETAIL
@@ -22,12 +23,15 @@ from prospect.render.json.document_fields import (
     INTEGER,
     NAME,
     NUMBER,
+    ROUNDED,
+    SECONDS,
     SHARE,
     TEXT,
     TEXTS,
     Object,
     Rows,
     document,
+    each,
     itself,
     numbered,
     one_of,
@@ -205,6 +209,26 @@ DIFF = Object(
         "the same for routines with all their callees; `mode` is `null`, and the sums in "
         "`skipped` have no meaning, because rows overlap; only if every recording has callers",
         _table("inclusive"),
+        optional=True,
+    ),
+    wall=Object(
+        "",
+        a=SECONDS("wall time of both sides"),
+        b=SECONDS(),
+        rows=each(
+            state=one_of(PATH_STATES)("of threads on the critical path"),
+            program=NAME("of functions that no sample tells; else `null`"),
+            what=NAME("the function, or what blocked threads"),
+            ended_by=NAME("a program that is not the command's"),
+            a=SECONDS(),
+            b=SECONDS(),
+            change=ROUNDED(),
+            half_width_s=ROUNDED("of the change; 0 for what is exact"),
+        )("the largest changes first; they add up to the change of the wall time"),
+    )(
+        "what made the command faster or slower, see [waiting](waiting.md); only if all recordings "
+        "have switches",
+        lambda diff: ABSENT if diff.comparison.wall is None else diff.comparison.wall,
         optional=True,
     ),
 )

@@ -85,6 +85,12 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
         yield from style.section("By routine, with all that it calls")
         yield from _rows_lines(comparison.inclusive, rows, unit, style)
         yield ""
+    if comparison.wall is not None:
+        from prospect.render.text.wall import wall_change_lines  # noqa: PLC0415 - of switches only
+
+        yield from style.section("By what the command's exit had to wait for")
+        yield from wall_change_lines(comparison.wall, rows, style)
+        yield ""
     if comparison.verdict is not None:
         yield from style.section("Condition")
         line = verdict_line(comparison.verdict)
@@ -108,6 +114,10 @@ def _in_short(comparison: Comparison, rows: int, unit: Unit, style: Style) -> It
     ):
         yield from _short_table(part, title, unit, most)
         yield ""
+    if comparison.wall is not None:
+        from prospect.render.text.wall import wall_change_line  # noqa: PLC0415 - of switches only
+
+        yield wall_change_line(comparison.wall, _WIDTH)
     found = int(np.count_nonzero(table.significant))
     yield f"{pluralize(found, 'significant change')} (*) in {pluralize(len(table), 'routine')}"
     if comparison.verdict is not None:

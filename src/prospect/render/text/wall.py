@@ -22,6 +22,7 @@ from prospect.render.text.numbers import percent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.estimate.compare.compared_wall import ComparedWall, WallChange
     from prospect.estimate.report import Report
     from prospect.estimate.wall_account import Taker, WallAccount, WallRow
     from prospect.render.text.style import Style
@@ -77,7 +78,7 @@ def _item(row: WallRow, account: WallAccount, digits: int) -> str:
     return f"{shortened(what, _NAME_WIDTH) if row.state == RUNNING else what} {time}"
 
 
-def _what(row: WallRow) -> str:
+def _what(row: WallRow | WallChange) -> str:
     """Return what a row is, without its program."""
     if row.state == RUNNING:
         return escaped(
@@ -139,7 +140,7 @@ def wall_lines(report: Report, style: Style) -> Iterator[str]:
     yield ""
 
 
-def _bar(row: WallRow) -> str:
+def _bar(row: WallRow | WallChange) -> str:
     return f"{row.half_width_s:.3f}" if row.half_width_s else "-"
 
 
@@ -179,3 +180,43 @@ def _takers(account: WallAccount, style: Style) -> Iterator[str]:
     )
     if more := len(account.takers) - len(takers):
         yield style.cut(f"- {pluralize(more, 'more program')}")
+
+
+def wall_change_line(wall: ComparedWall, width: int) -> str:
+    """Return what made the command faster or slower, the largest changes first."""
+    digits = 2 if max(wall.a, wall.b) >= 1 else 3
+    least_s = 10.0**-digits
+    change = wall.b - wall.a
+    word = "slower" if change > 0 else "faster"
+    head = f"Wall: {abs(change):.{digits}f} s {word} ({wall.a:.{digits}f} to {wall.b:.{digits}f})"
+    line = head
+    for row in wall.rows:
+        if abs(row.change) < max(least_s, row.half_width_s):
+            continue
+        item = f"{shortened(_changed(row), _NAME_WIDTH)} {row.change:+.{digits}f}"
+        further = f"{line}{': ' if line == head else ', '}{item}"
+        if display_width(further) > width:
+            break
+        line = further
+    return line
+
+
+def wall_change_lines(wall: ComparedWall, rows: int, style: Style) -> Iterator[str]:
+    """Yield a table of what made the command faster or slower."""
+    shown = wall.rows[:rows]
+    yield from table_lines(
+        [
+            Column("A", [f"{wall.a:.3f}", *(f"{row.a:.3f}" for row in shown)]),
+            Column("B", [f"{wall.b:.3f}", *(f"{row.b:.3f}" for row in shown)]),
+            Column("B - A", [f"{wall.b - wall.a:+.3f}", *(f"{row.change:+.3f}" for row in shown)]),
+            Column("±", ["-", *(_bar(row) for row in shown)]),
+            Column("State", ["", *(row.state for row in shown)], right=False),
+            Column("What", ["all", *(_changed(row) for row in shown)], right=False),
+        ]
+    )
+    if more := len(wall.rows) - len(shown):
+        yield style.cut(f"- {pluralize(more, 'more row')}")
+
+
+def _changed(row: WallChange) -> str:
+    return row.state if row.state in (FOR_A_CPU, NOT_KNOWN) else _what(row)
