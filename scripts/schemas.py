@@ -30,6 +30,7 @@ from prospect.render.json.document_fields import (
 )
 from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
 from prospect.render.json.report_document import REPORT
+from prospect.render.json.what_if_document import WHAT_IF
 
 DOCS = Path(__file__).parent.parent / "docs"
 DOCUMENTS = (
@@ -42,11 +43,12 @@ DOCUMENTS = (
     SOURCE_FILES,
     DIFF,
     COUNTS,
+    WHAT_IF,
 )
 FILES = {
     "report.schema.json": (
         REPORT,
-        "Prospect report, version 1",
+        "Prospect report, version 2",
         "What --format json writes. docs/schema.md describes each field.",
     ),
     "diff.schema.json": (

@@ -1166,7 +1166,7 @@ class OutputOptions(Options):
         typed(
             "--format text|json",
             "the answer as text or JSON",
-            "annotate cache calls control doctor list store",
+            "annotate cache calls control doctor list store whatif",
         ),
         default="text",
         reads="text_or_json",

@@ -248,11 +248,13 @@ class _Placed(NamedTuple):
         return self.placement.first(len(self.hits))
 
 
-def _path(events: Events, info: RecordingInfo, waits: Waits) -> CommandPath | None:
-    """Return the critical path of the command; None if there is none."""
-    from prospect.assembly.threads.wall_path import find_path  # noqa: PLC0415 - only of switches
+def _path(events: Events, info: RecordingInfo, waits: Waits, order: _Order) -> CommandPath | None:
+    """Return the critical path of the command, if hints are wanted; None if there is none."""
+    from prospect.assembly.threads.wall_path import find_path, find_schedule  # noqa: PLC0415 - only of switches
 
-    return find_path(events, waits.events.switches, info)
+    if order.sinks.keep_schedule is not None:
+        order.sinks.keep_schedule(find_schedule(events, waits.events.switches, info))
+    return find_path(events, waits.events.switches, info) if order.wanted.hints else None
 
 
 def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) -> _Placed:
@@ -261,7 +263,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     announce("following processes and their mappings")
     events = with_clock_periods(handed_over.pop(), info)
     waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
-    path = None if waits is None or not wanted.hints else _path(events, info, waits)
+    path = None if waits is None else _path(events, info, waits, order)
     if waits is not None:
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events
     from prospect.profile.model import Profile
     from prospect.symbols.kept_names import KeptNames
+    from prospect.wall.replay import Schedule
 
 
 # A first screen finds the callers of so many samples in some seconds.
@@ -72,6 +73,7 @@ class Callbacks(Record):
         announce: called with what is being done, and how far it is.
         on_unread: called with what could not be read; None for a warning of Python's.
         keep_code: given what finds instructions after the profile was made.
+        keep_schedule: given the schedule of COMMAND's run, None if its switches are not recorded.
         collector: keeps what this machine says, for an archive.
         kept_names: takes the names, for the next part of a live session.
     """
@@ -79,6 +81,7 @@ class Callbacks(Record):
     announce: Announce | None = None
     on_unread: Callable[[str], None] | None = None
     keep_code: Callable[[LaterCode], None] | None = None
+    keep_schedule: Callable[[Schedule | None], None] | None = None
     collector: Collector | None = None
     kept_names: KeptNames | None = None
 

@@ -84,6 +84,12 @@ COMPARE = Command(
     "how certain that is; standard output is discarded and standard input is empty",
     0,
 )
+WHATIF = Command(
+    "whatif",
+    "[FILE|-] [FUNCTION=FACTOR...]",
+    "show how long a recorded command would take at least if functions were faster, as in "
+    "parse=0.5 for half of their time; the recording needs --wall or --off-cpu",
+)
 ARCHIVE = Command(
     "archive",
     "[FILE]",
@@ -156,6 +162,7 @@ SUBCOMMANDS = (
     CALLS,
     DIFF,
     COMPARE,
+    WHATIF,
     ARCHIVE,
     CACHE,
     STAT,

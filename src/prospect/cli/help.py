@@ -40,6 +40,7 @@ EXAMPLES = (
     ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
     ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
     ("what each thread waits for", "sudo prospect --off-cpu ./program"),
+    ("how much faster it would be if a function were", "prospect whatif run.data parse=0.5"),
     ("record now, report later or elsewhere", "prospect record --call-graph auto -o run.data make"),
     ("the same recording, every process", "prospect report -V4 run.data"),
     ("look at it in a browser", "prospect view run.data"),

@@ -30,9 +30,11 @@ GROUPS = {
     "namers": ("", "report", "view", "annotate"),
     "choosers": ("", "report", "view", "annotate", "calls"),
     "comparers": ("diff", "compare"),
-    "readers": ("", "report", "annotate", "calls", "diff", "compare"),
+    "readers": ("", "report", "annotate", "calls", "diff", "compare", "whatif"),
     "recording_readers": ("report", "view", "annotate", "calls", "archive"),
-    "finders": ("", "report", "view", "annotate", "calls", "diff", "compare", "archive"),
+    "finders": (
+        *("", "report", "view", "annotate", "calls", "diff", "compare", "whatif", "archive"),
+    ),
     "stores": (
         *("daemon", "control", "store", "sql", "fleet"),
         *("report", "view", "annotate", "calls", "diff"),

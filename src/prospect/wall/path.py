@@ -60,14 +60,11 @@ def critical_path(records: SchedulerRecords, asked: Asked) -> Pieces | None:
         The pieces; None if the thread that ended last never had a CPU.
     """
     threads, found = stretches(records)
-    of_thread = threads.row(np.array([asked.last_tid], np.int32))
     end_ns = min(max(asked.exit_ns, records.begin_ns), records.end_ns)
     start_ns = max(asked.start_ns, records.begin_ns)
-    keys = threads.key(found.thread, found.in_ns)
-    last = int(np.searchsorted(keys, threads.key(of_thread, np.array([end_ns], np.uint64))[0])) - 1
-    if last < 0 or of_thread[0] < 0 or found.thread[last] != of_thread[0] or start_ns >= end_ns:
+    last = last_stretch(threads, found, asked.last_tid, end_ns)
+    if last is None or start_ns >= end_ns:
         return None
-    del keys
     parts = _parts(
         found,
         steps(records, threads, found, asked.tid, everybody=asked.everybody),
@@ -75,6 +72,16 @@ def critical_path(records: SchedulerRecords, asked: Asked) -> Pieces | None:
         (start_ns, end_ns),
     )
     return _pieces(records, threads, found, parts)
+
+
+def last_stretch(threads: Threads, found: Stretches, tid: int, end_ns: int) -> int | None:
+    """Return the last stretch of a thread that began before a time; None without one."""
+    of_thread = threads.row(np.array([tid], np.int32))
+    keys = threads.key(found.thread, found.in_ns)
+    last = int(np.searchsorted(keys, threads.key(of_thread, np.array([end_ns], np.uint64))[0])) - 1
+    if last < 0 or of_thread[0] < 0 or found.thread[last] != of_thread[0]:
+        return None
+    return last
 
 
 class _Parts(NamedTuple):

@@ -18,10 +18,10 @@ from prospect.figures.calls.sample_choice import SampleChoice, functions_called
         ({"process": "swaper"}, "is called 'swaper'; did you mean swapper?"),
         ({"thread": "12345"}, "no thread with samples is called '12345'"),
         ({"objects": "libc"}, "no object with samples is called 'libc'; did you mean libc.so.6?"),
-        ({"routine": "jited"}, "no routine with samples is called 'jited'; did you mean jitted?"),
+        ({"routine": "jited"}, "no function with samples is called 'jited'; did you mean jitted?"),
         ({"routine": "Syscall"}, "is called 'Syscall'; did you mean do_syscall_64?"),
-        ({"through": "mian"}, "no routine with samples is called 'mian'; did you mean main?"),
-        ({"through": "zzzzz"}, "no routine with samples is called 'zzzzz'"),
+        ({"through": "mian"}, "no function with samples is called 'mian'; did you mean main?"),
+        ({"through": "zzzzz"}, "no function with samples is called 'zzzzz'"),
         ({"cause": "raed"}, "no cause with samples is called 'raed'; did you mean read?"),
     ],
 )
@@ -39,5 +39,5 @@ def test_a_routine_is_meant_by_its_name_a_pattern_or_a_part(what):
 
 
 def test_two_letters_are_no_part():
-    with pytest.raises(UsageError, match="no routine with samples is called 'do'"):
+    with pytest.raises(UsageError, match="no function with samples is called 'do'"):
         functions_called(stacks_profile(), "do")

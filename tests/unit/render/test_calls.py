@@ -58,7 +58,7 @@ def test_callers_of_an_inlined_function():
     text = rendered(TextCalls(), choice, lines=True).decode()
     assert "Callers of inlined" in text
     assert "inlined<int>\n" in text
-    with pytest.raises(UsageError, match="no routine with samples is called 'inlined'"):
+    with pytest.raises(UsageError, match="no function with samples is called 'inlined'"):
         rendered(TextCalls(), choice)
 
 

@@ -19,6 +19,7 @@ from prospect.spaces.attribution import programs_at
 from prospect.spaces.runs import task_tid
 from prospect.wall.path import RUNNING, critical_path
 from prospect.wall.records import Asked, Births, SchedulerRecords, Switches, Wakings
+from prospect.wall.replay import schedule
 from prospect.wall.takers import NOBODY
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events, Tasks
     from prospect.spaces.process_history import ProcessHistory
     from prospect.wall.path import Pieces
+    from prospect.wall.replay import Schedule
 
 _NOBODY_NAME = b""
 # The threads that had a CPU while it is not recorded which: this, less the number of the CPU. No
@@ -102,32 +104,10 @@ def find_path(
         switches: of the recording.
         info: its description.
     """
-    tid = info.extras.get("command_pid")
-    begin_ns, end_ns = interval_ns(info, events)
-    if switches is None or not isinstance(tid, int) or attached_pids(info.extras):
+    recorded = _recorded(events, switches, info)
+    if switches is None or recorded is None:
         return None
-    if switches.is_followed is not None:
-        switches = _with_others(switches)
-    asked = _asked(events.tasks, tid, begin_ns, end_ns)
-    losses, woken = events.losses, wakings(events, info)
-    is_lost = (losses.count > 0) & (losses.kind == abi.PERF_RECORD_LOST)
-    pieces = critical_path(
-        SchedulerRecords(
-            switches=Switches(
-                switches.time_ns,
-                task_tid(switches.task),
-                switches.cpu,
-                switches.is_out,
-                switches.is_preempted,
-            ),
-            wakings=Wakings(*woken),
-            births=_births(events.tasks),
-            begin_ns=begin_ns,
-            end_ns=end_ns,
-            lost_ns=losses.time_ns[is_lost],
-        ),
-        asked,
-    )
+    pieces = critical_path(*recorded)
     if pieces is None:
         return None
     pieces = _cut_at_execs(pieces, events.tasks)
@@ -138,6 +118,47 @@ def find_path(
             for tids in (pieces.tid, pieces.takers.tid, pieces.ended_by)
         ),
     )
+
+
+def find_schedule(
+    events: Events, switches: columns.Switches | None, info: RecordingInfo
+) -> Schedule | None:
+    """Return what a replay of COMMAND's run needs; None where `find_path` finds none."""
+    recorded = _recorded(events, switches, info)
+    if recorded is None:
+        return None
+    tasks = events.tasks
+    is_exit = (tasks.kind == TASK_EXIT) & (tasks.time_ns > 0)
+    return schedule(*recorded, (tasks.tid[is_exit], tasks.time_ns[is_exit]))
+
+
+def _recorded(
+    events: Events, switches: columns.Switches | None, info: RecordingInfo
+) -> tuple[SchedulerRecords, Asked] | None:
+    """Return the scheduler's records, and which thread's time is explained."""
+    tid = info.extras.get("command_pid")
+    begin_ns, end_ns = interval_ns(info, events)
+    if switches is None or not isinstance(tid, int) or attached_pids(info.extras):
+        return None
+    if switches.is_followed is not None:
+        switches = _with_others(switches)
+    losses, woken = events.losses, wakings(events, info)
+    is_lost = (losses.count > 0) & (losses.kind == abi.PERF_RECORD_LOST)
+    records = SchedulerRecords(
+        switches=Switches(
+            switches.time_ns,
+            task_tid(switches.task),
+            switches.cpu,
+            switches.is_out,
+            switches.is_preempted,
+        ),
+        wakings=Wakings(*woken),
+        births=_births(events.tasks),
+        begin_ns=begin_ns,
+        end_ns=end_ns,
+        lost_ns=losses.time_ns[is_lost],
+    )
+    return records, _asked(events.tasks, tid, begin_ns, end_ns)
 
 
 def _with_others(switches: columns.Switches) -> columns.Switches:

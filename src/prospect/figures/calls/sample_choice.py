@@ -136,7 +136,7 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
     rows = range(len(profile.functions))
     found = routines_called(profile, what)
     known = (name for row in rows for name in routine_names(profile, row)[-1:])
-    _must_be_some(found.tolist(), "routine", what, known)
+    _must_be_some(found.tolist(), "function", what, known)
     return found
 
 

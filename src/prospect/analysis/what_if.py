@@ -1,0 +1,148 @@
+"""A recording of a command → how long it would take if some of its functions were faster.
+
+The samples say how much of each thread's time a function had, with all that it calls where stacks
+were recorded; the schedule says what that time held up. See `prospect.wall.replay`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.analysis.profile_request import Callbacks, ProfileRequest
+from prospect.analysis.reading import read_profile
+from prospect.errors import UsageError
+from prospect.estimate.what_if import Change, Outcome, WhatIf
+from prospect.figures.calls.sample_choice import SampleChoice, choose_samples
+from prospect.figures.portions import event_has_time
+from prospect.figures.routine_names import routine_names
+from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.records import replace
+from prospect.wall.replay import gain_ns, saved_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.options import NamingOptions
+    from prospect.wall.replay import Schedule
+
+_NS = 1e-9
+# Groups of samples that are left out in turn, for the interval.
+_GROUPS = 10
+_T_95 = 2.262  # quantile of Student's t with 9 degrees of freedom
+# Functions that are tried if none is named, and what their time is multiplied by.
+_MOST_TRIED = 8
+_HALF = 0.5
+
+
+def what_if(
+    path: str, changes: Sequence[Change], naming: NamingOptions, sinks: Callbacks
+) -> WhatIf:
+    """Read a recording, and replay the command's run with changes.
+
+    Args:
+        path: a recording with switches, "-" for one on standard input.
+        changes: all at once; if there are none, the hottest functions one by one, twice as fast.
+        naming: how addresses are named.
+        sinks: what receives progress and remarks meanwhile.
+
+    Raises:
+        RecordingError: it cannot be read, or is no recording.
+        UsageError: it has no switches of a command, or no function of a name.
+    """
+    kept: list[Schedule | None] = []
+    sinks = replace(sinks, keep_schedule=kept.append)
+    profile = read_profile(path, naming, ProfileRequest(stacks=True, hints=False), sinks)
+    found = kept[0] if kept else None
+    if found is None:
+        raise UsageError(
+            "whatif: the recording has no switches of a command: record one with --wall, as in "
+            "prospect record --wall COMMAND"
+        )
+    samples = stack_samples(profile, "4")
+    run = _Run(found, samples, profile.stacks is not None)
+    tried = [tuple(changes)] if changes else [(Change(one, _HALF),) for one in run.hottest()]
+    outcomes = [run.outcome(one) for one in tried]
+    return WhatIf(
+        found.seconds,
+        tuple(sorted(outcomes, key=lambda one: -one.gain_s)),
+        run.has_callees,
+    )
+
+
+class _Run:
+    """A recorded run, and the samples of its clock."""
+
+    def __init__(self, schedule: Schedule, samples: StackSamples, has_callees: bool) -> None:  # noqa: FBT001
+        self._schedule, self._samples, self.has_callees = schedule, samples, has_callees
+        profile = samples.profile
+        events = profile.run.events
+        clock = next((row for row, event in enumerate(events) if event_has_time(event)), -1)
+        is_of_clock = profile.hits.event.take(samples.hit_index) == clock
+        recorded = profile.samples
+        if samples.time_ns is None or recorded.tid is None or len(recorded) != len(samples):
+            raise UsageError("whatif: samples of this recording have no threads or no times")
+        is_of_clock &= choose_samples(samples, SampleChoice("3"))
+        self._rows = np.flatnonzero(is_of_clock)
+        self._columns = recorded.tid.take(self._rows), recorded.time_ns.take(self._rows)
+
+    def outcome(self, changes: tuple[Change, ...]) -> Outcome:
+        """Replay the run with these changes."""
+        kept = np.ones(len(self._rows))
+        is_changed = np.zeros(len(self._rows), np.bool_)
+        for change in changes:
+            is_of = self._is_of(change.name)
+            kept = np.where(is_of, kept * change.factor, kept)
+            is_changed |= is_of
+        saved = self._saved(1.0 - kept)
+        gain = gain_ns(self._schedule, saved)
+        return Outcome(
+            changes,
+            float(self._saved(is_changed.astype(np.float64)).sum()) * _NS,
+            float(saved.sum()) * _NS,
+            gain * _NS,
+            self._half_width_ns(1.0 - kept) * _NS,
+        )
+
+    def _is_of(self, name: str) -> NDArray[np.bool_]:
+        through, own = (name, "") if self.has_callees else ("", name)
+        choice = SampleChoice("4", through=through, routine=own)
+        return choose_samples(self._samples, choice).take(self._rows)
+
+    def _saved(
+        self, weight: NDArray[np.float64], rows: NDArray[np.intp] | slice = slice(None)
+    ) -> NDArray[np.float64]:
+        tid, time_ns = self._columns
+        return saved_by(self._schedule, (tid[rows], time_ns[rows]), weight[rows])
+
+    def _half_width_ns(self, weight: NDArray[np.float64]) -> float:
+        """Return half of the interval, by leaving out a tenth of the samples at a time.
+
+        Source: Wolter, Introduction to Variance Estimation, 2nd edition, chapter 4 (jackknife).
+        """
+        if not weight.any():
+            return 0.0
+        group = np.arange(len(weight)) % _GROUPS
+        gains = []
+        for left_out in range(_GROUPS):
+            rows = np.flatnonzero(group != left_out)
+            gains.append(gain_ns(self._schedule, self._saved(weight, rows)))
+        return float(_T_95 * np.sqrt((_GROUPS - 1) ** 2 / _GROUPS * np.var(gains, ddof=1)))
+
+    def hottest(self) -> Iterable[str]:
+        """Return the names of the functions with most samples of their own."""
+        profile = self._samples.profile
+        hit = self._samples.hit_index.take(self._rows)
+        location = profile.hits.location_index.take(hit)
+        function = profile.locations.function_index.take(location)
+        count = np.bincount(function, minlength=len(profile.functions))
+        names: dict[str, None] = {}
+        for row in np.argsort(-count, kind="stable")[: np.count_nonzero(count)].tolist():
+            name = routine_names(profile, row)[-1]
+            if name and len(names) < _MOST_TRIED:
+                names.setdefault(name)
+        return names

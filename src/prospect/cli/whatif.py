@@ -1,0 +1,80 @@
+"""``prospect whatif``: how long a recorded command would take if some functions were faster.
+
+Nothing here is on the way to a command's exec: numpy and all stages may be imported.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from prospect.cli.analysis import Unread, get_ready, put, sinks
+from prospect.cli.operands import readable
+from prospect.cli.progress import Progress
+from prospect.errors import UsageError
+from prospect.files.outputs import ReportFile
+
+if TYPE_CHECKING:
+    from prospect.options import Settings
+
+_MAKER = "prospect record --wall COMMAND"
+_LARGEST_FACTOR = 1000.0
+
+
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+    """Replay the recording that is named, with changes; a word with ``=`` is a change.
+
+    Raises:
+        ProspectError: the recording cannot be read, has no switches of a command, or nothing in it
+            is called what was asked for; or the answer cannot be written.
+
+    Returns 1 if records in it were not understood, else 0.
+    """
+    changes = [_change(word) for word in words if "=" in word]
+    files = [word for word in words if "=" not in word]
+    if len(files) > 1:
+        raise UsageError(
+            f"whatif takes one recording, not {len(files)}; a change is FUNCTION=FACTOR: {files[1]}"
+        )
+    recording = readable(files[0] if files else "", "whatif", maker=_MAKER, output=settings.output)
+    target = ReportFile(settings.output)
+    try:
+        get_ready()
+        from prospect.analysis.what_if import what_if
+        from prospect.estimate.what_if import Change
+        from prospect.render.json.what_if_document import JsonWhatIf
+        from prospect.render.text.what_if import TextWhatIf
+
+        unread = Unread()
+        with Progress("reading the recording") as progress:
+            found = what_if(
+                recording,
+                [Change(name, factor) for name, factor in changes],
+                settings,
+                sinks(progress, unread),
+            )
+            renderer = JsonWhatIf() if settings.format == "json" else TextWhatIf()
+            put(target, lambda out: renderer.render(found, out), progress, settings)
+        return unread.exit_status()
+    finally:
+        target.close()
+
+
+def _change(word: str) -> tuple[str, float]:
+    """Return the function of ``FUNCTION=FACTOR``, and the factor.
+
+    Raises:
+        UsageError: it is no such word.
+    """
+    # Names of C++ may have the sign in them.
+    name, _, text = word.rpartition("=")
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = math.nan
+    if not (name and 0.0 <= factor <= _LARGEST_FACTOR):
+        raise UsageError(
+            f"whatif: {word}: write FUNCTION=FACTOR, as in parse=0.5 for half of its time, with a "
+            f"factor from 0 to {_LARGEST_FACTOR:.0f}"
+        )
+    return name, factor
