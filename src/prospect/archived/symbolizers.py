@@ -16,6 +16,7 @@ import numpy as np
 
 from prospect.archived.answers import DEEPEST, Asked, Code, FrameTree, Image, ObjectLines, owner_of
 from prospect.elf import layout
+from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.rights import EVERYBODY
@@ -107,6 +108,9 @@ def _header_ranges(image: ElfImage, *, call_frames: bool) -> Iterator[tuple[int,
         row = image.find_section(name)
         if row >= 0:
             yield _range(image, row, len(image.data))
+    go_table = read_go_table(image) if call_frames else None
+    if go_table is not None:
+        yield from go_table.ranges
 
 
 def _range(image: ElfImage, row: int, most_bytes: int) -> tuple[int, int]:

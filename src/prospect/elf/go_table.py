@@ -50,6 +50,7 @@ _HEAD_BYTES = 8
 _MODULE_NAMES, _MODULE_TEXT = 1, 22
 # `gofunc` was word 38 in Go 1.18, 40 from 1.20 on and 43 from 1.27 on: all words are tried.
 _MODULE_WORDS = 64
+_MODULE_BYTES = 8 * _MODULE_WORDS
 _FIRST_TREES_WORD = 30
 _CHECKED_TREES = 64
 _PCDATA_INLINED, _FUNCDATA_INLINED = 2, 3
@@ -97,6 +98,8 @@ class GoTable(Record, eq=False):
         words: u32[w] the area of functions; fields are at `field_at`.
         record: i64[f] where each function's record begins in `words`, its own start left out.
         module: u64[m] first words of its moduledata, none if that was not found.
+        ranges: first and first byte after, in the file, of what all this was read from: the table,
+            and moduledata.
     """
 
     image: ElfImage
@@ -110,6 +113,7 @@ class GoTable(Record, eq=False):
     words: NDArray[np.uint32]
     record: NDArray[np.int64]
     module: NDArray[np.uint64]
+    ranges: tuple[tuple[int, int], ...]
 
     def __len__(self) -> int:
         return len(self.start)
@@ -330,7 +334,7 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
     relocations = relative_relocations(image)
     module = _find_module(image, relocations, svma, areas[0])
     if form.is_relative:
-        text = _text_start(image, module, header[2])
+        text = _text_start(image, module.words, header[2])
         entry = entry + np.uint64(text)
     else:
         begin = np.uint64((svma + areas[-1]) % 2**64)
@@ -352,7 +356,8 @@ def _read_at(image: ElfImage, offset: int, size: int) -> GoTable | None:
         values=GoValues(np.frombuffer(values, np.uint8), quantum),
         words=np.frombuffer(records[: len(records) & ~3], "<u4"),
         record=(at.take(kept) >> 2) + skipped,
-        module=module,
+        module=module.words,
+        ranges=((offset, offset + len(data)), (module.offset, module.offset + _MODULE_BYTES)),
     )
 
 
@@ -374,9 +379,16 @@ def _sound(
     return kept if inside.any() else kept[:0]
 
 
+class _Module(NamedTuple):
+    """The first words of moduledata, u64[m], relocated, and where in the file they are."""
+
+    words: NDArray[np.uint64]
+    offset: int
+
+
 def _find_module(
     image: ElfImage, relocations: RelativeRelocations, table: int, names: int
-) -> NDArray[np.uint64]:
+) -> _Module:
     """Find moduledata: in writable memory, the table's address and then that of its names.
 
     Args:
@@ -386,9 +398,8 @@ def _find_module(
         names: where in the table its names are.
 
     Returns:
-        u64[m] its first words, relocated; none if it is not there.
+        It; without words if it is not there.
     """
-    none = np.zeros(0, np.uint64)
     word_bytes = 8 if image.is_64 else 4
     starts = relocations.places_of(table)[:_MOST_CANDIDATES]
     loads = image.segments[image.segments["type"] == layout.PT_LOAD]
@@ -417,8 +428,8 @@ def _find_module(
         stated = np.frombuffer(image.data, f"<u{word_bytes}", known, begin).astype(np.uint64)
         module = relocations.applied(start + distance[:known], stated)
         if int(module[_MODULE_NAMES]) == table + names:
-            return module
-    return none
+            return _Module(module, begin)
+    return _Module(np.zeros(0, np.uint64), 0)
 
 
 def _text_start(image: ElfImage, module: NDArray[np.uint64], stated: int) -> int:
