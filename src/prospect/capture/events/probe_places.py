@@ -53,12 +53,13 @@ def probe_event(text: str) -> ChosenEvent:
 
 
 def function_offset(path: str, function: str) -> int:
-    """Return where in a file a function begins, by the symbol tables of the file itself.
+    """Return where in a file a function begins, by the symbol tables of the file, or Go's table.
 
     Raises:
         UsageError: it is no ELF file, has no such function, or several.
     """
-    from prospect.elf.image import ElfImage  # noqa: PLC0415 - numpy, only where a name is given
+    from prospect.elf.go_table import read_go_table  # noqa: PLC0415 - numpy, only for a name
+    from prospect.elf.image import ElfImage  # noqa: PLC0415 - the same
     from prospect.elf.symbols import read_symbols  # noqa: PLC0415 - the same
 
     descriptor = open_program(path)
@@ -73,6 +74,10 @@ def function_offset(path: str, function: str) -> int:
         symbols = read_symbols(image, name)
         if symbols:
             offsets |= _offsets_of(image, symbols, os.fsencode(function))
+    go_table = None if offsets else read_go_table(image)
+    if go_table is not None:
+        rows = [row for row, _ in go_table.rows_named([os.fsencode(function)])]
+        offsets |= set(image.offset_of_svma(go_table.start[rows]).tolist())
     if not offsets:
         raise UsageError(
             f"{path} has no function '{function}': give FILE+OFFSET, or its other name"
