@@ -38,7 +38,7 @@ _WANTED_FIELDS = {
     "sched:sched_switch": (b"prev_state", b"next_pid"),
 }
 # Fields of records that programs of ours wrote (``--wall``); others have none of them.
-_OWN_FIELDS = {"sched:sched_switch": (b"syscall", b"followed")}
+_OWN_FIELDS = {"sched:sched_switch": (b"syscall", b"followed", b"ran_ns")}
 
 
 def encode_tracing_data(

@@ -30,7 +30,7 @@ TRACED = CLOCK.attr._replace(
     type=abi.PERF_TYPE_TRACEPOINT, config=1, sample_period=1, sample_type=SAMPLE_TYPE
 )
 SWITCH = EventDescription(
-    TRACED, (SWITCH_ID,), "sched:sched_switch", ((32, 8), (56, 4), (64, 4), (68, 4))
+    TRACED, (SWITCH_ID,), "sched:sched_switch", ((32, 8), (56, 4), (64, 4), (68, 4), (72, 8))
 )
 WAKING = EventDescription(
     TRACED._replace(config=2), (WAKING_ID,), "sched:sched_waking", ((24, 4), (0, 2))
@@ -42,10 +42,9 @@ KERNEL = 1
 BUILDER = build.RecordBuilder(SAMPLE_TYPE)
 
 
-def switch(time, prev, state, following, followed, call=NONE):  # noqa: PLR0917 - its fields
-    raw = struct.pack(
-        "<HBBi16xiiq16xiiii", 1, 0, 0, prev, prev, 0, state, following, 0, call, followed
-    )
+def switch(time, prev, state, following, followed, call=NONE, ran_ns=0):  # noqa: PLR0917 - its fields
+    task = (prev, prev, 0, state, following, 0, call, followed, ran_ns)
+    raw = struct.pack("<HBBi16xiiq16xiiiiq", 1, 0, 0, *task)
     return BUILDER.sample(time=time, pid=prev, tid=prev, id=SWITCH_ID, raw=raw, misc=KERNEL)
 
 
@@ -139,3 +138,30 @@ def test_a_number_without_a_name_is_shown():
     records = [*RUN[:5], switch(12_000, 5, SLEEPS, 9, PREV, 5000)]
     found = waiting(complete(followed(records, waits=True)), "4")
     assert [one.name for one in found.blockers] == ["syscall_5000"]
+
+
+def test_an_arrival_without_a_record_is_known_by_how_long_the_thread_has_run():
+    # It left at 12,000 after 10,000 ns, and again at 40,000 after 18,000.
+    records = [
+        RUN[0],
+        RUN[2],
+        RUN[4],
+        switch(2_000, 9, PREEMPTED, 5, NEXT),
+        switch(12_000, 5, PREEMPTED, 1, PREV, ran_ns=10_000),
+        switch(40_000, 5, SLEEPS, 9, PREV, READ, ran_ns=18_000),
+        switch(60_000, 9, PREEMPTED, 5, NEXT),
+    ]
+    threads = followed(records).threads
+    assert threads.unknown_ns.tolist() == [0]
+    assert threads.cpu_ns.tolist() == [10_000 + 8_000 + END - 60_000]
+    assert threads.runnable_ns.tolist() == [20_000]
+
+
+def test_an_account_that_cannot_be_right_says_nothing():
+    records = [
+        RUN[0],
+        switch(2_000, 9, PREEMPTED, 5, NEXT),
+        switch(12_000, 5, PREEMPTED, 1, PREV, ran_ns=10_000),
+        switch(40_000, 5, SLEEPS, 9, PREV, READ, ran_ns=99_000),
+    ]
+    assert followed(records).threads.unknown_ns[0] == 28_000

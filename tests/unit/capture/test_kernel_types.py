@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.abi import bpf as abi
-from prospect.capture.kernel.kernel_types import BTF_FILE, TaskOffsets, task_offsets
+from prospect.capture.kernel.kernel_types import (
+    BTF_FILE,
+    SwitchOffsets,
+    TaskOffsets,
+    switch_offsets,
+    task_offsets,
+)
 
 MEMORY = {"mmap_base": 1, "start_code": 8, "start_brk": 16, "start_stack": 24}
 STRUCTURES = {
@@ -72,3 +78,13 @@ def test_this_kernel_has_them():
     found = task_offsets(Path(BTF_FILE).read_bytes())
     assert all(0 < offset < 1 << 16 for offset in found)
     assert all(offset % 8 == 0 for offset in found)
+
+
+def test_offsets_of_what_a_switch_is_recorded_with():
+    structures = [
+        ("task_struct", {"pid": 40, "comm": 64, "se": 128}),
+        ("sched_entity", {"load": 0, "sum_exec_runtime": 16}),
+    ]
+    assert switch_offsets(types(structures)) == SwitchOffsets(pid=40, comm=64, ran_ns=144)
+    with pytest.raises(ValueError, match="have no sum_exec_runtime"):
+        switch_offsets(types(structures[:1]))

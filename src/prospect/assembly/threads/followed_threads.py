@@ -18,7 +18,9 @@ from prospect.assembly.causes.entry_points import OUTSIDE_OF_CALLS, Cause
 from prospect.assembly.causes.hit_causes import NO_CHAIN, SampleCauses
 from prospect.assembly.threads import thread_states as states
 from prospect.columns.sorting import distinct
+from prospect.columns.table_rows import appended, gather
 from prospect.profile.model import CAUSE_SYSCALL
+from prospect.records import replace
 from prospect.spaces.runs import task_tid
 
 if TYPE_CHECKING:
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.threads.thread_states import Marks
-    from prospect.events.columns import RawFields, Samples
+    from prospect.events.columns import RawFields, Samples, Switches
 
 # Columns of `EventDescription.fields` of switches.
-_CALL, _FOLLOWED = 2, 3
+_CALL, _FOLLOWED, _RAN_NS = 2, 3, 4
 _FOLLOWS_PREV, _FOLLOWS_NEXT = 1, 2
 _COMPAT_BIT = 1 << 16
 _NUMBER_MASK = _COMPAT_BIT - 1
@@ -38,11 +40,43 @@ _OUTSIDE, _UNKNOWN = -1, -2
 _MOST_LABELS = 1 << 16
 
 
-def followed_sides(found: RawFields) -> NDArray[np.bool_]:
-    """Return bool[2 n] of n switches whether the task that leaves, and the one that comes, is."""
+def followed_samples(found: RawFields) -> NDArray[np.int64]:
+    """Return the samples of switches whose task that leaves is followed."""
+    rows = np.flatnonzero(found.values[:, _FOLLOWED] & _FOLLOWS_PREV)
+    return found.sample.take(rows)
+
+
+def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
+    """Return switches with which of them are of followed threads, and with arrivals of these.
+
+    An arrival is missing if its record was lost, or if the kernel records nothing of the task
+    before. The thread then leaves a CPU twice, and has run in between for as long as the kernel's
+    own account of it says.
+
+    Args:
+        switches: two of each sample, the task that leaves before the one that comes.
+        found: the fields of the samples.
+    """
     which = found.values[:, _FOLLOWED]
     sides = np.stack(((which & _FOLLOWS_PREV) != 0, (which & _FOLLOWS_NEXT) != 0), axis=1)
-    return sides.reshape(-1)
+    switches = replace(switches, is_followed=sides.reshape(-1))
+    rows = np.flatnonzero(sides)
+    tids, time_ns = task_tid(switches.task.take(rows)), switches.time_ns.take(rows)
+    order = np.lexsort((switches.is_out.take(rows), time_ns, tids))
+    rows, tids, time_ns = rows.take(order), tids.take(order), time_ns.take(order)
+    is_out = switches.is_out.take(rows)
+    again = np.flatnonzero(is_out[1:] & is_out[:-1] & (tids[1:] == tids[:-1]))
+    length = (time_ns.take(again + 1) - time_ns.take(again)).view(np.int64)
+    before, after = rows.take(again), rows.take(again + 1)
+    ran_ns = found.values[:, _RAN_NS]
+    ran = ran_ns.take(after // 2) - ran_ns.take(before // 2)
+    is_known = (ran > 0) & (ran <= length)
+    came = gather(switches, after[is_known])
+    nothing = np.zeros(len(came), np.bool_)
+    came_ns = came.time_ns - ran[is_known].view(np.uint64)
+    came = replace(came, time_ns=came_ns, is_out=nothing, is_preempted=nothing)
+    every = appended(switches, came, np.arange(len(came)))
+    return gather(every, np.argsort(every.time_ns, kind="stable"))
 
 
 def marks_of_followed(marks: Marks, first: Sequence[int], wakes: Samples, waking: int) -> Marks:

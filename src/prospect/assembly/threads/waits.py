@@ -269,8 +269,10 @@ def _marks(
     of_switch = np.flatnonzero(samples.event == row)
     is_followed = switches.is_followed
     if is_followed is not None:
-        # Two sides of each sample, that of the task which leaves before the other.
-        of_switch = of_switch[is_followed[::2]]
+        from prospect.assembly.threads.followed_threads import followed_samples  # noqa: PLC0415 - only with --wall
+
+        fields = _fields_of(events, row)
+        of_switch = followed_samples(fields) if fields else of_switch
         switches = gather(switches, np.flatnonzero(is_followed))
     is_task = np.isin(tasks.kind, (TASK_FORK, TASK_EXIT)) | (tasks.time_ns == 0)
     kind_of_task = np.where(tasks.kind == TASK_EXIT, states.MARK_EXIT, states.MARK_FORK)
@@ -392,21 +394,20 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
     time_ns = samples.time_ns.take(sample)
     count = len(sample)
     nobody = np.zeros(count, np.bool_)
-    is_followed = None
-    if len(info.events[event].fields) > _TRACEPOINT_FIELDS:
-        from prospect.assembly.threads.followed_threads import followed_sides  # noqa: PLC0415 - only with --wall
-
-        is_followed = followed_sides(found)
     # The task that leaves is before the one that comes at the same time.
-    return Switches(
+    switches = Switches(
         order=np.arange(2 * count),
         time_ns=np.repeat(time_ns, 2),
         task=np.stack((before, following), axis=1).reshape(-1),
         cpu=np.repeat(samples.cpu.take(sample).astype(np.int32), 2),
         is_out=np.stack((~nobody, nobody), axis=1).reshape(-1),
         is_preempted=np.stack(((state & _WAITING_BITS) == 0, nobody), axis=1).reshape(-1),
-        is_followed=is_followed,
     )
+    if len(info.events[event].fields) > _TRACEPOINT_FIELDS:
+        from prospect.assembly.threads.followed_threads import switches_of_followed  # noqa: PLC0415 - only with --wall
+
+        return switches_of_followed(switches, found)
+    return switches
 
 
 def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:

@@ -18,7 +18,7 @@ from prospect.capture.events.event_choice import ChosenEvent
 from prospect.capture.events.tracepoints import tracepoint_format, tracepoint_id
 from prospect.capture.following import switch_programs as programs
 from prospect.capture.kernel import bpf_objects
-from prospect.capture.kernel.kernel_types import BTF_FILE, name_offsets
+from prospect.capture.kernel.kernel_types import BTF_FILE, switch_offsets
 from prospect.capture.machine.attached_tasks import family, threads_of
 from prospect.errors import CaptureError
 from prospect.light import Closing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.capture.events.event_choice import EventPlan
-    from prospect.capture.kernel.kernel_types import NameOffsets
+    from prospect.capture.kernel.kernel_types import SwitchOffsets
 
 SWITCH, WAKING = "sched:sched_switch", "sched:sched_waking"
 _LAYOUTS = {
@@ -37,6 +37,7 @@ _LAYOUTS = {
     WAKING: (programs.WAKING_LAYOUT, ()),
 }
 MOST_FOLLOWED = 1 << 16
+_TYPES = {4: "int", 8: "s64"}
 _POSSIBLE_CPUS = 1 << 14
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 _KEPT_SAMPLE_TYPE = (
@@ -79,7 +80,7 @@ class FollowedSwitches(Closing):
             self._read_format(name)
         try:
             with open(BTF_FILE, "rb") as file:
-                types = name_offsets(file.read())
+                types = switch_offsets(file.read())
             self._every_thread = every_thread
             self._load(types, every_thread=every_thread)
         except ValueError as error:
@@ -95,14 +96,14 @@ class FollowedSwitches(Closing):
         if number is None or _layout(text) != known:
             raise CaptureError(f"this kernel's tracepoint {name} has other fields than those known")
         lines = "".join(
-            f"\tfield:int {field};\toffset:{offset};\tsize:{size};\tsigned:1;\n"
+            f"\tfield:{_TYPES[size]} {field};\toffset:{offset};\tsize:{size};\tsigned:1;\n"
             for field, offset, size in added
         )
         # What is appended follows the other fields, before the line that says how to print them.
         self._numbers[name] = number
         self._formats[name] = text.replace("\n\nprint fmt", f"\n{lines}\nprint fmt", 1).encode()
 
-    def _load(self, types: NameOffsets, *, every_thread: bool) -> None:
+    def _load(self, types: SwitchOffsets, *, every_thread: bool) -> None:
         keep, layout = self._held.keep, bpf_objects.MapLayout
         # The least recent are forgotten if all are in it.
         kind = abi.BPF_MAP_TYPE_LRU_HASH if every_thread else abi.BPF_MAP_TYPE_HASH

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.capture.kernel.bpf_assembler import Instruction
-    from prospect.capture.kernel.kernel_types import NameOffsets
+    from prospect.capture.kernel.kernel_types import SwitchOffsets
 
     Items = Iterator[Instruction | Label]
 
@@ -56,9 +56,10 @@ WAKING_LAYOUT = (
 )
 # Our own fields. `syscall`: number of the call that the task is in which leaves its CPU; -1 outside
 # of one, and COMPAT_BIT in it for a 32-bit one. `followed`: which of the two tasks are,
-# FOLLOWS_PREV and FOLLOWS_NEXT.
-SWITCH_FIELDS = (("syscall", 64, 4), ("followed", 68, 4))
-_SWITCH_BYTES, _WAKING_BYTES = 72, 36
+# FOLLOWS_PREV and FOLLOWS_NEXT. `ran_ns`: how long the former has run in its life: if the record of
+# its arrival is missing, that says when it came.
+SWITCH_FIELDS = (("syscall", 64, 4), ("followed", 68, 4), ("ran_ns", 72, 8))
+_SWITCH_BYTES, _WAKING_BYTES = 80, 36
 FOLLOWS_PREV, FOLLOWS_NEXT = 1, 2
 COMPAT_BIT = 1 << 16
 
@@ -113,7 +114,7 @@ class Maps(NamedTuple):
     every_thread: bool
 
 
-def switch_program(maps: Maps, types: NameOffsets, number: int) -> bytes:
+def switch_program(maps: Maps, types: SwitchOffsets, number: int) -> bytes:
     """Return the program for sched_switch(preempt, prev, next, prev_state).
 
     Args:
@@ -124,12 +125,12 @@ def switch_program(maps: Maps, types: NameOffsets, number: int) -> bytes:
     return assemble(tuple(_switch(maps, types, number)))
 
 
-def waking_program(maps: Maps, types: NameOffsets, number: int) -> bytes:
+def waking_program(maps: Maps, types: SwitchOffsets, number: int) -> bytes:
     """Return the program for sched_waking(p); arguments as of `switch_program`."""
     return assemble(tuple(_waking(maps, types, number)))
 
 
-def fork_program(maps: Maps, types: NameOffsets) -> bytes:
+def fork_program(maps: Maps, types: SwitchOffsets) -> bytes:
     """Return the program for sched_process_fork(parent, child): a followed one's child is too."""
     return assemble(
         (
@@ -147,7 +148,7 @@ def fork_program(maps: Maps, types: NameOffsets) -> bytes:
     )
 
 
-def _switch(maps: Maps, types: NameOffsets, number: int) -> Items:
+def _switch(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     # R6 the arguments, R7 the next task, R8 the state of the one before, R9 which are followed.
     yield asm.move(R6, R1)
     yield asm.load(BPF_DW, R7, R6, 16)
@@ -171,6 +172,8 @@ def _switch(maps: Maps, types: NameOffsets, number: int) -> Items:
     yield asm.store(BPF_W, FP, _DATA + 64, -1)
     yield asm.store(BPF_W, FP, _DATA + 68, R9)
     yield from _own_name()
+    yield asm.load(BPF_DW, R1, R6, 8)
+    yield from _read_kernel(R1, types.ran_ns, _DATA + 72, 8)
     yield from _read_kernel(R7, types.comm, _DATA + 40, 16)
     yield asm.move(R1, R9)
     yield asm.alu(abi.BPF_AND, R1, FOLLOWS_PREV)
@@ -192,7 +195,7 @@ def _switch(maps: Maps, types: NameOffsets, number: int) -> Items:
     yield EXIT
 
 
-def _waking(maps: Maps, types: NameOffsets, number: int) -> Items:
+def _waking(maps: Maps, types: SwitchOffsets, number: int) -> Items:
     # R6 the arguments, R7 the task that is woken, R8 the interrupts that the CPU is in, R9 who
     # wakes. Programs with more than 48 bytes on the stack have one of their own (Linux 6.13): where
     # this one's is says whether the CPU is in an interrupt.

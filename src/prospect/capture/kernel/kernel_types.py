@@ -64,22 +64,25 @@ def task_offsets(types: bytes) -> TaskOffsets:
         raise ValueError(f"the kernel's types have no {error.args[0].decode()}") from error
 
 
-class NameOffsets(NamedTuple):
-    """Offsets in bytes of a task's number (`pid`, of a thread) and of its name."""
+class SwitchOffsets(NamedTuple):
+    """Offsets in bytes of a task's number (`pid`, of a thread), its name and its time on CPUs."""
 
     pid: int
     comm: int
+    ran_ns: int
 
 
-def name_offsets(types: bytes) -> NameOffsets:
+def switch_offsets(types: bytes) -> SwitchOffsets:
     """Find the offsets in the contents of `BTF_FILE`.
 
     Raises:
         ValueError: it is no BTF, or has another task.
     """
-    task = _Types(types).members(b"task_struct")
+    found = _Types(types)
+    task, entity = found.members(b"task_struct"), found.members(b"sched_entity")
     try:
-        return NameOffsets(task[b"pid"], task[b"comm"])
+        ran_ns = task[b"se"] + entity[b"sum_exec_runtime"]
+        return SwitchOffsets(task[b"pid"], task[b"comm"], ran_ns)
     except KeyError as error:
         raise ValueError(f"the kernel's types have no {error.args[0].decode()}") from error
 
