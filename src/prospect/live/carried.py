@@ -10,7 +10,8 @@ were loaded in earlier parts and still are. The kernel's listing, which is read 
 from before the session.
 
 `PythonNames`: the walker sends a name of a code object at first sight, and again from time to time.
-A name that it has not sent for longer belongs to code that nobody runs any more.
+A name that it has not sent for longer belongs to code that nobody runs any more, and so do names
+of interpreters whose processes have ended.
 
 `Followed`: processes that `top -p` named, with those that joined them, or threads. Threads need no
 choice among samples: only they, and what they start, have events.
@@ -19,22 +20,23 @@ choice among samples: only they, and what they start, have events.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi import python_frames as wire
 from prospect.abi.layout import layout_of
+from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended, gather
 from prospect.events.columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
 from prospect.events.python_records import NameRoom
 from prospect.events.sample_selection import kept_samples
-from prospect.records import NamedTuple, replace
+from prospect.records import NamedTuple, Record, field, replace
 from prospect.spaces.runs import task_tid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from prospect.live.chosen import Whom
     from prospect.profile.model import ProcessTable
 
-_TID_SHIFT = np.uint64(32)
+_TID_SHIFT, _PID_MASK = np.uint64(32), np.uint64((1 << 32) - 1)
 # A thread's last switch is drained so long after its end at most.
 _LATEST_NS = 10 * 10**9
 _NEVER = np.uint64(2**64 - 1)
@@ -235,62 +237,128 @@ class LoadedPrograms:
                 del self._programs[next(iter(self._programs))]
 
 
-_Key = TypeVar("_Key")
-_Known = TypeVar("_Known")
 _RECORD = struct.Struct("<IHH")
 _RAW_BYTES = 4
 # Names in a session: 8 MB of an interpreter, 32 MB of a user.
 _MOST_NAME_BYTES = 64 << 20
 # As rings and looks may delay what is sent, one more than is needed.
 _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
+# Names of an interpreter whose processes have ended, for a child of theirs that was not sampled
+# yet. Where programs start all the time most names are of those.
+_KEPT_ENDED_NS = 2 * 60 * 10**9
+# More processes than this share an interpreter only where they are forked from one that goes on.
+_MOST_PIDS = 64
+
+
+class _Interpreter(Record, frozen=False):
+    """The names of one interpreter.
+
+    Attributes:
+        texts: of its code objects, with the time at which each was last told.
+        known_ns: when it was last told.
+        image: what is known of it, None for nothing.
+        pids: processes that were sampled in it, of which `_MOST_PIDS` are kept.
+        ended_ns: since when all of these have ended, 0 if some run or none is known.
+    """
+
+    texts: dict[CodeKey, tuple[int, CodeText]] = field(default_factory=dict)
+    known_ns: int = 0
+    image: PythonImage | None = None
+    pids: set[int] = field(default_factory=set)
+    ended_ns: int = 0
+
+    def see(self, running: Container[int], now_ns: int) -> None:
+        """Note whether its processes run."""
+        if (
+            len(self.pids) >= _MOST_PIDS
+            or not self.pids
+            or any(map(running.__contains__, self.pids))
+        ):
+            self.ended_ns = 0
+        else:
+            self.ended_ns = self.ended_ns or now_ns
 
 
 class PythonNames:
     """Interpreters and code objects, and when each was last known."""
 
     def __init__(self) -> None:
-        self._images: dict[int, tuple[int, PythonImage]] = {}
-        self._texts: dict[CodeKey, tuple[int, CodeText]] = {}
+        self._interpreters: dict[int, _Interpreter] = {}
         self._room = NameRoom(_MOST_NAME_BYTES)
+        # Processes that run the same program tell the same: it is kept once.
+        self._shared: dict[CodeText, CodeText] = {}
 
     def __len__(self) -> int:
         """Return how many code objects are known."""
-        return len(self._texts)
+        return sum(len(one.texts) for one in self._interpreters.values())
 
-    def carried(self, events: Events, end_ns: int) -> Events:
-        """Return a part's records with all names that are known; keep what the part says.
+    def carried(self, events: Events, end_ns: int, running: Container[int] = ()) -> Events:
+        """Return a part's records with the names that its stacks may need; keep what it says.
 
         Args:
             events: the part.
             end_ns: when it ended.
+            running: the processes that ran when it began.
         """
-        _forget_before(self._images, end_ns - _KEPT_NS)
-        for key in _forget_before(self._texts, end_ns - _KEPT_NS):
-            self._room.forget(key)
+        self._forget(end_ns, running)
         python = events.python
         if python is None:
             return events
         for number, image in python.images.items():
-            self._images[number] = end_ns, image
+            known = self._interpreters.setdefault(number, _Interpreter())
+            known.image, known.known_ns = image, end_ns
         left_out = dict(python.left_out)
         for key, text in python.texts.items():
-            before = self._texts.get(key, (0, text))[1]._asdict()
-            new = {name: one for name, one in text._asdict().items() if one is not None}
-            whole = text._replace(**before | new)
-            known = self._images.get(key.image)
-            if self._room.take(key, whole, known[1].user if known else 0):
-                self._texts[key] = end_ns, whole
-            elif key not in self._texts:
+            known = self._interpreters.setdefault(key.image, _Interpreter())
+            if not self._keep(known, key, text, end_ns):
                 left_out[key.image] = left_out.get(key.image, 0) + 1
+        pids = (python.task & _PID_MASK).tolist()
+        for pid, number in set(zip(pids, python.image.tolist(), strict=True)):
+            if (sampled := self._interpreters.get(number)) and len(sampled.pids) < _MOST_PIDS:
+                sampled.pids.add(pid)
+        used = [(one, self._interpreters.get(one)) for one in distinct(python.image).tolist()]
         return replace(
             events,
             python=replace(
                 python,
-                images={number: image for number, (_, image) in self._images.items()},
-                texts={key: text for key, (_, text) in self._texts.items()},
+                images={number: one.image for number, one in used if one and one.image},
+                texts={key: text for _, one in used if one for key, (_, text) in one.texts.items()},
                 left_out=tuple(left_out.items()),
             ),
         )
+
+    def _keep(self, known: _Interpreter, key: CodeKey, text: CodeText, now_ns: int) -> bool:
+        """Keep what is told of a code object; return whether anything of it is kept."""
+        before = known.texts.get(key)
+        if before:
+            new = {name: one for name, one in text._asdict().items() if one is not None}
+            text = before[1]._replace(**new)
+        if self._room.take(key, text, known.image.user if known.image else 0):
+            known.texts[key] = now_ns, self._shared.setdefault(text, text)
+            return True
+        return before is not None
+
+    def _forget(self, now_ns: int, running: Container[int]) -> None:
+        """Forget what was not told for long, and interpreters whose processes have ended."""
+        forgotten: list[CodeKey] = []
+        for number, one in list(self._interpreters.items()):
+            one.see(running, now_ns)
+            if one.ended_ns and one.ended_ns < now_ns - _KEPT_ENDED_NS:
+                forgotten += self._interpreters.pop(number).texts
+                continue
+            old = [key for key, (at, _) in one.texts.items() if at < now_ns - _KEPT_NS]
+            for key in old:
+                del one.texts[key]
+            forgotten += old
+            if one.known_ns < now_ns - _KEPT_NS:
+                one.image = None
+                if not one.texts:
+                    del self._interpreters[number]
+        for key in forgotten:
+            self._room.forget(key)
+        if forgotten:
+            kept = (text for one in self._interpreters.values() for _, text in one.texts.values())
+            self._shared = {text: text for text in kept}
 
     def records(self, events: Sequence[EventDescription]) -> bytes:
         """Return samples of time 0 that say all that is known.
@@ -304,24 +372,20 @@ class PythonNames:
         return b"".join(_sample(found[0], payload) for payload in self._payloads())
 
     def _payloads(self) -> Iterator[bytes]:
-        for number, (_, image) in self._images.items():
-            version, *places, described, user = image
+        for number, one in self._interpreters.items():
+            if one.image is None:
+                continue
+            version, *places, described, user = one.image
             payload = wire.IMAGE.pack(version, described, *places)
             yield _head(wire.KIND_IMAGE, 0, len(payload), (0, number, user, 0)) + payload
-        for (image_number, code, signature), (_, text) in self._texts.items():
-            place = (signature, image_number, code, text.beginning)
-            for kind, part in ((wire.KIND_NAME, text.name), (wire.KIND_FILE, text.file)):
-                if part is not None:
-                    yield _head(kind, part[0], len(part[1]), place) + part[1]
-            if text.lines is not None:
-                yield _head(wire.KIND_LINES, 0, len(text.lines), place) + text.lines
-
-
-def _forget_before(table: dict[_Key, tuple[int, _Known]], time_ns: int) -> list[_Key]:
-    old = [key for key, (known_ns, _) in table.items() if known_ns < time_ns]
-    for key in old:
-        del table[key]
-    return old
+        for interpreter in self._interpreters.values():
+            for (image_number, code, signature), (_, text) in interpreter.texts.items():
+                place = (signature, image_number, code, text.beginning)
+                for kind, part in ((wire.KIND_NAME, text.name), (wire.KIND_FILE, text.file)):
+                    if part is not None:
+                        yield _head(kind, part[0], len(part[1]), place) + part[1]
+                if text.lines is not None:
+                    yield _head(wire.KIND_LINES, 0, len(text.lines), place) + text.lines
 
 
 def _head(kind: int, status: int, count: int, place: tuple[int, int, int, int]) -> bytes:

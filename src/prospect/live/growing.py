@@ -73,6 +73,8 @@ class GrowingProfile:
         self._kept_names = KeptNames(bounds.most_addresses, bounds.most_symbols)
         self._sinks = Callbacks(kept_names=self._kept_names)
         self._joined = JoinedProfile()
+        # The first part, as long as it is alone.
+        self._only: Profile | None = None
         self._switches = LastSwitches() if off_cpu else None
         self._programs = LoadedPrograms()
         self._followed = followed
@@ -98,7 +100,7 @@ class GrowingProfile:
         """
         events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
         events = replace(events, control_groups=self._groups_with(events))
-        events = self._python.carried(events, info.last_sample_ns)
+        events = self._python.carried(events, info.last_sample_ns, self.tasks.pids())
         pids, named = pids_of(events), set[int]()
         if self._switches is not None:
             named = self.tasks.pids()
@@ -128,7 +130,11 @@ class GrowingProfile:
         self._programs.take_in(events)
         if self._switches is not None:
             self._switches.take_in(events, self.tasks.tids())
-        self._joined.add(part)
+        if self._only is None and not self._joined.parts:
+            # Joining takes an eighth of a look, and a daemon looks once a window.
+            self._only = part
+            return part
+        self._join(part)
         if len(self._joined) > self._most_samples or self._joined.parts > _MOST_PARTS:
             self._forget()
         return part
@@ -143,11 +149,17 @@ class GrowingProfile:
 
     def profile(self) -> Profile:
         """Return the profile of all that is remembered; at least one part was added."""
-        return self._joined.profile()
+        return self._joined.profile() if self._only is None else self._only
 
     def clear(self) -> None:
         """Forget all parts; who runs is still known."""
-        self._joined = JoinedProfile()
+        self._joined, self._only = JoinedProfile(), None
+
+    def _join(self, part: Profile) -> None:
+        if self._only is not None:
+            self._joined.add(self._only)
+            self._only = None
+        self._joined.add(part)
 
     def _groups_with(self, events: Events) -> dict[int, bytes]:
         """Return the control groups that are known, and remember those of a part longest."""

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.records import Record
 from prospect.symbols.objects import PYTHON_BASE, PYTHON_END, PYTHON_PREFIX
-from prospect.symbols.resolution import Resolution, named
+from prospect.symbols.resolution import Resolution
 from prospect.symbols.table import build_symbol_table
 
 if TYPE_CHECKING:
@@ -138,10 +139,31 @@ class PythonCode(Record, eq=False):
 
     def resolve(self, path: bytes, address: NDArray[np.uint64]) -> Resolution:
         """Name addresses in an object, by its key's path: the recording itself has the names."""
-        table = self.table(path)
         shown = path.removeprefix(PYTHON_PREFIX).decode("utf-8", "surrogatepass")
-        names = named(table, table.lookup(address), address, NameSource.NO_COVER, shown)
-        return Resolution(names, shown, KIND_PYTHON)
+        # There may be a thousand files with a function or two: a symbol table each would be slow.
+        here = np.array(self._rows_of.get(path, ()), np.int64)
+        place = np.searchsorted(self.start.take(here), address, side="right") - 1
+        row = here.take(place, mode="clip") if len(here) else place
+        is_covered = (place >= 0) & (address < self.end.take(row, mode="clip"))
+        rows, function = np.unique(row[is_covered], return_inverse=True)
+        of_address = np.full(len(address), -1, np.int32)
+        of_address[is_covered] = function
+        names = [self.functions[one].name for one in rows.tolist()]
+        start = self.start.take(rows)
+        found = NamedAddresses(
+            address=address,
+            function=of_address,
+            reason=np.where(is_covered, NameSource.PYTHON, NameSource.NO_COVER).astype(np.uint8),
+            name=names,
+            linkage_name=names,
+            aliases=[()] * len(rows),
+            function_address=start,
+            function_size=self.end.take(rows) - start,
+            is_global=np.ones(len(rows), np.bool_),
+            source=np.full(len(rows), NameSource.PYTHON, np.uint8),
+            object_path=[shown] * len(rows),
+        )
+        return Resolution(found, shown, KIND_PYTHON)
 
     def table(self, path: bytes) -> SymbolTable:
         """Return the functions of an object, by its key's path."""
@@ -218,12 +240,13 @@ def _short_locations(first: int, table: bytes) -> tuple[array[int], array[int]]:
             line += -(value >> 1) if value & 1 else value >> 1
         ends.append(offset)
         lines.append(line if code != _NOWHERE and 0 < line < _MOST_LINE else 0)
-    return array("q", ends), array("q", lines)
+    return array("i", ends), array("i", lines)
 
 
 def _packed(column: Numbers) -> array[int]:
-    found = array("q")
-    found.frombytes(column.tobytes())
+    found = array("i")
+    # A table has at most 24 KB, an entry covers 16 bytes of code: no offset needs more bits.
+    found.frombytes(column.astype(np.int32).tobytes())
     return found
 
 

@@ -67,6 +67,29 @@ def test_what_is_told_no_more_is_forgotten(monkeypatch):
     assert len(names) == 0
 
 
+def test_names_of_processes_that_have_ended_are_forgotten_sooner(monkeypatch):
+    monkeypatch.setattr(module, "_KEPT_ENDED_NS", 100)
+    names = PythonNames()
+    for now_ns, running in ((1000, ()), (1100, {5}), (5000, {5}), (5100, {6}), (5199, {6})):
+        names.carried(part(*NAMES, STACK, sample()), now_ns, running)
+        assert len(names) == 1
+    # Whoever shares the interpreter with one that has ended may come late.
+    assert function_of(names.carried(part(STACK, sample()), 5200, {6}))
+    names.carried(part(sample()), 5201, {6})
+    assert len(names) == 0
+
+
+def test_what_processes_tell_alike_is_kept_once_and_none_gets_what_others_tell():
+    names = PythonNames()
+    for image in (1, 2):
+        told = [make.raw(make.image(11, image))]
+        told += map(make.raw, make.names(CODE, "leaf", "/a.py", b"\xf8\x00", 7, image=image))
+        stack = make.raw(make.stack((CODE, CODE + 184, 1, 0), image=image))
+        events = names.carried(part(*told, stack, sample()), 10)
+        assert {key.image for key in events.python.texts} == {image}
+    assert (len(names), len(names._shared)) == (2, 1)
+
+
 def test_a_recording_begins_with_what_is_known():
     names = PythonNames()
     names.carried(part(*NAMES, STACK, sample()), 10)
@@ -114,7 +137,7 @@ def test_decoded_tables_of_lines_are_kept_within_bounds(monkeypatch):
         for number in range(40)
     ]
     found = [known.of(text, build) for text in texts]
-    assert len(known._known) == 4
+    assert len(known._known) == 8
     assert known.of(texts[-1], build) is found[-1]
     assert known.of(texts[0], build) == known.of(texts[0], build)
 
@@ -127,7 +150,7 @@ def test_names_that_find_no_room_for_more_keep_the_room_they_have(monkeypatch):
         for number in range(10):
             code = number + (len(names) if size < 24000 else 0)
             told += map(make.raw, make.names(code, "f", "/f.py", bytes(size), 1))
-        events = names.carried(part(*told), 10)
+        events = names.carried(part(*told, STACK, sample()), 10)
     lines = [text.lines for text in events.python.texts.values()]
     assert lines
     assert sum(map(len, lines)) <= (1 << 18) // 8

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from prospect.events.python_records import PythonImage, PythonRecords
 
-# Functions and lines that are kept from one part of a session to the next: 10,000 of usual size.
-_MOST_BYTES = 32 << 20
+# Functions and lines that are kept from one part of a session to the next: 5,000 of usual size.
+_MOST_BYTES = 12 << 20
 _OBJECT_BYTES = 1 << 10
 UNREAD = PythonFunction("[python]", "[not read]", 0)
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
