@@ -1074,6 +1074,27 @@ class StoringOptions(Options):
         default=60.0,
         reads="window",
     )
+    cpu_limit_percent: float = option(
+        typed(
+            "--cpu-limit PERCENT",
+            "how much of the machine's CPU time the daemon may take; above that it does without "
+            "copies of stacks, names of many new files, short windows, Python functions and "
+            "callers, in this order, and says so",
+            "daemon",
+        ),
+        default=0.5,
+        reads="percent",
+    )
+    memory_limit_bytes: int | None = option(
+        typed(
+            "--memory-limit SIZE",
+            "how much memory the daemon may take, without the process that writes a window "
+            "(default: 200M, with --call-graph auto 400M)",
+            "daemon",
+        ),
+        default=None,
+        reads="size",
+    )
     separate: tuple[str, ...] = option(
         typed(
             "--separate WHAT[,...]",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from builders.command_line import run_here
-from prospect.daemon.control_socket import ask
+from prospect.daemon.control_socket import NoAnswerError, ask
 from prospect.store.directory import StoreDirectory
 
 BUSY = "while True: sum(i * i for i in range(100000))"
@@ -57,6 +57,10 @@ class RunningDaemon:
     def ask(self, *words):
         """Ask it as `prospect control` does, without a process for each question."""
         with StoreDirectory(str(self.store)) as store:
+            for _ in range(600):
+                with suppress(NoAnswerError):  # a loaded machine: its status does not wait
+                    return ask(store, list(words))
+                time.sleep(0.1)
             return ask(store, list(words))
 
     def control(self, *words):

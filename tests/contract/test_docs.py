@@ -143,6 +143,8 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "daemon_hz",
         "daemon_call_graph",
         "window_s",
+        "cpu_limit_percent",
+        "memory_limit_bytes",
         "keep",
         "metrics",
         "ship",

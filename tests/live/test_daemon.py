@@ -17,7 +17,7 @@ import pytest
 
 import prospect
 from builders.command_line import run, running
-from builders.daemon import RunningDaemon, children_of, status
+from builders.daemon import RunningDaemon, children_of, status, until
 from builders.stored import Writer, by_routine
 from prospect.api.store import read_store
 from prospect.daemon.daemon_rights import KEPT
@@ -285,3 +285,19 @@ def test_what_is_kept_apart_is_chosen_and_shown_side_by_side(tmp_path):
     assert list(hits(f"tid:{load}", "cpu:0-1023", "--columns", "process").values()) == [of_load]
     by_program = hits("lib-image:*", "--columns", "program")
     assert len(by_program) > 1
+
+
+def test_a_daemon_above_its_limits_goes_without_and_says_so(tmp_path):
+    words = ("--window", "1", "--memory-limit", "1M", "--cpu-limit", "90%", "--call-graph", "auto")
+    with RunningDaemon(tmp_path / "s", *words) as daemon:
+        found = until(lambda: status(daemon), lambda one: len(one["goes_without"]) >= 4)
+        assert found["goes_without"][0] == "callers by frame pointers only"
+        assert (found["memory_limit_bytes"], found["cpu_limit_percent"]) == (1 << 20, 90.0)
+        shown = daemon.control("status").stdout
+        assert "windows have callers by frame pointers only; names of few new files;" in shown
+        daemon.control("dump")
+        assert daemon.end() == 0
+    assert "to stay within its limits, windows have callers by frame pointers only" in daemon.said()
+    limits = " ".join(read_store(str(tmp_path / "s")).run.limits)
+    assert "Limits of the daemon: windows with names of few new files: " in limits
+    assert "Limits of the daemon: windows with callers by frame pointers only: " in limits

@@ -106,6 +106,14 @@ def status_text(status: dict[str, Any]) -> str:
             f" {status['child_memory_bytes'] / 1e6:.0f} MB while a window is written"
         ),
     }
+    rows["its limits"] = (
+        f"{status['cpu_limit_percent']:g} % of the machine (now {status['cpu_percent']:.2f} %),"
+        f" {status['memory_limit_bytes'] / 1e6:.0f} MB (peak"
+        f" {status['memory_peak_bytes'] / 1e6:.0f} MB)"
+    )
+    if status["goes_without"]:
+        since = time.strftime("%H:%M", time.localtime(status["goes_without_since_s"]))
+        rows["reduced"] = f"since {since}: windows have {'; '.join(status['goes_without'])}"
     if status.get("ship"):
         rows["sends to"] = status["ship"]
         rows["unsent"] = _unsent(status)

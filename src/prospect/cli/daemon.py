@@ -115,7 +115,9 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
 
     from prospect.cli.commands import DAEMON
     from prospect.cli.options import parse
+    from prospect.daemon.daemon_limits import MEMORY_LIMIT, MEMORY_LIMIT_WITH_COPIES
     from prospect.daemon.daemon_options import DaemonOptions
+    from prospect.files.budget import size_in_bytes
     from prospect.fleet.targets import check_target
     from prospect.store.retention import parse_keep
 
@@ -152,4 +154,9 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         otlp=settings.otlp,
         command_line=command_line,
         target=settings.target,
+        cpu_limit_percent=settings.cpu_limit_percent,
+        memory_limit_bytes=settings.memory_limit_bytes
+        or size_in_bytes(
+            MEMORY_LIMIT_WITH_COPIES if settings.daemon_call_graph == "auto" else MEMORY_LIMIT
+        ),
     )

@@ -57,7 +57,8 @@ _ORDER = """
     event_names include_symbols exclude_symbols exclude_dependent port opens_browser clear
     side_a side_b runs stdin shows_output ignores_failure per fdr run_variation rows by fleet_rows
     fail_if
-    store engine daemon_hz daemon_call_graph window_s keep metrics ship host_share unit
+    store engine daemon_hz daemon_call_graph window_s cpu_limit_percent memory_limit_bytes
+    keep metrics ship host_share unit
 """
 _LAST = ("help", "version")
 

@@ -29,6 +29,16 @@ MOST_WAITING_BYTES = 16 << 20
 LOOK_S, LOOK_WITHOUT_COPIES_S = 1.0, 10.0
 # The daemon sees to its socket, and notes that it is alive, at least this often.
 LONGEST_LOOK_S = 10.0
+# Of a machine, in percent; of memory, without copies of stacks and with them.
+CPU_LIMIT_PERCENT, MEMORY_LIMIT, MEMORY_LIMIT_WITH_COPIES = 0.5, "200M", "400M"
+# CPU time is compared over this long at least, as one window may have a large new program in it,
+# and over this long at most.
+MEASURED_S, AVERAGED_S = 100.0, 300.0
+# Files whose names are read for the first time in a window, where they are to be few.
+MOST_NEW_FILES = 4
+# A step is taken back below this share of the limits, after so long; if that was too early, after
+# twice as long the next time.
+ROOM_SHARE, CALM_S, LONGEST_CALM_S, DIFFICULT_S = 0.6, 600.0, 7200.0, 1800.0
 # The machine has slept if its clocks differ by more than this.
 LEAST_SLEEP_S = 0.5
 # /proc/PID/cgroup has a path.

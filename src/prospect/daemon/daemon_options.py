@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prospect.daemon.daemon_limits import CPU_LIMIT_PERCENT
 from prospect.records import Record, replace
 from prospect.store.retention import Keep
 
@@ -22,6 +23,10 @@ class DaemonOptions(Record):
         host_share: of hosts that send an hour.
         otlp: the URL of a collector that gets each window, "" for none.
         command_line: of the daemon.
+        cpu_limit_percent: how much of the machine's CPU time the daemon may take.
+        memory_limit_bytes: how much memory it may take, without the process that writes.
+        reads_python: whether Python functions are read.
+        new_files: how many files' names may be read for the first time in a window, 0 for all.
         target: another machine that is sampled instead of this one, as ssh takes it.
     """
 
@@ -38,8 +43,26 @@ class DaemonOptions(Record):
     otlp: str = ""
     command_line: tuple[str, ...] = ()
     target: str = ""
+    cpu_limit_percent: float = CPU_LIMIT_PERCENT
+    memory_limit_bytes: int = 200 << 20
+    reads_python: bool = True
+    new_files: int = 0
 
     @property
     def sampling(self) -> DaemonOptions:
         """Those that a window depends on; the others are as if not given."""
-        return replace(self, keep=Keep(), metrics="", ship="", host_share=1.0, otlp="")
+        return replace(
+            self,
+            keep=Keep(),
+            metrics="",
+            ship="",
+            host_share=1.0,
+            otlp="",
+            cpu_limit_percent=CPU_LIMIT_PERCENT,
+            memory_limit_bytes=0,
+        )
+
+    @property
+    def opened(self) -> DaemonOptions:
+        """Those that the sampled events depend on; the others are as if not given."""
+        return replace(self.sampling, window_s=0.0, new_files=0, separate=())

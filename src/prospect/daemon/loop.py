@@ -18,8 +18,9 @@ import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.control_socket import COMMANDS, ControlSocket
-from prospect.daemon.daemon_limits import LONGEST_LOOK_S
+from prospect.daemon.daemon_limits import LONGEST_LOOK_S, MOST_CLIENTS_WAITING
 from prospect.daemon.ending import Ending, TooLateError
 from prospect.daemon.sampling import Sampling, give_back
 from prospect.daemon.senders import Pushing, Shipping
@@ -29,6 +30,7 @@ from prospect.daemon.status import (
     keep_status,
     metrics_text,
     note_alive,
+    used_now,
     write_metrics,
 )
 from prospect.daemon.window_writing import StoreWriting
@@ -111,7 +113,8 @@ class Daemon:
         self._shipping = Shipping(store, self._options, say)
         self._pushing = Pushing(store, self._options, say)
         self._writing = StoreWriting(store, self._options.keep, say, self._shipping.set_aside)
-        self._sampling: Sampling | None = Sampling(self._options)
+        self._ceiling = Ceiling(self._options, os.cpu_count() or 1)
+        self._sampling: Sampling | None = self._begun()
 
     def run(self, started: str) -> None:
         """Go on until a signal ends it; the last window is written then.
@@ -170,8 +173,17 @@ class Daemon:
         if self._shipping.pid_fd in ready:
             self._shipping.finish()
             self._tell()
-        if control.fileno() in ready and (request := control.accept()):
-            self._follow(request)
+        self._follow_clients(control)
+
+    def _follow_clients(self, control: ControlSocket) -> None:
+        """Do what clients ask for; on a busy machine several may wait."""
+        clients = select.poll()
+        clients.register(control.fileno(), select.POLLIN)
+        for _ in range(MOST_CLIENTS_WAITING):
+            if not clients.poll(0):
+                break
+            if request := control.accept():
+                self._follow(request)
 
     def _timeout_s(self) -> float:
         """Return how long nothing is to be done."""
@@ -240,7 +252,40 @@ class Daemon:
             self._stop_sampling()
         self._totals.add(window, lost)
         self._writing.add(window)
+        del window
         give_back()
+        self._keep_limits()
+
+    def _begun(self) -> Sampling:
+        """Begin to sample, with the steps that are taken; raises as `Sampling`."""
+        options = self._ceiling.options
+        sampling = Sampling(options)
+        sampling.follow(options, self._ceiling.notes())
+        return sampling
+
+    def _keep_limits(self) -> None:
+        """Go without something, or no more, as what was used until now demands."""
+        if self._sampling is None:
+            return
+        before = self._ceiling.options
+        used = used_now(self._sampling.child_pids)
+        has_changed = self._ceiling.note(used)
+        if used.peak_bytes > self._options.memory_limit_bytes:
+            self._sampling.forget_names()
+        if not has_changed:
+            return
+        steps = self._ceiling.notes()
+        self._say(
+            f"to stay within its limits, windows have {self._ceiling.words}"
+            if steps
+            else "windows have all that was asked for again"
+        )
+        options = self._ceiling.options
+        if options.opened == before.opened:
+            self._sampling.follow(options, steps)
+            return
+        self._stop_sampling()
+        self._sampling = self._begun()
 
     @property
     def _is_to_stop(self) -> bool:
@@ -273,14 +318,17 @@ class Daemon:
         try:
             if self._sampling and options.sampling != self._options.sampling:
                 self._stop_sampling()
-                self._sampling = Sampling(options)
+                self._ceiling.follow(options)
+                self._sampling = self._begun()
+            self._ceiling.follow(options)
             self._options, self._writing.keep = options, options.keep
             self._shipping.follow(options)
             self._pushing.follow(options)
             self._say("the settings were read again")
         except ProspectError as error:
             self._say(f"the settings are as they were: {error}")
-            self._sampling = Sampling(self._options)
+            self._ceiling.follow(self._options)
+            self._sampling = self._begun()
         self._manager.notify(READY)
 
     def _follow(self, request: Request) -> None:
@@ -297,7 +345,7 @@ class Daemon:
             return
         if word == "start" and self._sampling is None:
             try:
-                self._sampling = Sampling(self._options)
+                self._sampling = self._begun()
             except ProspectError as error:
                 request.answer({"error": str(error)})
                 return
@@ -323,7 +371,7 @@ class Daemon:
 
     def _figures(self) -> dict[str, Any]:
         pids = self._sampling.child_pids if self._sampling else None
-        figures = figures_of(self._store, self._options, self._writing, self._totals, pids)
+        figures = figures_of(self._store, self._writing, self._totals, self._ceiling, pids)
         return {**figures, **self._shipping.figures(), **self._pushing.figures()}
 
     def _tell(self) -> None:

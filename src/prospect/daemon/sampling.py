@@ -30,6 +30,7 @@ from prospect.live.session import LiveSession
 from prospect.live.source import KernelSource
 from prospect.profile.group_names import service_of
 from prospect.recording.events import RecordOptions
+from prospect.records import replace
 from prospect.store.segments import COVERAGE
 from prospect.store.windows import Span, lost_samples, window_of
 from prospect.target.target_source import source_on
@@ -123,6 +124,8 @@ def give_back() -> None:
         trim(0)
 
 
+# As `profile.run_notes` expects, which adds them up.
+_PUT_OFF = "Limits of the daemon: files with hits and names that were put off: {}."
 _US = 10**6
 _NS_IN_US = 1000
 _BOUNDS = Bounds(
@@ -151,11 +154,29 @@ class Sampling(Closing):
                 call_graph=options.call_graph,
                 command_line=options.command_line,
                 use_cache=options.use_cache,
+                python="auto" if options.reads_python else "never",
             ),
             bounds=_BOUNDS,
             source=source_on(options.target) if options.target else KernelSource,
         )
         self._begin()
+        self.follow(options, ())
+
+    def follow(self, options: DaemonOptions, notes: tuple[str, ...]) -> None:
+        """Go on with other settings, but for those of the sampled events.
+
+        Args:
+            options: the settings.
+            notes: sentences on what the windows go without.
+        """
+        self._options, self._notes = options, notes
+        self._put_off = self._session.read_new_files(options.new_files)
+        self._begin()
+
+    def forget_names(self) -> None:
+        """Give back the memory of names that can be read again."""
+        self._session.forget_names()
+        give_back()
 
     def due_s(self) -> float:
         """Return in how many seconds the window is to end.
@@ -194,10 +215,10 @@ class Sampling(Closing):
         """
         state = self._session.take()
         self._begin()
-        run = state.profile.run
-        begin_us = round(run.started_at * _US)
+        facts = state.profile.run
+        begin_us = round(facts.started_at * _US)
         # Time that the machine slept through is in no window.
-        span = Span(begin_us, begin_us + max(run.end_ns - run.begin_ns, 0) // _NS_IN_US)
+        span = Span(begin_us, begin_us + max(facts.end_ns - facts.begin_ns, 0) // _NS_IN_US)
         window = window_of(
             state.profile,
             span,
@@ -205,6 +226,12 @@ class Sampling(Closing):
             services=self._services.of(state.profile.processes),
             window_us=round(self._options.window_s * _US),
         )
+        put_off = self._put_off + self._session.read_new_files(self._options.new_files)
+        notes = (*self._notes, *([_PUT_OFF.format(put_off)] if put_off else []))
+        self._put_off = 0
+        if notes:
+            run = {**window.head.run, "limits": (*window.head.run["limits"], *notes)}
+            window = replace(window, head=replace(window.head, run=run))
         return window, lost_samples(window.tables[COVERAGE])
 
     def close(self) -> None:

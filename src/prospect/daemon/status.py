@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import resource
 import stat
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.daemon.ceiling import STEPS, Used
 from prospect.daemon.daemon_limits import MOST_NAME, MOST_STATUS_BYTES
 from prospect.errors import StoreError
 from prospect.files.rights import is_trusted
@@ -29,7 +31,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from prospect.daemon.daemon_options import DaemonOptions
+    from prospect.daemon.ceiling import Ceiling
     from prospect.daemon.window_writing import StoreWriting
     from prospect.store.directory import StoreDirectory
     from prospect.store.windows import Window
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 # The file of the store that has the last status.
 STATUS = "status"
 SCHEMA = "prospect-daemon/1"
+_PEAK = re.compile(rb"^VmHWM:\s*(\d+) kB", re.MULTILINE)
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Of /proc/PID/stat behind the name: utime and stime.
@@ -68,22 +71,22 @@ class Totals:
 
 def figures_of(
     store: StoreDirectory,
-    options: DaemonOptions,
     writing: StoreWriting,
     totals: Totals,
+    ceiling: Ceiling,
     sampling_pids: Iterable[int] | None,
 ) -> dict[str, Any]:
     """Return what a daemon knows of itself without looking into its store.
 
     Args:
         store: of the daemon.
-        options: likewise.
         writing: likewise.
         totals: likewise.
+        ceiling: likewise.
         sampling_pids: processes that sample, None while there is no sampling.
     """
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    ended_s = sum(one.ru_utime + one.ru_stime for one in used)
+    options = ceiling.asked
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -107,11 +110,40 @@ def figures_of(
         "objects_without_names": totals.without_names,
         "left_out": list(totals.left_out),
         "complaint": writing.complaint,
-        "cpu_s": ended_s + sum(map(_cpu_s, sampling_pids or ())),
+        "cpu_s": _ended_s() + sum(map(_cpu_s, sampling_pids or ())),
+        "cpu_percent": ceiling.cpu_percent,
+        "cpu_limit_percent": options.cpu_limit_percent,
+        "memory_peak_bytes": ceiling.peak_bytes,
+        "memory_limit_bytes": options.memory_limit_bytes,
+        "steps": len(ceiling.steps),
+        "goes_without": [STEPS[one] for one in ceiling.steps],
+        "goes_without_since_s": ceiling.since_s,
         "memory_bytes": _resident_bytes(),
         # Of whichever of its processes had most, as one that writes a window.
-        "child_memory_bytes": used[1].ru_maxrss * 1024,
+        "child_memory_bytes": children.ru_maxrss * 1024,
     }
+
+
+def used_now(sampling_pids: Iterable[int]) -> Used:
+    """Return what the daemon took so far; its peak of memory is that since the last call.
+
+    Source: proc_pid_clear_refs(5), proc_pid_status(5).
+
+    Args:
+        sampling_pids: processes that sample next to this one.
+    """
+    with open("/proc/self/status", "rb") as file:
+        found = _PEAK.search(file.read())
+    with suppress(OSError), open("/proc/self/clear_refs", "wb") as file:
+        file.write(b"5")
+    peak_bytes = 1024 * int(found[1]) if found else _resident_bytes()
+    return Used(time.monotonic(), _ended_s() + sum(map(_cpu_s, sampling_pids)), peak_bytes)
+
+
+def _ended_s() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def keep_status(store: StoreDirectory, figures: Mapping[str, Any]) -> None:
@@ -196,6 +228,12 @@ _METRICS = (
         "CPU time of the daemon and its processes.",
     ),
     ("memory_bytes", _GAUGE, "memory_bytes", "Memory of the daemon."),
+    (
+        "goes_without",
+        _GAUGE,
+        "steps",
+        "Steps that the daemon has taken to stay within its limits.",
+    ),
     (
         "start_time_seconds",
         _GAUGE,

@@ -151,6 +151,20 @@ class GrowingProfile:
         """Return the profile of all that is remembered; at least one part was added."""
         return self._joined.profile() if self._only is None else self._only
 
+    def read_new_files(self, most: int) -> int:
+        """Bound how many files' symbols a part is the first to read, 0 for any number.
+
+        Returns: how many had to wait for a later part since the last call.
+        """
+        kept = self._kept_names
+        kept.most_new, count, kept.put_off = most, kept.put_off, 0
+        return count
+
+    def forget_names(self) -> None:
+        """Give back the memory of names that files have, which are read again where needed."""
+        self._kept_names = KeptNames(self._kept_names.most_addresses, self._kept_names.most_symbols)
+        self._sinks = replace(self._sinks, kept_names=self._kept_names)
+
     def clear(self) -> None:
         """Forget all parts; who runs is still known."""
         self._joined, self._only = JoinedProfile(), None

@@ -176,6 +176,14 @@ class LiveSession:
         self._growing.clear()
         return state
 
+    def read_new_files(self, most: int) -> int:
+        """Bound the new files of a part; see `GrowingProfile`."""
+        return self._growing.read_new_files(most)
+
+    def forget_names(self) -> None:
+        """Give back the memory of names that can be read again."""
+        self._growing.forget_names()
+
     def save(self, path: str) -> str:
         """Write all that the spool keeps as a perf.data file; return a sentence that says so.
 

@@ -40,6 +40,7 @@ class NameSource(IntEnum):
     NO_ANSWER = 43
     NO_BUDGET = 44
     NO_CALLERS = 45
+    NO_TURN = 46
 
     @property
     def named(self) -> bool:
@@ -79,6 +80,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.NO_NAME_BOUNDS: "stripped, only function bounds",
     NameSource.NO_BUDGET: "file too big for this report's memory",
     NameSource.NO_CALLERS: "cut",
+    NameSource.NO_TURN: "not read yet, for the daemon's limits",
 }
 
 _DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFOD_URLS"
@@ -99,6 +101,7 @@ IN_SHORT: dict[NameSource, str] = {
     NameSource.NO_GUEST: "guest's code: record inside the guest",
     NameSource.NO_BUDGET: "file too big: raise PROSPECT_MEMORY over 1G",
     NameSource.NO_CALLERS: "callers cut: raise the limit of frames",
+    NameSource.NO_TURN: "daemon at its limit: raise --cpu-limit",
 }
 
 REMEDIES: dict[NameSource, str] = {
@@ -119,4 +122,5 @@ REMEDIES: dict[NameSource, str] = {
     NameSource.NO_GUEST: "record inside the guest",
     NameSource.NO_BUDGET: "set PROSPECT_MEMORY to more than the default of 1G",
     NameSource.NO_CALLERS: "raise the limit that Stack quality names",
+    NameSource.NO_TURN: "give the daemon a higher --cpu-limit or --memory-limit",
 }

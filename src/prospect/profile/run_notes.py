@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-# As `capture.python.python_reader` and `assembly.python` write them.
-_COUNTED = re.compile(r"(Python functions: [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL)
+# As `capture.python.python_reader`, `assembly.python` and `daemon.ceiling` write them.
+_COUNTED = re.compile(
+    r"((?:Python functions|Limits of the daemon): [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL
+)
 # Kept once, whatever follows.
 _ONCE = re.compile(r"CPython 3\.\d+ \(process |Python functions were read from memory ")
 _MOST_NAMED = 3

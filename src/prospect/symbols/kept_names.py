@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.profile.naming import NameSource
 from prospect.records import Record, field, replace
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, loaded_modules
@@ -60,10 +61,13 @@ class KeptNames(Record, frozen=False):
         most_addresses: of all objects together, how many are kept from one part to the next; a
             busy system has some ten thousand, of 300 bytes each.
         most_symbols: likewise, of 100 bytes each.
+        most_new: how many files' symbols a part may be the first to read, 0 for any number.
+        put_off: how many files had to wait for a later part.
     """
 
     most_addresses: int
     most_symbols: int
+    most_new: int = 0
 
     kernel: KeptKernel = field(default_factory=KeptKernel)
     modules: frozenset[tuple[bytes, bytes]] = frozenset()
@@ -73,6 +77,7 @@ class KeptNames(Record, frozen=False):
     known: dict[ObjectKey, _Known] = field(default_factory=dict)
     addresses: int = 0
     symbols: int = 0
+    put_off: int = 0
 
     def use(self, key: ObjectKey) -> None:
         """Note that an object was asked for: `make_room` begins with the others."""
@@ -115,6 +120,7 @@ class CachingSymbolizer(Symbolizer):
         super().__init__(options, places, kernel=kept.kernel)
         self._kept = kept
         self._missing: set[ObjectKey] = set()
+        self._put_off: set[ObjectKey] = set()
         self.images = KeepingImages(kept, options)
 
     def resolve(
@@ -159,7 +165,13 @@ class CachingSymbolizer(Symbolizer):
 
     def _weigh(self, objects: Iterable[HitObject]) -> None:
         """Choose the files that are read as `Symbolizer` does; of what is kept none is."""
-        super()._weigh(one for one in objects if not self._is_kept(one.key, one.pids))
+        new = [one for one in objects if not self._is_kept(one.key, one.pids)]
+        if self._kept.most_new:
+            files = [one for one in new if one.key.kind == KIND_ELF]
+            files.sort(key=lambda one: one.hits, reverse=True)
+            self._put_off |= {one.key for one in files[self._kept.most_new :]}
+            self._kept.put_off += len(files[self._kept.most_new :])
+        super()._weigh(one for one in new if one.key not in self._put_off)
 
     def _is_kept(self, key: ObjectKey, pids: Sequence[int]) -> bool:
         kept = self._kept
@@ -169,6 +181,9 @@ class CachingSymbolizer(Symbolizer):
         self, key: ObjectKey, pids: Sequence[int]
     ) -> tuple[ElfImage, SymbolTable] | Missing:
         kept = self._kept
+        if key in self._put_off:
+            self._missing.add(key)
+            return Missing(NameSource.NO_TURN, "")
         if self._is_kept(key, pids):
             loaded = kept.images[key]
         else:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.status import FIGURES
 from prospect.cli.control import run
 from prospect.daemon import control_socket as control_module
 from prospect.daemon.control_socket import NAME, ControlSocket, NoAnswerError, Request, ask
@@ -21,32 +22,6 @@ from prospect.daemon.status import STATUS, keep_status, kept_status, note_alive
 from prospect.errors import StoreError
 from prospect.options import Settings
 from prospect.store.directory import StoreDirectory
-
-FIGURES = {
-    "schema": "prospect-daemon/1",
-    "version": "0.1.0",
-    "pid": 7,
-    "store": "/s",
-    "sampling": True,
-    "session": "current",
-    "began_s": 1.0,
-    "frequency_hz": 19,
-    "call_graph": "fp",
-    "window_s": 60.0,
-    "samples": 17,
-    "lost": 2,
-    "windows": 1,
-    "windows_lost": 0,
-    "windows_merged": 3,
-    "dropped_for_room": 0,
-    "newest_s": 0,
-    "objects_without_names": 0,
-    "left_out": [],
-    "complaint": "",
-    "cpu_s": 1.0,
-    "memory_bytes": 1e8,
-    "child_memory_bytes": 1e8,
-}
 
 
 @pytest.fixture

@@ -29,7 +29,10 @@ class Play:
     """
 
     def __init__(self, monkeypatch, store):
-        self.options = DaemonOptions(window_s=600)
+        # What the process of the tests takes is none of the daemon's.
+        self.options = DaemonOptions(
+            window_s=600, cpu_limit_percent=100.0, memory_limit_bytes=1 << 40
+        )
         self.written, self.begun, self.taken, self.said = [], [], [], []
         self.due_s, self.blocks_s = 600.0, 0.0
         monkeypatch.setattr(loop, "Sampling", self._sampling)
@@ -46,7 +49,11 @@ class Play:
 
         self.begun.append(options.frequency_hz)
         return SimpleNamespace(
-            due_s=lambda: self.due_s, take=take, close=lambda: None, child_pids=[]
+            due_s=lambda: self.due_s,
+            take=take,
+            close=lambda: None,
+            follow=lambda *_: None,
+            child_pids=[],
         )
 
     def _encoder(self, _store, data):

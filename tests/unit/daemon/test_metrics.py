@@ -24,6 +24,7 @@ FIGURES = {
     "objects_without_names": 2,
     "cpu_s": 1.25,
     "memory_bytes": 70_000_000,
+    "steps": 2,
     "began_s": 1_795_350_000.5,
 }
 # Prometheus' text format: a name, labels whose values have their quotes escaped, a number.

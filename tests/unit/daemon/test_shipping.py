@@ -14,6 +14,7 @@ from builders.stacks import stacks_profile
 from builders.stored import by_routine, fill, window_at
 from prospect.api.store import read_store
 from prospect.cli.control import status_text
+from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.senders import Shipping
 from prospect.daemon.status import Totals, figures_of, metrics_text
@@ -52,7 +53,7 @@ def go_on(found):
 def status_of(store, found):
     totals = Totals()
     writing = StoreWriting(store, Keep(), lambda _: None)
-    figures = figures_of(store, OPTIONS, writing, totals, None) | found.figures()
+    figures = figures_of(store, writing, totals, Ceiling(OPTIONS, 2), None) | found.figures()
     return {**figures, "segments": 4, "store_bytes": 0}
 
 

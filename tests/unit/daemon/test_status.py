@@ -11,6 +11,7 @@ import pytest
 
 from builders.stored import window_at
 from prospect.cli.control import status_text
+from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.status import Totals, figures_of
 from prospect.daemon.window_writing import StoreWriting
@@ -30,7 +31,7 @@ def told(tmp_path):
         totals = Totals()
 
         def figures(pids=None):
-            return figures_of(store, DaemonOptions(), writing, totals, pids)
+            return figures_of(store, writing, totals, Ceiling(DaemonOptions(), 2), pids)
 
         yield figures, totals, writing
 

@@ -14,7 +14,7 @@ from prospect.symbols import kept_names
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.kept_names import CachingSymbolizer, KeptNames
-from prospect.symbols.objects import Missing, ObjectKey
+from prospect.symbols.objects import HitObject, Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
@@ -142,3 +142,31 @@ def test_memory_without_a_file_is_asked_each_time():
             symbolizer.resolve(key, (), np.array([7], np.uint64))
     assert len(counted.asked) == 2
     assert not kept.known
+
+
+def test_of_new_files_those_with_most_hits_are_read_first_and_the_others_in_later_parts():
+    kept, read = KeptNames(1 << 19, 1 << 22, most_new=1), []
+    image = read_own_vdso()
+    table = read_symbol_table(image)
+
+    def load(_, key, pids):
+        del pids
+        read.append(key.path)
+        return image, table
+
+    names = [b"/lib/a", b"/lib/b", b"/lib/c"]
+    objects = [
+        HitObject(ObjectKey(name, kind=KIND_ELF), (7,), hits)
+        for name, hits in zip(names, (1, 9, 5), strict=True)
+    ]
+    reasons = []
+    for _ in range(3):
+        symbolizer = CachingSymbolizer(kept, SymbolOptions())
+        with patch.object(Symbolizer, "_load_image", load), patch.object(Symbolizer, "_weigh"):
+            symbolizer._weigh(objects)
+            found = [symbolizer._load_image(one.key, one.pids) for one in objects]
+        reasons.append([one.reason if isinstance(one, Missing) else None for one in found])
+    late = NameSource.NO_TURN
+    assert reasons == [[late, None, late], [late, None, None], [None, None, None]]
+    assert read == [b"/lib/b", b"/lib/c", b"/lib/a"]
+    assert kept.put_off == 3

@@ -1,0 +1,35 @@
+"""Figures of a daemon, as its status has them."""
+
+from __future__ import annotations
+
+FIGURES = {
+    "schema": "prospect-daemon/1",
+    "version": "0.1.0",
+    "pid": 7,
+    "store": "/s",
+    "sampling": True,
+    "session": "current",
+    "began_s": 1.0,
+    "frequency_hz": 19,
+    "call_graph": "fp",
+    "window_s": 60.0,
+    "samples": 17,
+    "lost": 2,
+    "windows": 1,
+    "windows_lost": 0,
+    "windows_merged": 3,
+    "dropped_for_room": 0,
+    "newest_s": 0,
+    "objects_without_names": 0,
+    "left_out": [],
+    "complaint": "",
+    "cpu_s": 1.0,
+    "cpu_percent": 0.3,
+    "cpu_limit_percent": 0.5,
+    "memory_peak_bytes": 150e6,
+    "memory_limit_bytes": 200e6,
+    "goes_without": [],
+    "goes_without_since_s": 0.0,
+    "memory_bytes": 1e8,
+    "child_memory_bytes": 1e8,
+}
