@@ -204,6 +204,21 @@ def test_a_branch_stack_is_refused_in_words_where_there_is_none(tmp_path):
     assert not file.exists()
 
 
+@pytest.mark.parallel
+def test_a_first_screen_unwinds_the_copies_of_the_shown_processes_only(chain_of):
+    file = chain_of("dwarf", "without")
+    with shared_cache(file):
+        profile = build_profile(
+            open_recording(str(file)), NamingOptions(debuginfod_s=0), ProfileRequest(callees="3")
+        )
+    whole = profile_of(file)
+    processes = whole.processes
+    shown = processes.pid[processes.is_command | processes.is_descendant]
+    assert set(profile.stack_copies.pid.tolist()) <= set(shown.tolist())
+    assert 0 < len(profile.stack_copies.pid) <= len(whole.stack_copies.pid)
+    assert stacks_of(profile, "without") == stacks_of(whole, "without")
+
+
 def test_on_a_terminal_the_first_screen_has_callers_though_nobody_asks(tmp_path):
     program = build_program(tmp_path, "calltree", "-O2")
 

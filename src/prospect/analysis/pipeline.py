@@ -288,30 +288,26 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         from prospect.assembly.threads.followed_threads import with_calls  # noqa: PLC0415 - only with --wall
 
         labelled = with_calls(labelled, waits.calls, info.arch)
-    labels = None
-    if order.naming.label:
-        from prospect.assembly.labels import label_by  # noqa: PLC0415 - only with --label
-
-        labels = label_by(events.samples, labelled.label, order.naming.label)
+    labels = _labels(events, labelled, order)
     label = labels.state if labels else labelled.label
     is_cut = cut_chains(events.samples, info.events)
     with_callers = bool(wanted.stacks or (wanted.waits and waits))
-    if wanted.callees and len(events.samples) <= MOST_SAMPLES_WITH_CALLEES:
-        with_callers |= python is not None or has_user_callers(info)
+    only_for = wanted.callees if not with_callers else ""
+    if only_for and len(events.samples) <= MOST_SAMPLES_WITH_CALLEES:
+        with_callers = python is not None or has_user_callers(info)
     may_spend = order.may_spend and not with_callers
     hits = attribute(events.samples, history.timeline, label, history.runs, may_spend=may_spend)
     calls = None
     if with_callers:
+        samples = events.samples
+        if only_for:
+            from prospect.assembly.stacks.shown_copies import with_shown_copies  # noqa: PLC0415 - only with stacks
+
+            samples = with_shown_copies(samples, hits, history, info, only_for)
         from prospect.assembly.stacks.stack_forest import find_callers  # noqa: PLC0415 - only with stacks
 
         calls = find_callers(
-            events.samples,
-            history,
-            info,
-            symbolizer,
-            is_cut,
-            announce=announce,
-            python=python,
+            *(samples, history, info, symbolizer, is_cut), announce=announce, python=python
         )
     counted = read_call_counts(info, history.timeline)
     others = [found.addresses for found in (calls, counted) if found is not None]
@@ -336,6 +332,15 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         counted=counted,
         placement=placement,
     )
+
+
+def _labels(events: Events, labelled: SampleCauses, order: _Order) -> Labelled | None:
+    """Label samples as --label asks."""
+    if not order.naming.label:
+        return None
+    from prospect.assembly.labels import label_by  # noqa: PLC0415 - only with --label
+
+    return label_by(events.samples, labelled.label, order.naming.label)
 
 
 def _assemble(

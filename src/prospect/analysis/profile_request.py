@@ -8,7 +8,7 @@ A person chooses `prospect.options.NamingOptions`.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from prospect.announcing import pluralize
 from prospect.errors import UnreadRecordsWarning
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.assembly.code.later_code import LaterCode
     from prospect.events.columns import Events
+    from prospect.options import Detail
     from prospect.profile.model import Profile
     from prospect.symbols.kept_names import KeptNames
     from prospect.wall.replay import Schedule
@@ -42,9 +43,10 @@ class ProfileRequest(Record):
         stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
         waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
             they are too. How long threads waited (`Profile.threads`) is always said.
-        callees: whether the first screen has functions with all that they call: stacks of
-            recordings with callers in user space that are short enough (MOST_SAMPLES_WITH_CALLEES),
-            and the inlined functions of the user's own code.
+        callees: the `-V` whose first screen has functions with all that they call, "" for none:
+            stacks of recordings with callers in user space that are short enough
+            (MOST_SAMPLES_WITH_CALLEES), without copies of other processes' stacks, and the inlined
+            functions of the user's own code.
         lines: whether source lines of locations are wanted (`Profile.lines`).
         line_choice: chooses these locations, bool[l] of a profile's; None for all.
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
@@ -54,7 +56,7 @@ class ProfileRequest(Record):
 
     stacks: bool = False
     waits: bool = False
-    callees: bool = False
+    callees: Detail | Literal[""] = ""
     lines: bool = False
     line_choice: Callable[[Profile], NDArray[np.bool_]] | None = None
     code: CodeChoice | None = None

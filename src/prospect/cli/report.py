@@ -107,7 +107,7 @@ def write(
             line_choice=None if shows_stacks else _shown_locations(settings.detail),
             stacks=bool(asked.calls) or shows_stacks or bool(settings.otlp),
             waits=not isinstance(recording, RecordingPart),
-            callees=_has_first_screen(settings),
+            callees=settings.detail if _has_first_screen(settings) else "",
             code=_code_choice(settings),
         )
         if isinstance(recording, StorePart):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.records import Record, field
+from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,6 +84,18 @@ class UserStates(Record):
 
     def __len__(self) -> int:
         return len(self.sample)
+
+    def chosen(self, rows: NDArray[np.int64]) -> UserStates:
+        """Return some of the states, by row, ascending."""
+        return replace(
+            self,
+            sample=self.sample.take(rows),
+            abi=self.abi.take(rows),
+            registers=self.registers[rows],
+            stack_block=self.stack_block.take(rows),
+            stack_begin=self.stack_begin.take(rows),
+            stack_bytes=self.stack_bytes.take(rows),
+        )
 
     def register(
         self, number: int, rows: NDArray[np.int64] | None = None
