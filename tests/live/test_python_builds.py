@@ -108,8 +108,13 @@ def test_threads_of_older_versions_are_found_by_number_too(minor, tmp_path):
     assert functions(file)["work"] > 900
 
 
-def test_functions_of_a_subinterpreter_are_its_own(python, tmp_path):
-    record(tmp_path / "perf.data", python, SUBINTERPRETERS)
+@pytest.mark.parametrize("minor", [8, 9, 10, 11, 12, 13, 14, 15])
+def test_functions_of_a_subinterpreter_are_its_own(minor, tmp_path):
+    text = SUBINTERPRETERS
+    if minor < 13:
+        text = text.replace("_interpreters.exec", "_interpreters.run_string")
+        text = text.replace("import _inter", "import _xxsubinterpreters as _inter")
+    record(tmp_path / "perf.data", str(python_of(f"3.{minor}")), text)
     found = functions(tmp_path / "perf.data")
     # As long as each other; and interpreters that do nothing hide nothing.
     assert found["inside"] > 350

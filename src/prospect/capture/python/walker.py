@@ -86,8 +86,18 @@ _MINE, _WHO, _LATER, _THREAD = SLOT, TAG, POINTER, CODE
 
 def find_frame(maps: Maps) -> Iterator[Item]:
     """Go to "walk" with the innermost frame in `FRAME`, or to "sent" with a status."""
-    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.KEY_ADDRESS)
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "by_number")
+    yield from read(_LATER, 8)
+    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.INTERPRETERS)
+    yield from probe("no_key")
+    yield asm.load(abi.BPF_DW, R1, ENTRY, entry.KEY_ADDRESS)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "by_number")
+    # The key leads to the state that the thread has in its first interpreter.
+    yield asm.load(abi.BPF_DW, R3, FP, _LATER)
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "by_key")
+    yield from follow(entry.NEXT_INTERPRETER, PAIR, "by_key")
+    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.jump_if(abi.BPF_JNE, R1, 0, "by_number")
+    yield Label("by_key")
     yield from _by_key()
     yield Label("by_number")
     yield from _by_number(maps)
@@ -106,6 +116,7 @@ def find_frame(maps: Maps) -> Iterator[Item]:
 
 def _by_key() -> Iterator[Item]:
     """Go from the thread pointer by the key of thread states to the innermost frame."""
+    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.KEY_ADDRESS)
     yield from read(PAIR, 8)
     yield from probe("no_key")
     # Py_tss_t: whether the key is there, then the key
@@ -166,9 +177,6 @@ def _by_number(maps: Maps) -> Iterator[Item]:
     """Look where the thread had its state before, or search the lists of all interpreters."""
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 0)
     yield asm.move(ROW, 0)
-    yield from read(_LATER, 8)
-    yield asm.load(abi.BPF_DW, R3, ENTRY, entry.INTERPRETERS)
-    yield from probe("no_key")
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
     yield asm.store(abi.BPF_DW, FP, _WHO, R0)
     yield asm.alu(abi.BPF_AND, R0, (1 << THREADS_BITS) - 1)
