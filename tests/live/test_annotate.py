@@ -50,9 +50,9 @@ def recorded(tmp_path_factory):
     """Return a directory with the program `hot`, its source and a recording of it."""
     directory = tmp_path_factory.mktemp("annotate")
     (directory / "hot.c").write_text(SOURCE)
-    command = ["gcc", "-g", "-O2", "-o", "hot", str(directory / "hot.c")]
+    command = ["gcc", "-g", "-O2", "-o", "annotated", str(directory / "hot.c")]
     subprocess.run(command, cwd=directory, check=True)
-    ran = run("record", "-o", "hot.data", "./hot", cwd=directory)
+    ran = run("record", "-o", "hot.data", "./annotated", cwd=directory)
     if ran.returncode:
         pytest.skip(f"no recording can be made here: {ran.stderr}")
     return directory
@@ -117,7 +117,7 @@ def test_the_text_shows_source_between_instructions(recorded):
 def test_the_image_and_a_pattern_name_the_same_routine(recorded):
     by_name = run("annotate", "work", "hot.data", cwd=recorded)
     assert by_name.stdout == run("annotate", "w?rk", "hot.data", cwd=recorded).stdout
-    by_image = run("annotate", "--routines", "1", "hot", "hot.data", cwd=recorded)
+    by_image = run("annotate", "--routines", "1", "annotated", "hot.data", cwd=recorded)
     assert by_image.stdout == by_name.stdout
     assert "did you mean work?" in run("annotate", "wrok", "hot.data", cwd=recorded).stderr
 
@@ -125,7 +125,7 @@ def test_the_image_and_a_pattern_name_the_same_routine(recorded):
 def test_the_table_of_hits_has_lines_where_they_are_asked_for(recorded):
     profile = prospect.open(recorded / "hot.data", lines=True)
     table = profile.hits_table(detail="4")
-    mine = (table["function"] == "work") & (table["object"] == str(recorded / "hot"))
+    mine = (table["function"] == "work") & (table["object"] == str(recorded / "annotated"))
     assert mine.any()
     assert set(table["file"][mine]) == {str(recorded / "hot.c")}
     assert set(table["line"][mine].tolist()) <= {3, 4, 8, 9}
@@ -133,10 +133,10 @@ def test_the_table_of_hits_has_lines_where_they_are_asked_for(recorded):
 
 
 def test_a_program_that_was_built_again_is_refused(recorded, tmp_path, monkeypatch):
-    for name in ("hot", "hot.c", "hot.data"):
+    for name in ("annotated", "hot.c", "hot.data"):
         shutil.copy2(recorded / name, tmp_path / name)
-    changed = recorded / "hot"
-    kept = tmp_path / "hot"
+    changed = recorded / "annotated"
+    kept = tmp_path / "annotated"
     try:
         source = SOURCE.replace("/ 3", "/ 5")
         command = ["gcc", "-g", "-O2", "-o", str(changed), "-x", "c", "-"]
@@ -144,7 +144,7 @@ def test_a_program_that_was_built_again_is_refused(recorded, tmp_path, monkeypat
         subprocess.run(command, input=source, text=True, check=True)
         # A perf that records the whole system meanwhile keeps a copy in the home of its user.
         monkeypatch.setenv("HOME", str(tmp_path))
-        ran = run("annotate", "-V4", "hot", "hot.data", cwd=recorded)
+        ran = run("annotate", "-V4", "annotated", "hot.data", cwd=recorded)
         assert "another one than was recorded" in ran.stdout
         assert "Address and instruction" not in ran.stdout
     finally:

@@ -252,7 +252,7 @@ def test_python_archives_too(archived):
 )
 def test_errors_are_one_line_and_leave_the_recording(archived, words, says):
     before = (archived / "run.data").read_bytes()
-    ran = tool("archive", *words, cwd=archived)
+    ran = run_here("archive", *words, cwd=archived)
     assert ran.returncode != 0
     (line,) = ran.stderr.decode().splitlines()
     assert says in line

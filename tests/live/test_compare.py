@@ -23,13 +23,13 @@ def compare(*arguments, cwd):
 
 def test_the_changed_routine_is_found_without_a_recording_by_hand(tmp_path):
     old, new = (
-        build_program(tmp_path / build, "changed", "-fno-omit-frame-pointer", f"-DREPS={reps}")
+        build_program(tmp_path / build, "changed", f"-DREPS={reps}")
         for build, reps in (("old", 30), ("new", 300))
     )
     words = (
         "-H1000",
         "--call-graph",
-        "fp",
+        "dwarf",
         "-n",
         RUNS,
         "--a",

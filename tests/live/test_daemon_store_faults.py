@@ -88,7 +88,7 @@ def leave_room_for_windows(daemon, disk, count):
 
 def test_on_a_full_disk_the_oldest_windows_make_room(small_disk, tmp_path):
     with RunningDaemon(small_disk / "s", "--separate", "thread", log=tmp_path / "log") as daemon:
-        leave_room_for_windows(daemon, small_disk, 3)
+        leave_room_for_windows(daemon, small_disk, 5)
         full = dump_until(daemon, lambda told: told["dropped_for_room"] > 2)
         assert full["dropped_for_room"] > 2
         assert full["windows_lost"] == 0
