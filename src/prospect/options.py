@@ -396,6 +396,15 @@ class ReportOptions(Options):
         doc="1 shows the instructions of routines that pass the thresholds, 2 of every routine; "
         "in text, JSON and HTML, of a profile that was made with `code`",
     )
+    critical_path: bool = option(
+        typed(
+            "--critical-path",
+            "call stacks of the command's critical path alone, whose time is its wall time",
+            "reports",
+        ),
+        default=False,
+        doc="call stacks of the command's critical path alone, for the formats that show them",
+    )
     inline: bool = option(
         typed(
             "--inline",

@@ -11,6 +11,7 @@ from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_co
 from prospect.estimate.report import Report
 from prospect.estimate.wall_account import WallRow
 from prospect.figures.report.view import ReportView
+from prospect.profile.model import NO_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,7 @@ def wall_table(profile: Profile) -> dict[str, NDArray[Any]]:
     with Report(profile) as report:
         account = report.wall
     if account is None:
-        raise UsageError("the profile has no critical path: record a command with --off-cpu")
+        raise UsageError(NO_PATH)
     titles = {"half_width_s": "error_seconds", "longest_s": "longest_seconds"}
     return {
         titles.get(name, name): np.array(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.figures.critical_path import samples_on
 from prospect.figures.portions import event_has_time
 from prospect.figures.routine_names import shown_names
 from prospect.figures.wall_waits import blocked_by
@@ -233,19 +234,15 @@ def _samples_on(
     profile: ProfileByRoutine, event_index: int, path: WallPath
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the piece and the function of each sample that hit a thread of the path there."""
-    samples, hits = profile.samples, profile.hits
-    if samples.tid is None or not event_has_time(profile.run.events[event_index]):
+    if not event_has_time(profile.run.events[event_index]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    piece = np.searchsorted(path.begin_ns, samples.time_ns, "right") - 1
-    at = np.maximum(piece, 0)
-    since_ns = samples.time_ns - path.begin_ns.take(at)
-    is_on = (piece >= 0) & (since_ns < path.length_ns.take(at).view(np.uint64))
-    is_on &= (path.tid.take(at) == samples.tid) & (path.state.take(at) == PATH_RAN)
-    is_on &= hits.event.take(samples.hit_index) == event_index
-    chosen = np.flatnonzero(is_on)
-    location = hits.location_index.take(samples.hit_index.take(chosen))
+    hits = profile.hits
+    rows, piece = samples_on(path, profile.samples)
+    hit = profile.samples.hit_index.take(rows)
+    is_of_event = hits.event.take(hit) == event_index
+    location = hits.location_index.take(hit[is_of_event])
     function = profile.locations.function_index.take(location)
-    return piece.take(chosen), function.astype(np.int64)
+    return piece[is_of_event], function.astype(np.int64)
 
 
 def _share(count: int, total: int) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from prospect.figures.processes import (
     shown_processes,
 )
 from prospect.profile.complete import complete
-from prospect.profile.model import BLOCKED, KIND_NAMES, PATH_STATES, RUNNABLE
+from prospect.profile.model import BLOCKED, KIND_NAMES, NO_PATH, PATH_STATES, RUNNABLE
 from prospect.profile.source_tables import innermost
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def path_table(profile: Profile, _detail: Detail = "4") -> Table:
     """Return the pieces of a command's critical path, which add up to its wall time."""
     path = profile.wall
     if path is None:
-        raise UsageError("the profile has no critical path: record a command with --off-cpu")
+        raise UsageError(NO_PATH)
     profile = complete(profile)
     return {
         "state": _text(PATH_STATES, path.state),

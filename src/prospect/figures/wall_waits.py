@@ -15,6 +15,7 @@ import numpy as np
 
 from prospect.columns.grouping import alike
 from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.critical_path import waits_on
 from prospect.profile.late import gather
 from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL, PATH_BLOCKED
 from prospect.records import NamedTuple
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.complete import CompleteProfile
-    from prospect.profile.model import WaitTable, WallPath
+    from prospect.profile.model import WallPath
 
 DISK, SLEEP, NETWORK, SOCKET, PIPE, LOCK, CHILD = (
     *("disk", "sleep", "network", "socket", "pipe", "lock", "child"),
@@ -89,7 +90,7 @@ def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[NDArray[np.int
     waits = profile.waits
     if waits is None or not len(waits):
         return row, [UNKNOWN]
-    piece, wait = _waits_of(path, waits)
+    piece, wait = waits_on(path, waits, PATH_BLOCKED)
     cause = waits.cause_index.take(wait)
     stack = np.full(len(wait), -1, np.int32)
     if waits.stack_index is not None and profile.stacks is not None:
@@ -104,23 +105,6 @@ def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[NDArray[np.int
         reasons.append(Reason(call, _device(profile, of_stack) or _BY_CALL.get(call, "")))
     row[piece] = found.place + np.int32(1)
     return row, reasons
-
-
-def _waits_of(path: WallPath, waits: WaitTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pieces whose wait is in the table, and the rows there, i64[k] each."""
-    rows = np.flatnonzero(~waits.is_runnable)
-    rows = rows.take(np.argsort(waits.begin_ns.take(rows), kind="stable"))
-    begin_ns = waits.begin_ns.take(rows)
-    pieces = np.flatnonzero(path.state == PATH_BLOCKED)
-    at = np.searchsorted(begin_ns, path.begin_ns.take(pieces))
-    wait = np.full(len(pieces), -1, np.int64)
-    # Several CPUs may be left in the same nanosecond.
-    for step in range(4):
-        here = np.minimum(at + step, len(rows) - 1)
-        is_it = begin_ns.take(here) == path.begin_ns.take(pieces)
-        is_it &= waits.tid.take(rows.take(here)) == path.tid.take(pieces)
-        wait = np.where((wait < 0) & is_it, rows.take(here), wait)
-    return pieces[wait >= 0], wait[wait >= 0]
 
 
 def _calls(profile: CompleteProfile) -> Sequence[str]:

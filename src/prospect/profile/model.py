@@ -70,6 +70,7 @@ MOST_COPY_BYTES = 65520
 # What a thread of the critical path did: it ran, waited for a CPU, was blocked, or nobody knows.
 PATH_RAN, PATH_WAITED, PATH_BLOCKED, PATH_UNKNOWN = range(4)
 PATH_STATES = ("running", "waiting for a CPU", "blocked", "not known")
+NO_PATH = "the profile has no critical path: record a command with --off-cpu or --wall"
 
 # States of a thread that does not run.
 BLOCKED = "blocked"

@@ -117,10 +117,15 @@ def make_renderer(name: str, asked: ReportOptions | None = None, **options: Any)
         options: fields of `Renderer`, which override those of `asked`.
 
     Raises:
-        UsageError: there is no such format.
+        UsageError: there is no such format, or it has no part for an option.
     """
     asked = asked or ReportOptions()
     options = {**asdict(asked), **options, "format": name}
+    if options["critical_path"] and not (format_of(name).has_stacks and name != "html"):
+        raise UsageError(
+            "--critical-path is for files of call stacks, as --format svg or folded; text, JSON and"
+            " pages show wall time without it"
+        )
     if options["columns"] and not options["sort"]:
         options["sort"] = ("routine",)
     is_sorted, has_columns = bool(options["sort"]), bool(options["columns"])

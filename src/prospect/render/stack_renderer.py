@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from prospect.figures.critical_path import on_critical_path
 from prospect.figures.selection import only_exported
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.wall_time import with_waits
@@ -31,6 +32,8 @@ class StackRenderer(Renderer):
             RenderError: `out` cannot be written.
             UsageError: an option has no meaning.
         """
+        if self.critical_path:
+            profile = on_critical_path(profile)
         write_pieces(
             self.pieces(only_exported(stack_samples(with_waits(profile), self.detail))), out
         )
