@@ -11,6 +11,7 @@ from builders.profile import empty_profile, hostile_profile, interrupted_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
+from prospect.figures.report.lock_holders import LockHolder
 from prospect.records import replace
 from prospect.render.registry import make_renderer
 
@@ -225,6 +226,17 @@ def test_the_times_of_threads_and_waits_are_the_reports(open_page):
                 value = row[name.removeprefix("on_")]
                 assert cells[title] == "-" if value is None else is_rounded(cells[title], value)
     assert [row["What"] for row in blockers] == [row["name"] for row in waiting["blockers"]]
+
+
+def test_the_holders_of_locks_are_the_reports(open_page, monkeypatch):
+    holder = LockHolder("a mutex", "work", "", 0.25)
+    holders = "prospect.figures.report.waiting._Blocked.holders"
+    monkeypatch.setattr(holders, lambda *_: (holder,))
+    page = rendered(switched_profile(CLOCK, SWITCH, stacks=True), "html", "4")
+    _, found, *_ = tables_of(open_page(page), "waiting")
+    assert found == [
+        {"Function": "work", "Called by": "-", "Lock": "a mutex", "Others waited (s)": "0.250000"}
+    ]
 
 
 @pytest.mark.parametrize("detail", ["2", "4", "k"])

@@ -12,6 +12,7 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
+from prospect.figures.report.lock_holders import LockHolder
 from prospect.profile.run_info import Throttled
 from prospect.records import replace
 from prospect.render.registry import make_renderer
@@ -172,3 +173,22 @@ def test_the_holder_of_a_lock_is_on_the_first_screen_if_it_fits():
     wide = {"a mutex": f" (held in {40 * 'w'})"}
     assert listed_with("Waits:  ", waits, wide) == "Waits:  for a CPU 1.000 s, a mutex 0.500 s"
     assert listed_with("Waits:  ", waits, {}) == "Waits:  for a CPU 1.000 s, a mutex 0.500 s"
+
+
+def test_what_holders_of_locks_did_is_a_section_and_in_json(profile, monkeypatch):
+    holder = LockHolder("a mutex", "work(int)", "get(int)", 0.25)
+    holders = "prospect.figures.report.waiting._Blocked.holders"
+    monkeypatch.setattr(holders, lambda *_: (holder,))
+    lines = rendered(profile, "text").splitlines()
+    title = lines.index("Locks, by What Their Holders Did while Others Waited")
+    assert lines[title + 2].split() == ["Secs", "What", "Called", "by", "Function"]
+    assert lines[title + 3].split() == ["0.250000", "a", "mutex", "get(int)", "work(int)"]
+    document = json.loads(rendered(profile, "json"))
+    assert schema_errors(document, SCHEMA, SCHEMA) == []
+    (row,) = document["waiting"]["holders"]
+    assert row == {
+        "lock": "a mutex",
+        "function": "work(int)",
+        "caller": "get(int)",
+        "seconds": 0.25,
+    }

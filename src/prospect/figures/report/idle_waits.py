@@ -80,7 +80,8 @@ _SCHEDULERS = (
     *("runtime.findRunnable", "runtime.findrunnable", "runtime.stopm", "runtime.sysmon"),
     *("runtime.stoplockedm", "runtime.templateThread", "runtime.notetsleep"),
 )
-_MOST_FRAMES = 1 << 24  # of other stacks that are followed, those of most samples first
+# Of the stacks of places, and of other stacks, those of most samples first: these are followed.
+_MOST_FRAMES = 1 << 22
 _LEAST_STACKS = 10  # of a thread, to know where its work is
 _TRUNK = 0.5  # of the thread's other stacks are above its idle place
 _BRANCH = 0.1  # of them, in the function that leads to a wait: the wait is within work
@@ -400,8 +401,11 @@ def _trunks(
     Returns:
         i64[p] how many of the outermost frames at least half of the thread's other stacks have, 0
         where there are too few; f64[p] the share of them that has the next frame, 0 likewise.
+        All are 0 if the places have more frames together than are followed.
     """
     tid, row = places.tid, places.row
+    if int(forest.depth.take(row).sum()) + len(row) > _MOST_FRAMES:
+        return np.zeros(len(row), np.int64), np.zeros(len(row))
     others = OtherStacks(work, forest)
     start, path = paths(forest.caller_index, forest.depth, row)
     lengths = np.diff(start)

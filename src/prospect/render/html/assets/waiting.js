@@ -1,12 +1,13 @@
 // What threads did all their life, and what blocked them: the text report's figures.
 
 function waitingPanel() {
-  const { threads, blockers, stacks, more_stacks: more } = view.report.waiting;
+  const { threads, blockers, holders, stacks, more_stacks: more } = view.report.waiting;
   const about = "Of the processes that the report is about, and the whole interval. Each wait was measured from its beginning to its end: there are no error bars.";
   return [
     make("p.quiet", {}, about),
     ...(blockers ? [sortableTable("Blocked, by what was waited for", blockerColumns(blockers), blockers, null)]
       : [make("p.quiet", {}, "No stacks of waits were recorded: what blocked threads is not known.")]),
+    ...(holders.length ? [sortableTable("Locks, by what their holders did while others waited", holderColumns(), holders, null)] : []),
     sortableTable("What each thread did all its life", threadColumns(threads), threads, null),
     ...(stacks.length ? [sortableTable("Blocked, by stack, from the inside out", stackColumns(), stacks, null)] : []),
     make("p.quiet", {}, more ? `${countText(more)} more stacks.` : ""),
@@ -25,6 +26,12 @@ function blockerColumns(rows) {
     waitCount("Waits", "waits"), waitSeconds("Longest (s)", "longest_s"),
   ];
 }
+
+const holderColumns = () => [
+  { ...text("Function", (row) => row.function), cell: (row) => make("b", {}, shown(row.function)) },
+  text("Called by", (row) => row.caller || "-"), text("Lock", (row) => row.lock),
+  { ...waitSeconds("Others waited (s)", "seconds"), isMain: true },
+];
 
 function threadColumns(rows) {
   return [
