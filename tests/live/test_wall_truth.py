@@ -11,6 +11,7 @@ import pytest
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
+from prospect.estimate.report import Report
 from prospect.figures.report.waiting import waiting
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
@@ -36,7 +37,7 @@ def program(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=MODES)
 def recorded(request, program, tmp_path_factory):
-    """Record a program: its mode, what it says of itself, and the figures of its waits."""
+    """Record a program: its mode, what it says of itself, its waits and its account."""
     file = tmp_path_factory.mktemp("wall") / "perf.data"
     line = [*PROSPECT, "record", "--wall", "-o", str(file), str(program), request.param]
     ran = subprocess.run(line, check=False, timeout=60, capture_output=True, text=True)
@@ -44,11 +45,11 @@ def recorded(request, program, tmp_path_factory):
     naming = NamingOptions(use_cache=False, debuginfod_s=0)
     request_ = ProfileRequest(waits=True)
     profile = complete(build_profile(open_recording(str(file)), naming, request_))
-    return request.param, json.loads(ran.stdout), waiting(profile, "3")
+    return request.param, json.loads(ran.stdout), waiting(profile, "3"), Report(profile).wall
 
 
 def test_threads_ran_as_long_as_they_say(recorded):
-    _, truth, found = recorded
+    _, truth, found, _ = recorded
     ran_s = sum(truth["ran"].values())
     cpu_s = found.threads.cpu_ns.take(found.shown).sum() / 1e9
     unknown_s = found.threads.unknown_ns.take(found.shown).sum() / 1e9
@@ -57,14 +58,14 @@ def test_threads_ran_as_long_as_they_say(recorded):
 
 
 def test_every_wait_has_its_waking(recorded):
-    _, _, found = recorded
+    _, _, found, _ = recorded
     for blocker in found.blockers:
         ended = sum(one.waits for one in found.wakers if one.name == blocker.name)
         assert ended == blocker.waits, blocker.name
 
 
 def test_a_program_waits_for_what_it_says(recorded):
-    mode, truth, found = recorded
+    mode, truth, found, _ = recorded
     blockers = {one.name: one for one in found.blockers}
     if mode == "sleep":
         slept = blockers["clock_nanosleep"]
@@ -79,3 +80,23 @@ def test_a_program_waits_for_what_it_says(recorded):
         assert sum(one.seconds for one in found.blockers) < 0.5 * truth["wall_s"]
     else:
         assert {one.who for one in found.wakers if one.name == "read"} >= {"wall"}
+
+
+def test_the_account_adds_up_to_the_wall_time(recorded):
+    _, truth, _, account = recorded
+    assert sum(row.seconds for row in account.rows) == pytest.approx(account.seconds, abs=1e-6)
+    # The program's own clock begins in main() and ends before its exit.
+    assert truth["wall_s"] <= account.seconds
+    assert account.seconds <= 1.05 * truth["wall_s"] + BESIDES_S
+
+
+def test_known_parts_of_the_path_are_in_the_account(recorded):
+    mode, truth, _, account = recorded
+    if mode == "tcp":
+        pytest.skip("of two sides on busy CPUs, one may wait for the CPU of the other")
+    ran_s = sum(truth["ran"].values())
+    running_s, unknown_s = account.seconds_of("running"), account.seconds_of("not known")
+    assert 0.98 * ran_s <= running_s + unknown_s
+    assert running_s <= 1.1 * ran_s + BESIDES_S
+    slept_s = sum(row.seconds for row in account.rows if row.what == "sleep")
+    assert slept_s == pytest.approx(SLEEPS * SLEEP_S if mode == "sleep" else 0.0, rel=0.2)

@@ -165,3 +165,9 @@ def test_an_account_that_cannot_be_right_says_nothing():
         switch(40_000, 5, SLEEPS, 9, PREV, READ, ran_ns=99_000),
     ]
     assert followed(records).threads.unknown_ns[0] == 28_000
+
+
+def test_a_thread_that_waits_throughout_is_there_without_any_switch():
+    threads = followed(RUN[:4], first=(11,)).threads
+    assert threads.tid.tolist() == [11]
+    assert threads.blocked_ns.tolist() == [END - BEGIN]

@@ -376,6 +376,20 @@ def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.
     return process, [names[row] if row >= 0 else "?" for row in comm.tolist()]
 
 
+def _no_switches() -> Switches:
+    """Return the switches of a recording whose followed threads never left or got a CPU."""
+    nothing = np.zeros(0, np.bool_)
+    return Switches(
+        order=np.zeros(0, np.int64),
+        time_ns=np.zeros(0, np.uint64),
+        task=np.zeros(0, np.uint64),
+        cpu=np.zeros(0, np.int32),
+        is_out=nothing,
+        is_preempted=nothing,
+        is_followed=nothing,
+    )
+
+
 def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switches | None:
     """Return the switches in samples of ``sched:sched_switch``, two for each; None without.
 
@@ -386,7 +400,8 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
     """
     found = _fields_of(events, event)
     if found is None:
-        return None
+        follows = event >= 0 and len(info.events[event].fields) > _TRACEPOINT_FIELDS
+        return _no_switches() if follows else None
     sample, state, tid = found.sample, found.values[:, 0], found.values[:, 1].astype(np.int32)
     samples = events.samples
     before = samples.task.take(sample)
