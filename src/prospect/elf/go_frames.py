@@ -3,7 +3,7 @@
 A size is the distance from the stack pointer to the return address on x86-64, and to the caller's
 stack pointer on arm64, where the link register is saved at the stack pointer and the frame register
 below it. Functions that set the stack pointer to another stack (`systemstack`, `mcall`) have no
-rule: where the caller's stack is, is known only to the runtime.
+rule: only the runtime knows where the caller's stack is.
 
 Source: ``runtime/traceback.go`` (Go 1.27), unwinder.next(); ``cmd/internal/obj/x86/obj6.go`` and
 ``cmd/internal/obj/arm64/obj7.go``, preprocess(), for what prologues save.
@@ -35,7 +35,7 @@ _PROLOGUE = 64  # bytes in which a function saves the frame register
 _SAVED_BELOW_RETURN = -2 & (1 << rules.FP_BITS) - 1
 # push %rbp and mov %rsp, %rbp; or mov %rbp to a distance of one byte, or of four, from %rsp
 _SAVES_FP = re.compile(rb"^\x55\x48\x89\xe5|\x48\x89\x6c\x24(.)|\x48\x89\xac\x24(....)", re.DOTALL)
-# Outermost functions. `sigtramp` is said to be one too, but the frame above it is the kernel's.
+# Outermost functions. `sigtramp` is not one, although Go marks it: the kernel's frame is above it.
 _OUTERMOST = (b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go")
 # It leaves a frame on the new stack that leads to what was there before.
 _LEADS_ON = (b"runtime.cgocallback", b"runtime.cgocallback_gofunc")

@@ -8,7 +8,7 @@ moduledata has: its record begins with the address of the table.
 Source: ``debug/gosym/pclntab.go``, ``runtime/symtab.go``, ``runtime/runtime2.go`` and
 ``cmd/link/internal/ld/pcln.go`` of Go 1.16 to 1.27. The magic number changed with 1.16, 1.18 and
 1.20; Go 1.26 moved inlined calls into the table and no longer states where the code starts.
-Programs made by Go before 1.16, which has been out of support since 2021, are not read.
+Tables of Go before 1.16, which is out of support since 2021, are not read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WRITES_SP, ASSEMBLY = 2, 4
 """Bits of `GoTable.flags`: the function sets the stack pointer; it is assembly."""
 
 NO_DATA = -1
-# Section names; those of position-independent programs by Go before 1.27 are relocated.
+# The second is of position-independent programs by Go before 1.26, whose table is relocated.
 _SECTIONS = (b".gopclntab", b".data.rel.ro.gopclntab")
 _SIGNS = (b".go.buildinfo", b".note.go.buildid")
 _NOTE_OWNER, _NOTE_BUILD_ID = b"Go\0\0", 4
@@ -57,7 +57,7 @@ _PCDATA_INLINED, _FUNCDATA_INLINED = 2, 3
 
 
 class _Layout(NamedTuple):
-    """What differs between versions, in words of 4 bytes.
+    """Differences between versions; sizes and places are in words of 4 bytes.
 
     Attributes:
         has_text_word: whether the header has a word between the counts and the offsets.
@@ -95,8 +95,8 @@ class GoTable(Record, eq=False):
         files: the text of file names likewise.
         units: u32[u] offsets in `files`, by compilation unit.
         values: values by address.
-        words: u32[w] the area of functions; fields are at `field_at`.
-        record: i64[f] where each function's record begins in `words`, its own start left out.
+        words: u32[w] the area of functions.
+        record: i64[f] where in `words` the fields of each function begin, after its own start.
         module: u64[m] first words of its moduledata, none if that was not found.
         ranges: first and first byte after, in the file, of what all this was read from: the table,
             and moduledata.
@@ -202,11 +202,11 @@ class GoTable(Record, eq=False):
 
     @property
     def _first_data(self) -> int:
-        """The first word behind the fixed fields of a function."""
+        """The first word after the fixed fields of a function."""
         return 9 + _LAYOUTS[self.version].has_start_line
 
     def _tree_offset(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what functions state of where their inlined calls are; NO_DATA for none."""
+        """Return where functions state their inlined calls to be, i64[r]; NO_DATA for none."""
         pointers = self._field(row, self._first_data - 1) >> 24
         at = self._first_data + self._field(row, 6)
         if _LAYOUTS[self.version].is_relative:
