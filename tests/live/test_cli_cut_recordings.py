@@ -23,6 +23,10 @@ from prospect.profile.model import KIND_KERNEL
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
+# The first sample with a copy of its stack would be too large already.
+SMALL = ("--no-cache", "-H2000", "--call-graph", "none")
+
+
 def test_a_killed_prospect_leaves_a_readable_recording_and_nothing_else(here):
     command = ["sh", "-c", f"echo $$ >pid; touch started; while :; do {BURN}; done"]
     process = subprocess.Popen([*PROSPECT, "-M10", "-f", "out", "--save", "run.data", *command])
@@ -122,7 +126,7 @@ def test_a_full_disk_is_status_1_and_its_ticks_are_lost_and_not_idle(here, words
 
 
 def test_a_full_disk_does_not_hide_the_commands_own_status(here):
-    words = ["prlimit", "--fsize=16384", *PROSPECT, "--no-cache", "-H2000"]
+    words = ["prlimit", "--fsize=16384", *PROSPECT, *SMALL]
     ran = subprocess.run(
         [*words, "sh", "-c", f"{BURN}; exit 7"],
         capture_output=True,
@@ -134,7 +138,7 @@ def test_a_full_disk_does_not_hide_the_commands_own_status(here):
 
 
 def test_what_a_full_disk_kept_out_of_the_recording_is_said_all_the_same(here):
-    words = ["prlimit", "--fsize=16384", *PROSPECT, "--no-cache", "-H2000", "sh", "-c", BURN]
+    words = ["prlimit", "--fsize=16384", *PROSPECT, *SMALL, "sh", "-c", BURN]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 1
     assert "Recorded only the first" in ran.stderr + ran.stdout

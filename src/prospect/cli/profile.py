@@ -12,6 +12,9 @@ from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PushError, UsageError
 from prospect.files.outputs import RecordingFile, ReportFile, are_same_file
 
+# Ten minutes of two busy CPUs take as much with copies of their stacks.
+_LEAST_FREE_BYTES = 2 << 30
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -35,7 +38,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
                 settings,
                 command,
                 command_line,
-                default_callers=_has_callers(settings, command, target.descriptor),
+                default_callers=_has_callers(settings, command, file.descriptor),
             )
             if result.cut:
                 say(result.cut)
@@ -63,17 +66,20 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
 
 
 def _has_callers(settings: Settings, command: list[str], descriptor: int) -> bool:
-    """Return whether callers are recorded though nobody asks: for a first screen that is read.
+    """Return whether callers are recorded though nobody asks: for the report's first screen.
 
     Args:
         settings: of the command line.
         command: COMMAND.
-        descriptor: where the report goes.
+        descriptor: of the recording, which has to have room for copies of stacks.
     """
     is_usual = not (settings.events or settings.target or settings.overhead_percent is not None)
     is_table = settings.sort or settings.columns or settings.label or settings.classic
     has_first_screen = settings.format == "text" and not is_table
-    return bool(command) and is_usual and has_first_screen and os.isatty(descriptor)
+    if not (command and is_usual and has_first_screen):
+        return False
+    there = os.fstatvfs(descriptor)
+    return there.f_bavail * there.f_frsize >= _LEAST_FREE_BYTES
 
 
 def _keep(file: RecordingFile) -> None:
