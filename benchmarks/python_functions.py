@@ -1,12 +1,14 @@
 """Python functions beside py-spy: how far shares are from what a program knows, and their cost.
 
-    python benchmarks/python_functions.py [--py-spy PATH] [--runs N] [--rate HZ]
+    python benchmarks/python_functions.py [--py-spy PATH] [--runs N] [--rate HZ] [--batch N]
 
 A program runs functions of six kinds in two threads, a fixed number of times, and adds up the
 processor time of each: recursion, calls of C, callbacks from C, generators, exceptions, coroutines.
 Prints for each tool how far its shares are from these, how many lie within 1.96 standard errors,
 and what it takes: of the program's own processor time, of the time that passed, and of its own.
-Needs root; py-spy is left out where it is missing.
+Needs root; py-spy is left out where it is missing. "prospect, user" is what an ordinary user gets,
+whose Python functions are read from memory; it needs an environment that others can read. A program
+that asks for its time often is preempted where it does: with `--batch` it asks less often.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ SPLIT = Path(__file__).parents[1] / "tests/live/programs/python_split.py"
 PROGRAM = """
 import json, runpy, sys, threading, time
 split = runpy.run_path(sys.argv[1], run_name="split")
-told = dict.fromkeys(sys.argv[3:], 0.0)
+batch = int(sys.argv[3])
+told = dict.fromkeys(sys.argv[4:], 0.0)
 def work(function):
     begin = time.thread_time()
-    function()
+    for _ in range(batch):
+        function()
     told[function.__name__] += time.thread_time() - begin
 def main(rounds):
-    for _ in range(rounds):
+    for _ in range(rounds // batch):
         for name in told:
             work(split[name])
 begin = time.monotonic()
@@ -46,6 +50,7 @@ print(json.dumps([told, time.process_time(), time.monotonic() - begin]))
 """
 ROUNDS = 1200
 PROSPECT = [sys.executable, "-m", "prospect"]
+AS_USER = ["setpriv", "--reuid=65534", "--clear-groups", "env", "HOME=/nonexistent"]
 IN_STACK = re.compile(r";work(?: \([^;]*\))?;(\w+)")
 
 
@@ -54,11 +59,13 @@ def main() -> None:
     parser.add_argument("--py-spy", default=shutil.which("py-spy") or "")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--rate", type=int, default=200)
+    parser.add_argument("--batch", type=int, default=1)
     options = parser.parse_args()
-    tools = ["alone", "prospect"]
+    tools = ["alone", "prospect", "prospect, user"]
     tools += ["py-spy", "py-spy --gil", "py-spy --native"] if options.py_spy else []
     found: dict[str, list[tuple[float, ...]]] = {tool: [] for tool in tools}
     with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o777)
         for _ in range(options.runs):
             for tool in tools:
                 found[tool].append(_run(tool, options, Path(directory) / "out"))
@@ -78,11 +85,10 @@ def main() -> None:
 
 def _run(tool: str, options: argparse.Namespace, out: Path) -> tuple[float, ...]:
     """Return hits, mean and largest difference of shares, how many are within; CPU and time."""
-    line = [sys.executable, "-c", PROGRAM, str(SPLIT), str(ROUNDS), *FUNCTIONS]
-    before = {
-        "alone": [],
-        "prospect": [*PROSPECT, "record", "-H", str(options.rate), "-o", str(out)],
-    }.get(tool)
+    line = [sys.executable, "-c", PROGRAM, str(SPLIT), str(ROUNDS), str(options.batch), *FUNCTIONS]
+    out.unlink(missing_ok=True)
+    record = [*PROSPECT, "record", "-H", str(options.rate), "-o", str(out)]
+    before = {"alone": [], "prospect": record, "prospect, user": [*AS_USER, *record]}.get(tool)
     if before is None:
         before = [options.py_spy, "record", *tool.split()[1:], "-r", str(options.rate), "-f", "raw"]
         before += ["-o", str(out), "--"]
@@ -119,7 +125,7 @@ def _stacks(tool: str, out: Path) -> list[tuple[str, int]]:
     """Return the stacks of a run, the outermost function first, and their hits."""
     if tool == "alone":
         return []
-    text = out.read_text() if tool != "prospect" else ""
+    text = "" if tool.startswith("prospect") else out.read_text()
     if not text:
         line = [*PROSPECT, "report", str(out), "-V2", "--format", "folded"]
         text = subprocess.run(line, capture_output=True, text=True, check=True).stdout
