@@ -68,6 +68,8 @@ def count_samples(descriptor: int) -> tuple[int, bool]:
         if _PIPE_HEADER.unpack_from(data)[1] == _PIPE_HEADER.size:
             return -1, True
         begin, size = _DATA_SECTION.unpack_from(data, _DATA_SECTION_AT)
+        # The size is written at the end: a recording that was cut has none.
+        size = size or len(data) - begin
         size = max(0, min(size, len(data) - begin)) // _WORD_BYTES * _WORD_BYTES
         with memoryview(data)[begin : begin + size] as part, part.cast("Q") as words:
             if words and words[0] & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:

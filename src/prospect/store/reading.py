@@ -134,7 +134,8 @@ def choose(
     ]
     remarks += [f"host {host} is left out: {why}" for host, why in store.exhausting.items()]
     if len(refused) > _MOST_NAMED:
-        remarks.append(f"{len(refused) - _MOST_NAMED} more segments are left out likewise.")
+        more = pluralize(len(refused) - _MOST_NAMED, "more segment")
+        remarks.append(f"For the same reasons, {more} left out.")
     if not segments:
         raise StoreError(f"{store.path}: no segment can be read: {'; '.join(remarks)}")
     chosen, rounded = _whole_hours(segments, chosen)

@@ -32,6 +32,16 @@ def test_size_samples_and_the_next_command(tmp_path):
         assert said.endswith("next: prospect report")
 
 
+def test_a_recording_without_its_end_has_the_samples_that_arrived(tmp_path):
+    records = record(9, 24) + record(10, 16) + record(9, 16)
+    whole = recording(records)
+    path = tmp_path / "cut"
+    # The size of the data is written at the end.
+    path.write_bytes(whole[:48] + bytes(8) + whole[56:])
+    with path.open("rb") as file:
+        assert count_samples(file.fileno()) == (2, True)
+
+
 def test_python_frames_and_waits_are_no_samples(tmp_path):
     identified = 1 << 16
     attrs = ids = b""

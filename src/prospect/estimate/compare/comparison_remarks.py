@@ -27,6 +27,8 @@ _LOAD_TO_TELL = 0.05
 _ALLOWANCE_TO_TELL = 0.005
 _NAMED_SHARE_TO_TELL = 0.2
 _HITS_TO_TELL = 50
+# A side shorter than this, and than this part of the other one, has next to no data.
+_SHORT_S, _MUCH_LONGER = 10.0, 5.0
 # Facts that should be the same on both sides, and what to think if they are not.
 _FACTS: tuple[tuple[str, Callable[[RunInfo], object]], ...] = (
     ("machine", lambda run: run.hostname),
@@ -55,6 +57,7 @@ def comparison_notes(
             f"instead of -V {asked}."
         )
     notes += _same_file_notes(comparison)
+    notes += _short_side_notes(comparison)
     notes += _difference_notes(comparison, runs)
     notes += _name_notes(len(comparison.before), runs, labels)
     empty = [compared for compared in runs if not compared.counts.any()]
@@ -134,6 +137,18 @@ def _sides(
     comparison: Comparison,
 ) -> tuple[tuple[str, tuple[ComparedRecording, ...]], ...]:
     return (("A", comparison.before), ("B", comparison.after))
+
+
+def _short_side_notes(comparison: Comparison) -> Iterator[str]:
+    """Say that a side has next to no data, as a span with a window or two of a daemon."""
+    walls = [sum(one.run.wall_seconds for one in side) for _, side in _sides(comparison)]
+    short, long = sorted(walls)
+    if 0.0 < short < min(_SHORT_S, long / _MUCH_LONGER):
+        names = "AB" if walls[0] < walls[1] else "BA"
+        yield (
+            f"{names[0]} has only {short:.1f} s of data and {names[1]} {long:.0f} s: functions that "
+            f"take little time may be missing in {names[0]} by chance."
+        )
 
 
 def _same_file_notes(comparison: Comparison) -> Iterator[str]:
