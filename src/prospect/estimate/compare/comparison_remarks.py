@@ -146,8 +146,8 @@ def _short_side_notes(comparison: Comparison) -> Iterator[str]:
     if 0.0 < short < min(_SHORT_S, long / _MUCH_LONGER):
         names = "AB" if walls[0] < walls[1] else "BA"
         yield (
-            f"{names[0]} has only {short:.1f} s of data and {names[1]} {long:.0f} s: functions that "
-            f"take little time may be missing in {names[0]} by chance."
+            f"{names[0]} has only {short:.1f} s of data and {names[1]} {long:.0f} s: functions "
+            f"that take little time may be missing in {names[0]} by chance."
         )
 
 
