@@ -1,6 +1,6 @@
 """What `prospect daemon` costs on a busy machine, beside `perf record -F 19 -a -g` in the same run.
 
-    sudo python benchmarks/daemon.py [--minutes 5] [--rate 19] [--window 60]
+    sudo python benchmarks/daemon.py [--minutes 5] [--rate 19] [--window 60] [--cpu-limit 0.5%]
 
 A compiler, a database and short commands keep every processor busy meanwhile; with `--storm`, a
 shell for each processor starts nothing but short commands beside them. The daemon's first window
@@ -163,20 +163,28 @@ def show_books(store: str, minutes: float) -> None:
     print(f"store: {stored:.2f} MB, {stored / minutes * 60 * 24:.0f} MB a day at this pace")
 
 
-def main() -> None:
-    """Run both beside the load, and print what they took."""
+def read_arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5.0, help="how long, behind the start")
     parser.add_argument("--rate", type=int, default=19, help="samples a second and CPU")
     parser.add_argument("--window", type=int, default=60, help="seconds a window")
     parser.add_argument("--call-graph", default="fp", help="how the daemon finds callers")
+    parser.add_argument("--cpu-limit", default="0.5%", help="of the daemon, in percent")
+    parser.add_argument("--memory-limit", default="200M", help="of the daemon")
     parser.add_argument("--give-way", action="store_true", help="let all other programs go first")
     parser.add_argument("--storm", action="store_true", help="start short commands all the time")
     parser.add_argument("--keep", help="leave the store and perf's recording in this directory")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run both beside the load, and print what they took."""
+    given = read_arguments()
     directory = given.keep or tempfile.mkdtemp(prefix="prospect-daemon-")
     store, file = f"{directory}/store", f"{directory}/perf.data"
     words = ["--window", str(given.window), "-H", str(given.rate)]
+    words += ["--cpu-limit", given.cpu_limit, "--memory-limit", given.memory_limit]
     words += ["--call-graph", given.call_graph]
     perf = daemon = None
     first = ("chrt", "--idle", "0") if given.give_way else ()
@@ -200,6 +208,8 @@ def main() -> None:
         print(
             f"  with its start and end {whole_s:.2f} CPU s; the first window {begin['cpu_s']:.2f}"
         )
+        steps = "; ".join(end["goes_without"]) or "all that was asked for"
+        print(f"  at the end windows have {steps}; peak {end['memory_peak_bytes'] >> 20} MiB")
         print(f"  memory {most:.0f} MB at most, its largest other process {most_child:.0f} MB")
         print(f"  {end['samples']} samples, {end['lost']} lost, {end['windows']} windows written")
         if perf:

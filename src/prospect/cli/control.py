@@ -108,8 +108,8 @@ def status_text(status: dict[str, Any]) -> str:
     }
     rows["its limits"] = (
         f"{status['cpu_limit_percent']:g} % of the machine (now {status['cpu_percent']:.2f} %),"
-        f" {status['memory_limit_bytes'] / 1e6:.0f} MB (peak"
-        f" {status['memory_peak_bytes'] / 1e6:.0f} MB)"
+        f" {status['memory_limit_bytes'] / 2**20:.0f} MiB (peak"
+        f" {status['memory_peak_bytes'] / 2**20:.0f} MiB)"
     )
     if status["goes_without"]:
         since = time.strftime("%H:%M", time.localtime(status["goes_without_since_s"]))

@@ -142,6 +142,6 @@ def test_new_settings_keep_the_steps_that_they_leave():
 def test_the_status_says_what_windows_go_without():
     figures = FIGURES | {"newest_age_s": None, "segments": 1, "store_bytes": 0}
     text = status_text(figures | {"goes_without": [STEPS[TWICE]]})
-    assert "its limits 0.5 % of the machine (now 0.30 %), 200 MB (peak 150 MB)" in text
+    assert "its limits 0.5 % of the machine (now 0.30 %), 200 MiB (peak 150 MiB)" in text
     assert "windows have twice the usual length" in text
     assert "reduced" not in status_text(figures)
