@@ -11,9 +11,10 @@ from prospect.wall.records import Asked
 END = 60
 times = st.integers(0, END + 5)
 tids = st.integers(0, 4)
-switches = st.tuples(tids, st.one_of(st.none(), times), times, st.integers(0, 2), st.booleans())
+cpus = st.sampled_from((-1, 0, 1, 1 << 30))
+switches = st.tuples(tids, st.one_of(st.none(), times), times, cpus, st.booleans())
 wakes = st.tuples(times, tids, tids)
-births = st.tuples(times, tids, tids)
+births = st.tuples(times, st.integers(-3, 4), st.integers(-3, 4))
 
 
 def timeline_of(runs, wakings, born, lost):

@@ -177,5 +177,5 @@ def _pieces(records: SchedulerRecords, threads: Threads, found: Stretches, parts
         tid=threads.tids.take(found.thread.take(stretch)),
         kind=kind,
         ended_by=ended_by,
-        takers=takers(threads, found, waits),
+        takers=takers(records, threads, found, waits),
     )

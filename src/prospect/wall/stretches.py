@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 _BIRTH, _IN, _OUT = range(3)
 _DIGIT_BITS = 16
 _KEY_BITS = 63
+_FEW_IDS = 1 << 24  # more than any kernel's pid_max
 
 
 class Threads(Record):
-    """Numbers of threads as small numbers in the same order, and times as keys with them.
+    """Numbers of threads, or of CPUs, as small numbers in the same order; and keys with times.
 
     Attributes:
         tids: i32[t] ascending.
@@ -37,7 +39,7 @@ class Threads(Record):
     shift: int
 
     def row(self, tid: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the row of each thread, i32[n], -1 for those that never had a CPU."""
+        """Return the row of each thread, i32[n], -1 for those that are not there."""
         if not len(self.tids):
             return np.full(len(tid), -1, np.int32)
         row = np.searchsorted(self.tids, tid).astype(np.int32)
@@ -140,15 +142,15 @@ def stretches(records: SchedulerRecords) -> tuple[Threads, Stretches]:
 
 def _marks(records: SchedulerRecords) -> tuple[_Marks, Threads]:
     switches, births = records.switches, records.births
-    chosen = np.flatnonzero(switches.tid > 0)
-    tid = np.concatenate((births.tid, switches.tid.take(chosen)))
-    time_ns = np.concatenate((births.time_ns, switches.time_ns.take(chosen)))
+    chosen, born = np.flatnonzero(switches.tid > 0), np.flatnonzero(births.tid > 0)
+    tid = np.concatenate((births.tid.take(born), switches.tid.take(chosen)))
+    time_ns = np.concatenate((births.time_ns.take(born), switches.time_ns.take(chosen)))
     np.clip(time_ns, np.uint64(records.begin_ns), np.uint64(records.end_ns), out=time_ns)
     kind = np.full(len(tid), _BIRTH, np.uint8)
-    kind[len(births.tid) :] = np.where(switches.is_out.take(chosen), _OUT, _IN)
-    row = np.concatenate((np.arange(len(births.tid)), chosen)).astype(np.int32)
-    del chosen
-    threads = _threads(tid, records)
+    kind[len(born) :] = np.where(switches.is_out.take(chosen), _OUT, _IN)
+    row = np.concatenate((born, chosen)).astype(np.int32)
+    del chosen, born
+    threads = numbered_with_times(tid, records)
     order = by_thread_and_time(threads.row(tid), time_ns)
     marks = _Marks(
         threads.row(tid.take(order)), time_ns.take(order), kind.take(order), row.take(order)
@@ -156,17 +158,18 @@ def _marks(records: SchedulerRecords) -> tuple[_Marks, Threads]:
     return marks, threads
 
 
-def _threads(tid: NDArray[np.int32], records: SchedulerRecords) -> Threads:
-    largest = int(tid.max(initial=0))
-    if largest < 1 << 24:  # more than any kernel's pid_max
+def numbered_with_times(ids: NDArray[np.int32], records: SchedulerRecords) -> Threads:
+    """Return the distinct ids, none negative, with room for the times of records in their keys."""
+    largest = int(ids.max(initial=0))
+    if largest < _FEW_IDS:
         is_there = np.zeros(largest + 1, np.bool_)
-        is_there[tid] = True
-        tids = np.flatnonzero(is_there).astype(np.int32)
+        is_there[ids] = True
+        found = np.flatnonzero(is_there).astype(np.int32)
     else:
-        tids = np.unique(tid)
+        found = distinct(ids)
     bits = max(records.end_ns - records.begin_ns, 1).bit_length()
-    room = _KEY_BITS - max(len(tids), 1).bit_length()
-    return Threads(tids, records.begin_ns, min(bits, room), max(bits - room, 0))
+    room = _KEY_BITS - max(len(found), 1).bit_length()
+    return Threads(found, records.begin_ns, min(bits, room), max(bits - room, 0))
 
 
 def by_thread_and_time(row: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import segments
-from prospect.columns.sorting import distinct
 from prospect.records import NamedTuple, Record, field_names
+from prospect.wall.stretches import by_thread_and_time, numbered_with_times
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.wall.records import SchedulerRecords
     from prospect.wall.stretches import Stretches, Threads
 
 NOBODY = 0
@@ -53,19 +54,21 @@ _COLUMNS = field_names(Waits)
 _RESULTS = field_names(Takers)
 
 
-def takers(threads: Threads, found: Stretches, waits: Waits) -> Takers:
+def takers(records: SchedulerRecords, threads: Threads, found: Stretches, waits: Waits) -> Takers:
     """Find who had the CPUs in these waits.
 
     Args:
+        records: of the recording.
         threads: of the stretches.
         found: the stretches.
         waits: of the path.
     """
+    cpus = numbered_with_times(found.cpu[found.cpu >= 0], records)
+    on_cpu = _on_cpus(cpus, found)
     parts = []
-    of_cpu = {cpu: _of_cpu(found, cpu) for cpu in distinct(found.cpu.take(waits.stretch)).tolist()}
     for first in range(0, len(waits.piece), _BLOCK):
         block = Waits(*(getattr(waits, name)[first : first + _BLOCK] for name in _COLUMNS))
-        parts.append(_of_block(threads, found, block, of_cpu))
+        parts.append(_of_block(cpus, threads, found, block, on_cpu))
     if not parts:
         empty = np.empty(0, np.int64)
         return Takers(empty, empty.astype(np.int32), empty)
@@ -73,46 +76,44 @@ def takers(threads: Threads, found: Stretches, waits: Waits) -> Takers:
 
 
 class _OnCpu(NamedTuple):
-    """Known stretches on a CPU, in the order of time: `row`, `in_ns` and `out_ns`."""
+    """Known stretches by CPU and time, i64[k] `row`; u64[k] their times, i64[k] keys of these."""
 
     row: NDArray[np.int64]
     in_ns: NDArray[np.uint64]
     out_ns: NDArray[np.uint64]
+    in_key: NDArray[np.int64]
+    out_key: NDArray[np.int64]
 
 
-def _of_cpu(found: Stretches, cpu: int) -> _OnCpu:
-    rows = np.flatnonzero((found.cpu == cpu) & found.is_known)
-    rows = rows.take(np.argsort(found.in_ns.take(rows), kind="stable"))
+def _on_cpus(cpus: Threads, found: Stretches) -> _OnCpu:
+    rows = np.flatnonzero(found.is_known & (found.cpu >= 0))
+    cpu = cpus.row(found.cpu.take(rows))
+    order = by_thread_and_time(cpu, found.in_ns.take(rows))
+    rows, cpu = rows.take(order), cpu.take(order)
     in_ns, out_ns = found.in_ns.take(rows), found.out_ns.take(rows)
     # Where records are missing, stretches overlap: each then ends as the next one begins.
-    np.minimum(out_ns[:-1], in_ns[1:], out=out_ns[:-1])
-    return _OnCpu(rows, in_ns, out_ns)
+    is_same = cpu[1:] == cpu[:-1]
+    out_ns[:-1] = np.where(is_same, np.minimum(out_ns[:-1], in_ns[1:]), out_ns[:-1])
+    return _OnCpu(rows, in_ns, out_ns, cpus.key(cpu, in_ns), cpus.key(cpu, out_ns))
 
 
 def _of_block(
-    threads: Threads, found: Stretches, waits: Waits, of_cpu: dict[int, _OnCpu]
+    cpus: Threads, threads: Threads, found: Stretches, waits: Waits, on_cpu: _OnCpu
 ) -> Takers:
-    cpu_of_wait = found.cpu.take(waits.stretch)
+    cpu = cpus.row(found.cpu.take(waits.stretch))
     left = (waits.end_ns - waits.start_ns).view(np.int64)
-    waits_of_rows, tids, lengths = [], [], []
-    for cpu in distinct(cpu_of_wait).tolist():
-        on_cpu = of_cpu[cpu]
-        here = np.flatnonzero(cpu_of_wait == cpu)
-        first = np.searchsorted(on_cpu.out_ns, waits.start_ns.take(here), "right")
-        count = np.searchsorted(on_cpu.in_ns, waits.end_ns.take(here)) - first
-        count = np.maximum(count, 0)
-        wait, at = np.repeat(here, count), segments(first, count)
-        length = np.minimum(on_cpu.out_ns.take(at), waits.end_ns.take(wait)).view(np.int64)
-        length -= np.maximum(on_cpu.in_ns.take(at), waits.start_ns.take(wait)).view(np.int64)
-        waits_of_rows.append(wait)
-        tids.append(threads.tids.take(found.thread.take(on_cpu.row.take(at))))
-        lengths.append(length)
-        np.subtract.at(left, wait, length)
-    waits_of_rows.append(np.arange(len(left)))
-    tids.append(np.full(len(left), NOBODY, np.int32))
-    lengths.append(left)
-    wait, length = np.concatenate(waits_of_rows), np.concatenate(lengths)
+    first = np.searchsorted(on_cpu.out_key, cpus.key(cpu, waits.start_ns), "right")
+    count = np.searchsorted(on_cpu.in_key, cpus.key(cpu, waits.end_ns)) - first
+    count = np.where(cpu >= 0, np.maximum(count, 0), 0)
+    wait, at = np.repeat(np.arange(len(left)), count), segments(first, count)
+    length = np.minimum(on_cpu.out_ns.take(at), waits.end_ns.take(wait)).view(np.int64)
+    length -= np.maximum(on_cpu.in_ns.take(at), waits.start_ns.take(wait)).view(np.int64)
+    length = np.maximum(length, 0)
+    tid = threads.tids.take(found.thread.take(on_cpu.row.take(at)))
+    np.subtract.at(left, wait, length)
+    wait = np.concatenate((wait, np.arange(len(left))))
+    tid = np.concatenate((tid, np.full(len(left), NOBODY, np.int32)))
+    length = np.concatenate((length, left))
     kept = np.flatnonzero(length > 0)
     order = kept.take(np.argsort(wait.take(kept), kind="stable"))
-    piece = waits.piece.take(wait.take(order))
-    return Takers(piece, np.concatenate(tids).take(order), length.take(order))
+    return Takers(waits.piece.take(wait.take(order)), tid.take(order), length.take(order))

@@ -89,7 +89,10 @@ def test_who_had_the_cpu_is_named(path):
     assert had.process_index[had.tid == 0].tolist() == [-1] * int((had.tid == 0).sum())
 
 
-@pytest.mark.parametrize("extras", [{"command_pid": 7}, {"attached_pids": [5]}])
+@pytest.mark.parametrize(
+    "extras",
+    [{"command_pid": 7}, {"attached_pids": [5]}, {"command_pid": 1 << 70}, {"command_pid": "5"}],
+)
 def test_there_is_none_without_a_command(extras):
     assert path_of(COMMAND, **extras) is None
 

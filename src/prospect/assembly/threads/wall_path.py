@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.extras import interval_ns
+from prospect.assembly.extras import interval_ns, is_i32
 from prospect.assembly.tables.run_facts import attached_pids
 from prospect.assembly.threads.waits import pids_of, wakings
 from prospect.columns.grouping import distinct_keys
@@ -138,7 +138,7 @@ def _recorded(
     """Return the scheduler's records, and which thread's time is explained."""
     tid = info.extras.get("command_pid")
     begin_ns, end_ns = interval_ns(info, events)
-    if switches is None or not isinstance(tid, int) or attached_pids(info.extras):
+    if switches is None or not (isinstance(tid, int) and is_i32(tid)) or attached_pids(info.extras):
         return None
     if switches.is_followed is not None:
         switches = _with_others(switches)
