@@ -15,7 +15,7 @@ from prospect.estimate.wall_account import (
     RUNNING,
     UNRECORDED,
 )
-from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.escape import display_width, escaped, short_names
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent
 
@@ -33,7 +33,7 @@ _MOST_TAKERS = 2
 _LEAST_SHARE = 0.005  # of an item of the first screen
 _LEAST_OF_WAIT = 0.1  # of a program that had the CPU
 _LEAST_KNOWN = 0.5  # of the time, to name who had it
-_NAME_WIDTH = 30
+_NAME_WIDTH = 24
 _MOST_ROWS = 40
 _MOST_HAD = 10
 _NOBODY_WORDS = "no thread"
@@ -74,8 +74,7 @@ def _item(row: WallRow, account: WallAccount, digits: int) -> str:
         time += f" ± {row.half_width_s:.{digits}f}"
     if row.state == FOR_A_CPU:
         return f"waiting for a CPU {time}{_had(account.takers)}"
-    what = _what(row)
-    return f"{shortened(what, _NAME_WIDTH) if row.state == RUNNING else what} {time}"
+    return f"{_short(row)} {time}"
 
 
 def _what(row: WallRow | WallChange) -> str:
@@ -88,6 +87,12 @@ def _what(row: WallRow | WallChange) -> str:
         by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
         return escaped(f"{row.what}{by}")
     return row.state
+
+
+def _short(row: WallRow | WallChange) -> str:
+    """Return the same for a line; names of functions lose what is least useful."""
+    what = _what(row)
+    return short_names([what], _NAME_WIDTH)[0] if row.state == RUNNING else what
 
 
 def _had(takers: tuple[Taker, ...]) -> str:
@@ -193,7 +198,7 @@ def wall_change_line(wall: ComparedWall, width: int) -> str:
     for row in wall.rows:
         if abs(row.change) < max(least_s, row.half_width_s):
             continue
-        item = f"{shortened(_changed(row), _NAME_WIDTH)} {row.change:+.{digits}f}"
+        item = f"{_short(row)} {row.change:+.{digits}f}"
         further = f"{line}{': ' if line == head else ', '}{item}"
         if display_width(further) > width:
             break
@@ -211,12 +216,8 @@ def wall_change_lines(wall: ComparedWall, rows: int, style: Style) -> Iterator[s
             Column("B - A", [f"{wall.b - wall.a:+.3f}", *(f"{row.change:+.3f}" for row in shown)]),
             Column("±", ["-", *(_bar(row) for row in shown)]),
             Column("State", ["", *(row.state for row in shown)], right=False),
-            Column("What", ["all", *(_changed(row) for row in shown)], right=False),
+            Column("What", ["all", *(_what(row) for row in shown)], right=False),
         ]
     )
     if more := len(wall.rows) - len(shown):
         yield style.cut(f"- {pluralize(more, 'more row')}")
-
-
-def _changed(row: WallChange) -> str:
-    return row.state if row.state in (FOR_A_CPU, NOT_KNOWN) else _what(row)
