@@ -30,6 +30,10 @@ _NS = 1e-9
 # Threads' numbers and nanoseconds share a word: 3.2 days, and 32,768 threads.
 _TIME_BITS = 48
 _MOST_THREADS = 1 << 15
+_LARGEST_TID = 1 << 22  # PID_MAX_LIMIT
+_BINS_A_TICK, _MOST_BINS = 16, 1 << 22
+# More samples would say the same: of a long recording evenly spaced blocks are looked at.
+_MOST_SAMPLES, _BLOCK = 1 << 20, 1 << 14
 
 
 class WallTime(NamedTuple):
@@ -68,68 +72,107 @@ def wall_seconds(
     if not len(samples) or samples.tid is None or not design.has_time:
         return None
     rows = np.flatnonzero((design.hits > 0).take(samples.hit_index))
-    time_ns, tid = samples.time_ns.take(rows), samples.tid.take(rows)
-    is_asked = chosen.take(samples.hit_index.take(rows))
-    if not is_asked.any():
+    time_ns = samples.time_ns.take(rows)
+    if (time_ns[1:] < time_ns[:-1]).any():
+        order = np.argsort(time_ns, kind="stable")
+        rows, time_ns = rows.take(order), time_ns.take(order)
+    tick_ns = int(design.seconds[chosen].sum() / max(design.hits[chosen].sum(), 1) / _NS)
+    longest_ns = design.clocks * tick_ns
+    time = (time_ns - time_ns[:1]).view(np.int64)
+    if len(rows) > _MOST_SAMPLES:
+        rows, time = _blocks(rows, time, longest_ns)
+    hit, tid = samples.hit_index.take(rows), samples.tid.take(rows)
+    asked = np.flatnonzero(chosen.take(hit))
+    if not len(asked):
         return None
-    clock: NDArray[np.integer] = samples.cpu.take(rows)
+    thread, clock = _numbered(tid.take(asked)), samples.cpu.take(rows)
     if (clock == NO_CPU).any():
-        clock = tid  # a clock of each thread, as `perf record COMMAND` has them
-    begin_ns = time_ns.min()
-    time = (time_ns - begin_ns).view(np.int64)
-    threads, thread = np.unique(tid[is_asked], return_inverse=True)
-    if len(threads) > _MOST_THREADS or int(time.max()) >= 1 << (_TIME_BITS - 1):
+        # A clock of each thread, as `perf record COMMAND` has them.
+        clock = _numbered(tid)
+    if not len(clock) or not len(thread) or int(time[-1]) >= 1 << (_TIME_BITS - 1):
         return None
-    tick_ns = design.seconds[chosen].sum() / design.hits[chosen].sum() / _NS
-    longest_ns = int(design.clocks * tick_ns)
     start, end = _cells(time, clock, longest_ns)
-    at_once = _threads_at(time[is_asked], *_stretches(thread, start[is_asked], end[is_asked]))
-    share = np.bincount(
-        samples.hit_index.take(rows[is_asked]), 1.0 / at_once, minlength=len(chosen)
-    )
-    return np.where(chosen, share * design.seconds / np.maximum(design.hits, 1), 0.0)
+    start, end = _without_shared(thread, start.take(asked), end.take(asked))
+    bin_ns = max(tick_ns // _BINS_A_TICK, int(time[-1]) // _MOST_BINS, 1)
+    at_once = _threads_at(time.take(asked) // bin_ns, start // bin_ns, end // bin_ns)
+    hit = hit.take(asked)
+    share = np.bincount(hit, 1.0 / at_once, minlength=len(chosen))
+    count = np.bincount(hit, minlength=len(chosen))
+    # A hit in none of the blocks is like the others.
+    share = np.where(count > 0, share / np.maximum(count, 1), share.sum() / len(asked))
+    return np.where(chosen, share * design.seconds, 0.0)
+
+
+def _blocks(
+    rows: NDArray[np.int64], time: NDArray[np.int64], longest_ns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return some stretches of the samples, with times as if they followed each other."""
+    first = np.linspace(0, len(rows) - _BLOCK, _MOST_SAMPLES // _BLOCK).astype(np.int64)
+    chosen = (first[:, None] + np.arange(_BLOCK)).reshape(-1)
+    begin, end = time.take(first), time.take(first + _BLOCK - 1)
+    length = end - begin + 2 * longest_ns
+    moved = np.cumsum(length) - length - begin
+    return rows.take(chosen), time.take(chosen) + np.repeat(moved, _BLOCK)
+
+
+def _numbered(tid: NDArray[np.int32]) -> NDArray[np.uint16]:
+    """Return u16[s] a number of each thread, which sorts fast; nothing if there are too many."""
+    nothing = np.empty(0, np.uint16)
+    if int(tid.min()) < 0 or int(tid.max()) >= _LARGEST_TID:
+        return nothing
+    is_met = np.zeros(int(tid.max()) + 1, np.bool_)
+    is_met[tid] = True
+    number = np.cumsum(is_met) - 1
+    return number.astype(np.uint16).take(tid) if number[-1] < _MOST_THREADS else nothing
 
 
 def _cells(
-    time: NDArray[np.int64], clock: NDArray[np.integer], longest_ns: int
+    time: NDArray[np.int64], clock: NDArray[np.uint16], longest_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return i64[s] from when to when each sample is the one of its CPU that is nearest in time.
 
     Args:
-        time: i64[s] when each was taken.
-        clock: i[s] its CPU, or the thread whose clock it is.
+        time: i64[s] when each was taken, ascending.
+        clock: u16[s] its CPU, or the thread whose clock it is.
         longest_ns: time between two ticks of a busy CPU at most; in a longer gap it was idle.
     """
-    order = np.lexsort((time, clock))
+    order = np.argsort(clock, kind="stable")
     at, of_clock = time.take(order), clock.take(order)
-    half = longest_ns // 2
-    gap = np.diff(at)
     is_last = of_clock[1:] != of_clock[:-1]
-    to_next = np.where(is_last | (gap > longest_ns), half, gap // 2)
+    gap = np.diff(at)
+    half = longest_ns // 2
+    to_next = np.where(is_last | (gap > longest_ns), half, gap >> 1)
     start, end = np.empty_like(time), np.empty_like(time)
     start[order] = at - np.append(half, to_next)
     end[order] = at + np.append(to_next, half)
     return start, end
 
 
-def _stretches(
-    thread: NDArray[np.integer], start: NDArray[np.int64], end: NDArray[np.int64]
+def _without_shared(
+    thread: NDArray[np.uint16], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return i64[p] each from when to when threads ran, without what two cells of one share."""
-    order = np.lexsort((start, thread))
-    of_thread, start, end = thread.take(order).astype(np.int64), start.take(order), end.take(order)
-    latest = np.maximum.accumulate((of_thread << _TIME_BITS) + end)
-    before = np.append(np.int64(-1) << _TIME_BITS, latest[:-1])
-    start = np.maximum(start, before - (of_thread << _TIME_BITS))
-    is_there = start < end
-    return start[is_there], end[is_there]
+    """Return the cells without what two of one thread share; those that are left with nothing end.
+
+    Args:
+        thread: u16[s] of each cell, in the order of time.
+        start: i64[s] when each begins.
+        end: i64[s] when it ends.
+    """
+    order = np.argsort(thread, kind="stable")
+    key = thread.take(order).astype(np.int64) << _TIME_BITS
+    latest = np.maximum.accumulate(key + end.take(order))
+    before = np.append(np.int64(-1) << _TIME_BITS, latest[:-1]) - key
+    cut = np.empty_like(start)
+    cut[order] = np.maximum(start.take(order), before)
+    return cut, np.maximum(end, cut)
 
 
 def _threads_at(
     time: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return i64[s] how many stretches there are at each time, at least one."""
-    started = np.searchsorted(np.sort(start), time, "right")
-    ended = np.searchsorted(np.sort(end), time, "right")
-    count: NDArray[np.int64] = np.maximum(started - ended, 1)
+    """Return i64[s] how many cells there are at each time, at least one; all in bins of time."""
+    bins = int(time[-1]) + 1
+    changes = np.bincount(np.clip(start, 0, bins), minlength=bins + 1)
+    changes -= np.bincount(np.clip(end, 0, bins), minlength=bins + 1)
+    count: NDArray[np.int64] = np.maximum(np.cumsum(changes).take(time), 1)
     return count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prospect.estimate import wall_seconds as wall_seconds_module
 from prospect.estimate.wall_seconds import wall_seconds
 from prospect.profile.model import NO_CPU
 from prospect.records import NamedTuple
@@ -103,3 +104,12 @@ def test_no_hit_has_more_wall_time_than_cpu_time():
     cpu_s = np.bincount([hit for *_, hit in several], minlength=3) * TICK_S
     assert (found <= cpu_s + 1e-12).all()
     assert found.sum() <= 200 * TICK_S + 1e-12
+
+
+def test_a_long_recording_is_estimated_from_some_of_its_blocks(monkeypatch):
+    parallel = ticks(PARALLEL, 0, 1, 1000, 3000) + ticks(PARALLEL, 1, 2, 1000, 3000)
+    every = [*ticks(SERIAL, 0, 1, 0, 1000), *parallel]
+    whole = wall(*every)
+    monkeypatch.setattr(wall_seconds_module, "_MOST_SAMPLES", 1 << 9)
+    monkeypatch.setattr(wall_seconds_module, "_BLOCK", 1 << 5)
+    assert wall(*every).tolist() == pytest.approx(whole.tolist(), rel=0.05)
