@@ -152,7 +152,16 @@ def test_packages_of_go_without_a_dot_are_the_standard_library_s(name, own):
 
 @pytest.mark.parametrize(
     "name",
-    ["main", "_start", "__libc_start_main@@GLIBC_2.34", "<module>", "clones::main", "main.main"],
+    [
+        "_PyEval_EvalFrameDefault",
+        "Builtins_JSEntryTrampoline",
+        "main",
+        "_start",
+        "__libc_start_main@@GLIBC_2.34",
+        "<module>",
+        "clones::main",
+        "main.main",
+    ],
 )
 def test_starts(name):
     assert is_start(name)
