@@ -90,9 +90,10 @@ def _found_file(name: bytes) -> bytes:
 
 def _is_run_by_python(path: bytes) -> bool:
     """Return whether a file is CPython, or a script whose first line names Python."""
-    if may_be_python(os.path.realpath(path)):
-        return True
     try:
+        # Another user's process does not even say what it executes.
+        if may_be_python(os.path.realpath(path)):
+            return True
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return False
