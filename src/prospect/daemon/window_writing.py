@@ -157,6 +157,9 @@ class StoreWriting:
         if merger:
             self._note_merge(*merger.end())
         if encoder is None:
+            if self._queue:  # a window ended while an hour was made
+                self._check_place()
+                self._write_next()
             return
         outcome, written = encoder.end(), self._written
         if written is None:

@@ -219,6 +219,16 @@ def time_of(minute):
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(BEGIN_S + 60 * minute))
 
 
+def test_a_window_that_ends_while_an_hour_is_made_is_written(store):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    writing.add(window_at(0))
+    while writing._merger is None:
+        select.select([writing.pid_fd], [], [], 60)
+        writing.finish()
+    write(writing, window_at(1))
+    assert (writing.windows, len(store.segments())) == (2, 2)
+
+
 def test_no_more_windows_wait_than_there_is_room_for(store, monkeypatch):
     writing = StoreWriting(store, Keep(), lambda _: None)
     writing.add(window_at(0))
