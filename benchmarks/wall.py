@@ -21,6 +21,7 @@ import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,7 +64,11 @@ def main() -> None:
                 words = words_of(mode, program, here, group)
                 recorder = "--off-cpu" if options.off_cpu else "--wall"
                 # A limit of CPU time does not hold with real-time priority.
-                alone = ["chrt", "-f", "1"] if options.alone and mode != "quota" else []
+                alone = (
+                    [which("chrt") or "chrt", "-f", "1"]
+                    if options.alone and mode != "quota"
+                    else []
+                )
                 compare(mode, recorder, [*alone, *words], here, options.perf)
 
 
