@@ -208,6 +208,8 @@ class Daemon:
         if self._writing.pid_fd >= 0:
             if self._ending.has_begun or (is_due and self._writing.has_room):
                 self._end_window(is_last=self._ending.has_begun)
+            if self._ending.has_begun:
+                self._writing.hurry()
             if self._ending.write_left_s > 0:
                 return True
             self._writing.give_up()

@@ -105,6 +105,7 @@ class StoreWriting:
         self._tidied_s = -TIDY_S
         self._hour = -1
         self._may_merge = False
+        self._merges = True
         self._merge_complaint = ""
 
     @property
@@ -131,6 +132,15 @@ class StoreWriting:
         self._queue.append(_Queued(window, segment, _size_bytes(window)))
         if self.pid_fd < 0:
             self._write_next()
+
+    def hurry(self) -> None:
+        """Write what waits, and make no hours and days any more: the next daemon does."""
+        self._merges = False
+        merger, self._merger = self._merger, None
+        if merger:
+            merger.give_up()
+            if self._queue:
+                self._write_next()
 
     def give_up(self) -> None:
         """Write nothing more: end the child, and count what waits as lost."""
@@ -176,7 +186,7 @@ class StoreWriting:
         if self._queue:
             self._check_place()
             self._write_next()
-        elif self._may_merge:
+        elif self._may_merge and self._merges:
             self._check_place()
             # What is over by the clock of the newest window; that may have been set since.
             self._merger = Merger(self._store, written.segment.begin_s)

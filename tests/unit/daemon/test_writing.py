@@ -229,6 +229,21 @@ def test_a_window_that_ends_while_an_hour_is_made_is_written(store):
     assert (writing.windows, len(store.segments())) == (2, 2)
 
 
+def test_in_a_hurry_an_hour_is_left_to_the_next_daemon(store):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    writing.add(window_at(0))
+    while writing._merger is None:
+        select.select([writing.pid_fd], [], [], 60)
+        writing.finish()
+    writing.add(window_at(55))  # of the next hour
+    writing.hurry()
+    assert writing._merger is None
+    while writing.pid_fd >= 0:
+        select.select([writing.pid_fd], [], [], 60)
+        writing.finish()
+    assert (writing.windows, writing.failed, len(store.segments())) == (2, 0, 2)
+
+
 def test_no_more_windows_wait_than_there_is_room_for(store, monkeypatch):
     writing = StoreWriting(store, Keep(), lambda _: None)
     writing.add(window_at(0))
