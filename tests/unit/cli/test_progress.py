@@ -237,7 +237,8 @@ def test_a_report_on_the_same_terminal_begins_where_the_progress_was(folded):
     assert command.returncode == 0
     assert "prospect: 0 s, " in before  # whichever step it is in when it is looked at
     assert "Program" not in before
-    assert report.splitlines()[0] == shlex.quote(folded)
+    # A name that is longer than the screen ends in dots.
+    assert report.splitlines()[0][:60] == shlex.quote(folded)[:60]
     assert report.count("\r") == report.count("\r\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_a_daemon_sends_each_window_once(collector, tmp_path):
         assert "status 500" in figures["otlp_complaint"]
         assert len(said) == 1
         pushing.add(segments[2])
-        pushing.end()
+        pushing.end(time.monotonic() + 30)
         assert wait() == {
             "otlp": collector.url,
             "otlp_windows": 3,
@@ -164,4 +165,4 @@ def test_a_collector_that_is_away_costs_a_bounded_list(tmp_path, monkeypatch):
             pushing.add(segment._replace(first=number, last=number))
         figures = pushing.figures()
         assert (figures["otlp_waiting"], figures["otlp_lost"]) == (60, 10)
-        pushing.end()
+        pushing.end(time.monotonic() + 30)
