@@ -49,6 +49,8 @@ _GIVEN_UP = (
     ("functions", 2),
     ("programs", 1),
 )
+# The second program stays, and the functions with their callees get fewer rows, if it has so much.
+_LEAST_OF_SECOND = 0.1
 _MOST_BLOCKERS = 3
 _MOST_HINT_LINES = 2
 _MS = 0.0005  # rounds to 0.001 s
@@ -83,7 +85,12 @@ def in_short_lines(
         tail.append(_throttled_line(view.throttled))
     tail += _seen_lines(view, short, style)
     for hint in view.hints[:1]:
-        lines = wrap(f"Names:  {escaped(hint.short)}", _WIDTH, subsequent_indent=" " * 8)
+        lines = wrap(
+            f"Names:  {escaped(hint.short)}",
+            _WIDTH,
+            subsequent_indent=" " * 8,
+            break_on_hyphens=False,
+        )
         tail += lines[:_MOST_HINT_LINES]
     tail += next_lines(view, short, recording, repeated)
     yield from head
@@ -133,7 +140,8 @@ def _rows_that_fit(short: InShort, room: int) -> _Rows:
     if not rows.with_callees:
         return rows
     programs = rows.programs + short.programs_behind
-    for table, least in _GIVEN_UP:
+    is_large = any(row.hits >= _LEAST_OF_SECOND * short.hits for row in short.programs[1:2])
+    for table, least in (*_GIVEN_UP[:-1], ("with_callees", 2)) if is_large else _GIVEN_UP:
         while True:
             # Titles, rows, and what ties or is left out.
             lines = 3 + sum(rows) + (rows.programs < programs) + 1
@@ -276,7 +284,7 @@ def _separation(short: InShort) -> str:
     if not short.needed_s:
         return ""
     if math.isinf(short.needed_s):
-        return "= ties with the row above; no longer run would separate them"
+        return "= ties with the row above; no run would separate them"
     seconds = float(f"{short.needed_s:.2g}")
     return f"= ties with the row above; a {seconds:.0f} s run would separate them"
 
@@ -395,7 +403,10 @@ def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
         parts.append(f"{_percent(short.bracketed)} of hits between two named functions")
     parts += _cut_stacks(view)
     missing = f"Missing: {'; '.join(parts) or 'nothing was lost'}"
-    yield from wrap(missing, _WIDTH, subsequent_indent=" " * len("Missing: "))
+    # An option stays in one piece, so that it can be copied.
+    yield from wrap(
+        missing, _WIDTH, subsequent_indent=" " * len("Missing: "), break_on_hyphens=False
+    )
 
 
 def _reason(view: Report, short: InShort) -> str:
