@@ -159,7 +159,8 @@ def _columns(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...], width: i
     lines = []
     for label, text in rows:
         indent = " " * (width + 2)
-        wrapped = textwrap.wrap(text, WIDTH - len(indent))
+        # An option stays in one piece.
+        wrapped = textwrap.wrap(text, WIDTH - len(indent), break_on_hyphens=False)
         if len(label) <= width - 2:
             lines.append(f"  {label:<{width}}{wrapped.pop(0)}")
         else:
