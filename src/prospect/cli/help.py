@@ -111,7 +111,11 @@ def help_page(name: str) -> str:
         hint = f"did you mean {near}?" if near else "see prospect --help"
         raise UsageError(f"help: no subcommand '{name}'; {hint}")
     summary = DESCRIPTION if command is PROFILE else sentence(command)
-    parts = [usage(command), textwrap.fill(summary, WIDTH), "Options:\n" + _options(command)]
+    parts = [
+        usage(command),
+        textwrap.fill(summary, WIDTH, break_on_hyphens=False),
+        "Options:\n" + _options(command),
+    ]
     if command is PROFILE:
         commands = [(c.name, c.summary) for c in SUBCOMMANDS]
         parts.append("Subcommands (see prospect help SUBCOMMAND):\n" + _columns(commands, 12))
