@@ -239,7 +239,7 @@ class RecordingOptions(Options):
             "--call-graph MODE[,BYTES]",
             "record callers: fp by frame pointers, dwarf by copies of BYTES of each stack "
             "(default 8192), auto by both, lbr by the CPU's branch stack, none within the kernel "
-            "only (default: auto for the text report of prospect COMMAND, else none)",
+            "only (default: auto if prospect COMMAND reports to a terminal or a pipe, else none)",
             "recorders",
         ),
         typed(

@@ -6,14 +6,15 @@ On the way to COMMAND's exec: only the recorder is imported before it, the rest 
 from __future__ import annotations
 
 import os
+import stat
 
 from prospect.cli.record import record_into
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PushError, UsageError
 from prospect.files.outputs import RecordingFile, ReportFile, are_same_file
 
-# Ten minutes of two busy CPUs take as much with copies of their stacks.
-_LEAST_FREE_BYTES = 2 << 30
+# Forty minutes of two busy CPUs take as much with copies of their stacks.
+_LEAST_FREE_BYTES = 8 << 30
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
                 settings,
                 command,
                 command_line,
-                default_callers=_has_callers(settings, command, file.descriptor),
+                default_callers=_has_callers(settings, command, target, file.descriptor),
             )
             if result.cut:
                 say(result.cut)
@@ -65,14 +66,21 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
     return result.status or status
 
 
-def _has_callers(settings: Settings, command: list[str], descriptor: int) -> bool:
+def _has_callers(
+    settings: Settings, command: list[str], target: ReportFile, descriptor: int
+) -> bool:
     """Return whether callers are recorded though nobody asks: for the report's first screen.
+
+    A report that goes to a file is often of a long run, whose copies of stacks would fill a disk.
 
     Args:
         settings: of the command line.
         command: COMMAND.
+        target: takes the report.
         descriptor: of the recording, which has to have room for copies of stacks.
     """
+    if settings.output or stat.S_ISREG(os.fstat(target.descriptor).st_mode):
+        return False
     is_usual = not (settings.events or settings.target or settings.overhead_percent is not None)
     is_table = settings.sort or settings.columns or settings.label or settings.classic
     has_first_screen = settings.format == "text" and not is_table
