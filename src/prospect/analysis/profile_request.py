@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prospect.options import Detail
     from prospect.profile.model import Profile
     from prospect.symbols.kept_names import KeptNames
-    from prospect.wall.replay import Schedule
+    from prospect.wall.path import Schedule
 
 
 # A first screen finds the callers of so many samples in some seconds.

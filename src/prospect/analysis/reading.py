@@ -44,7 +44,7 @@ def read_profile(
     """
     head = b"" if path == STDIN else _head(path)
     if head and not head.startswith(_MAGICS):
-        from prospect.analysis.other_tools import profile_of_other_tool  # noqa: PLC0415 - seldom read
+        from prospect.analysis.other_tools import profile_of_other_tool  # noqa: PLC0415 - rarely read
 
         profile = profile_of_other_tool(path, head, program)
         if profile is not None:

@@ -19,7 +19,7 @@ from prospect.figures.portions import event_has_time
 from prospect.figures.routine_names import routine_names
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import replace
-from prospect.wall.replay import gain_ns, saved_by
+from prospect.wall.replay import Replay, saved_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.options import NamingOptions
-    from prospect.wall.replay import Schedule
+    from prospect.wall.path import Schedule
 
 _NS = 1e-9
 # Groups of samples that are left out in turn, for the interval.
@@ -64,7 +64,7 @@ def what_if(
             "prospect record --wall COMMAND"
         )
     samples = stack_samples(profile, "4")
-    run = _Run(found, samples, profile.stacks is not None)
+    run = _Run(found, samples, has_callees=profile.stacks is not None)
     tried = [tuple(changes)] if changes else [(Change(one, _HALF),) for one in run.hottest()]
     outcomes = [run.outcome(one) for one in tried]
     return WhatIf(
@@ -77,8 +77,9 @@ def what_if(
 class _Run:
     """A recorded run, and the samples of its clock."""
 
-    def __init__(self, schedule: Schedule, samples: StackSamples, has_callees: bool) -> None:  # noqa: FBT001
+    def __init__(self, schedule: Schedule, samples: StackSamples, *, has_callees: bool) -> None:
         self._schedule, self._samples, self.has_callees = schedule, samples, has_callees
+        self._replay = Replay(schedule)
         profile = samples.profile
         events = profile.run.events
         clock = next((row for row, event in enumerate(events) if event_has_time(event)), -1)
@@ -99,7 +100,7 @@ class _Run:
             kept = np.where(is_of, kept * change.factor, kept)
             is_changed |= is_of
         saved = self._saved(1.0 - kept)
-        gain = gain_ns(self._schedule, saved)
+        gain = self._replay.gain_ns(saved)
         return Outcome(
             changes,
             float(self._saved(is_changed.astype(np.float64)).sum()) * _NS,
@@ -130,7 +131,7 @@ class _Run:
         gains = []
         for left_out in range(_GROUPS):
             rows = np.flatnonzero(group != left_out)
-            gains.append(gain_ns(self._schedule, self._saved(weight, rows)))
+            gains.append(self._replay.gain_ns(self._saved(weight, rows)))
         return float(_T_95 * np.sqrt((_GROUPS - 1) ** 2 / _GROUPS * np.var(gains, ddof=1)))
 
     def hottest(self) -> Iterable[str]:

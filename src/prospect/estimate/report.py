@@ -69,7 +69,7 @@ class EventReport(EventView):
         profile = self.report.profile
         if profile.call_counts is None:
             return None
-        from prospect.estimate.call_figures import call_figures  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.call_figures import call_figures  # noqa: PLC0415 - rarely asked for
 
         return call_figures(profile.call_counts, profile, self.event_index, self.report.detail)
 
@@ -88,7 +88,7 @@ class EventReport(EventView):
         """Its hits by instruction; None unless asked for."""
         if not self.report.disassemble:
             return None
-        from prospect.estimate.annotate.event_code import event_code  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.annotate.event_code import event_code  # noqa: PLC0415 - rarely asked for
 
         return event_code(self.report, self, self.report.disassemble)
 
@@ -97,7 +97,7 @@ class EventReport(EventView):
         """Its hits by source line; None unless asked for."""
         if not self.report.lines:
             return None
-        from prospect.estimate.annotate.event_lines import event_lines  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.annotate.event_lines import event_lines  # noqa: PLC0415 - rarely asked for
 
         return event_lines(self.report, self)
 
@@ -188,9 +188,9 @@ class Report(ReportView):
         """
         if self.profile.stacks is None:
             return None
-        from prospect.estimate.errors.call_estimates import estimate_calls  # noqa: PLC0415 - seldom asked for
-        from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - seldom asked for
-        from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - seldom asked for
+        from prospect.estimate.errors.call_estimates import estimate_calls  # noqa: PLC0415 - rarely asked for
+        from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - rarely asked for
+        from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - rarely asked for
 
         # Lines that were not asked for are those of the first screen: some of the user's own code.
         lines = self.profile.lines if self.lines else None

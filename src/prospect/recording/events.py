@@ -94,7 +94,7 @@ def with_rate(options: RecordOptions) -> RecordOptions:
         if not 0 < options.overhead_percent <= 100:
             raise UsageError("an overhead is more than 0 and at most 100% of a CPU (--overhead)")
         check_rate(1, clocks)
-        from prospect.recording.sampling_cost import rate_for_overhead  # noqa: PLC0415 - seldom asked for
+        from prospect.recording.sampling_cost import rate_for_overhead  # noqa: PLC0415 - rarely asked for
 
         rate_hz = rate_for_overhead(
             options.overhead_percent,
@@ -131,7 +131,7 @@ def open_events(
         plan = _plan_of_clocks(options, pid, cpus, allow_hardware=allow_hardware)
         plan = _with_chosen_events(options, plan, pid, cpus[0])
         if options.off_cpu:
-            from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
+            from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - rarely asked for
 
             callers = parse_call_graph(options.call_graph)
             plan = with_switches(plan, callers, cpus[0], wakers=options.wakers)
@@ -148,7 +148,7 @@ def open_events(
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
     if attaches and plan.scope == SCOPE_TASK:
-        from prospect.capture.machine.attached_tasks import attached_tasks, chosen_tasks  # noqa: PLC0415 - seldom asked for
+        from prospect.capture.machine.attached_tasks import attached_tasks, chosen_tasks  # noqa: PLC0415 - rarely asked for
 
         if options.tids:
             tasks = chosen_tasks(options.tids, plan.attr, cpus[0])
@@ -176,7 +176,7 @@ def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
         chosen = (event for event in plan.beside if event.name != PYTHON_FRAMES)
         bytes_a_second += sampled_bytes_a_second(tuple(chosen))
     if options.off_cpu:
-        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - seldom asked for
+        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - rarely asked for
 
         bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
     if plan.beside[-1:] and plan.beside[-1].name == PYTHON_FRAMES:
@@ -249,8 +249,8 @@ def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: 
     """Return the plan with the events that were asked for instead of clocks, if any were."""
     if not options.events:
         return plan
-    from prospect.capture.events.event_parsing import parse_events  # noqa: PLC0415 - seldom asked for
-    from prospect.capture.events.sampled_events import with_sampled_events  # noqa: PLC0415 - seldom asked for
+    from prospect.capture.events.event_parsing import parse_events  # noqa: PLC0415 - rarely asked for
+    from prospect.capture.events.sampled_events import with_sampled_events  # noqa: PLC0415 - rarely asked for
 
     chosen = parse_events(",".join(options.events))
     return with_sampled_events(plan, chosen, options.frequency_hz, pid, cpu)
@@ -260,8 +260,8 @@ def tracing_data(options: RecordOptions, events: EventSet) -> bytes:
     """Return the formats of the tracepoints among the events, empty without any."""
     if not (options.events or options.off_cpu or options.wall):
         return b""
-    from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - seldom asked for
-    from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - seldom asked for
+    from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - rarely asked for
+    from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - rarely asked for
 
     own = {event.name: event.format for event in events.plan.beside if event.format}
     files = recorded_tracepoints(events.descriptions(), own)

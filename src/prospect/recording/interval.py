@@ -193,13 +193,13 @@ def _written(
     info = _info(started.options, started.events, background, extras)
     info = info._replace(build_ids=(*info.build_ids, *build_ids_by_path(read_files)))
     if started.options.compress:
-        from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - seldom
+        from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - rarely needed
 
         if isinstance(started.sink, CompressedSink):
             info = info._replace(compression=started.sink.compression())
         return _finish(started.writer, info, result)
     if started.mapped_files.has_leaked_bits:
-        from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
+        from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - rarely needed
 
         clear_build_id_bits(started.output_fd, started.writer.data_offset)
     if started.sink.keeps_records:

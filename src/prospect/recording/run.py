@@ -103,7 +103,7 @@ def _record(
             output_fd, events.descriptions(), early_bytes=_early_size_bytes(options, events)
         )
         if options.compress:
-            from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - seldom
+            from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - rarely needed
 
             def make_sink(fd: int, bound_bytes: int) -> RecordSink:
                 return CompressedSink(fd, bound_bytes, lambda records: _mend(records, events))

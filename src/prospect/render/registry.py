@@ -77,7 +77,7 @@ def format_of(name: str) -> Format:
     """
     if name in FORMATS:
         return FORMATS[name]
-    from prospect import plugins  # noqa: PLC0415 - seldom asked for
+    from prospect import plugins  # noqa: PLC0415 - rarely asked for
 
     if plugins.plugin(plugins.FORMATS, name) is None:
         known = (*FORMATS, *(one.name for one in plugins.plugins(plugins.FORMATS)))

@@ -59,22 +59,51 @@ def critical_path(records: SchedulerRecords, asked: Asked) -> Pieces | None:
     Returns:
         The pieces; None if the thread that ended last never had a CPU.
     """
-    threads, found = stretches(records)
-    end_ns = min(max(asked.exit_ns, records.begin_ns), records.end_ns)
-    start_ns = max(asked.start_ns, records.begin_ns)
-    last = last_stretch(threads, found, asked.last_tid, end_ns)
-    if last is None or start_ns >= end_ns:
+    of = schedule(records, asked, *stretches(records))
+    if of is None:
         return None
-    parts = _parts(
-        found,
-        steps(records, threads, found, asked.tid, everybody=asked.everybody),
-        last,
-        (start_ns, end_ns),
-    )
-    return _pieces(records, threads, found, parts)
+    parts = _parts(of.stretches, of.steps, of.last, (of.start_ns, of.exit_ns))
+    return _pieces(records, of.threads, of.stretches, parts)
 
 
-def last_stretch(threads: Threads, found: Stretches, tid: int, end_ns: int) -> int | None:
+class Schedule(Record):
+    """A command's run: when its threads had CPUs, and what each time on a CPU depended on.
+
+    Attributes:
+        threads: that had a CPU.
+        stretches: their times on CPUs.
+        steps: what was before each of these.
+        last: the stretch with which the command ended.
+        start_ns, exit_ns: when the command began and ended, within the recording.
+    """
+
+    threads: Threads
+    stretches: Stretches
+    steps: Steps
+    last: int
+    start_ns: int
+    exit_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """How long the command took."""
+        return (self.exit_ns - self.start_ns) * 1e-9
+
+
+def schedule(
+    records: SchedulerRecords, asked: Asked, threads: Threads, found: Stretches
+) -> Schedule | None:
+    """Return the schedule of a command; None if the thread that ended last never had a CPU."""
+    exit_ns = min(max(asked.exit_ns, records.begin_ns), records.end_ns)
+    start_ns = max(asked.start_ns, records.begin_ns)
+    last = _last_stretch(threads, found, asked.last_tid, exit_ns)
+    if last is None or start_ns >= exit_ns:
+        return None
+    every = steps(records, threads, found, asked.tid, everybody=asked.everybody)
+    return Schedule(threads, found, every, last, start_ns, exit_ns)
+
+
+def _last_stretch(threads: Threads, found: Stretches, tid: int, end_ns: int) -> int | None:
     """Return the last stretch of a thread that began before a time; None without one."""
     of_thread = threads.row(np.array([tid], np.int32))
     keys = threads.key(found.thread, found.in_ns)

@@ -16,44 +16,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.records import NamedTuple, Record, replace
-from prospect.wall.path import last_stretch
-from prospect.wall.steps import steps
+from prospect.records import NamedTuple, replace
+from prospect.wall.path import schedule
 from prospect.wall.stretches import stretches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.wall.path import Schedule
     from prospect.wall.records import Asked, SchedulerRecords
-    from prospect.wall.steps import Steps
     from prospect.wall.stretches import Stretches, Threads
 
 
-class Schedule(Record):
-    """All that a replay needs of a recording.
-
-    Attributes:
-        threads: that had a CPU.
-        stretches: their times on CPUs.
-        steps: what was before each of these.
-        last: the stretch with which the command ended.
-        start_ns, exit_ns: when the command began and ended.
-    """
-
-    threads: Threads
-    stretches: Stretches
-    steps: Steps
-    last: int
-    start_ns: int
-    exit_ns: int
-
-    @property
-    def seconds(self) -> float:
-        """How long the command took."""
-        return (self.exit_ns - self.start_ns) * 1e-9
-
-
-def schedule(
+def ended_schedule(
     records: SchedulerRecords,
     asked: Asked,
     exits: tuple[NDArray[np.int32], NDArray[np.uint64]],
@@ -67,14 +42,7 @@ def schedule(
             their last CPU.
     """
     threads, found = stretches(records)
-    found = _ended(threads, found, exits)
-    end_ns = min(max(asked.exit_ns, records.begin_ns), records.end_ns)
-    start_ns = max(asked.start_ns, records.begin_ns)
-    last = last_stretch(threads, found, asked.last_tid, end_ns)
-    if last is None or start_ns >= end_ns:
-        return None
-    every = steps(records, threads, found, asked.tid, everybody=asked.everybody)
-    return Schedule(threads, found, every, last, start_ns, end_ns)
+    return schedule(records, asked, threads, _ended(threads, found, exits))
 
 
 def _ended(
@@ -102,30 +70,6 @@ def _ended(
     return replace(found, out_ns=found.in_ns + np.minimum(left, length).view(np.uint64))
 
 
-def gain_ns(of: Schedule, saved_ns: NDArray[np.float64]) -> float:
-    """Return how much sooner the command would have ended.
-
-    Args:
-        of: the recorded schedule.
-        saved_ns: f64[s] how much shorter each stretch would have been; negative if longer.
-    """
-    found, every = of.stretches, of.steps
-    in_ns, out_ns = found.in_ns.view(np.int64), found.out_ns.view(np.int64)
-    ready_ns, enter_ns = every.ready_ns.view(np.int64), every.enter_ns.view(np.int64)
-    # Where the path enters the stretch before, as a part of that one's length.
-    length = np.maximum(out_ns - in_ns, 1)
-    at = np.maximum(every.previous, 0)
-    part = np.clip((enter_ns - in_ns.take(at)) / length.take(at), 0.0, 1.0)
-    own = np.where(found.is_first, -1, np.arange(len(found)) - 1)
-    slack = (ready_ns - out_ns.take(np.maximum(own, 0))).astype(np.float64)
-    links = _Links(every.previous.tolist(), own.tolist(), part.tolist(), slack.tolist())
-    begin, end = _gains(np.argsort(in_ns, kind="stable").tolist(), links, saved_ns.tolist())
-    # Savings after the command's exit, within its last stretch, are none.
-    last = of.last
-    part_of_last = min(max((of.exit_ns - int(in_ns[last])) / int(length[last]), 0.0), 1.0)
-    return begin[last] + (end[last] - begin[last]) * part_of_last
-
-
 class _Links(NamedTuple):
     """What each stretch depends on.
 
@@ -140,6 +84,37 @@ class _Links(NamedTuple):
     own: list[int]
     part: list[float]
     slack: list[float]
+
+
+class Replay:
+    """Replays one schedule, as often as is asked: its links are found once."""
+
+    def __init__(self, of: Schedule) -> None:
+        self._of = of
+        found, every = of.stretches, of.steps
+        self._in_ns, out_ns = found.in_ns.view(np.int64), found.out_ns.view(np.int64)
+        ready_ns, enter_ns = every.ready_ns.view(np.int64), every.enter_ns.view(np.int64)
+        # Where the path enters the stretch before, as a part of that one's length.
+        self._length = np.maximum(out_ns - self._in_ns, 1)
+        at = np.maximum(every.previous, 0)
+        part = np.clip((enter_ns - self._in_ns.take(at)) / self._length.take(at), 0.0, 1.0)
+        own = np.where(found.is_first, -1, np.arange(len(found)) - 1)
+        slack = (ready_ns - out_ns.take(np.maximum(own, 0))).astype(np.float64)
+        self._links = _Links(every.previous.tolist(), own.tolist(), part.tolist(), slack.tolist())
+        self._order = np.argsort(self._in_ns, kind="stable").tolist()
+
+    def gain_ns(self, saved_ns: NDArray[np.float64]) -> float:
+        """Return how much sooner the command would have ended.
+
+        Args:
+            saved_ns: f64[s] how much shorter each stretch would have been; negative if longer.
+        """
+        begin, end = _gains(self._order, self._links, saved_ns.tolist())
+        # Savings after the command's exit, within its last stretch, are none.
+        last = self._of.last
+        since_ns = self._of.exit_ns - int(self._in_ns[last])
+        part = min(max(since_ns / int(self._length[last]), 0.0), 1.0)
+        return begin[last] + (end[last] - begin[last]) * part
 
 
 def _gains(

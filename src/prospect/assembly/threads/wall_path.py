@@ -19,7 +19,7 @@ from prospect.spaces.attribution import programs_at
 from prospect.spaces.runs import task_tid
 from prospect.wall.path import RUNNING, critical_path
 from prospect.wall.records import Asked, Births, SchedulerRecords, Switches, Wakings
-from prospect.wall.replay import schedule
+from prospect.wall.replay import ended_schedule
 from prospect.wall.takers import NOBODY
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from prospect.events import columns
     from prospect.events.columns import Events, Tasks
     from prospect.spaces.process_history import ProcessHistory
-    from prospect.wall.path import Pieces
-    from prospect.wall.replay import Schedule
+    from prospect.wall.path import Pieces, Schedule
 
 _NOBODY_NAME = b""
 # The threads that had a CPU while it is not recorded which: this, less the number of the CPU. No
@@ -129,7 +128,7 @@ def find_schedule(
         return None
     tasks = events.tasks
     is_exit = (tasks.kind == TASK_EXIT) & (tasks.time_ns > 0)
-    return schedule(*recorded, (tasks.tid[is_exit], tasks.time_ns[is_exit]))
+    return ended_schedule(*recorded, (tasks.tid[is_exit], tasks.time_ns[is_exit]))
 
 
 def _recorded(

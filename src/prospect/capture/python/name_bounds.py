@@ -1,4 +1,4 @@
-"""How many bytes of names a process may make Prospect keep, whoever reads them."""
+"""Bounds on the bytes of names that a process may make Prospect keep, for every reader."""
 
 from __future__ import annotations
 
