@@ -54,6 +54,12 @@ _SWITCHES_A_SECOND = 10_000
 # Both records of a switch: header, the other task, pid and tid, time, cpu, identifier.
 _RECORDS_BYTES = 2 * 48
 _PRECISE_IP = 3 << 15
+_CALLERS = (
+    abi.PERF_SAMPLE_CALLCHAIN
+    | abi.PERF_SAMPLE_BRANCH_STACK
+    | abi.PERF_SAMPLE_REGS_USER
+    | abi.PERF_SAMPLE_STACK_USER
+)
 
 _NO_STACKS = (
     "Waits have no stacks, only times: where a task leaves its CPU is in the kernel, and that needs"
@@ -125,23 +131,12 @@ def with_switch_times(
     """
     if followed is not None and plan.scope == SCOPE_SYSTEM:
         return plan._replace(beside=(*plan.beside, *followed.events(plan)))
-    clock = plan.attr
-    callers = (
-        abi.PERF_SAMPLE_CALLCHAIN
-        | abi.PERF_SAMPLE_BRANCH_STACK
-        | abi.PERF_SAMPLE_REGS_USER
-        | abi.PERF_SAMPLE_STACK_USER
-    )
     dropped = SIDE_BAND_FLAGS | _PRECISE_IP | abi.FLAG_FREQ
+    clock = _without_callers(plan.attr)
     attr = clock._replace(
         type=abi.PERF_TYPE_SOFTWARE,
         config=abi.PERF_COUNT_SW_DUMMY,
-        sample_period=1,
-        sample_type=clock.sample_type & ~callers,
         flags=clock.flags & ~dropped | abi.FLAG_CONTEXT_SWITCH,
-        branch_sample_type=0,
-        sample_regs_user=0,
-        sample_stack_user=0,
     )
     limits = (*plan.limits, _NO_CALLS.format(obstacle or "only the command's own are recorded"))
     beside = (*plan.beside, ChosenEvent(SWITCH_TIMES, attr))
@@ -150,6 +145,17 @@ def with_switch_times(
     except CaptureError as error:
         limits += (f"{_NO_WAKERS} ({error}).",)
     return plan._replace(beside=beside, limits=limits)
+
+
+def _without_callers(clock: EventAttr) -> EventAttr:
+    """Return the attributes of a clock for an event that samples each time, without callers."""
+    return clock._replace(
+        sample_period=1,
+        sample_type=clock.sample_type & ~_CALLERS,
+        branch_sample_type=0,
+        sample_regs_user=0,
+        sample_stack_user=0,
+    )
 
 
 def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
@@ -168,22 +174,12 @@ def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
     number = tracepoint_id(*WAKING.split(":"))
     if number is None:
         raise CaptureError("this kernel has none")
-    clock = plan.attr
-    callers = (
-        abi.PERF_SAMPLE_CALLCHAIN
-        | abi.PERF_SAMPLE_BRANCH_STACK
-        | abi.PERF_SAMPLE_REGS_USER
-        | abi.PERF_SAMPLE_STACK_USER
-    )
+    clock = _without_callers(plan.attr)
     attr = clock._replace(
         type=abi.PERF_TYPE_TRACEPOINT,
         config=number,
-        sample_period=1,
-        sample_type=clock.sample_type & ~callers | abi.PERF_SAMPLE_RAW,
+        sample_type=clock.sample_type | abi.PERF_SAMPLE_RAW,
         flags=clock.flags & ~(dropped | abi.FLAG_MMAP_DATA),
-        branch_sample_type=0,
-        sample_regs_user=0,
-        sample_stack_user=0,
     )
     event = ChosenEvent(WAKING, attr)
     try:
