@@ -13,7 +13,7 @@ from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.python_processes import PYTHON, process_key
 from prospect.capture.python import image_entry
 from prospect.capture.python.first_python import mappings_of
-from prospect.capture.python.image_reader import Answer, ImageReader
+from prospect.capture.python.image_reader import ImageReader
 from prospect.capture.python.interpreters import Unknown
 from prospect.capture.python.memory_walk import FrameReader
 from prospect.capture.python.process_memory import ProcessMemory, refusal
@@ -221,17 +221,12 @@ class SampledProcesses:
         return None
 
     def _in_file(self, mapping: MappingRecord) -> Interpreter | None:
-        uid, device = user_of(mapping.pid), mapping.file[:2]
-        if not (self._users.may_look(uid) and self._users.may_read(uid, device)):
+        uid = user_of(mapping.pid)
+        may_look = self._users.may_look(uid)
+        answer = self._users.read(self._files, mapping, uid) if may_look else None
+        if answer is None:
             self._state.count(missed=1)
             return None
-        try:
-            answer = self._files.read(mapping, uid)
-        except OSError:
-            answer = Answer(is_missing=True)
-        self._users.has_read(uid, answer.used_s)
-        if answer.is_held_up:
-            self._users.was_held_up(uid, device)
         if answer.is_held_up or answer.is_missing:
             while len(self._again_ns) >= _MOST_PROCESSES:
                 del self._again_ns[next(iter(self._again_ns))]

@@ -9,6 +9,12 @@ import os
 import time
 
 from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.python.image_reader import Answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.capture.machine.mapping_records import MappingRecord
+    from prospect.capture.python.image_reader import ImageReader
 
 # CPU time for reading files: at once, and each second.
 _FILES_S, _FILES_SHARE = 0.25, 0.01
@@ -57,6 +63,20 @@ class Users:
         use.held_up = {one: until for one, until in use.held_up.items() if until > use.at}
         is_held_up = device in use.held_up or (uid and len(use.held_up) >= _MOST_HELD_UP)
         return use.files_s > 0 and not is_held_up
+
+    def read(self, files: ImageReader, mapping: MappingRecord, uid: int) -> Answer | None:
+        """Read a mapped file at the cost of its user; None if that user has no room left."""
+        device = mapping.file[:2]
+        if not self.may_read(uid, device):
+            return None
+        try:
+            answer = files.read(mapping, uid)
+        except OSError:
+            answer = Answer(is_missing=True)
+        self.has_read(uid, answer.used_s)
+        if answer.is_held_up:
+            self.was_held_up(uid, device)
+        return answer
 
     def has_read(self, uid: int, used_s: float) -> None:
         """Count the CPU time that reading a file took."""

@@ -25,7 +25,7 @@ from prospect.capture.machine.mapping_records import drained
 from prospect.capture.machine.python_processes import PYTHON, may_be_python, process_key
 from prospect.capture.python import image_entry, walk_rooms
 from prospect.capture.python.first_python import Pace, goes_on, polled, python_mappings
-from prospect.capture.python.image_reader import Answer, ImageReader
+from prospect.capture.python.image_reader import ImageReader
 from prospect.capture.python.interpreters import Unknown
 from prospect.capture.python.tracers import MOST_SHARE, WATCHED_S, Tracers
 from prospect.capture.python.users import Users, user_of
@@ -258,17 +258,10 @@ class _Watcher:
 
     def _image(self, mapping: MappingRecord, uid: int) -> Image | Unknown | None:
         """Return what is in the file; None also if its user has no time left for that."""
-        device = mapping.file[:2]
-        if not self._users.may_read(uid, device):
+        answer = self._users.read(self._reader, mapping, uid)
+        if answer is None:
             self._state.count(missed=1)
             return None
-        try:
-            answer = self._reader.read(mapping, uid)
-        except OSError:
-            answer = Answer(is_missing=True)
-        self._users.has_read(uid, answer.used_s)
-        if answer.is_held_up:
-            self._users.was_held_up(uid, device)
         # A process that has ended meanwhile needs none.
         is_missing = answer.is_missing and os.path.exists(f"/proc/{mapping.pid}")
         self._state.count(missed=is_missing, held_up=answer.is_held_up)
