@@ -92,7 +92,7 @@ def annotate(
     )
     if isinstance(path, str):
         with open_recording(path) as recording:
-            profile = build_profile(recording, naming, ProfileRequest(code=code), sinks)
+            profile = build_profile(recording, naming, ProfileRequest(code=code, path=False), sinks)
     else:
         profile = replace(path, code=code_by_identity(path, naming).describe(path, code))
     view = annotation_view(profile, choice)
@@ -248,7 +248,7 @@ def annotate_sources(
         return shown
 
     with open_recording(path) as recording:
-        wanted = ProfileRequest(lines=True, line_choice=locations)
+        wanted = ProfileRequest(lines=True, line_choice=locations, path=False)
         profile = build_profile(recording, naming, wanted, sinks)
         kept = _kept_lines(recording.info.archive)
 

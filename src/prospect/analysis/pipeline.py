@@ -249,12 +249,12 @@ class _Placed(NamedTuple):
 
 
 def _path(events: Events, info: RecordingInfo, waits: Waits, order: _Order) -> CommandPath | None:
-    """Return the critical path of the command, if hints are wanted; None if there is none."""
+    """Return the critical path of the command, if it is wanted; None if there is none."""
     from prospect.assembly.threads.wall_path import find_path, find_schedule  # noqa: PLC0415 - only of switches
 
     if order.sinks.keep_schedule is not None:
         order.sinks.keep_schedule(find_schedule(events, waits.events.switches, info))
-    return find_path(events, waits.events.switches, info) if order.wanted.hints else None
+    return find_path(events, waits.events.switches, info) if order.wanted.path else None
 
 
 def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) -> _Placed:

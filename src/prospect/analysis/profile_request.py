@@ -52,6 +52,8 @@ class ProfileRequest(Record):
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
         hints: whether it has what only reports show: raw data, and notes on Python functions that
             were not read.
+        path: whether the critical path of a command is wanted (`Profile.wall`), where the recording
+            has its switches.
     """
 
     stacks: bool = False
@@ -61,6 +63,7 @@ class ProfileRequest(Record):
     line_choice: Callable[[Profile], NDArray[np.bool_]] | None = None
     code: CodeChoice | None = None
     hints: bool = True
+    path: bool = True
 
 
 def damage_words(origin: str, events: Events) -> str:

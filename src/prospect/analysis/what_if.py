@@ -56,7 +56,9 @@ def what_if(
     """
     kept: list[Schedule | None] = []
     sinks = replace(sinks, keep_schedule=kept.append)
-    profile = read_profile(path, naming, ProfileRequest(stacks=True, hints=False), sinks)
+    profile = read_profile(
+        path, naming, ProfileRequest(stacks=True, hints=False, path=False), sinks
+    )
     found = kept[0] if kept else None
     if found is None:
         raise UsageError(

@@ -76,7 +76,7 @@ def examine_calls(
     if isinstance(path, str):
         from prospect.analysis.reading import read_profile  # a store needs none of it
 
-        wanted = ProfileRequest(lines=asked.inline, stacks=True)
+        wanted = ProfileRequest(lines=asked.inline, stacks=True, path=False)
         profile: Profile = read_profile(path, naming, wanted, sinks, asked.program)
     else:
         profile = path

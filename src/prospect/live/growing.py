@@ -69,7 +69,7 @@ class GrowingProfile:
         """
         self._most_samples = bounds.most_samples
         self._naming = NamingOptions(use_cache=use_cache, debuginfod_s=0)
-        self._wanted = ProfileRequest(stacks=stacks, hints=False)
+        self._wanted = ProfileRequest(stacks=stacks, hints=False, path=False)
         self._kept_names = KeptNames(bounds.most_addresses, bounds.most_symbols)
         self._sinks = Callbacks(kept_names=self._kept_names)
         self._joined = JoinedProfile()

@@ -121,7 +121,7 @@ def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
         try:
             profile = read_profile(
                 f"/proc/self/fd/{descriptor}",
-                wanted=ProfileRequest(stacks=True, hints=False),
+                wanted=ProfileRequest(stacks=True, hints=False, path=False),
                 sinks=Callbacks(on_unread=lambda _: None),
             )
         except ProspectError:
