@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from prospect.wall.records import Births, SchedulerRecords, Switches, Wakings
+from prospect.wall.records import Births, Processes, SchedulerRecords, Switches, Wakings
 
 
 class Timeline:
@@ -11,6 +11,7 @@ class Timeline:
     def __init__(self, begin_ns=0, end_ns=1000):
         self.begin_ns, self.end_ns = begin_ns, end_ns
         self._switches, self._wakings, self._births, self.lost = [], [], [], []
+        self._processes = []
 
     def ran(self, tid, start, end, cpu=0, *, preempted=False):
         """Let a thread have a CPU; None for a record that was lost."""
@@ -30,6 +31,11 @@ class Timeline:
         self._births.append((time, tid, parent))
         return self
 
+    def within(self, pid, *tids):
+        """Let threads belong to a process."""
+        self._processes += [(tid, tid, pid) for tid in tids]
+        return self
+
     def records(self):
         """Return the tables."""
         # What leaves a CPU is before what comes at the same time.
@@ -45,6 +51,7 @@ class Timeline:
             ),
             wakings=Wakings(*_columns(self._wakings)),
             births=Births(*_columns(self._births)),
+            processes=Processes(*_columns(self._processes)[1:]),
             begin_ns=self.begin_ns,
             end_ns=self.end_ns,
             lost_ns=np.array(self.lost, np.uint64),

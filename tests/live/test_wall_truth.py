@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
-from builders.recordings import PROSPECT, build_program
+from builders.recordings import PROGRAMS, PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.estimate.report import Report
@@ -38,14 +39,21 @@ def program(tmp_path_factory):
 @pytest.fixture(scope="module", params=MODES)
 def recorded(request, program, tmp_path_factory):
     """Record a program: its mode, what it says of itself, its waits and its account."""
-    file = tmp_path_factory.mktemp("wall") / "perf.data"
-    line = [*PROSPECT, "record", "--wall", "-o", str(file), str(program), request.param]
+    truth, profile = record(tmp_path_factory.mktemp("wall"), str(program), request.param)
+    return request.param, truth, waiting(profile, "3"), Report(profile).wall
+
+
+def record(directory, *command):
+    """Record a program: what it says of itself, and its profile."""
+    file = directory / "perf.data"
+    line = [*PROSPECT, "record", "--wall", "-o", str(file), *command]
     ran = subprocess.run(line, check=False, timeout=60, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     naming = NamingOptions(use_cache=False, debuginfod_s=0)
-    request_ = ProfileRequest(waits=True)
-    profile = complete(build_profile(open_recording(str(file)), naming, request_))
-    return request.param, json.loads(ran.stdout), waiting(profile, "3"), Report(profile).wall
+    request = ProfileRequest(waits=True)
+    return json.loads(ran.stdout), complete(
+        build_profile(open_recording(str(file)), naming, request)
+    )
 
 
 def test_threads_ran_as_long_as_they_say(recorded):
@@ -100,3 +108,12 @@ def test_known_parts_of_the_path_are_in_the_account(recorded):
     assert running_s <= 1.1 * ran_s + BESIDES_S
     slept_s = sum(row.seconds for row in account.rows if row.what == "sleep")
     assert slept_s == pytest.approx(SLEEPS * SLEEP_S if mode == "sleep" else 0.0, rel=0.2)
+
+
+def test_the_path_goes_on_with_the_thread_that_has_the_global_lock(tmp_path):
+    truth, profile = record(tmp_path, sys.executable, str(PROGRAMS / "wall_gil.py"))
+    account = Report(profile).wall
+    # Both threads wait for nothing else, and never run at once.
+    ran_s = sum(truth["ran"].values())
+    running_s, unknown_s = account.seconds_of("running"), account.seconds_of("not known")
+    assert 0.9 * ran_s <= running_s + unknown_s

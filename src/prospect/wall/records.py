@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 BY_INTERRUPT = 0
@@ -58,10 +59,25 @@ class Births(Record):
     parent_tid: NDArray[np.int32]
 
 
+class Processes(Record):
+    """The process of each thread: `tid` i32[t] ascending, and `pid` i32[t]."""
+
+    tid: NDArray[np.int32]
+    pid: NDArray[np.int32]
+
+    def pid_of(self, tid: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the process of each thread, i32[n]; its own number where it is not known."""
+        if not len(self.tid):
+            return tid
+        place = np.minimum(np.searchsorted(self.tid, tid), len(self.tid) - 1)
+        return np.where(self.tid.take(place) == tid, self.pid.take(place), tid)
+
+
 class SchedulerRecords(Record):
     """All records of a recording that say when threads ran, and why not.
 
     Attributes:
+        processes: of the threads.
         begin_ns, end_ns: the time that was recorded.
         lost_ns: u64[l] when records are known to be missing.
     """
@@ -69,6 +85,7 @@ class SchedulerRecords(Record):
     switches: Switches
     wakings: Wakings
     births: Births
+    processes: Processes
     begin_ns: int
     end_ns: int
     lost_ns: NDArray[np.uint64]

@@ -2,8 +2,9 @@
 
 A thread gets its CPU after it became ready: by its birth, by the loss of the CPU while it could
 have gone on, or by a wake-up. If the path may follow the thread that woke it, it goes on with that
-thread. Otherwise the thread was blocked, and the path goes on with its stretch before. All steps
-are found at once, so that following the path is one look-up a step.
+thread. If the wait for a lock timed out, and the holder then let go, it goes on with the holder.
+Otherwise the thread was blocked, and the path goes on with its stretch before. All steps are found
+at once, so that following the path is one look-up a step.
 
 Source: try_to_wake_up() and __schedule() in ``kernel/sched/core.c`` (Linux 6.18).
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.records import Record
+from prospect.wall.handovers import handovers
 from prospect.wall.records import BY_INTERRUPT, NOT_RECORDED
 from prospect.wall.stretches import by_thread_and_time
 
@@ -95,9 +97,12 @@ def steps(
     by = _stretch_at(threads, keys, wakes.waker.take(at), wakes.at_ns.take(at))
     follows = (by >= 0) & (found.in_ns.take(by) < found.in_ns.take(at)) & (by != at)
     follows &= found.thread.take(by) != found.thread.take(at)
+    wake_ns = np.where(is_woken, wakes.wake_ns, found.since_ns)
+    timed = handovers(records, threads, found, (wake_ns, wakes.waker))
+    at, by = np.append(at[follows], timed.taken), np.append(by[follows], timed.held)
     if not everybody:
-        follows &= is_mine.take(by)
-    at, by = at[follows], by[follows]
+        followed = np.flatnonzero(is_mine.take(by))
+        at, by = at.take(followed), by.take(followed)
     previous[at] = by
     enter_ns[at] = np.minimum(wakes.at_ns, wakes.wake_ns).take(at)
     ready_ns[at] = enter_ns[at]

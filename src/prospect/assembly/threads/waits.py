@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.process_history import ProcessHistory
+    from prospect.wall.records import Processes
 
 SWITCH_EVENT = "sched:sched_switch"
 WAKING_EVENT = "sched:sched_waking"
@@ -54,6 +55,7 @@ _TID_SHIFT = np.uint64(32)
 _WAITING_BITS = 0xFF
 _FLAGS_SHIFT = 16
 _TRACEPOINT_FIELDS = 2  # of a switch by the tracepoint itself; --wall adds its own
+_FEW_IDS = 1 << 24  # more than any kernel's pid_max
 _IN_INTERRUPT = 0x08 | 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 BY_INTERRUPT = 0
 
@@ -405,7 +407,7 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
     sample, state, tid = found.sample, found.values[:, 0], found.values[:, 1].astype(np.int32)
     samples = events.samples
     before = samples.task.take(sample)
-    following = _tasks(pids_of(tid, events, samples.task), tid)
+    following = _tasks(processes_of(events, samples.task).pid_of(tid), tid)
     time_ns = samples.time_ns.take(sample)
     count = len(sample)
     nobody = np.zeros(count, np.bool_)
@@ -439,7 +441,7 @@ def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
     tid = found.values[:, 0].astype(np.int32)
     marks = states.Marks(
         tid=tid,
-        pid=pids_of(tid, events, switches.task),
+        pid=processes_of(events, switches.task).pid_of(tid),
         time_ns=events.samples.time_ns.take(found.sample),
         kind=np.full(len(tid), states.MARK_WAKE, np.uint8),
         sample=found.sample,
@@ -485,22 +487,24 @@ def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.where(sample < 0, -1, tid).astype(np.int32)
 
 
-def pids_of(tid: NDArray[np.int32], events: Events, tasks: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the processes of threads, as tasks met say; the thread's own number where none does.
+def processes_of(events: Events, tasks: NDArray[np.uint64]) -> Processes:
+    """Return the process of each thread that was met, that which it was met in first.
 
     Args:
-        tid: i32[n].
         events: whose births and names count too.
         tasks: u64 of samples or switches.
     """
+    from prospect.wall.records import Processes  # noqa: PLC0415 - only of switches
+
     tids = np.concatenate((events.tasks.tid, task_tid(tasks)))
     pids = np.concatenate((events.tasks.pid, task_pid(tasks)))
-    known, first = np.unique(tids, return_index=True)
-    if not len(known):
-        return tid
-    place = np.minimum(np.searchsorted(known, tid), len(known) - 1)
-    is_known = known.take(place) == tid
-    return np.where(is_known, pids.take(first).take(place), tid).astype(np.int32)
+    if len(tids) and not 0 <= int(tids.min()) <= int(tids.max()) < _FEW_IDS:
+        known, first = np.unique(tids, return_index=True)
+        return Processes(known, pids.take(first))
+    pid_of = np.full(int(tids.max(initial=0)) + 1, -1, np.int32)
+    pid_of[tids[::-1]] = pids[::-1]  # of what is repeated the last one counts
+    known = np.flatnonzero(pid_of >= 0).astype(np.int32)
+    return Processes(known, pid_of.take(known))
 
 
 def _fields_of(events: Events, event: int) -> RawFields | None:

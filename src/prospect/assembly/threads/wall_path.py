@@ -9,7 +9,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns, is_i32
 from prospect.assembly.tables.run_facts import attached_pids
-from prospect.assembly.threads.waits import pids_of, wakings
+from prospect.assembly.threads.waits import processes_of, wakings
 from prospect.columns.grouping import distinct_keys
 from prospect.columns.table_rows import gather
 from prospect.events.columns import TASK_EXEC, TASK_EXIT, TASK_FORK
@@ -106,16 +106,14 @@ def find_path(
     recorded = _recorded(events, switches, info)
     if switches is None or recorded is None:
         return None
+    processes = recorded[0].processes
     pieces = critical_path(*recorded)
     if pieces is None:
         return None
     pieces = _cut_at_execs(pieces, events.tasks)
     return CommandPath(
         pieces,
-        *(
-            pids_of(tids, events, switches.task)
-            for tids in (pieces.tid, pieces.takers.tid, pieces.ended_by)
-        ),
+        *(processes.pid_of(tids) for tids in (pieces.tid, pieces.takers.tid, pieces.ended_by)),
     )
 
 
@@ -153,6 +151,7 @@ def _recorded(
         ),
         wakings=Wakings(*woken),
         births=_births(events.tasks),
+        processes=processes_of(events, switches.task),
         begin_ns=begin_ns,
         end_ns=end_ns,
         lost_ns=losses.time_ns[is_lost],
