@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import os
 import re
 import shlex
 import subprocess
@@ -23,7 +25,13 @@ from prospect.records import asdict
 from prospect.render.registry import FORMATS
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(
+        ROOT / name
+        for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")
+    ),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 MANUAL = (ROOT / "docs" / "prospect.1").read_text().replace("\\-", "-")
 
 
@@ -53,6 +61,25 @@ def test_links_and_files_of_a_page_exist(page):
         assert (page.parent / target).exists(), target
     for name in re.findall(r"`((?:src|docs|tests|scripts|benchmarks|\.ci)/[\w./-]*)`", text):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("mkdocs"), reason="needs pip install '.[docs]' for the site"
+)
+def test_the_site_has_every_page_and_its_links_lead_somewhere(tmp_path):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    built = subprocess.run(
+        [ROOT / "scripts" / "site", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+    assert built.returncode == 0, built.stderr
+    home = (tmp_path / "index.html").read_text()
+    for page in PAGES:
+        if page.parent.name == "docs":
+            assert f'href="{page.stem}.html"' in home
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
