@@ -77,11 +77,16 @@ def test_the_figures_are_those_of_the_saved_recording(watched):
     assert shown.run.begin_ns == saved.run.begin_ns
     assert shown.run.end_ns == saved.run.end_ns
     columns = ("pid", "thread", "portion", "function", "object")
-    live = hits_by(prospect.Profile(**vars(shown)), *columns)
-    whole = hits_by(saved, *columns)
+    # Of the load alone: files of other programs may be gone before the recording is read.
+    children = shown.processes.pid[shown.processes.parent_pid == load].tolist()
+    live, whole = (
+        {key: hits for key, hits in hits_by(one, *columns).items() if key[0] in {load, *children}}
+        for one in (prospect.Profile(**vars(shown)), saved)
+    )
+    assert sum(whole.values()) > 50
     # Sorted by time, a recording knows a process from its fork on; see `live.session`.
     differ = sum(abs(live.get(key, 0) - whole.get(key, 0)) for key in live.keys() | whole.keys())
-    assert differ <= max(4, 0.01 * len(saved.samples))
+    assert differ <= max(4, 0.01 * sum(whole.values()))
     births = shown.processes.birth[shown.processes.parent_pid == load]
     assert np.count_nonzero(births != BIRTH_PREEXISTING) > 5
 

@@ -15,6 +15,8 @@ SPINNING(wait_spins)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t ready;
 static int channel[2];
+/* The threads that wait for another, once they are about to. */
+static volatile int locking, reading;
 
 static long long now(clockid_t clock)
 {
@@ -29,12 +31,28 @@ static void rest(double seconds)
 	nanosleep(&time, NULL);
 }
 
+/* Return once a thread of this process that is about to wait does. */
+static void until_asleep(volatile int *thread)
+{
+	char state = 0, path[64];
+	while (state != 'S') {
+		rest(0.001);
+		snprintf(path, sizeof path, "/proc/self/task/%d/stat", *thread);
+		FILE *file = *thread ? fopen(path, "r") : NULL;
+		if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		if (file)
+			fclose(file);
+	}
+}
+
 __attribute__((noinline)) void sleeps(void) { rest(0.3); }
 
 __attribute__((noinline)) void holds(void)
 {
 	pthread_mutex_lock(&lock);
 	pthread_barrier_wait(&ready);
+	until_asleep(&locking);
 	rest(0.25);
 	pthread_mutex_unlock(&lock);
 }
@@ -42,6 +60,7 @@ __attribute__((noinline)) void holds(void)
 __attribute__((noinline)) void locks(void)
 {
 	pthread_barrier_wait(&ready);
+	locking = gettid();
 	pthread_mutex_lock(&lock);
 	pthread_mutex_unlock(&lock);
 }
@@ -49,6 +68,7 @@ __attribute__((noinline)) void locks(void)
 __attribute__((noinline)) void reads(void)
 {
 	char byte;
+	reading = gettid();
 	if (read(channel[0], &byte, 1) != 1)
 		_exit(1);
 }
@@ -98,6 +118,8 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&ready, NULL, 2);
 	for (int i = 0; i < count; i++)
 		pthread_create(&thread[i], NULL, work, &jobs[i]);
+	if (is_resting)
+		until_asleep(&reading);
 	rest(0.2);
 	if (write(channel[1], "x", 1) != 1)
 		return 1;
