@@ -1127,13 +1127,14 @@ class StoringOptions(Options):
     )
     metrics: str = option(
         typed(
-            "--metrics FILE",
+            "--metrics FILE|URL",
             "after each window write the output of control status to FILE, for node_exporter's "
-            "textfile collector (*.prom)",
+            "textfile collector (*.prom); or answer Prometheus at URL, such as "
+            "http://127.0.0.1:9464",
             "daemon",
         ),
         default="",
-        reads="file_name",
+        reads="metrics",
     )
     ship: str = option(
         typed(

@@ -82,12 +82,14 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
     """
     import sys
 
+    from prospect.daemon.metrics import is_address
     from prospect.daemon.unit import unit_text
     from prospect.fleet.places import FILE, place_of
 
     sent_to = place_of(settings.ship) if settings.ship else None
     directory = sent_to.path if sent_to and sent_to.scheme == FILE else ""
-    for path in (settings.store, settings.metrics, directory):
+    metrics = "" if is_address(settings.metrics) else settings.metrics
+    for path in (settings.store, metrics, directory):
         if path and not os.path.isabs(path):
             raise UsageError(f"a service has no current directory: give '{path}' from / on")
     program = os.path.realpath(sys.argv[0])
@@ -96,9 +98,14 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
     text = unit_text(
         [*command, "daemon", *words],
         settings.store,
-        settings.metrics,
+        metrics,
         sent_to=directory,
-        has_network=bool(settings.target or settings.otlp or (settings.ship and not directory)),
+        has_network=bool(
+            settings.target
+            or settings.otlp
+            or metrics != settings.metrics
+            or (settings.ship and not directory)
+        ),
         state="prospect-targets" if settings.target else "prospect",
     )
     show(text)
@@ -117,6 +124,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
     from prospect.cli.options import parse
     from prospect.daemon.daemon_limits import MEMORY_LIMIT, MEMORY_LIMIT_WITH_COPIES
     from prospect.daemon.daemon_options import DaemonOptions
+    from prospect.daemon.metrics import is_address
     from prospect.files.budget import size_in_bytes
     from prospect.fleet.targets import check_target
     from prospect.store.retention import parse_keep
@@ -148,7 +156,11 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         separate=tuple(word for word in settings.separate if word != _LIBRARY),
         keep=parse_keep(settings.keep),
         use_cache=settings.use_cache,
-        metrics=os.path.abspath(settings.metrics) if settings.metrics else "",
+        metrics=settings.metrics
+        if is_address(settings.metrics)
+        else os.path.abspath(settings.metrics)
+        if settings.metrics
+        else "",
         ship=settings.ship,
         host_share=settings.host_share,
         otlp=settings.otlp,

@@ -278,6 +278,15 @@ def file_name(text: str) -> str:
     return text
 
 
+def metrics(text: str) -> str:
+    """Read the name of a file of metrics, or the address of a page of them."""
+    from prospect.daemon.metrics import address_of, is_address
+
+    if is_address(file_name(text)):
+        address_of(text)
+    return text
+
+
 def collector(text: str) -> str:
     """Read the URL of a collector."""
     from prospect.errors import PushError

@@ -54,6 +54,9 @@ WRITING_MEMORY, MERGING_MEMORY = "128MB", "384MB"
 # take back; the daemon and the child that writes a window need less than a third of it, the child
 # that merges a day of a host of 64 CPUs 420 MB, as measured.
 UNIT_MEMORY = "768M"
+# Percent of a CPU: far more than `--cpu-limit` allows over minutes, for the moment in which a large
+# program's names are read.
+UNIT_CPUS = 100
 # The line that a child says, for a message.
 MOST_SAID = 1000
 # Oldest segments that make room for one window, on a full disk.
@@ -76,3 +79,7 @@ WINDOWS_AT_ONCE = 10
 
 # The temporary file of metrics has so much of the file's name: a name has at most 255 bytes.
 MOST_NAME = 48
+
+# Requests for metrics come from whoever reaches the address: a head has some hundred bytes, and one
+# client at a time is answered.
+LARGEST_HEAD_BYTES, MOST_SCRAPES_WAITING, SCRAPE_S = 1 << 14, 8, 1.0

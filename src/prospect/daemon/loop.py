@@ -22,16 +22,15 @@ from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.control_socket import COMMANDS, ControlSocket
 from prospect.daemon.daemon_limits import LONGEST_LOOK_S, MOST_CLIENTS_WAITING
 from prospect.daemon.ending import Ending, TooLateError
+from prospect.daemon.metrics import MetricsServer, is_address, metrics_text, write_metrics
 from prospect.daemon.sampling import Sampling, give_back
 from prospect.daemon.senders import Pushing, Shipping
 from prospect.daemon.status import (
     Totals,
     figures_of,
     keep_status,
-    metrics_text,
     note_alive,
     used_now,
-    write_metrics,
 )
 from prospect.daemon.window_writing import StoreWriting
 from prospect.errors import ProspectError, StoreError
@@ -109,6 +108,7 @@ class Daemon:
         self._next_session = ""
         self._next_options: DaemonOptions | None = None
         self._metrics_complaint = ""
+        self._metrics_server: MetricsServer | None = None
         self._totals = Totals()
         self._shipping = Shipping(store, self._options, say)
         self._pushing = Pushing(store, self._options, say)
@@ -130,6 +130,8 @@ class Daemon:
             opened.callback(self._tell)
             opened.callback(self._stop_sampling)
             wake_fd = opened.enter_context(_woken_by_signals(self._signals, self._ending))
+            opened.callback(self._serve_metrics, "")
+            self._serve_metrics(self._options.metrics)
             self._manager.notify(READY)
             self._say(started)
             self._tell()
@@ -318,6 +320,13 @@ class Daemon:
         if options is None:
             return
         try:
+            if options.metrics != self._options.metrics:
+                self._serve_metrics(options.metrics)
+        except ProspectError as error:
+            self._say(f"the settings are as they were: {error}")
+            self._manager.notify(READY)
+            return
+        try:
             if self._sampling and options.sampling != self._options.sampling:
                 self._stop_sampling()
                 self._ceiling.follow(options)
@@ -377,14 +386,16 @@ class Daemon:
         return {**figures, **self._shipping.figures(), **self._pushing.figures()}
 
     def _tell(self) -> None:
-        """Keep the status in the store, and write the file of metrics where one is wanted.
-
-        Says once why metrics cannot be written.
-        """
+        """Keep the status in the store, and update the metrics."""
         figures = self._figures()
         keep_status(self._store, figures)
-        if not self._options.metrics:
-            return
+        if self._metrics_server:
+            self._metrics_server.text = metrics_text(figures).encode(errors="backslashreplace")
+        elif self._options.metrics and not is_address(self._options.metrics):
+            self._write_metrics(figures)
+
+    def _write_metrics(self, figures: Mapping[str, Any]) -> None:
+        """Write the file of metrics; says once why it cannot be written."""
         complaint = ""
         try:
             write_metrics(self._options.metrics, metrics_text(figures))
@@ -393,6 +404,13 @@ class Daemon:
             if complaint != self._metrics_complaint:
                 self._say(complaint)
         self._metrics_complaint = complaint
+
+    def _serve_metrics(self, metrics: str) -> None:
+        """Serve metrics if they are an address; raises as `MetricsServer`."""
+        server = MetricsServer(metrics) if is_address(metrics) else None
+        if self._metrics_server:
+            self._metrics_server.close()
+        self._metrics_server = server
 
     def _stop_sampling(self) -> None:
         if self._sampling:

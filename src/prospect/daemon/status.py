@@ -1,17 +1,11 @@
-"""What a daemon reports of itself: samples, windows and their cost, as figures and as metrics.
-
-The metrics are a file for node_exporter's textfile collector, which reads each ``*.prom`` of a
-directory. Source: the text format 0.0.4 of Prometheus, "Exposition formats".
-"""
+"""What a daemon reports of itself: samples, windows and their cost."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import resource
-import stat
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -19,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.daemon.ceiling import STEPS, Used
-from prospect.daemon.daemon_limits import MOST_NAME, MOST_STATUS_BYTES
-from prospect.errors import StoreError
-from prospect.files.rights import is_trusted
+from prospect.daemon.daemon_limits import MOST_STATUS_BYTES
 from prospect.profile.run_notes import left_out_notes
 from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.segments import FUNCTIONS, SAMPLES
-from prospect.symbols.cache_directory import new_file, part_name
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -191,144 +182,3 @@ def _cpu_s(pid: int) -> float:
         words = file.read().rpartition(b")")[2].split()
         return (int(words[_UTIME]) + int(words[_STIME])) / _TICKS
     return 0.0
-
-
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READABLE = 0o644  # node_exporter is another user
-_COUNTER, _GAUGE = "counter", "gauge"
-# The metric, its type, the figure of the status, and what it is.
-_METRICS = (
-    ("sampling", _GAUGE, "sampling", "Whether the system is being sampled."),
-    ("samples_total", _COUNTER, "samples", "Samples taken."),
-    ("lost_samples_total", _COUNTER, "lost", "Samples that the kernel could not deliver."),
-    ("windows_total", _COUNTER, "windows", "Windows written to the store."),
-    ("lost_windows_total", _COUNTER, "windows_lost", "Windows that could not be written."),
-    (
-        "dropped_segments_total",
-        _COUNTER,
-        "dropped_for_room",
-        "Old segments removed because the disk was full.",
-    ),
-    (
-        "newest_window_timestamp_seconds",
-        _GAUGE,
-        "newest_s",
-        "When the newest window in the store ended, since 1970; 0 for none.",
-    ),
-    (
-        "objects_without_names",
-        _GAUGE,
-        "objects_without_names",
-        "Objects hit in the last window whose functions have no names.",
-    ),
-    (
-        "cpu_seconds_total",
-        _COUNTER,
-        "cpu_s",
-        "CPU time of the daemon and its processes.",
-    ),
-    ("memory_bytes", _GAUGE, "memory_bytes", "Memory of the daemon."),
-    (
-        "goes_without",
-        _GAUGE,
-        "steps",
-        "Steps that the daemon has taken to stay within its limits.",
-    ),
-    (
-        "start_time_seconds",
-        _GAUGE,
-        "began_s",
-        "When the daemon started, since 1970.",
-    ),
-)
-# Of a daemon that sends what is finished.
-_SHIPPING = (
-    ("ship_sent_bytes_total", _COUNTER, "ship_sent_bytes", "Bytes sent to the target."),
-    ("ship_waiting_bytes", _GAUGE, "ship_waiting_bytes", "Bytes of finished hours that wait."),
-    (
-        "ship_waiting_seconds",
-        _GAUGE,
-        "ship_waiting_s",
-        "Age of the oldest finished window that waits; 0 for none.",
-    ),
-    (
-        "ship_lost_windows_total",
-        _COUNTER,
-        "ship_lost_windows",
-        "Windows removed before they could be sent.",
-    ),
-)
-_PUSHING = (
-    ("pushed_windows_total", _COUNTER, "otlp_windows", "Windows that the collector has taken."),
-    ("push_waiting_windows", _GAUGE, "otlp_waiting", "Windows that wait for the collector."),
-    (
-        "push_lost_windows_total",
-        _COUNTER,
-        "otlp_lost",
-        "Windows that the collector did not take in time.",
-    ),
-)
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-
-
-def metrics_text(figures: Mapping[str, Any]) -> str:
-    """Return figures of a daemon's status as metrics, all with the store's path as a label."""
-    store = _label(str(figures["store"]))
-    info = f'store="{store}",version="{_label(figures["version"])}"'
-    info += f',session="{_label(figures["session"])}"'
-    lines = [
-        "# HELP prospect_info The daemon.",
-        f"# TYPE prospect_info {_GAUGE}",
-        f"prospect_info{{{info}}} 1",
-    ]
-    shipping = _SHIPPING if figures.get("ship") else ()
-    pushing = _PUSHING if figures.get("otlp") else ()
-    for name, kind, key, help_ in (*_METRICS, *shipping, *pushing):
-        lines += [
-            f"# HELP prospect_{name} {help_}",
-            f"# TYPE prospect_{name} {kind}",
-            f'prospect_{name}{{store="{store}"}} {_value(figures[key])}',
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def write_metrics(path: str, text: str) -> None:
-    """Replace a file: write it under a name that cannot be guessed, then rename it.
-
-    Readers never see half of it, and other users with write access to the directory cannot prevent
-    it. The directory may not be a link. A regular file is replaced, and so is anything that an
-    untrusted user put there; a link, pipe or device of root or of this user is not.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    folder, name = os.path.split(path)
-    try:
-        directory = os.open(folder or ".", _DIRECTORY)
-        try:
-            _check_replaceable(directory, name)
-            with new_file(directory, name, f".{name[:MOST_NAME]}.{part_name()}") as descriptor:
-                with os.fdopen(descriptor, "wb", closefd=False) as file:
-                    file.write(text.encode(errors="backslashreplace"))
-                os.fchmod(descriptor, _READABLE)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise StoreError(f"{path}: the metrics cannot be written: {error.strerror}") from None
-
-
-def _check_replaceable(directory: int, name: str) -> None:
-    if not name:
-        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-    with suppress(FileNotFoundError):
-        there = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        if not stat.S_ISREG(there.st_mode) and is_trusted(there.st_uid):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-
-
-def _label(text: str) -> str:
-    return text.translate(_ESCAPES)
-
-
-def _value(figure: float) -> str:
-    return str(int(figure)) if figure == int(figure) else f"{figure:.6f}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prospect.daemon.daemon_limits import UNIT_MEMORY
+from prospect.daemon.daemon_limits import UNIT_CPUS, UNIT_MEMORY
 from prospect.daemon.daemon_rights import kept_names
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ UMask=0077
 {places}Environment=XDG_CACHE_HOME=/var/cache
 CacheDirectory=prospect
 CacheDirectoryMode=0700
+CPUQuota={cpus}%
 MemoryMax={memory}
 OOMPolicy=continue
 TasksMax=64
@@ -45,12 +46,16 @@ ProtectHome=read-only
 PrivateTmp=yes
 DevicePolicy=closed
 ProtectHostname=yes
+ProtectClock=yes
+ProtectControlGroups=yes
 LockPersonality=yes
 RestrictAddressFamilies={families}
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
 SystemCallArchitectures=native
+SystemCallFilter=@system-service perf_event_open bpf
+SystemCallErrorNumber=EPERM
 
 [Install]
 WantedBy=multi-user.target
@@ -91,6 +96,7 @@ def unit_text(  # noqa: PLR0913 - all that a unit depends on
         command=" ".join([program, *(word.replace("$", "$$") for word in words)]),
         places=places,
         memory=UNIT_MEMORY,
+        cpus=UNIT_CPUS,
         families="AF_UNIX AF_INET AF_INET6" if has_network else "AF_UNIX",
         capabilities=" ".join(kept_names()),
     )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import urllib.error
+from contextlib import closing
+from urllib.request import urlopen
 
 import pytest
 
-from prospect.daemon.status import metrics_text, write_metrics
-from prospect.errors import StoreError
+from prospect.daemon.metrics import MetricsServer, metrics_text, write_metrics
+from prospect.errors import StoreError, UsageError
 
 FIGURES = {
     "store": '/tmp/a "store"\\of\nmine',
@@ -23,7 +27,10 @@ FIGURES = {
     "newest_s": 1_795_356_300,
     "objects_without_names": 2,
     "cpu_s": 1.25,
+    "cpu_percent": 0.31,
+    "cpu_limit_percent": 0.5,
     "memory_bytes": 70_000_000,
+    "memory_limit_bytes": 200_000_000,
     "steps": 2,
     "began_s": 1_795_350_000.5,
 }
@@ -101,3 +108,45 @@ def test_a_stranger_who_may_write_to_the_directory_is_not_in_the_way(tmp_path):
     assert not (shared / "p.prom").is_symlink()
     assert secret.read_text() == "mine"
     assert sorted(one.name for one in shared.iterdir()) == [".p.prom.part", "p.prom"]
+
+
+@pytest.fixture
+def address():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_a_page_has_the_metrics_that_were_given_last(address):
+    with closing(MetricsServer(address)) as server:
+        for text in (b"one 1\n", b"two 2\n"):
+            server.text = text
+            with urlopen(f"{address}/metrics") as answer:
+                assert answer.read() == text
+                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urlopen(f"{address}/status")
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urlopen(f"{address}/metrics", data=b"")
+        with pytest.raises(UsageError, match="in use"):
+            MetricsServer(address)
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        urlopen(f"{address}/metrics")
+
+
+def test_clients_that_say_nothing_or_too_much_keep_nobody_out(address, monkeypatch):
+    monkeypatch.setattr("prospect.daemon.metrics.SCRAPE_S", 0.1)
+    with closing(MetricsServer(f"{address}/metrics")) as server:
+        server.text = b"one 1\n"
+        place = server._socket.getsockname()
+        with socket.create_connection(place), socket.create_connection(place) as loud:
+            loud.sendall(b"GET /" + b"x" * (1 << 15))
+            with urlopen(f"{address}/metrics") as answer:
+                assert answer.read() == b"one 1\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http://127.0.0.1", "http://127.0.0.1:x", "http://h:1/status", "http://h:0"]
+)
+def test_an_address_has_a_host_and_a_port(url):
+    with pytest.raises(UsageError, match="an address such as"):
+        MetricsServer(url)

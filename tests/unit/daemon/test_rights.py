@@ -94,3 +94,11 @@ def test_systemd_understands_the_unit(tmp_path):
         timeout=120,
     )
     assert (told.returncode, told.stderr) == (0, "")
+    told = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", "--threshold=45", "--no-pager", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert told.returncode == 0, told.stdout[-200:]

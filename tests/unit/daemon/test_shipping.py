@@ -16,8 +16,9 @@ from prospect.api.store import read_store
 from prospect.cli.control import status_text
 from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.daemon_options import DaemonOptions
+from prospect.daemon.metrics import metrics_text
 from prospect.daemon.senders import Shipping
-from prospect.daemon.status import Totals, figures_of, metrics_text
+from prospect.daemon.status import Totals, figures_of
 from prospect.daemon.window_writing import StoreWriting
 from prospect.fleet.lost import books_aside
 from prospect.store.directory import StoreDirectory
