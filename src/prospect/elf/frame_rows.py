@@ -110,7 +110,7 @@ def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> Fra
         found = _laid_over(found, _table_rows(frames, machine))
     go_table = read_go_table(image)
     if go_table is not None:
-        found = _laid_over(_laid_over(found, _in_order(*go_rows(go_table))), landmarks)
+        found = _laid_over(_laid_over(found, rows_in_order(*go_rows(go_table))), landmarks)
     return found if len(found) else None
 
 
@@ -132,10 +132,10 @@ def _table_rows(frames: FrameTable, machine: MachineRegisters) -> FrameRows:
     start = np.concatenate([end, *(piece.start for piece in pieces)])
     rule = np.concatenate([np.full(len(end), rules.NO_ROW), *(piece.rule for piece in pieces)])
     # The end of one function may be the beginning of another, which then holds.
-    return _in_order(start, rule)
+    return rows_in_order(start, rule)
 
 
-def _in_order(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRows:
+def rows_in_order(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRows:
     """Sort rows; of equal addresses the last one holds."""
     sequence = np.argsort(start, kind="stable")
     return _folded(start.take(sequence), rule.take(sequence))

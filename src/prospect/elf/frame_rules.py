@@ -39,6 +39,8 @@ ABSENT_FORM = 1  # … a form that this packing, or this reader, does not have
 ABSENT_MAP = 2  # … nothing being mapped there; rows of images never say so
 ABSENT_TRAMPOLINE = 3  # … it being CPython's trampoline, whose frame `unwind.step` knows
 ABSENT_SWITCH = 4  # … a switch to another stack, unless there is a frame record on this one
+ABSENT_INTERPRETED = 5  # … it being HotSpot's interpreter, whose frames `unwind.interpreted` knows
+ABSENT_BYTECODE = 6  # … it being bytecode, which interpreted frames lead to
 
 RULE_SAME = 0  # as in the caller
 RULE_AT_CFA = 1  # saved at the CFA + slot
@@ -55,6 +57,8 @@ NO_FORM = KIND_ABSENT << KIND_SHIFT | ABSENT_FORM << REGISTER_SHIFT
 NO_MAP = KIND_ABSENT << KIND_SHIFT | ABSENT_MAP << REGISTER_SHIFT
 TRAMPOLINE = KIND_ABSENT << KIND_SHIFT | ABSENT_TRAMPOLINE << REGISTER_SHIFT
 SWITCH = KIND_ABSENT << KIND_SHIFT | ABSENT_SWITCH << REGISTER_SHIFT
+INTERPRETED = KIND_ABSENT << KIND_SHIFT | ABSENT_INTERPRETED << REGISTER_SHIFT
+BYTECODE = KIND_ABSENT << KIND_SHIFT | ABSENT_BYTECODE << REGISTER_SHIFT
 END = KIND_END << KIND_SHIFT
 
 

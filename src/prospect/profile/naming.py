@@ -25,6 +25,7 @@ class NameSource(IntEnum):
     MAP_REUSED = 14
     PYTHON = 15
     GO_TABLE = 16
+    JVM = 17
 
     NO_STRIPPED = 32
     NO_FILE = 33
@@ -65,6 +66,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.JITDUMP: "jitdump file",
     NameSource.SYSTEM_MAP: "System.map",
     NameSource.GO_TABLE: "Go's own function table",
+    NameSource.JVM: "the JVM's own structures",
     NameSource.PYTHON: "Python's code objects; own time is bytecode and the interpreter's file",
     NameSource.NO_STRIPPED: "stripped, no symbols at all",
     NameSource.NO_FILE: "file gone",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import BuildId, RecordingInfo
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.events.event_choice import EventPlan
+    from prospect.capture.java.java_reader import JavaFunctions
     from prospect.capture.loop.attached import Attached
     from prospect.capture.loop.drain_loop import DrainLoop
     from prospect.capture.machine.mapped_files import MappedFiles
@@ -95,6 +96,7 @@ class Started(NamedTuple):
         output_fd: the file.
         switches: the programs that record switches, None without.
         python: gives what reads Python frames, None as long as there were none to read.
+        java: gives what reads JVMs, likewise.
     """
 
     options: RecordOptions
@@ -108,6 +110,7 @@ class Started(NamedTuple):
     writer: RecordingWriter
     output_fd: int
     python: Callable[[], PythonFrames | MemoryFrames | None]
+    java: Callable[[], JavaFunctions | None]
     switches: SwitchPrograms | None = None
 
 
@@ -126,7 +129,7 @@ def follow(started: Started) -> RecordingResult:
         before = _calls_before(options)
         background = describe_surroundings(loop, events.plan, command.pid, tasks)
         snapshot = background.snapshot
-        mapped_files.look_at(snapshot.files, snapshot.ticks, snapshot.pythons)
+        mapped_files.look_at(snapshot.files, snapshot.ticks, snapshot.pythons, snapshot.jvms)
         recorder_pids = [os.getpid(), *jit_files.pids]
         recorder_pids += filter(None, [mapped_files.reader.pid])
         early = early_document(options, events, background, loop.begin_ns)
@@ -137,12 +140,13 @@ def follow(started: Started) -> RecordingResult:
         while not loop.done:
             loop.step(wait=True)
             jit_files.look()
-        python = started.python()
-        if python:
-            recorder_pids += python.pids
-            python.finish()
+        python, java = started.python(), started.java()
+        readers = [reader for reader in (python, java) if reader]
+        for reader in readers:
+            recorder_pids += reader.pids
+            reader.finish()
         read_files = mapped_files.finish()
-        jit_copies = jit_files.collect()
+        jit_copies = [*jit_files.collect(), *(java.files() if java else ())]
         jit_files.close()
         limits, of_switches = started.switches.finish() if started.switches else ((), {})
         counted = {key: counter.finish() for key, counter in started.counters.items()}
@@ -150,21 +154,17 @@ def follow(started: Started) -> RecordingResult:
         result = result._replace(
             limits=(*result.limits, *jit_files.limits, *mapped_files.limits, *limits)
         )
-        for found in counted.values():
-            result = result._replace(limits=(*result.limits, *found.limits))
-        if python:
-            result = result._replace(limits=(*result.limits, *python.limits))
+        for part in (*counted.values(), *readers):
+            result = result._replace(limits=(*result.limits, *part.limits))
         extras = _describe_run(options, result, events, loop, background)
-        extras |= {key: found.document for key, found in counted.items()}
+        extras |= {key: counter.document for key, counter in counted.items()}
         extras |= _describe_command(options, command)
         extras["started_at"] = started.started_at
         if python:
             extras["dropped_share"] = python.dropped_share
         extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
         extras["mapped_files"] = describe_files(read_files)
-        used = [mapped_files.reader.used_s, jit_files.used_s]
-        used += [python.used_s] if python else []
-        for of_child in used:
+        for of_child in (one.used_s for one in (mapped_files.reader, jit_files, *readers)):
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s
         extras |= mapped_files.documents | before | of_switches

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.java.java_reader import JavaFunctions
     from prospect.capture.loop.attached import Attached
     from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.capture.python.python_reader import PythonFrames
@@ -98,6 +99,7 @@ def _record(
         _mapped_files(options, events, watch, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
         _PythonFrames(options, events) as python,
+        _JavaFunctions() as java,
     ):
         writer = RecordingWriter(
             output_fd, events.descriptions(), early_bytes=_early_size_bytes(options, events)
@@ -119,6 +121,7 @@ def _record(
         loop.start(options.flush_centiseconds)
         command.let_start()
         python.start(loop, mapped_files.python_fd, command.pid)
+        java.watch(loop, mapped_files.jvms_fd)
         from prospect.recording.interval import Started, follow  # noqa: PLC0415 - once COMMAND runs
 
         return follow(
@@ -130,6 +133,7 @@ def _record(
                 mapped_files=mapped_files,
                 counters=counters,
                 python=lambda: python.frames,
+                java=lambda: java.functions,
                 switches=switches,
                 loop=loop,
                 sink=sink,
@@ -219,6 +223,30 @@ class _PythonFrames:
         self.frames = frames = PythonFrames()
         beside_others = self._choice == "always"
         frames.start(self._events, self._rate_hz, beside_others=beside_others, is_there=is_there)
+
+
+class _JavaFunctions:
+    """The reader of JVMs, loaded and started once there is one."""
+
+    def __init__(self) -> None:
+        self.functions: JavaFunctions | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.functions:
+            self.functions.close()
+
+    def watch(self, loop: DrainLoop, jvms_fd: int) -> None:
+        """Have the loop start it, once there is something in `MappedFiles.jvms_fd`."""
+        loop.watch(jvms_fd, lambda: self._begin(jvms_fd))
+
+    def _begin(self, jvms_fd: int) -> None:
+        from prospect.capture.java.java_reader import JavaFunctions  # noqa: PLC0415 - once COMMAND runs
+
+        self.functions = JavaFunctions()
+        self.functions.start(jvms_fd)
 
 
 class _SwitchPrograms:

@@ -40,7 +40,7 @@ from prospect.symbols.kernel.kernel_names import (
 )
 from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, is_running_kernel
 from prospect.symbols.live_process import live_process
-from prospect.symbols.objects import JITDUMP_PREFIX, VSYSCALL, HitObject, Missing
+from prospect.symbols.objects import VSYSCALL, HitObject, Missing
 from prospect.symbols.resolution import Resolution, named, nameless
 from prospect.symbols.servers.missing_files import fetch_missing
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.images.image_files import DebugImage, FoundImage
+    from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.kernel.running_kernel import KernelPlaces
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
@@ -196,6 +197,10 @@ class Symbolizer:
         }
         return by_kind.get(key.kind, self._resolve_unmapped)(key, pids, address)
 
+    def jit_code(self, key: ObjectKey) -> JitCode | None:
+        """Return the code that its writer described for an object, None without."""
+        return self._options.jit_code.get(key.path)
+
     def are_trampolines(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
@@ -319,10 +324,10 @@ class Symbolizer:
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
         """Name code of a JIT by the jitdump file that describes it, else by map files."""
-        code = self._options.jit_code.get(key.path)
+        code = self.jit_code(key)
         if code is None:
             return self._resolve_anonymous(key, pids, address)
-        path = _shown(key.path).removeprefix(JITDUMP_PREFIX.decode())
+        path = code.shown
         row = code.table.lookup(address)
         return Resolution(
             named(code.table, row, address, NameSource.NO_COVER, path), path, KIND_JIT

@@ -14,6 +14,7 @@ from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.records import NamedTuple
 from prospect.unwind import interface
+from prospect.unwind.interpreted import caller_sp
 from prospect.unwind.memo import ADDRESS_BITS
 
 if TYPE_CHECKING:
@@ -107,7 +108,13 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
         rare = np.flatnonzero(kind > rules.KIND_FP)
     cfa = np.where(kind == rules.KIND_FP, lanes.fp, lanes.sp)
     cfa += rules.cfa_bytes(rule)
+    interpreted, above = rare[:0], rare[:0]
     if len(rare):
+        interpreted = rare[rule.take(rare) == rules.INTERPRETED]
+        above = caller_sp(lanes, interpreted, lanes.fp.take(interpreted) + 2 * _WORD)
+        rule[interpreted] = FRAME_RECORD
+        cfa[interpreted] = lanes.fp.take(interpreted) + 2 * _WORD
+        rare = np.setdiff1d(rare, interpreted, assume_unique=True)
         signals = rare[kind.take(rare) == rules.KIND_SIGNAL]
         _find_rare_cfa(lanes, rule, rare, cfa, end, around)
     trampoline = _Signal.read(lanes, signals, rule, around.machine) if len(signals) else None
@@ -132,6 +139,7 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
     fp_rule = rule >> (rules.FP_SHIFT + rules.FP_BITS) & 3
     lanes.fp = _restored(lanes, lanes.fp, cfa, fp_rule, rules.fp_bytes(rule))
     lanes.pc, lanes.sp, lanes.second = pc, cfa, second
+    lanes.sp[interpreted] = above
     if trampoline is not None:
         trampoline.apply(lanes, end, needed)
     end[(lanes.pc == 0) & (end == GOES_ON)] = interface.END_COMPLETE

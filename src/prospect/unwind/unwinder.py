@@ -27,6 +27,7 @@ from prospect.elf import layout
 from prospect.errors import ProspectError
 from prospect.records import NamedTuple
 from prospect.unwind import interface
+from prospect.unwind.interpreted import bytecode_sites
 from prospect.unwind.lanes import Lanes
 from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo
 from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, step
@@ -203,6 +204,8 @@ class _Walker:
             look = lanes.pc - 1
             look[interrupted] += 1
             rule, site = self.memo.look_up(lanes.key | look.view(np.uint64))
+            registers = self._given.registers
+            bytecode_sites(lanes, rule, site, self.memo, registers, is_first=is_first)
             met = site
             if rank and len(interrupted):
                 met = site.copy()
@@ -210,7 +213,7 @@ class _Walker:
             self._collect(lanes, rule, met, rank)
             if self._record:
                 rule = np.where(rule == rules.NO_MAP, rule, self._record)
-            around = Round(self._machine, self.memo, self._given.registers, is_first, interrupted)
+            around = Round(self._machine, self.memo, registers, is_first, interrupted)
             callers = step(lanes, rule, site, around)
             interrupted, is_first = callers.interrupted, False
             ended = callers.end != GOES_ON

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.placement import Placement
     from prospect.profile.model import Profile
     from prospect.symbols.images.image_files import DebugImage, FoundImage
-    from prospect.symbols.jit.jit_code import JitCode
+    from prospect.symbols.jit.jit_code import CodeFrames, JitCode
     from prospect.symbols.objects import Missing
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.python_code import PythonCode
@@ -110,11 +110,11 @@ class RecordedObjects(Record):
         return self.options.jit_code.get(key.path) if key else None
 
     def jit_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
-        """Find source lines in JIT code: jitdump files say nothing of inlined functions."""
+        """Find source lines in JIT code, and functions inlined there if its writer says so."""
         code = self.jit_code(row)
         if code is None:
             return no_frames(len(address))
-        frames = _frames_of_lines(code, code.table, address)
+        frames = _frames_of_code(code.frames_of(address))
         self.add_namer(frames, code.speaks_for)
         return frames
 
@@ -189,9 +189,23 @@ def recorded_objects(
     )
 
 
-def _frames_of_lines(
-    code: JitCode | PythonCode, table: SymbolTable, address: NDArray[np.uint64]
-) -> Frames:
+def _frames_of_code(found: CodeFrames) -> Frames:
+    files: dict[str, int] = {}
+    frames = [frame for of_address in found.frames for frame in of_address]
+    counts = [len(of_address) for of_address in found.frames]
+    return Frames(
+        start=np.append(0, np.cumsum(counts)).astype(np.int64),
+        name_index=np.array([name for name, _, _ in frames], np.int32),
+        file_index=np.array(
+            [files.setdefault(file, len(files)) if file else -1 for _, file, _ in frames], np.int32
+        ),
+        line=np.array([line for _, _, line in frames], np.uint32),
+        names=found.names,
+        files=list(files),
+    )
+
+
+def _frames_of_lines(code: PythonCode, table: SymbolTable, address: NDArray[np.uint64]) -> Frames:
     """Return a frame for each address whose line is known."""
     files: dict[str, int] = {}
     names: dict[bytes, int] = {}

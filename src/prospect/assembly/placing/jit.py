@@ -8,6 +8,7 @@ apart (`spaces.code_loads`).
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,10 +41,12 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events, Samples, Tasks
     from prospect.files.budget import Cost, ReadBudget
     from prospect.profile.run_info import ProcessNote
+    from prospect.symbols.jit.hotspot_code import HotspotCode
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.jit.jitdump import JitDump
 
 _CLOCK_MONOTONIC = 1
+_JVM = re.compile(rb"(?s:.*)/libjvm\.so(?: \(deleted\))?")
 _NEVER_NS = (1 << 64) - 1
 # A recording of a thousand processes with a dump each is an attack on the reader's memory.
 _MOST_DUMPS = 256
@@ -94,7 +97,8 @@ def find_jit_code(
     """
     copies = recorded_copies(info.extras)
     markers = _markers(events)
-    if not markers:
+    jvms = _jvm_markers(events, copies.jvms)
+    if not markers and not jvms:
         return JitRecords(events, maps=copies.maps, pids=frozenset(copies.maps))
     has_times = _is_monotonic(info)
     is_here = not (info.archive or info.target) and info.hostname in {"", os.uname().nodename}
@@ -128,11 +132,17 @@ def find_jit_code(
         said = _reservations(marker.path, found, clock)
         notes += [(marker.pid, sentence) for sentence in said]
         logs.append(_loads(events, marker, found, touched, clock))
+    clock = _Clock() if has_times else _Clock(trouble="the recording has another clock")
+    for marker, jvm in jvms:
+        code[JITDUMP_PREFIX + marker.path] = jvm
+        logs.append(_loads(events, marker, jvm, touched, clock))
     if len(markers) > _MOST_DUMPS:
         sentence = f"Only the first {_MOST_DUMPS} of {len(markers)} jitdump files were read."
         notes += [(marker.pid, sentence) for marker in markers[_MOST_DUMPS:]]
     mapped = insert_code_loads(events, logs, _is_anonymous(events)) if logs else events
-    pids = frozenset(copies.maps).union(marker.pid for marker in markers)
+    pids = frozenset(copies.maps).union(
+        marker.pid for marker in (*markers, *(marker for marker, _ in jvms))
+    )
     return JitRecords(mapped, code, copies.maps, dumps, pids, tuple(dict.fromkeys(notes)))
 
 
@@ -183,6 +193,38 @@ def _markers(events: Events) -> list[_Marker]:
         if key not in found:
             found[key] = _Marker(row, *key)
     return list(found.values())
+
+
+def _jvm_markers(
+    events: Events, jvms: list[tuple[int, bytes]]
+) -> list[tuple[_Marker, HotspotCode]]:
+    """Read what was recorded of JVMs; return it with the mapping of the library of each."""
+    if not jvms:
+        return []
+    # Only here is there code of a JVM to parse.
+    from prospect.symbols.jit.hotspot_code import read_hotspot  # noqa: PLC0415 - few recordings have any
+
+    mmaps = events.mmaps
+    names = [row for row in _mapped_names(events) if _JVM.fullmatch(events.names[row])]
+    rows = np.flatnonzero(np.isin(mmaps.name, names) & np.isin(mmaps.pid, [pid for pid, _ in jvms]))
+    ends = _next_execs(events.tasks, mmaps.pid.take(rows), mmaps.order.take(rows))
+    pids = mmaps.pid.take(rows).tolist()
+    found = []
+    for number, (pid, data) in enumerate(jvms):
+        code = read_hotspot(b"[JVM %d.%d]" % (pid, number), data)
+        if code is None:
+            continue
+        # Of several programs of a process, the one whose library was mapped when it was read.
+        opened_ns = code.dump.opened_ns
+        mine = [
+            (row, end_ns)
+            for row, of_pid, end_ns in zip(rows.tolist(), pids, ends, strict=True)
+            if of_pid == pid and opened_ns < end_ns
+        ]
+        if mine:
+            row, end_ns = mine[0]
+            found.append((_Marker(row, pid, code.path, end_ns), code))
+    return found
 
 
 def _next_execs(tasks: Tasks, pid: NDArray[np.int32], order: NDArray[np.int64]) -> list[int]:
@@ -312,10 +354,11 @@ def _shown(path: bytes) -> str:
 
 
 class JitCopies(Record):
-    """Map and jitdump files by process id."""
+    """Map and jitdump files by process id, and what was read of JVMs: process id, records."""
 
     maps: dict[int, tuple[MapCopy, ...]] = field(default_factory=dict)
     dumps: dict[int, bytes] = field(default_factory=dict)
+    jvms: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 def recorded_copies(extras: dict[str, Any]) -> JitCopies:
@@ -335,4 +378,6 @@ def recorded_copies(extras: dict[str, Any]) -> JitCopies:
             copies.maps[pid] = (*copies.maps.get(pid, ()), MapCopy(modified_ns, content))
         elif one.get("kind") == "dump" and content:
             copies.dumps[pid] = content
+        elif one.get("kind") == "hotspot" and content:
+            copies.jvms.append((pid, content))
     return copies

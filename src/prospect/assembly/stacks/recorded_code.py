@@ -66,7 +66,10 @@ class RecordedCode:
         self._info = info
         self._symbolizer = symbolizer
         self._row_of: dict[ObjectKey, int] = {}
-        # By row; code of a JIT, of which only CPython's trampolines have one, has no image.
+        # Code of JITs: by key its row, and by row the frames, where these are known.
+        self._code_rows: dict[ObjectKey, int] = {}
+        self._frames: dict[int, FrameRows] = {}
+        # By row; code of a JIT has no image.
         self._images: dict[int, tuple[ElfImage, FoundImage | None]] = {}
         self.keys: list[ObjectKey] = []
         # By mapping, behind these for none: the object, and what turns an AVMA into its offset.
@@ -125,6 +128,9 @@ class RecordedCode:
         for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
             rows = order[begin:end]
             at = int(placed.object_index[rows[0]])
+            if (row := self._code_row(placed.keys[at])) != _NO_OBJECT:
+                object_row[rows], svma[rows] = row, placed.address.take(rows)
+                continue
             if placed.keys[at].kind in {KIND_ANON, KIND_JIT}:
                 is_known = self._symbolizer.are_trampolines(
                     placed.keys[at], placed.pids[at], placed.address.take(rows)
@@ -168,8 +174,23 @@ class RecordedCode:
                 self.keys.append(key)
         return self._row_of[key]
 
+    def _code_row(self, key: ObjectKey) -> int:
+        """Return the row of code whose JIT says how its frames are laid out, else _NO_OBJECT."""
+        if key.kind != KIND_JIT:
+            return _NO_OBJECT
+        if key not in self._code_rows:
+            code = self._symbolizer.jit_code(key)
+            frames = code.frame_rows() if code else None
+            self._code_rows[key] = len(self.keys) if frames else _NO_OBJECT
+            if frames:
+                self._frames[len(self.keys)] = frames
+                self.keys.append(key)
+        return self._code_rows[key]
+
     def _trampoline_row(self, key: ObjectKey) -> int:
         if key not in self._row_of:
+            rows = FrameRows(np.zeros(1, np.uint64), np.array([rules.TRAMPOLINE]))
+            self._frames[len(self.keys)] = rows
             self._row_of[key] = len(self.keys)
             self.keys.append(key)
         return self._row_of[key]
@@ -185,8 +206,8 @@ class RecordedCode:
 
     def rows_of(self, object_row: int) -> FrameRows | None:
         """Return the call-frame rows of an object; see `unwind.interface.CodeFinder.rows_of`."""
-        if object_row not in self._images:
-            return FrameRows(np.zeros(1, np.uint64), np.array([rules.TRAMPOLINE]))
+        if object_row in self._frames:
+            return self._frames[object_row]
         image, found = self._images[object_row]
         if found is None:
             return read_frame_rows(image)

@@ -18,6 +18,7 @@ import struct
 import time
 
 from prospect.capture.kernel.procfs import living_thread, read_if_there
+from prospect.capture.machine.java_processes import JvmNews
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader, sooner
 from prospect.capture.machine.mapping_records import MappingRecord, drained
@@ -74,12 +75,14 @@ class Watched(NamedTuple):
         is_chosen: whether only some tasks are followed.
         python_fd: a pipe's end that takes a byte once Python runs, -1 for none.
         attached: processes that were attached to.
+        jvms_fd: a pipe's end that takes the processes that map HotSpot, -1 for none.
     """
 
     command_pid: int
     is_chosen: bool
     python_fd: int = -1
     attached: tuple[int, ...] = ()
+    jvms_fd: int = -1
 
 
 def serve(
@@ -102,6 +105,7 @@ def serve(
     reader = FileReader(found)
     maps = MapReader(watched.command_pid, attached=watched.attached)
     python = FirstPython(watched.python_fd)
+    jvms = JvmNews(watched.jvms_fd)
     before_fd, before = before_fds
     poll = select.poll()
     for fd in (stop_fd, before_fd, *rings):
@@ -116,8 +120,10 @@ def serve(
         if sent:
             python.see_before(sent[2])
         python.look(mappings, is_all=not found.counts().lost)
+        jvms.look(mappings)
         if sent:
-            files, ticks, _ = sent
+            files, ticks, _, before_jvms = sent
+            jvms.see_before(before_jvms)
             reader.look(_mapped_before(files))
             maps.see_before(ticks)
             if watched.is_chosen:
@@ -148,10 +154,12 @@ def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
 
 def _sent_before(
     before_fd: int, before: int
-) -> tuple[list[tuple[Any, ...]], dict[int, int], list[int]]:
+) -> tuple[list[tuple[Any, ...]], dict[int, int], list[int], list[int]]:
     """Return what the recorder found; nothing if it ended before it sent that."""
     os.read(before_fd, NUMBER_BYTES)
-    sent: tuple[list[tuple[Any, ...]], dict[int, int], list[int]] = told(before) or ([], {}, [])
+    nothing: tuple[Any, ...] = [], {}, [], []
+    sent: tuple[list[tuple[Any, ...]], dict[int, int], list[int], list[int]]
+    sent = told(before) or nothing
     os.ftruncate(before, 0)
     return sent
 

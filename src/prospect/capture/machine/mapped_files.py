@@ -46,6 +46,7 @@ class MappedFiles(Closing):
         reader: the reader's process.
         python_fd: has a byte to read once Python runs, and is at its end where nobody looks for
             that; -1 where that is not wanted.
+        jvms_fd: gives the processes that map HotSpot, as `java_processes` writes them.
         limits: sentences about what could not be read.
         documents: `memory_maps`, `groups` and `throttled` as docs/recording.md describes them,
             once finished, as far as there are any.
@@ -75,6 +76,7 @@ class MappedFiles(Closing):
         self.documents: dict[str, object] = {}
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
         self.python_fd, python_fd = os.pipe2(os.O_CLOEXEC) if finds_python else (-1, -1)
+        self.jvms_fd, jvms_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before = os.memfd_create("mapped-before", os.MFD_CLOEXEC)
         fds: dict[int, list[int]] = {cpu: [] for cpu in cpus}
@@ -87,16 +89,17 @@ class MappedFiles(Closing):
                 from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - in the child alone
 
                 is_chosen = tasks != (EVERY_TASK,)
-                watched = Watched(command_pid, is_chosen, python_fd, attached)
+                watched = Watched(command_pid, is_chosen, python_fd, attached, jvms_fd)
                 serve(rings, stop_fd, self._found, (before_fd, self._before), watched)
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
-            kept = [*opened, mapped_fd, before_fd, self._before]
+            kept = [*opened, mapped_fd, before_fd, self._before, jvms_fd]
             self.reader.start(serve, kept + [python_fd] * finds_python)
         except OSError as error:
             self._not_read(os.strerror(error.errno or 0))
         finally:
-            for of_cpu in (*fds.values(), [mapped_fd, before_fd] + [python_fd] * finds_python):
+            ours = [mapped_fd, before_fd, jvms_fd] + [python_fd] * finds_python
+            for of_cpu in (*fds.values(), ours):
                 for fd in of_cpu:
                     os.close(fd)
 
@@ -115,6 +118,7 @@ class MappedFiles(Closing):
         mapped_before: Mapping[tuple[int, int, int], tuple[int, Map]],
         ticks: dict[int, int],
         pythons: Iterable[int] = (),
+        jvms: Iterable[int] = (),
     ) -> None:
         """Let the reader look at files that were mapped before.
 
@@ -122,12 +126,13 @@ class MappedFiles(Closing):
             mapped_before: (major, minor, inode) → a process that has it mapped, and where.
             ticks: pid → CPU time of processes that ran before.
             pythons: those of them that have CPython mapped.
+            jvms: those that have HotSpot mapped.
         """
         rows = [(*file, pid, *one) for file, (pid, one) in mapped_before.items()]
         if not self.reader.pid or not rows:
             return
         try:
-            size = tell(self._before, (rows, ticks, list(pythons)))
+            size = tell(self._before, (rows, ticks, list(pythons), list(jvms)))
             os.write(self._before_fd, size.to_bytes(NUMBER_BYTES, "little"))
         except OSError as error:  # no memory, or the reader has ended
             self._not_read(os.strerror(error.errno or 0), "some")
@@ -171,10 +176,11 @@ class MappedFiles(Closing):
         )
 
     def _let_go(self) -> None:
-        for fd in (self._mapped_fd, self._before_fd, self._before, self.python_fd):
+        ours = (self._mapped_fd, self._before_fd, self._before, self.python_fd, self.jvms_fd)
+        for fd in ours:
             if fd >= 0:
                 os.close(fd)
-        self._mapped_fd = self._before_fd = self._before = self.python_fd = -1
+        self._mapped_fd = self._before_fd = self._before = self.python_fd = self.jvms_fd = -1
 
 
 def open_mapping_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> None:

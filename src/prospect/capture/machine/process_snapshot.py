@@ -12,6 +12,7 @@ import os
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import list_pids, read_maps, read_short
+from prospect.capture.machine.java_processes import is_jvm
 from prospect.capture.machine.python_processes import may_be_python
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
@@ -55,6 +56,7 @@ class Snapshot:
         files: (major, minor, inode) of files with mapped code → a process that has it, and where.
         ticks: pid → CPU time that processes of programs had used.
         pythons: processes that have CPython mapped.
+        jvms: processes that have HotSpot mapped.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Snapshot:
         self.files: dict[tuple[int, int, int], tuple[int, Map]] = {}
         self.ticks: dict[int, int] = {}
         self.pythons: set[int] = set()
+        self.jvms: set[int] = set()
         # The text after the addresses of a mapping → its meaning, None if it is not wanted:
         # most processes map the same few libraries.
         self._known: dict[bytes, _Place | None] = {}
@@ -135,6 +138,8 @@ class Snapshot:
                 self.files.setdefault((one.major, one.minor, one.inode), (pid, one))
                 if may_be_python(one.name):
                     self.pythons.add(pid)
+                elif is_jvm(one.name):
+                    self.jvms.add(pid)
         records = [user_map_record(pid, one) for one in maps]
         if stat.threads > 1:
             records.extend(_thread_names(directory, pid))

@@ -84,7 +84,7 @@ class File:
             for row in rows
             if row[0] == _PT_LOAD
         )
-        dynamic = next(((row[2], row[5]) for row in rows if row[0] == _PT_DYNAMIC), (0, 0))
+        dynamic = next(((row[3], row[5]) for row in rows if row[0] == _PT_DYNAMIC), (0, 0))
         self._dynamic = self._dynamic_entries(*dynamic)
         self._tags = dict(self._dynamic)
 
@@ -95,11 +95,19 @@ class File:
             ValueError: that is more than a file may cost.
             OSError: it cannot be read.
         """
+        self.spend(size)
+        return os.pread(self._fd, size, offset)
+
+    def spend(self, size: int) -> None:
+        """Count a read of so many bytes.
+
+        Raises:
+            ValueError: that is more than a file may cost.
+        """
         self._bytes_left -= size
         self._reads_left -= 1
         if size < 0 or self._bytes_left < 0 or self._reads_left < 0:
             raise ValueError("the file takes too much to read")
-        return os.pread(self._fd, size, offset)
 
     def at(self, address: int, size: int) -> bytes:
         """Return bytes by their address, as far as the file has them; raises as `read`."""
@@ -142,8 +150,8 @@ class File:
     def _section_rows(self) -> list[tuple[int, ...]]:
         return list(self._rows(_SECTION, *self._sections, _MOST_SECTIONS))
 
-    def _dynamic_entries(self, offset: int, size: int) -> list[tuple[int, int]]:
-        data = self.read(offset, min(size, _MOST_DYNAMIC * _DYNAMIC.size))
+    def _dynamic_entries(self, address: int, size: int) -> list[tuple[int, int]]:
+        data = self.at(address, min(size, _MOST_DYNAMIC * _DYNAMIC.size))
         rows = takewhile(lambda row: row[0] != _DT_NULL, _whole_rows(_DYNAMIC, data))
         return [(tag, value) for tag, value in rows]
 

@@ -53,7 +53,7 @@ class ProcessMemory:
         Raises:
             UnreadableError: not all of them can be read.
         """
-        return self._read(_PIECE.pack(address & (1 << 64) - 1, size), 1, size)
+        return self.read_packed(_PIECE.pack(address & (1 << 64) - 1, size), 1, size)
 
     def read_pieces(self, pieces: list[tuple[int, int]]) -> list[bytes]:
         """Return the bytes of all pieces, (address, size) each, in one call.
@@ -65,7 +65,7 @@ class ProcessMemory:
             raise UnreadableError
         total = sum(size for _, size in pieces)
         packed = b"".join(_PIECE.pack(address & (1 << 64) - 1, size) for address, size in pieces)
-        data = self._read(packed, len(pieces), total)
+        data = self.read_packed(packed, len(pieces), total)
         found, at = [], 0
         for _, size in pieces:
             found.append(data[at : at + size])
@@ -80,8 +80,18 @@ class ProcessMemory:
         """
         return int.from_bytes(self.read(address, 8), "little")
 
-    def _read(self, remote: bytes, count: int, size: int) -> bytes:
-        if not 0 < size <= _BUFFER_BYTES:
+    def read_packed(self, remote: bytes, count: int, size: int) -> bytes:
+        """Return the bytes of pieces, whose addresses and sizes are 64-bit numbers in `remote`.
+
+        Args:
+            remote: the pieces.
+            count: how many they are.
+            size: of all of them.
+
+        Raises:
+            UnreadableError: not all of them can be read.
+        """
+        if not 0 < size <= _BUFFER_BYTES or count > _MOST_PIECES:
             raise UnreadableError
         done = self._call(self._number, self.pid, self._local, 1, remote, count, 0)
         if done != size:

@@ -19,12 +19,13 @@ import numpy as np
 
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.elf.frame_rows import FrameRows
     from prospect.symbols.jit.jitdump import JitDump
 
 _ADDRESS_BITS = 48
@@ -42,6 +43,13 @@ _LONGEST_NAME = 1 << 13
 _MOST_ENTRIES = 1 << 20
 
 
+class CodeFrames(NamedTuple):
+    """Names of functions, and of each address its frames: name, file, line, the outermost first."""
+
+    names: list[bytes]
+    frames: list[list[tuple[int, str, int]]]
+
+
 class JitCode(Record, eq=False):
     """A jitdump file ready to be asked.
 
@@ -56,6 +64,11 @@ class JitCode(Record, eq=False):
     dump: JitDump
     svma: NDArray[np.uint64]
     speaks_for: int
+
+    @property
+    def shown(self) -> str:
+        """What reports name the object."""
+        return self.path.decode(errors="surrogateescape")
 
     @cached_property
     def table(self) -> SymbolTable:
@@ -72,6 +85,22 @@ class JitCode(Record, eq=False):
             is_global=np.zeros(len(dump), np.bool_),
             source=np.full(len(dump), NameSource.JITDUMP, np.uint8),
         )
+
+    def frames_of(self, svma: NDArray[np.uint64]) -> CodeFrames:
+        """Return the source lines of addresses, and the functions that are inlined there."""
+        rows = self.table.lookup(svma)
+        known, row_of = np.unique(rows[rows >= 0], return_inverse=True)
+        number = np.full(len(rows), -1, np.int64)
+        number[rows >= 0] = row_of
+        frames = [
+            [(name, file, line)] if name >= 0 and line else []
+            for name, (file, line) in zip(number.tolist(), self.lines_of(svma), strict=True)
+        ]
+        return CodeFrames(self.table.names(known.tolist()), frames)
+
+    def frame_rows(self) -> FrameRows | None:
+        """Return how frames of the code are laid out; None if that is not known."""
+        return None
 
     def code_at(self, svma: int, size: int) -> memoryview:
         """Return the bytes from an address on: fewer than `size` where its piece of code ends."""

@@ -17,6 +17,8 @@ from prospect.records import Record
 from prospect.symbols.table import LONGEST_NAME_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 _MAGIC = 0x4A695444
@@ -88,11 +90,14 @@ class JitDump(Record, eq=False):
         return len(self.address)
 
 
-def parse_jitdump(data: memoryview) -> JitDump | None:
+def parse_jitdump(
+    data: memoryview, begin_walk: Callable[[memoryview, str], DumpWalk] | None = None
+) -> JitDump | None:
     """Parse a jitdump file, which may still grow.
 
     Args:
         data: the file's bytes.
+        begin_walk: makes what goes through its records, of these bytes and their order.
 
     Returns:
         None for what is no jitdump file.
@@ -105,7 +110,7 @@ def parse_jitdump(data: memoryview) -> JitDump | None:
     )
     if version == 0 or header_bytes < _HEADER_BYTES:
         return None
-    walk = _Walk(data, order)
+    walk = (begin_walk or DumpWalk)(data, order)
     walk.run(header_bytes)
     loads = np.array(walk.loads, np.uint64).reshape(-1, 8)
     moves = np.array(walk.moves, np.uint64).reshape(-1, 3)
@@ -135,7 +140,7 @@ def _has_magic(data: memoryview, order: str) -> bool:
     return len(data) >= _HEADER_BYTES and struct.unpack_from(order + "I", data)[0] == _MAGIC
 
 
-class _Walk:
+class DumpWalk:
     """Goes from record to record, each of which says only its own size.
 
     Attributes:
@@ -174,14 +179,15 @@ class _Walk:
                 self.damage = f"its record at offset {offset} is not whole"
                 return
             try:
-                self._read(kind, offset + _PREFIX_BYTES, offset + size, time_ns)
+                self.read(kind, offset + _PREFIX_BYTES, offset + size, time_ns)
             except struct.error:
                 self.damage = f"its record at offset {offset} is too short"
                 return
             offset += size
         self.damage = f"only its first {MOST_RECORDS} records were read"
 
-    def _read(self, kind: int, begin: int, end: int, time_ns: int) -> None:
+    def read(self, kind: int, begin: int, end: int, time_ns: int) -> None:
+        """Read one record, whose fields are from `begin` to `end`."""
         # Fields are unpacked from the record's own bytes, never from what follows it.
         if kind == _CODE_LOAD:
             self._load(begin, end, time_ns)

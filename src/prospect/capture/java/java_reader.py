@@ -1,0 +1,132 @@
+"""The Java functions of one recording: the child that reads JVMs (`watcher`), and its result."""
+
+from __future__ import annotations
+
+import marshal
+import os
+
+from prospect.capture.java.told import KIND_STATE, Listener
+from prospect.files.child import Child
+from prospect.light import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LAST_WORD_S = 2.0
+
+
+class JavaFunctions(Closing):
+    """The reader of one recording or session.
+
+    Attributes:
+        child: the process.
+        pids: the processes that work for it, or have.
+    """
+
+    def __init__(self) -> None:
+        self.child = Child()
+        self.pids: list[int] = []
+        self._failure = ""
+        self._result_fd = os.memfd_create("java", os.MFD_CLOEXEC)
+        self._listener = Listener(self._result_fd)
+        self._files: dict[tuple[int, int], list[bytes]] = {}
+        self._state: dict[str, Any] = {}
+
+    def start(self, news_fd: int = -1) -> None:
+        """Start the child.
+
+        Args:
+            news_fd: a pipe's end that gives processes that map a JVM; -1 if there is nobody who
+                writes to it, so that they are found in /proc alone.
+        """
+
+        def serve(stop_fd: int) -> None:
+            # Here, not in the recorder: it costs the command nothing.
+            from prospect.capture.java.watcher import serve  # noqa: PLC0415 - in the child alone
+
+            serve(stop_fd, news_fd, self._result_fd)
+
+        try:
+            self.child.start(serve, [self._result_fd] + [news_fd] * (news_fd >= 0))
+            self.pids.append(self.child.pid)
+        except OSError as error:
+            self._failure = os.strerror(error.errno or 0)
+
+    @property
+    def used_s(self) -> tuple[float, float]:
+        """User and system time of the child, once it has ended."""
+        return self.child.used_s
+
+    @property
+    def limits(self) -> list[str]:
+        """Sentences about what could not be read, as far as that is known now."""
+        said = []
+        if self._failure:
+            said.append(f"Java functions were not read: {self._failure}.")
+        by_reason: dict[str, list[int]] = {}
+        for pid, reason in self._state.get("refused", {}).items():
+            by_reason.setdefault(reason, []).append(pid)
+        for reason, pids in by_reason.items():
+            said.append(f"Java functions of {_processes(pids)} were not read: {reason}.")
+        unknown = self._state.get("unknown", {})
+        if unknown:
+            pid, version = next(iter(unknown.items()))
+            which = f"JVM {version}" if version else "JVM"
+            others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            said.append(
+                f"{which} (process {pid}{others}): this version of Prospect does not know its"
+                " structures, so Java functions were not read."
+            )
+        for pid, count in self._state.get("left_out", {}).items():
+            said.append(
+                f"Process {pid}: {count} pieces of compiled Java code have no names, which would"
+                " take more memory than a process or its user may."
+            )
+        if count := self._state.get("too_many", 0):
+            said.append(f"Java functions: processes beyond the first ones, not read: {count}.")
+        return said
+
+    def finish(self) -> None:
+        """Let the child end; see what became of it."""
+        if self.child.pid:
+            self.child.stop()
+            ended = self.child.reap(_LAST_WORD_S)
+            if ended and self.child.status:
+                self._failure = f"their reader failed with status {self.child.status}"
+            elif not ended:
+                self.child.kill()
+        self._listen()
+
+    def files(self) -> list[dict[str, Any]]:
+        """Return what was read of each JVM, for the description: see docs/recording.md."""
+        # Few recordings have such files, and importing this takes as long as all else here.
+        import base64  # noqa: PLC0415 - few recordings have such files
+
+        return [
+            {
+                "pid": pid,
+                "kind": "hotspot",
+                "zlib": base64.b64encode(b"".join(parts)).decode("ascii"),
+            }
+            for (pid, _), parts in self._files.items()
+        ]
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.child.kill()
+        if self._result_fd >= 0:
+            os.close(self._result_fd)
+            self._result_fd = -1
+
+    def _listen(self) -> None:
+        for pid, number, kind, content in self._listener.messages():
+            if kind == KIND_STATE:
+                self._state = marshal.loads(content)  # noqa: S302 - by a fork of this process
+            else:
+                self._files.setdefault((pid, number), []).append(content)
+
+
+def _processes(pids: list[int]) -> str:
+    more = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
+    return f"process {pids[0]}{more}"

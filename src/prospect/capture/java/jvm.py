@@ -1,0 +1,288 @@
+"""One HotSpot JVM: each look at its code cache writes records of what is new there.
+
+The time of a piece of code is that of the look before the one that found it: then it was not there,
+or other code was. If there was other code, nobody knows which one ran between two looks; those
+addresses are given a name that says so.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from prospect.abi import hotspot as wire
+from prospect.capture.java.code_heaps import CodeHeaps, HeapLayout
+from prospect.capture.java.code_pieces import PieceReader, layouts_of
+from prospect.capture.java.methods import MethodLayout, MethodReader
+from prospect.capture.java.vm_tables import UnknownError, read_tables
+from prospect.capture.python.process_memory import ProcessMemory, UnreadableError
+from prospect.light import monotonic_ns
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prospect.capture.java.code_heaps import Changes
+    from prospect.capture.java.code_pieces import Piece
+    from prospect.capture.java.methods import Method
+
+_MACHINE_X86_64 = 62
+_HEADER_BYTES = wire.FILE_HEADER.size
+_VERSIONS = range(8, 200)
+# Pieces that one look reads: the rest comes with the next one.
+_MOST_A_LOOK = 1024
+# A piece that is not finished, or makes no sense, is looked at again so often.
+_MOST_TRIES = 8
+
+
+class JvmFile:
+    """The records of one process, compressed as they come.
+
+    Attributes:
+        size_bytes: before compression.
+    """
+
+    def __init__(self, pid: int, take: Callable[[int, int], bool]) -> None:
+        """Begin; `take` is asked for room: how much, and how much there is."""
+        self._take = take
+        self._packer = zlib.compressobj(1)
+        self._parts: list[bytes] = []
+        self.size_bytes = 0
+        header = (wire.MAGIC, wire.VERSION, _HEADER_BYTES, _MACHINE_X86_64, 0, pid)
+        self._put(wire.FILE_HEADER.pack(*header, monotonic_ns(), 0))
+
+    def add(self, kind: int, payload: bytes, time_ns: int = 0) -> bool:
+        """Write a record; return whether there was room for it."""
+        size = wire.PREFIX.size + len(payload)
+        if not self._take(size, self.size_bytes):
+            return False
+        self._put(wire.PREFIX.pack(kind, size, time_ns) + payload)
+        return True
+
+    def take(self) -> bytes:
+        """Return what was written since the last time, as a part of one compressed stream."""
+        parts = [*self._parts, self._packer.flush(zlib.Z_SYNC_FLUSH)]
+        self._parts = []
+        return b"".join(parts)
+
+    def _put(self, record: bytes) -> None:
+        self.size_bytes += len(record)
+        packed = self._packer.compress(record)
+        if packed:
+            self._parts.append(packed)
+
+
+def _full_name(method: Method) -> bytes:
+    return (method.holder + b"." + method.name)[: wire.MOST_NAME_BYTES]
+
+
+class _Live(NamedTuple):
+    """A piece of code that was there at the last look: its addresses."""
+
+    begin: int
+    end: int
+
+
+class Jvm:
+    """Reads one process.
+
+    Attributes:
+        pid, uid: of it, and of its user.
+        file: its records.
+        version: of the JVM, 0 as long as it is not known.
+        left_out: pieces of code that there was no room for.
+    """
+
+    def __init__(self, pid: int, uid: int, take: Callable[[int, int], bool]) -> None:
+        self.pid = pid
+        self.uid = uid
+        self.file = JvmFile(pid, take)
+        self.version = 0
+        self.left_out = 0
+        self._memory = ProcessMemory(pid)
+        self._heaps: CodeHeaps | None = None
+        self._live: dict[int, _Live] = {}
+        self._waiting: dict[int, int] = {}
+        self._tries: dict[int, int] = {}
+        self._methods: dict[int, tuple[int, Method]] = {}
+        self._number = self._method_number = 0
+        self._looked_ns = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its structures are known."""
+        return self._heaps is not None
+
+    def begin(self, base: int) -> bool:
+        """Find its structures; return whether it has them by now.
+
+        Args:
+            base: where its libjvm.so is.
+
+        Raises:
+            UnreadableError: it has ended, or may not be read.
+            UnknownError: its structures are not known here.
+        """
+        tables = read_tables(self._memory, base)
+        if tables is None:
+            return False
+        major = self._memory.read(
+            tables.static(
+                "Abstract_VM_Version::_vm_major_version", "VM_Version::_vm_major_version"
+            ),
+            4,
+        )
+        version = int.from_bytes(major, "little")
+        if version not in _VERSIONS:
+            raise UnknownError("version")
+        layout = HeapLayout(tables)
+        self._pieces = PieceReader(self._memory, layout, layouts_of(tables))
+        self._reader = MethodReader(self._memory, MethodLayout(tables))
+        self._heaps = CodeHeaps(self._memory, layout)
+        self.version = version
+        # Compressed numbers have had no zero bytes since 20.
+        self.file.add(wire.KIND_VM, wire.VM.pack(version, version >= 20))
+        return True
+
+    def look(self) -> int:
+        """Look at the code cache; return how many pieces of code are new or gone.
+
+        Raises:
+            UnreadableError: the process has ended.
+            UnknownError: its structures cannot be right.
+        """
+        if self._heaps is None:
+            return 0
+        before_ns, now_ns = self._looked_ns, monotonic_ns()
+        changes = self._heaps.look()
+        if changes is None:
+            return 0
+        self._looked_ns = now_ns
+        seen_ns = monotonic_ns()
+        found = self._read_pieces(changes, before_ns)
+        replaced = self._replaced(changes, found)
+        for begin, end in replaced:
+            self._load(wire.REPLACED, _Live(begin, end), bytes(end - begin), before_ns)
+        self._write(found, replaced, seen_ns)
+        return len(changes.new) + len(changes.gone)
+
+    def _read_pieces(self, changes: Changes, before_ns: int) -> dict[int, tuple[Piece, int]]:
+        """Return new pieces by their blocks, with since when each may be there."""
+        heaps = self._heaps
+        found: dict[int, tuple[Piece, int]] = {}
+        for block, mark in changes.new.items():
+            since_ns = self._waiting.pop(block, before_ns)
+            if len(found) >= _MOST_A_LOOK:
+                self._wait(block, since_ns)
+                continue
+            try:
+                piece = self._pieces.read(block, mark)
+            except UnreadableError:
+                piece = None
+            if piece is None or heaps is None or not heaps.is_same(block, mark):
+                tries = self._tries[block] = self._tries.get(block, 0) + 1
+                if tries < _MOST_TRIES:
+                    self._wait(block, since_ns)
+                continue
+            self._tries.pop(block, None)
+            found[block] = piece, since_ns
+        return found
+
+    def _wait(self, block: int, since_ns: int) -> None:
+        """Leave a block to the next look."""
+        self._waiting[block] = since_ns
+        if self._heaps is not None:
+            self._heaps.forget(block)
+
+    def _replaced(
+        self, changes: Changes, found: dict[int, tuple[Piece, int]]
+    ) -> list[tuple[int, int]]:
+        """Return the addresses of code that is gone where there is new code; forget it."""
+        gone = [self._live.pop(block) for block in changes.gone if block in self._live]
+        if not gone or not found:
+            return []
+        new = sorted((piece.begin, piece.end) for piece, _ in found.values())
+        replaced = []
+        for one in gone:
+            for begin, end in new:
+                if begin < one.end and one.begin < end:
+                    replaced.append((one.begin, one.end))
+                    break
+        return replaced
+
+    def _write(
+        self,
+        found: dict[int, tuple[Piece, int]],
+        replaced: list[tuple[int, int]],
+        seen_ns: int,
+    ) -> None:
+        pointers: dict[int, list[int]] = {}
+        self._reader.learn({piece.method for piece, _ in found.values()})
+        for block, (piece, _) in found.items():
+            try:
+                pointers[block] = self._pieces.read_metadata(piece)
+            except UnreadableError:
+                pointers[block] = []
+        methods = self._reader.among(one for many in pointers.values() for one in many)
+        self._describe(methods | {piece.method for piece, _ in found.values() if piece.method})
+        for block, (piece, since_ns) in found.items():
+            is_replaced = any(begin < piece.end and piece.begin < end for begin, end in replaced)
+            pairs = [
+                (row + 1, self._methods[one][0])
+                for row, one in enumerate(pointers[block])
+                if one in methods and one in self._methods
+            ]
+            if not self._put(piece, pairs, seen_ns if is_replaced else since_ns):
+                self.left_out += 1
+            self._live[block] = _Live(piece.begin, piece.end)
+
+    def _describe(self, pointers: set[int]) -> None:
+        """Write records of methods that are new, or others at the addresses of earlier ones."""
+        for pointer, method in self._reader.read(pointers).items():
+            known = self._methods.get(pointer)
+            if known is not None and known[1] == method:
+                continue
+            self._method_number += 1
+            texts = (
+                _full_name(method),
+                method.file[: wire.MOST_NAME_BYTES],
+                method.lines[: wire.MOST_LINES_BYTES],
+            )
+            head = wire.METHOD.pack(
+                *(self._method_number, method.bytecode_bytes, method.bytecode, pointer),
+                *(len(method.holder), *map(len, texts)),
+            )
+            if self.file.add(wire.KIND_METHOD, head + b"".join(texts), self._looked_ns):
+                self._methods[pointer] = self._method_number, method
+
+    def _put(self, piece: Piece, pairs: list[tuple[int, int]], since_ns: int) -> bool:
+        """Write the records of a piece of code; return whether there was room."""
+        try:
+            code = self._pieces.read_code(piece)
+            positions = self._pieces.read_range(*piece.positions)
+            scopes = self._pieces.read_range(*piece.scopes)
+        except UnreadableError:
+            return True
+        details = wire.DETAILS.pack(
+            *(max(piece.frame_words, 0), piece.complete, piece.entry, piece.kind, piece.level),
+            *(len(pairs), len(positions), len(scopes)),
+        )
+        packed = b"".join(wire.PAIR.pack(*pair) for pair in pairs)
+        record = details + packed + positions + scopes
+        live = _Live(piece.begin, piece.begin + len(code))
+        return self.file.add(wire.KIND_DETAILS, record) and self._load(
+            self._name(piece), live, code, since_ns
+        )
+
+    def _name(self, piece: Piece) -> bytes:
+        known = self._methods.get(piece.method)
+        if known is not None:
+            return _full_name(known[1])
+        return wire.INTERPRETER if piece.kind == wire.CODE_INTERPRETER else piece.name
+
+    def _load(self, name: bytes, live: _Live, code: bytes, since_ns: int) -> bool:
+        self._number += 1
+        size = live.end - live.begin
+        head = wire.LOAD.pack(self.pid, self.pid, live.begin, live.begin, size, self._number)
+        name = name.replace(b"\0", b"?")[: wire.MOST_NAME_BYTES]
+        return self.file.add(wire.KIND_LOAD, head + name + b"\0" + code, since_ns)

@@ -1,0 +1,183 @@
+"""The process that reads JVMs: it looks at the code cache of each from time to time.
+
+A look at a code cache that has not changed takes about a millisecond. The time between two looks
+follows from what they cost and from how much they find: code that is compiled, and thrown away
+again, between two looks has no name. Nothing stops a JVM meanwhile, and no file of its is opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+
+from prospect.capture.java.bounds import MOST_PROCESSES, Bounds
+from prospect.capture.java.jvm import Jvm
+from prospect.capture.java.told import Teller
+from prospect.capture.java.vm_tables import UnknownError
+from prospect.capture.machine.java_processes import PID, NewProcesses, jvm_base
+from prospect.capture.machine.python_processes import process_key
+from prospect.capture.python.process_memory import UnreadableError, refusal
+from prospect.capture.python.users import user_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Between two looks at a process: at first, at most, and as a multiple of what a look takes.
+_SOON_S, _LATE_S, _REST = 0.005, 0.25, 60.0
+_SLOWER = 1.3
+# A JVM that has mapped its library is not ready for so long at most.
+_READY_S = 30.0
+_SEARCH_S = 1.0
+_MOST_NEWS_BYTES = 1 << 14
+_MOST_REFUSALS = 256
+_MOST_FAILURES = 10
+_NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+
+
+def serve(stop_fd: int, news_fd: int, result_fd: int) -> None:
+    """Read until `stop_fd` is at its end.
+
+    Args:
+        stop_fd: a pipe's end.
+        news_fd: a pipe's end that gives processes that map a JVM; -1 for none.
+        result_fd: a file in memory, see `told`.
+    """
+    watcher = _Watcher(Teller(result_fd))
+    poll = select.poll()
+    for fd in (stop_fd, news_fd):
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+    is_over = False
+    while not is_over:
+        ready = dict(poll.poll(watcher.wait_ms()))
+        is_over = stop_fd in ready
+        if news_fd in ready:
+            news = os.read(news_fd, _MOST_NEWS_BYTES) if ready[news_fd] & select.POLLIN else b""
+            if not news:
+                poll.unregister(news_fd)
+            for at in range(0, len(news) - len(news) % PID.size, PID.size):
+                watcher.add(PID.unpack_from(news, at)[0])
+        watcher.look(is_last=is_over)
+    watcher.say()
+
+
+class _Process:
+    """A JVM, and when it is looked at next."""
+
+    def __init__(self, jvm: Jvm, key: bytes, number: int) -> None:
+        self.jvm = jvm
+        self.key = key
+        self.number = number
+        self.failures = 0
+        self.due_s = self.begun_s = time.monotonic()
+        self.wait_s = _SOON_S
+
+
+class _Watcher:
+    def __init__(self, teller: Teller) -> None:
+        self._teller = teller
+        self._bounds = Bounds()
+        self._processes: dict[int, _Process] = {}
+        self._new = NewProcesses()
+        self._search_s = 0.0
+        self._refused: dict[int, str] = {}
+        self._unknown: dict[int, int] = {}
+        self._left_out: dict[int, int] = {}
+        self._met = self._too_many = 0
+        self._said: dict[str, Any] = {}
+
+    def add(self, pid: int) -> None:
+        """Begin to read a process."""
+        key = process_key(pid)
+        known = self._processes.get(pid)
+        if not key or (known and known.key == key):
+            return
+        if len(self._processes) >= MOST_PROCESSES:
+            self._too_many += 1
+            return
+        uid = user_of(pid)
+        jvm = Jvm(pid, uid, lambda size, has: self._bounds.take(uid, size, has))
+        self._met += 1
+        self._processes[pid] = _Process(jvm, key, self._met)
+
+    def look(self, *, is_last: bool = False) -> None:
+        """Look at the processes that are due, or at all of them."""
+        now_s = time.monotonic()
+        if now_s >= self._search_s:
+            self._search_s = now_s + _SEARCH_S
+            for pid in self._new.look():
+                if pid not in self._processes and jvm_base(pid):
+                    self.add(pid)
+        for pid, process in list(self._processes.items()):
+            if process.due_s > now_s and not is_last:
+                continue
+            begun_s = time.thread_time()
+            if is_last or self._bounds.may_read(process.jvm.uid):
+                try:
+                    self._look_at(process)
+                except (UnreadableError, UnknownError) as error:
+                    self._fail(pid, error)
+            used_s = time.thread_time() - begun_s
+            self._bounds.has_read(process.jvm.uid, used_s)
+            process.due_s = time.monotonic() + max(process.wait_s, _REST * used_s)
+        self.say()
+
+    def wait_ms(self) -> int:
+        """Return when to look again."""
+        due = min([self._search_s, *(one.due_s for one in self._processes.values())])
+        return max(0, int((due - time.monotonic()) * 1000)) + 1
+
+    def say(self) -> None:
+        """Say what could not be read, if that has changed."""
+        said = {
+            "refused": self._refused,
+            "unknown": self._unknown,
+            "left_out": self._left_out,
+            "too_many": self._too_many,
+        }
+        if said != self._said:
+            self._said = {
+                name: dict(one) if isinstance(one, dict) else one for name, one in said.items()
+            }
+            self._teller.state(said)
+
+    def _look_at(self, process: _Process) -> None:
+        jvm = process.jvm
+        if not jvm.has_begun and not self._begin(process):
+            return
+        changes = jvm.look()
+        packed = jvm.file.take() if changes else b""
+        if packed:
+            self._teller.tell(jvm.pid, process.number, packed)
+        if jvm.left_out:
+            self._left_out[jvm.pid] = jvm.left_out
+        process.wait_s = _SOON_S if changes else min(_LATE_S, process.wait_s * _SLOWER)
+
+    def _begin(self, process: _Process) -> bool:
+        """Find the structures of a JVM; return whether it has them by now."""
+        jvm = process.jvm
+        base = jvm_base(jvm.pid)
+        if not base:
+            raise UnreadableError
+        if jvm.begin(base):
+            return True
+        if time.monotonic() > process.begun_s + _READY_S:
+            raise UnknownError("it does not begin")
+        return False
+
+    def _fail(self, pid: int, error: Exception) -> None:
+        """Read a process no longer, if it has ended or cannot be read for good."""
+        process = self._processes[pid]
+        is_refused = isinstance(error, OSError) and error.errno in _NOT_ALLOWED
+        process.failures += 1
+        # It goes on while it is read: what is read once may not fit together.
+        if process.failures < _MOST_FAILURES and not is_refused and process_key(pid) == process.key:
+            return
+        del self._processes[pid]
+        if is_refused and len(self._refused) < _MOST_REFUSALS:
+            self._refused[pid] = refusal(pid)
+        elif process_key(pid) == process.key and len(self._unknown) < _MOST_REFUSALS:
+            self._unknown[pid] = process.jvm.version

@@ -1,0 +1,354 @@
+"""The code of one JVM, as its reader recorded it: names, inlined methods, lines, frames.
+
+It is a jitdump file with more records (`abi.hotspot`). A method that is interpreted has an address
+too: that of its bytecode, at which `unwind.step` puts its frames.
+
+A function is all code of one name: what both compilers made of a method, one time after the other,
+and its bytecode. Its place in the object follows from its name, so that it is the same in all parts
+of a session.
+
+A position in compiled code is that of the first PcDesc behind it: the JVM describes where calls
+return to and where it may stop, so an instruction in between has the method and line of the next
+such place. Defined by: ``src/hotspot/share/code/pcDesc.hpp``, ``scopeDesc.cpp``;
+``oops/constMethod.hpp`` and ``code/compressedStream.cpp`` for the table of lines.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import hotspot as wire
+from prospect.files.rights import EVERYBODY
+from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
+from prospect.symbols.jit.hotspot_frames import PieceFrame, frame_rows
+from prospect.symbols.jit.jit_code import CodeFrames, JitCode
+from prospect.symbols.jit.jitdump import DumpWalk, JitDump, parse_jitdump
+from prospect.symbols.jit.unsigned5 import read_signed, read_unsigned
+from prospect.symbols.table import build_symbol_table
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from numpy.typing import NDArray
+
+    from prospect.elf.frame_rows import FrameRows
+    from prospect.symbols.table import SymbolTable
+
+_POSITION = np.dtype([("pc", "<i4"), ("scope", "<i4"), ("objects", "<i4"), ("flags", "<i4")])
+_MOST_INLINED = 64
+_MOST_LINE_ENTRIES = 1 << 14
+_LAST_LINE = 1 << 16
+_NO_BYTECODE = -1
+_PLACE_BITS, _PLACES = 24, 1 << 29
+_PLACE_SHIFT, _HALF_BYTES = np.uint64(_PLACE_BITS), 1 << _PLACE_BITS - 1
+
+
+class _Method(NamedTuple):
+    """A method: where its name, its class, its file and its lines are in the file."""
+
+    name: slice
+    class_bytes: int
+    file: slice
+    lines: slice
+    bytecode: int
+    bytecode_bytes: int
+
+
+class _Details(NamedTuple):
+    """What is known of a piece of code, and where its tables are in the file."""
+
+    frame_words: int
+    complete: int
+    entry: int
+    kind: int
+    pairs: slice
+    positions: slice
+    scopes: slice
+
+
+class HotspotWalk(DumpWalk):
+    """Goes through the records of a JVM's file.
+
+    Attributes:
+        methods: by number.
+        details: by row of `loads`.
+        bytecode: by row of `loads`, the method whose bytecode it is.
+        shift: of compressed numbers.
+    """
+
+    def __init__(self, data: memoryview, order: str) -> None:
+        super().__init__(data, order)
+        self.methods: dict[int, _Method] = {}
+        self.details: dict[int, _Details] = {}
+        self.bytecode: dict[int, int] = {}
+        self.shift = 0
+        self._next: _Details | None = None
+        self._bytes = data
+
+    def read(self, kind: int, begin: int, end: int, time_ns: int) -> None:
+        """Read one record."""
+        if kind == wire.KIND_METHOD:
+            self._method(begin, end, time_ns)
+        elif kind == wire.KIND_DETAILS:
+            self._next = self._read_details(begin, end)
+        elif kind == wire.KIND_VM:
+            _, self.shift = wire.VM.unpack_from(self._bytes[begin:end])
+            self.shift &= 1
+        else:
+            row = len(self.loads)
+            super().read(kind, begin, end, time_ns)
+            if self._next is not None and len(self.loads) > row:
+                self.details[row] = self._next
+            self._next = None
+
+    def _method(self, begin: int, end: int, time_ns: int) -> None:
+        fields = wire.METHOD.unpack_from(self._bytes[begin:end])
+        number, size, bytecode, _, class_bytes, *lengths = fields
+        at = begin + wire.METHOD.size
+        parts = []
+        for length in lengths:
+            parts.append(slice(at, at + length))
+            at += length
+        if at > end:
+            return
+        name, file, lines = parts
+        self.methods[number] = _Method(name, class_bytes, file, lines, bytecode, size)
+        if 0 < bytecode < 1 << 47 and size:
+            self.bytecode[len(self.loads)] = number
+            length = name.stop - name.start
+            self.loads.append((time_ns, bytecode, size, 0, name.start, length, 0, 0))
+
+    def _read_details(self, begin: int, end: int) -> _Details | None:
+        words, complete, entry, kind, _, pairs, positions, scopes = wire.DETAILS.unpack_from(
+            self._bytes[begin:end]
+        )
+        at = begin + wire.DETAILS.size
+        parts = []
+        for size in (pairs * wire.PAIR.size, positions, scopes):
+            parts.append(slice(at, at + size))
+            at += size
+        return _Details(words, complete, entry, kind, *parts) if at <= end else None
+
+
+class HotspotCode(JitCode, eq=False):
+    """The code of a JVM, ready to be asked.
+
+    Attributes:
+        walk: what its file has besides code.
+    """
+
+    walk: HotspotWalk
+
+    @property
+    def shown(self) -> str:
+        """What reports name the object."""
+        return "[JVM]"
+
+    @cached_property
+    def table(self) -> SymbolTable:
+        """The functions, by SVMA."""
+        place, first = np.unique(self.svma >> _PLACE_SHIFT, return_index=True)
+        end = np.zeros(len(place), np.uint64)
+        row = np.searchsorted(place, self.svma >> _PLACE_SHIFT)
+        np.maximum.at(end, row, self.svma + self.dump.size)
+        return build_symbol_table(
+            strings=self.dump.data,
+            start=place << _PLACE_SHIFT,
+            end=end,
+            limit=end,
+            name_start=self.dump.name[first],
+            name_length=self.dump.name_length[first],
+            is_global=np.zeros(len(place), np.bool_),
+            source=np.full(len(place), NameSource.JVM, np.uint8),
+        )
+
+    def code_at(self, svma: int, size: int) -> memoryview:
+        """Return instructions up to the first of what is interpreted or was replaced."""
+        parts = []
+        at, end = svma, svma + size
+        while at < end:
+            row = self._row_of(at)
+            if row not in self.walk.details:
+                break
+            parts.append(super().code_at(at, end - at))
+            at += len(parts[-1])
+        return memoryview(b"".join(parts))
+
+    def frames_of(self, svma: NDArray[np.uint64]) -> CodeFrames:
+        """Return the methods and lines at addresses, the outermost first."""
+        numbers: dict[bytes, int] = {}
+        frames = []
+        for one in svma.tolist():
+            found = self._methods_at(one)
+            frames.append(
+                [
+                    (numbers.setdefault(self._name(method), len(numbers)), *self._line(method, bci))
+                    for method, bci in reversed(found)
+                ]
+            )
+        return CodeFrames(list(numbers), frames)
+
+    def lines_of(self, svma: NDArray[np.uint64]) -> list[tuple[str, int]]:
+        """Return file and line of each address, in the innermost method there."""
+        found = (self._methods_at(one) for one in svma.tolist())
+        return [self._line(*one[0]) if one else ("", 0) for one in found]
+
+    def frame_rows(self) -> FrameRows | None:
+        """Return how frames of the code are laid out."""
+        dump = self.dump
+        pieces = []
+        for row in range(len(dump)):
+            svma, size = int(self.svma[row]), int(dump.size[row])
+            if row in self.walk.bytecode:
+                pieces.append(PieceFrame(svma, svma + size, wire.CODE_UNKNOWN, is_bytecode=True))
+            elif row in self.walk.details:
+                one = self.walk.details[row]
+                begin = int(dump.code[row])
+                pieces.append(
+                    PieceFrame(
+                        *(svma, svma + size, one.kind, one.frame_words, one.complete, one.entry),
+                        code=bytes(dump.data[begin : begin + size]),
+                    )
+                )
+        return frame_rows(pieces)
+
+    def _methods_at(self, svma: int) -> list[tuple[int, int]]:
+        """Return numbers of methods and positions in their bytecode, the innermost first."""
+        row = self._row_of(svma)
+        if row < 0:
+            return []
+        offset = svma - int(self.svma[row])
+        if row in self.walk.bytecode:
+            return [(self.walk.bytecode[row], offset)]
+        details = self.walk.details.get(row)
+        return self._scopes(details, offset) if details else []
+
+    def _scopes(self, details: _Details, offset: int) -> list[tuple[int, int]]:
+        data = self.dump.data
+        whole = details.positions.start + 16 * (
+            (details.positions.stop - details.positions.start) // 16
+        )
+        positions = np.frombuffer(data[details.positions.start : whole], _POSITION)
+        at = int(np.searchsorted(positions["pc"], offset, side="right"))
+        if at >= len(positions):
+            return []
+        scope = int(positions["scope"][at])
+        scopes = data[details.scopes]
+        methods = self._metadata(details)
+        found: list[tuple[int, int]] = []
+        try:
+            while 0 < scope < len(scopes) and len(found) < _MOST_INLINED:
+                sender, place = read_unsigned(scopes, scope, self.walk.shift)
+                method, place = read_unsigned(scopes, place, self.walk.shift)
+                bci, _ = read_unsigned(scopes, place, self.walk.shift)
+                if method in methods:
+                    found.append((methods[method], bci + _NO_BYTECODE))
+                scope = sender if sender < scope else 0
+        except IndexError:
+            pass  # the table is cut
+        return found
+
+    def _metadata(self, details: _Details) -> dict[int, int]:
+        pairs = wire.PAIR.iter_unpack(self.dump.data[details.pairs])
+        return {index: number for index, number in pairs if number in self.walk.methods}
+
+    def _name(self, number: int) -> bytes:
+        return bytes(self.dump.data[self.walk.methods[number].name])
+
+    def _line(self, number: int, bci: int) -> tuple[str, int]:
+        """Return the source file of a method, with its package, and the line of a position."""
+        if number not in self._lines:
+            method = self.walk.methods[number]
+            name = bytes(self.dump.data[method.name])[: method.class_bytes]
+            package, dot, _ = name.decode(errors="replace").rpartition(".")
+            file = bytes(self.dump.data[method.file]).decode(errors="replace")
+            directory = f"{package.replace('.', '/')}/" if dot else ""
+            entries = _line_entries(self.dump.data[method.lines], self.walk.shift)
+            self._lines[number] = directory + file if file else "", entries
+        file, entries = self._lines[number]
+        place = bisect_right(entries, (max(bci, 0), _LAST_LINE)) - 1
+        return (file, entries[place][1]) if file and place >= 0 else ("", 0)
+
+    @cached_property
+    def _lines(self) -> dict[int, tuple[str, list[tuple[int, int]]]]:
+        return {}
+
+
+def _line_entries(data: memoryview, shift: int) -> list[tuple[int, int]]:
+    """Return positions in bytecode, ascending, and the line that begins at each."""
+    found: list[tuple[int, int]] = []
+    at = bci = line = 0
+    try:
+        while data[at] and len(found) < _MOST_LINE_ENTRIES:
+            first = data[at]
+            at += 1
+            if first == 0xFF:
+                step, at = read_signed(data, at, shift)
+                lines, at = read_signed(data, at, shift)
+            else:
+                step, lines = first >> 3, first & 7
+            bci, line = bci + step, line + lines
+            if 0 <= bci < _LAST_LINE and 0 < line < _LAST_LINE:
+                found.append((bci, line))
+    except IndexError:
+        pass  # the table is cut
+    return sorted(found)
+
+
+def read_hotspot(path: bytes, data: bytes) -> HotspotCode | None:
+    """Read what a reader of a JVM recorded.
+
+    Args:
+        path: what its code is known as.
+        data: the records, which anybody may have written.
+
+    Returns:
+        None if there is nothing in it.
+    """
+    walks: list[HotspotWalk] = []
+
+    def begin_walk(content: memoryview, order: str) -> HotspotWalk:
+        walks.append(HotspotWalk(content, order))
+        return walks[-1]
+
+    try:
+        dump: JitDump | None = parse_jitdump(memoryview(data), begin_walk)
+    except struct.error:
+        return None
+    if dump is None or not len(dump):
+        return None
+    return HotspotCode(path, dump, _places(dump, walks[0].bytecode), EVERYBODY, walks[0])
+
+
+def _places(dump: JitDump, bytecode: Container[int]) -> NDArray[np.uint64]:
+    """Return an address for each piece of code: those of one name follow each other.
+
+    Bytecode, of rows `bytecode`, is behind all that was compiled of it.
+    """
+    place_of: dict[bytes, int] = {}
+    taken: set[int] = set()
+    used: dict[int, int] = {}
+    found = []
+    for row, (begin, length, size) in enumerate(
+        zip(dump.name.tolist(), dump.name_length.tolist(), dump.size.tolist(), strict=True)
+    ):
+        name = bytes(dump.data[begin : begin + length])
+        if name not in place_of:
+            place = int.from_bytes(blake2b(name, digest_size=8).digest(), "little") % _PLACES
+            while place in taken:
+                place = (place + 1) % _PLACES
+            taken.add(place)
+            place_of[name] = place
+        half = 2 * place_of[name] + (row in bytecode)
+        # What does not fit any more shares its addresses with the last that did.
+        offset = min(used.get(half, 0), _HALF_BYTES - min(size, _HALF_BYTES))
+        used[half] = offset + size
+        found.append(half * _HALF_BYTES + offset)
+    return np.array(found, np.uint64)
