@@ -243,3 +243,41 @@ def test_other_machines_are_refused():
 def test_no_samples():
     unwound = unwind(samples([]), OneImage(FUNCTIONS))
     assert (len(unwound), len(unwound.stacks), len(unwound.sites)) == (0, 0, 0)
+
+
+# HotSpot's interpreter, and the bytecode of two methods.
+INTERPRETER, BYTECODE = 0x900, 0xA00
+OF_JVM = {
+    CODE - 0x1000 + START: rule(rules.KIND_END),
+    CODE - 0x1000 + MAIN: rule(rules.KIND_SP, 32, fp=-16),
+    CODE - 0x1000 + INTERPRETER: rules.INTERPRETED,
+    CODE - 0x1000 + BYTECODE: rules.BYTECODE,
+}
+R13 = 13
+
+
+def interpreted(at_bytecode, caller_fp, caller, sender):
+    """Lay out an interpreted frame: the bytecode's address, 7 words up to the frame register."""
+    return [0, at_bytecode, 0, 0, 0, 0, 0, 0, sender, caller_fp, caller]
+
+
+def test_interpreted_frames_are_in_their_bytecode():
+    # bytecode + 3 ← bytecode + 7 ← main, whose frame begins 2 words above the record
+    second = STACK + 8 * (9 + 11)
+    words = interpreted(0, second, at(INTERPRETER), 0)
+    words += interpreted(at(BYTECODE, 7), 5, at(MAIN), second + 8 * 4)
+    words += [0x11, 0x22, 1, 2, 3, IN_START, 0, 0]
+    state = {"pc": at(INTERPRETER), "words": words, "fp": STACK + 8 * 9, R13: at(BYTECODE, 3)}
+    unwound = unwind(samples([state], registers=(R13,)), OneImage(OF_JVM))
+    assert chains(unwound)[0] == [at(BYTECODE, 3), at(BYTECODE, 7) + 1, at(MAIN), IN_START]
+    assert unwound.end.tolist() == [interface.END_COMPLETE]
+
+
+def test_interpreted_frames_of_unknown_methods_are_the_interpreters():
+    words = [*interpreted(4660, 0, at(MAIN), 0), 1, 2, 3, IN_START, 0, 0]
+    state = {"pc": at(INTERPRETER), "words": words, "fp": STACK + 8 * 9}
+    assert chains(unwind(samples([state]), OneImage(OF_JVM)))[0] == [
+        at(INTERPRETER),
+        at(MAIN),
+        IN_START,
+    ]

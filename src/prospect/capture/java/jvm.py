@@ -252,7 +252,9 @@ class Jvm:
                 *(self._method_number, method.bytecode_bytes, method.bytecode, pointer),
                 *(len(method.holder), *map(len, texts)),
             )
-            if self.file.add(wire.KIND_METHOD, head + b"".join(texts), self._looked_ns):
+            # Its class may have been loaded long before.
+            since_ns = self._looked_ns if known else 0
+            if self.file.add(wire.KIND_METHOD, head + b"".join(texts), since_ns):
                 self._methods[pointer] = self._method_number, method
 
     def _put(self, piece: Piece, pairs: list[tuple[int, int]], since_ns: int) -> bool:

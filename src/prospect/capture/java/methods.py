@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from prospect.capture.python.process_memory import ProcessMemory
 
 _WORD, _HALF, _SHORT = struct.Struct("<Q"), struct.Struct("<i"), struct.Struct("<H")
-_AT_ONCE, _MOST_BYTES_AT_ONCE = 200, 1 << 16
+_AT_ONCE, _BYTES_AT_ONCE = 200, 1 << 16
 _HAS_LINES = 1
 _LONGEST_SYMBOL = 512
-MOST_METHODS = 1 << 17
 _MOST_KEPT = 1 << 17
 _MOST_TABLES = 64  # virtual functions of Methods: those of the library, of shared archives
 
@@ -208,11 +207,11 @@ class MethodReader:
 def _parts(sizes: dict[int, int]) -> Iterator[list[tuple[int, int]]]:
     """Cut a list of memory to read into parts that one call reads."""
     part: list[tuple[int, int]] = []
-    left = _MOST_BYTES_AT_ONCE
+    left = _BYTES_AT_ONCE
     for piece in sizes.items():
         if len(part) == _AT_ONCE or piece[1] > left:
             yield part
-            part, left = [], _MOST_BYTES_AT_ONCE
+            part, left = [], _BYTES_AT_ONCE
         part.append(piece)
         left -= piece[1]
     if part:

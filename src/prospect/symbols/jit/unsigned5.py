@@ -6,7 +6,7 @@ byte, so that none is 0) and ``code/compressedStream.hpp`` (before).
 
 from __future__ import annotations
 
-_LAST_BELOW, _BITS, _MOST_BYTES = 192, 6, 5
+_LAST_BELOW, _BITS, _MOST_OCTETS = 192, 6, 5
 _MASK = (1 << 32) - 1
 
 
@@ -22,12 +22,12 @@ def read_unsigned(data: bytes | memoryview, at: int, shift: int) -> tuple[int, i
         IndexError: the data end before the number does.
     """
     total = 0
-    for number in range(_MOST_BYTES):
+    for number in range(_MOST_OCTETS):
         byte = data[at + number] - shift
         total += byte << _BITS * number
         if byte < _LAST_BELOW - shift:
             return total & _MASK, at + number + 1
-    return total & _MASK, at + _MOST_BYTES
+    return total & _MASK, at + _MOST_OCTETS
 
 
 def read_signed(data: bytes | memoryview, at: int, shift: int) -> tuple[int, int]:

@@ -1,0 +1,238 @@
+"""Reading a JVM's code cache: what is new, what was replaced, and what cannot be right."""
+
+import ctypes
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from builders.jvm import (
+    CODE,
+    HEAP,
+    HEAP_AT,
+    HEAPS_AT,
+    VERSION_AT,
+    FakeJvm,
+    positions_of,
+    scopes_of,
+)
+from prospect.abi import hotspot as wire
+from prospect.capture.java import jvm as module
+from prospect.capture.java.bounds import Bounds
+from prospect.capture.java.jvm import Jvm
+from prospect.capture.java.loaded_image import LoadedImage
+from prospect.capture.java.methods import class_with_dots
+from prospect.capture.java.told import KIND_STATE, Listener, Teller
+from prospect.capture.java.vm_tables import UnknownError
+from prospect.capture.machine.java_processes import is_jvm
+from prospect.capture.python.process_memory import ProcessMemory, UnreadableError
+from prospect.symbols.jit.hotspot_code import read_hotspot
+
+
+@pytest.fixture(params=(17, 25))
+def fake(request):
+    return FakeJvm(request.param)
+
+
+def reader(fake, monkeypatch, take=lambda _size, _has: True):
+    monkeypatch.setattr(module, "ProcessMemory", lambda _pid: fake.memory)
+    monkeypatch.setattr(module, "read_tables", lambda _memory, _base: fake.tables)
+    one = Jvm(7, 0, take)
+    assert one.begin(0)
+    return one
+
+
+class Looks:
+    """Looks at a JVM, and what its records say after each one."""
+
+    def __init__(self, jvm):
+        self.jvm = jvm
+        self.unpacker = zlib.decompressobj()
+        self.content = b""
+
+    def look(self):
+        self.jvm.look()
+        self.content += self.unpacker.decompress(self.jvm.file.take())
+        return read_hotspot(b"x", self.content)
+
+    def names(self):
+        code = self.look()
+        dump = code.dump
+        return [
+            (bytes(dump.data[begin : begin + length]).decode(), int(address))
+            for row, (begin, length, address) in enumerate(
+                zip(dump.name.tolist(), dump.name_length.tolist(), dump.address, strict=True)
+            )
+            if row not in code.walk.bytecode
+        ]
+
+
+def test_code_is_named_by_class_and_method(fake, monkeypatch):
+    shift = int(fake.version >= 20)
+    outer = fake.method(b"a/b/Outer", b"run", file=b"Outer.java", lines=lines(shift))
+    inner = fake.method(b"Inner$1", b"step", file=b"Inner.java", lines=lines(shift))
+    scopes, scope = scopes_of([(1, 4), (3, 0)], shift)
+    at = fake.blob(
+        8,
+        b"nmethod",
+        method=outer,
+        metadata=[outer, 0x999, inner],
+        scopes=scopes,
+        positions=positions_of((20, 1), (30, scope)),
+    )
+    stub = fake.blob(16, b"StubRoutines (1)", words=0)
+    code = Looks(reader(fake, monkeypatch)).look()
+    assert {bytes(one) for one in code.table.names(range(len(code.table)))} == {
+        b"a.b.Outer.run",
+        b"Inner$1.step",
+        b"StubRoutines (1)",
+    }
+    row = code.dump.address.tolist().index(at)
+    inside = code.svma[row : row + 1]
+    names, frames = code.frames_of(inside + 25)
+    # What follows a position up to the next one is described there.
+    assert [(names[name], file, line) for name, file, line in frames[0]] == [
+        (b"a.b.Outer.run", "a/b/Outer.java", 41),
+        (b"Inner$1.step", "Inner.java", 40),
+    ]
+    assert code.lines_of(inside + 25) == [("Inner.java", 40)]
+    assert code.lines_of(inside + 40) == [("", 0)]
+    assert bytes(code.code_at(int(inside[0]), 1000)) == CODE
+    assert stub in code.dump.address.tolist()
+
+
+def lines(shift):
+    """Lines 40 from the beginning and 41 from byte 4 on."""
+    return bytes((0xFF, shift, 80 + shift, 4 << 3 | 1, 0))
+
+
+def test_replaced_code_has_no_name_between_two_looks(fake, monkeypatch):
+    first, second = fake.method(b"A", b"first"), fake.method(b"A", b"second")
+    at = fake.blob(8, b"nmethod", method=first, compile_id=1)
+    looks = Looks(reader(fake, monkeypatch))
+    assert looks.names() == [("A.first", at)]
+    fake.blob(8, b"nmethod", method=second, compile_id=2)
+    assert [name for name, _ in looks.names()] == ["A.first", wire.REPLACED.decode(), "A.second"]
+    code = looks.look()
+    since = [ns for row, ns in enumerate(code.dump.time_ns) if row not in code.walk.bytecode]
+    assert since[0] == 0 < since[1] < since[2]
+
+
+def test_freed_code_keeps_its_name_until_something_else_is_there(fake, monkeypatch):
+    first, second = fake.method(b"A", b"first"), fake.method(b"A", b"second")
+    fake.blob(8, b"nmethod", method=first, compile_id=1)
+    looks = Looks(reader(fake, monkeypatch))
+    looks.look()
+    fake.free(8)
+    assert [name for name, _ in looks.names()] == ["A.first"]
+    fake.blob(8, b"nmethod", method=second, compile_id=2)
+    # It was seen to be free, so that what is there since is the second.
+    assert [name for name, _ in looks.names()] == ["A.first", "A.second"]
+
+
+def test_code_that_is_not_finished_is_read_later(fake, monkeypatch):
+    method = fake.method(b"A", b"late")
+    fake.blob(8, b"nmethod", method=method, state=-1)
+    fake.blob(16, b"vtable chunks", words=0)
+    looks = Looks(reader(fake, monkeypatch))
+    assert [name for name, _ in looks.names()] == ["vtable chunks"]
+    fake.blob(8, b"nmethod", method=method, state=0)
+    assert [name for name, _ in looks.names()] == ["vtable chunks", "A.late"]
+
+
+def test_a_heap_that_cannot_be_right(fake, monkeypatch):
+    jvm = reader(fake, monkeypatch)
+    fake.memory.change(HEAP_AT + 24, struct.pack("<Q", HEAP + (1 << 40)))
+    with pytest.raises(UnknownError):
+        jvm.look()
+
+
+def test_a_heap_that_is_not_made_yet(fake, monkeypatch):
+    jvm = reader(fake, monkeypatch)
+    fake.memory.change(HEAPS_AT, bytes(8))
+    assert jvm.look() == 0
+
+
+def test_a_version_that_is_none(fake, monkeypatch):
+    fake.memory.change(VERSION_AT, struct.pack("<I", 1 << 20))
+    with pytest.raises(UnknownError):
+        reader(fake, monkeypatch)
+
+
+def test_a_method_that_leads_nowhere_gives_the_kind_of_its_code(fake, monkeypatch):
+    fake.blob(8, b"nmethod", method=0x1230)
+    assert [name for name, _ in Looks(reader(fake, monkeypatch)).names()] == ["nmethod"]
+
+
+def test_what_has_no_room_is_counted(fake, monkeypatch):
+    for segment in (8, 16, 24):
+        fake.blob(segment, b"vtable chunks", words=0)
+    jvm = reader(fake, monkeypatch, take=lambda _size, has: has < 150)
+    jvm.look()
+    assert jvm.left_out == 2
+
+
+def test_a_user_has_room_of_his_own(monkeypatch):
+    monkeypatch.setattr("prospect.capture.java.bounds._MOST_USER_BYTES", 1000)
+    bounds = Bounds()
+    assert bounds.take(1, 900, 0)
+    assert not bounds.take(1, 200, 0)
+    assert bounds.take(2, 200, 0)
+    bounds.has_read(1, 100.0)
+    assert not bounds.may_read(1)
+    assert bounds.may_read(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"java/util/Map$Entry", b"java.util.Map$Entry"),
+        (b"A$$Lambda$14/0x0000000800c03a18", b"A$$Lambda"),
+        (b"a/B$$Lambda+0x000075cac8003200", b"a.B$$Lambda"),
+        (b"A$$Lambda$x", b"A$$Lambda$x"),
+    ],
+)
+def test_hidden_classes_have_the_same_name_in_each_run(name, shown):
+    assert class_with_dots(name) == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (b"/usr/lib/jvm/a/lib/server/libjvm.so", True),
+        (b"/x/libjvm.so (deleted)", True),
+        (b"/x/libjvm.so.debug", False),
+        (b"/x/mylibjvm.so", False),
+    ],
+)
+def test_the_library_is_known_by_its_name(path, expected):
+    assert is_jvm(path) == expected
+
+
+def test_messages_count_once_they_are_whole():
+    fd = os.memfd_create("test")
+    teller, listener = Teller(fd), Listener(fd)
+    teller.tell(7, 1, b"abc")
+    teller.state({"refused": {7: "why"}})
+    one, two = listener.messages()
+    assert (one.pid, one.number, one.content) == (7, 1, b"abc")
+    assert two.kind == KIND_STATE
+    os.write(fd, struct.pack("=IIII", 7, 1, 0, 10) + b"half")
+    assert list(listener.messages()) == []
+    os.close(fd)
+
+
+def test_symbols_of_a_library_in_memory():
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    first = next(line for line in maps if "libc.so" in line or "libc.musl" in line)
+    base = int(first.partition("-")[0], 16)
+    libc = ctypes.CDLL(None)
+    address = ctypes.cast(libc.getppid, ctypes.c_void_p).value
+    try:
+        found = LoadedImage(ProcessMemory(os.getpid()), base).find([b"getppid", b"no_such_name"])
+    except UnreadableError:
+        pytest.skip("process_vm_readv() is forbidden here")
+    assert base + found[b"getppid"][0] == address
+    assert b"no_such_name" not in found
