@@ -1,4 +1,4 @@
-"""The code of one JVM, as its reader recorded it: names, inlined methods, lines, frames.
+"""The Java code of one JVM, as its reader recorded it: names, inlined methods, lines, frames.
 
 It is a jitdump file with more records (`abi.hotspot`). A method that is interpreted has an address
 too: that of its bytecode, at which `unwind.step` puts its frames.
