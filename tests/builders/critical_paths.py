@@ -38,12 +38,15 @@ def path_of(pieces, had=(), names=("shell", "child", "server")):
             length_ns=np.array(ms, np.int64) * MS,
         ),
         names=list(names),
+        cpu=np.zeros(len(rows), np.int32),
     )
 
 
-def profile_of(path, samples=()):
-    """A profile with samples (ms, tid, function "f" or "g") and a path."""
-    build = ProfileBuilder(run_info(command=("x",), events=(clock_event(1000),), wall_seconds=1.0))
+def profile_of(path, samples=(), **facts):
+    """A profile with samples (ms, tid, function "f" or "g"), a path, and facts of the run."""
+    build = ProfileBuilder(
+        run_info(command=("x",), events=(clock_event(1000),), wall_seconds=1.0, **facts)
+    )
     image = build.object("/bin/x")
     processes = {
         MAIN: build.process("shell", MAIN, is_command=True, is_descendant=True),

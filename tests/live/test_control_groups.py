@@ -154,3 +154,7 @@ def test_a_cpu_limit_is_named_where_a_command_joins_its_group(here, limited_grou
     runnable_s = sum(one["runnable_s"] for one in document["waiting"]["threads"])
     assert 0.4 < found["seconds"] <= 1.1 * runnable_s
     assert any(line.startswith("Throttled: ") for line in document["summary"]["lines"])
+    stopped = [one for one in document["wall"]["rows"] if one["what"] == "cgroup quota"]
+    # The command never waits for anything else but a CPU.
+    stopped_s = sum(one["seconds"] for one in stopped)
+    assert 0.9 * found["seconds"] <= stopped_s <= found["seconds"] + 0.001

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.estimate.wall_limits import quota_ns, stolen_half_width_s, stolen_ns
 from prospect.figures.critical_path import samples_on
 from prospect.figures.portions import event_has_time
 from prospect.figures.routine_names import shown_names
@@ -38,6 +39,7 @@ _NS = 1e-9
 RUNNING, FOR_A_CPU, BLOCKED, NOT_KNOWN = PATH_STATES
 NO_SAMPLE = "(no sample)"
 NOBODY, UNRECORDED = "(nobody)", "(not recorded)"
+QUOTA, HOST = "cgroup quota", "the host (steal)"
 INTERRUPT = "(interrupt)"
 _Z = 1.96
 
@@ -48,10 +50,11 @@ class WallRow(NamedTuple):
     Attributes:
         state: one of PATH_STATES.
         program: of the thread.
-        what: the function that ran, or what blocked the thread; "" for other states.
+        what: the function that ran, or what blocked the thread; of waiting for a CPU QUOTA or
+            HOST, "" if threads had it; "" for other states.
         ended_by: what ended a blocked time: "(interrupt)", a program, or "" if not recorded.
         seconds: how long.
-        half_width_s: half of its 95 % interval; 0.0 for what is exact.
+        half_width_s: half of its 95 % interval; 0.0 for what is exact, and for QUOTA.
         share: of the wall time, 0 to 1.
         pieces: how many; of a function those with a sample of it.
         longest_s: the longest of them.
@@ -136,9 +139,12 @@ def wall_account(
     if path is None or not len(path):
         return None
     programs = _Programs(profile, path)
+    quota, stolen = quota_ns(profile, path), stolen_ns(profile, path)
+    by_host = tuple(_by_host(stolen, programs))
     rows = [
-        *_running(by_routine, event_index, path, programs),
-        *_waiting(path, programs),
+        *_running(by_routine, event_index, path, programs, stolen),
+        *by_host,
+        *_waiting(path, programs, quota),
         *_blocked(profile, path, programs),
         *_unknown(path, programs),
     ]
@@ -149,7 +155,7 @@ def wall_account(
             row._replace(share=row.seconds / total_s)
             for row in sorted(rows, key=lambda row: -row.seconds)
         ),
-        takers=tuple(_takers(profile, path, programs)),
+        takers=tuple(_takers(profile, path, programs, quota, by_host)),
         pieces=len(path),
     )
 
@@ -186,8 +192,10 @@ class _Sums(NamedTuple):
     longest_ns: list[int]
 
 
-def _summed(path: WallPath, rows: NDArray[np.int64], keys: Sequence[NDArray[np.int64]]) -> _Sums:
-    length = path.length_ns.take(rows)
+def _summed(
+    length_ns: NDArray[np.int64], rows: NDArray[np.int64], keys: Sequence[NDArray[np.int64]]
+) -> _Sums:
+    length = length_ns.take(rows)
     found, (ns, count) = group_sums(keys, [length, np.ones(len(rows), np.int64)])
     if not len(ns):
         return _Sums(found, [], [], [])
@@ -198,17 +206,21 @@ def _summed(path: WallPath, rows: NDArray[np.int64], keys: Sequence[NDArray[np.i
 
 
 def _running(
-    profile: ProfileByRoutine, event_index: int, path: WallPath, programs: _Programs
+    profile: ProfileByRoutine,
+    event_index: int,
+    path: WallPath,
+    programs: _Programs,
+    stolen: NDArray[np.int64],
 ) -> Iterable[WallRow]:
     rows = np.flatnonzero(path.state == PATH_RAN)
-    every = _summed(path, rows, [programs.of_piece.take(rows)])
+    every = _summed(path.length_ns - stolen, rows, [programs.of_piece.take(rows)])
     piece, function = _samples_on(profile, event_index, path)
     program = programs.of_piece.take(piece)
     number = np.ones(len(piece), np.int64)
     (of_program, of_function), (samples,) = group_sums([program, function], [number])
     sampled = np.bincount(program, minlength=len(programs.names))
     keys, _ = group_sums([program, function, piece], [number])
-    seen = _summed(path, keys[2], keys[:2]) if len(piece) else _Sums([], [], [], [])
+    seen = _summed(path.length_ns, keys[2], keys[:2]) if len(piece) else _Sums([], [], [], [])
     total_s = dict(zip(every.keys[0].tolist(), (ns * _NS for ns in every.ns), strict=True))
     names = shown_names(profile.functions, of_function.tolist())
     for at, (one, count) in enumerate(zip(of_program.tolist(), samples.tolist(), strict=True)):
@@ -257,21 +269,32 @@ def _exact(row: tuple[str, str, str, str], sums: _Sums, at: int) -> WallRow:
     return WallRow(*row, seconds, 0.0, 0.0, sums.pieces[at], longest_s)
 
 
-def _waiting(path: WallPath, programs: _Programs) -> Iterable[WallRow]:
-    yield from _by_program(FOR_A_CPU, PATH_WAITED, path, programs)
+def _by_host(stolen: NDArray[np.int64], programs: _Programs) -> Iterable[WallRow]:
+    """Yield the time that the host took, of each program's."""
+    rows = np.flatnonzero(stolen)
+    program = programs.of_piece.take(rows)
+    seconds = np.bincount(program, stolen.take(rows)) * _NS
+    for one in np.flatnonzero(seconds).tolist():
+        long_s = float(seconds[one])
+        half_s, pieces = stolen_half_width_s(long_s), int(np.count_nonzero(program == one))
+        yield WallRow(FOR_A_CPU, programs.names[one], HOST, "", long_s, half_s, 0.0, pieces, 0.0)
+
+
+def _waiting(path: WallPath, programs: _Programs, quota: NDArray[np.int64]) -> Iterable[WallRow]:
+    """Yield waits for a CPU, those by a CPU limit apart."""
+    rows = np.flatnonzero(path.state == PATH_WAITED)
+    for what, length in ((QUOTA, quota), ("", path.length_ns - quota)):
+        of_kind = rows[length.take(rows) > 0]
+        sums = _summed(length, of_kind, [programs.of_piece.take(of_kind)])
+        for at, one in enumerate(sums.keys[0].tolist()):
+            yield _exact((FOR_A_CPU, programs.names[one], what, ""), sums, at)
 
 
 def _unknown(path: WallPath, programs: _Programs) -> Iterable[WallRow]:
-    yield from _by_program(NOT_KNOWN, PATH_UNKNOWN, path, programs)
-
-
-def _by_program(
-    state: str, of_state: int, path: WallPath, programs: _Programs
-) -> Iterable[WallRow]:
-    rows = np.flatnonzero(path.state == of_state)
-    sums = _summed(path, rows, [programs.of_piece.take(rows)])
+    rows = np.flatnonzero(path.state == PATH_UNKNOWN)
+    sums = _summed(path.length_ns, rows, [programs.of_piece.take(rows)])
     for at, one in enumerate(sums.keys[0].tolist()):
-        yield _exact((state, programs.names[one], "", ""), sums, at)
+        yield _exact((NOT_KNOWN, programs.names[one], "", ""), sums, at)
 
 
 def _blocked(profile: CompleteProfile, path: WallPath, programs: _Programs) -> Iterable[WallRow]:
@@ -286,19 +309,33 @@ def _blocked(profile: CompleteProfile, path: WallPath, programs: _Programs) -> I
     ender = programs.number(process, path.ender_index.take(rows)) + 2
     ender = np.where(ended_by < 0, 0, np.where(is_device, 1, ender))
     keys = [programs.of_piece.take(rows), number.take(reason.take(rows)), ender]
-    sums = _summed(path, rows, keys)
+    sums = _summed(path.length_ns, rows, keys)
     enders = ["", INTERRUPT, *programs.names]
     what = list(texts)
     for at, (program, why, by) in enumerate(zip(*(key.tolist() for key in sums.keys), strict=True)):
         yield _exact((BLOCKED, programs.names[program], what[why], enders[by]), sums, at)
 
 
-def _takers(profile: CompleteProfile, path: WallPath, programs: _Programs) -> Iterable[Taker]:
+def _takers(
+    profile: CompleteProfile,
+    path: WallPath,
+    programs: _Programs,
+    quota: NDArray[np.int64],
+    by_host: Sequence[WallRow],
+) -> Iterable[Taker]:
     had = path.takers
     program = programs.number(had.process_index, had.name_index) + 2
     program = np.where(had.tid > 0, program, np.where(had.tid == 0, 0, 1))
     is_own = np.append(profile.processes.is_descendant, False).take(had.process_index)
-    (of_program, own), (ns,) = group_sums([program, is_own.astype(np.int64)], [had.length_ns])
+    # Whatever ran while a limit stopped the thread did not take the CPU from it.
+    left = 1.0 - quota.take(had.piece) / path.length_ns.take(had.piece)
+    key, place = np.unique(program * 2 + is_own, return_inverse=True)
+    ns = np.bincount(place, had.length_ns * left, len(key))
     names = [NOBODY, UNRECORDED, *programs.names]
-    for at in np.argsort(-ns, kind="stable").tolist():
-        yield Taker(names[int(of_program[at])], bool(own[at]), float(ns[at]) * _NS)
+    found = [
+        Taker(names[one // 2], bool(one % 2), float(long_ns) * _NS)
+        for one, long_ns in zip(key.tolist(), ns.tolist(), strict=True)
+    ]
+    found.append(Taker(QUOTA, False, float(quota.sum()) * _NS))
+    found.append(Taker(HOST, False, sum(row.seconds for row in by_host)))
+    yield from sorted((one for one in found if one.seconds > 0), key=lambda one: -one.seconds)

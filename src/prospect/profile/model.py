@@ -235,6 +235,7 @@ class WallPath(Record):
         ender_process_index: i32[p] into processes: its program, -1 for none.
         takers: who had the CPU while the path waited for one.
         names: of threads.
+        cpu: i32[p] of pieces that ran the CPU, -1 where unknown; None where that was not kept.
     """
 
     begin_ns: NDArray[np.uint64]
@@ -248,6 +249,7 @@ class WallPath(Record):
     ender_process_index: NDArray[np.int32]
     takers: WallTakers
     names: list[str]
+    cpu: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.tid)

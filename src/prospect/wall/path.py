@@ -37,6 +37,7 @@ class Pieces(Record):
     Attributes:
         start_ns, end_ns: u64[p].
         tid: i32[p] the thread.
+        cpu: i32[p] that the thread had, or got after it; -1 if unknown.
         kind: u8[p] RUNNING, WAITING (for a CPU), BLOCKED or NOT_KNOWN.
         ended_by: i32[p] of blocked ones the thread that ended it, BY_INTERRUPT or NOT_RECORDED.
         takers: who had the CPU in the pieces of the kind WAITING.
@@ -45,6 +46,7 @@ class Pieces(Record):
     start_ns: NDArray[np.uint64]
     end_ns: NDArray[np.uint64]
     tid: NDArray[np.int32]
+    cpu: NDArray[np.int32]
     kind: NDArray[np.uint8]
     ended_by: NDArray[np.int32]
     takers: Takers
@@ -204,6 +206,7 @@ def _pieces(records: SchedulerRecords, threads: Threads, found: Stretches, parts
         start_ns=starts,
         end_ns=ends,
         tid=threads.tids.take(found.thread.take(stretch)),
+        cpu=found.cpu.take(stretch),
         kind=kind,
         ended_by=ended_by,
         takers=takers(records, threads, found, waits),

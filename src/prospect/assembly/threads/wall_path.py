@@ -90,6 +90,7 @@ class CommandPath(Record):
                 length_ns=had.length_ns,
             ),
             names=names,
+            cpu=pieces.cpu,
         )
 
 
@@ -218,6 +219,7 @@ def _cut_at_execs(pieces: Pieces, tasks: Tasks) -> Pieces:
         start_ns=starts,
         end_ns=np.append(starts[1:], pieces.end_ns[-1:]),
         tid=pieces.tid.take(row),
+        cpu=pieces.cpu.take(row),
         kind=pieces.kind.take(row),
         ended_by=pieces.ended_by.take(row),
         takers=replace(had, piece=first.take(had.piece)),

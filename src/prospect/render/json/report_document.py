@@ -261,7 +261,10 @@ WALL = Object(
     rows=each(
         state=one_of(PATH_STATES)("of the thread"),
         program=TEXT(),
-        what=NAME("the function that ran, or what blocked the thread; `null` for other states"),
+        what=NAME(
+            "the function that ran, or what blocked the thread; of waiting for a CPU "
+            "`cgroup quota` or `the host (steal)`; `null` otherwise"
+        ),
         ended_by=NAME(
             "of `blocked`: `(interrupt)`, or a program that is not the command's; `null` where "
             "that was not recorded"
@@ -274,7 +277,7 @@ WALL = Object(
         samples=COUNT(),
     )("the longest first"),
     takers=each(
-        program=TEXT("`(nobody)` if no thread had it"),
+        program=TEXT("`(nobody)` if no thread had it, `cgroup quota`, `the host (steal)`"),
         is_own=FLAG("whether it is of the command"),
         seconds=SECONDS(),
     )("who had the CPU while the path waited for one, likewise"),

@@ -8,10 +8,12 @@ from prospect.announcing import pluralize
 from prospect.estimate.wall_account import (
     BLOCKED,
     FOR_A_CPU,
+    HOST,
     INTERRUPT,
     NO_SAMPLE,
     NOBODY,
     NOT_KNOWN,
+    QUOTA,
     RUNNING,
     UNRECORDED,
 )
@@ -37,6 +39,7 @@ _NAME_WIDTH = 24
 _MOST_ROWS = 40
 _MOST_HAD = 10
 _NOBODY_WORDS = "no thread"
+_NO_PROGRAMS = (NOBODY, UNRECORDED, QUOTA, HOST)
 _WHOSE = ("another", "the command")  # by `is_own`
 
 
@@ -70,9 +73,9 @@ def _wrapped(head: str, items: list[str], width: int) -> list[str]:
 
 def _item(row: WallRow, account: WallAccount, digits: int) -> str:
     time = f"{row.seconds:.{digits}f}"
-    if row.state == RUNNING and row.half_width_s >= 10.0**-digits:
+    if row.half_width_s >= 10.0**-digits:
         time += f" ± {row.half_width_s:.{digits}f}"
-    if row.state == FOR_A_CPU:
+    if row.state == FOR_A_CPU and not row.what:
         return f"waiting for a CPU {time}{_had(account.takers)}"
     return f"{_short(row)} {time}"
 
@@ -86,7 +89,7 @@ def _what(row: WallRow | WallChange) -> str:
     if row.state == BLOCKED:
         by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
         return escaped(f"{row.what}{by}")
-    return row.state
+    return row.what or row.state
 
 
 def _short(row: WallRow | WallChange) -> str:
@@ -97,6 +100,7 @@ def _short(row: WallRow | WallChange) -> str:
 
 def _had(takers: tuple[Taker, ...]) -> str:
     """Return in brackets who had the CPU, as far as that is known of most of the time."""
+    takers = tuple(taker for taker in takers if taker.program not in (QUOTA, HOST))
     total_s = sum(taker.seconds for taker in takers)
     known = [taker for taker in takers if taker.program != UNRECORDED]
     found = [taker for taker in known if taker.seconds >= _LEAST_OF_WAIT * total_s]
@@ -150,8 +154,6 @@ def _bar(row: WallRow | WallChange) -> str:
 
 
 def _cell(row: WallRow) -> str:
-    if row.state in (FOR_A_CPU, NOT_KNOWN):
-        return ""
     if row.state == BLOCKED:
         return escaped(f"{row.what}, end not recorded" if not row.ended_by else _what(row))
     return escaped(row.what)
@@ -172,9 +174,7 @@ def _closure(account: WallAccount) -> Iterator[str]:
 def _takers(account: WallAccount, style: Style) -> Iterator[str]:
     takers = account.takers[:_MOST_HAD]
     total_s = sum(taker.seconds for taker in account.takers)
-    whose = [
-        "" if taker.program in (NOBODY, UNRECORDED) else _WHOSE[taker.is_own] for taker in takers
-    ]
+    whose = ["" if taker.program in _NO_PROGRAMS else _WHOSE[taker.is_own] for taker in takers]
     yield from table_lines(
         [
             Column("Secs", [f"{taker.seconds:.3f}" for taker in takers]),
