@@ -18,7 +18,7 @@ import numpy as np
 from prospect.records import Record
 from prospect.wall.handovers import handovers
 from prospect.wall.records import BY_INTERRUPT, NOT_RECORDED
-from prospect.wall.stretches import by_thread_and_time
+from prospect.wall.stretches import by_thread_and_time, stretch_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,23 +94,25 @@ def steps(
     is_woken = ~was_preempted & ~is_born & (wakes.waker != NOT_RECORDED)
     ready_ns[is_woken] = wakes.wake_ns[is_woken]
     at = np.flatnonzero(is_woken & (wakes.waker > 0))
-    by = _stretch_at(threads, keys, wakes.waker.take(at), wakes.at_ns.take(at))
+    by = stretch_at(threads, keys, wakes.waker.take(at), wakes.at_ns.take(at))
     follows = (by >= 0) & (found.in_ns.take(by) < found.in_ns.take(at)) & (by != at)
     follows &= found.thread.take(by) != found.thread.take(at)
     wake_ns = np.where(is_woken, wakes.wake_ns, found.since_ns)
-    timed = handovers(records, threads, found, (wake_ns, wakes.waker))
+    timed = handovers(records, threads, found, keys, (wake_ns, wakes.waker))
     at, by = np.append(at[follows], timed.taken), np.append(by[follows], timed.held)
+    woken_ns = np.minimum(wakes.at_ns, wakes.wake_ns)
+    woken_ns[timed.taken] = timed.at_ns
     if not everybody:
         followed = np.flatnonzero(is_mine.take(by))
         at, by = at.take(followed), by.take(followed)
     previous[at] = by
-    enter_ns[at] = np.minimum(wakes.at_ns, wakes.wake_ns).take(at)
+    enter_ns[at] = woken_ns.take(at)
     ready_ns[at] = enter_ns[at]
     blocked_ns[at] = enter_ns[at]
     # By birth.
     at = np.flatnonzero(is_born)
     birth = found.birth.take(at)
-    parent = _stretch_at(
+    parent = stretch_at(
         threads, keys, records.births.parent_tid.take(birth), found.since_ns.take(at)
     )
     is_known = (parent >= 0) & (found.in_ns.take(parent) <= found.since_ns.take(at))
@@ -118,19 +120,6 @@ def steps(
     blocked_ns = np.minimum(blocked_ns, ready_ns)
     ended_by = np.where(blocked_ns < ready_ns, wakes.waker, np.int32(NOT_RECORDED))
     return Steps(ready_ns, blocked_ns, ended_by, previous, enter_ns)
-
-
-def _stretch_at(
-    threads: Threads,
-    keys: NDArray[np.int64],
-    tid: NDArray[np.int32],
-    time_ns: NDArray[np.uint64],
-) -> NDArray[np.int64]:
-    """Return the last stretch of each thread that began before a time, i64[n], -1 for none."""
-    row = threads.row(tid)
-    at = np.searchsorted(keys, threads.key(row, time_ns)) - 1
-    is_of_thread = (at >= 0) & (row >= 0) & (keys.take(at, mode="clip") >> threads.bits == row)
-    return np.where(is_of_thread, at, -1)
 
 
 def _wakes(records: SchedulerRecords, threads: Threads, found: Stretches) -> _Wakes:
@@ -182,7 +171,7 @@ def _is_descendant(
     has_birth = born >= 0
     births = records.births
     parent_tid = births.parent_tid.take(born, mode="clip") if len(births.tid) else born
-    at = _stretch_at(threads, keys, parent_tid, found.since_ns.take(first))
+    at = stretch_at(threads, keys, parent_tid, found.since_ns.take(first))
     above = np.where(has_birth & (at >= 0), life.take(at, mode="clip"), np.arange(len(first)))
     is_mine = threads.tids.take(found.thread.take(first)) == tid
     # A number that was given again is another thread's: the root was there first.

@@ -187,3 +187,23 @@ def by_thread_and_time(row: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> N
         digit = (digits >> np.uint32(shift)).astype(np.uint16)
         order = order.take(np.argsort(digit.take(order), kind="stable"))
     return order
+
+
+def stretch_at(
+    threads: Threads,
+    keys: NDArray[np.int64],
+    tid: NDArray[np.int32],
+    time_ns: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Return the last stretch of each thread that began before a time, i64[n], -1 for none.
+
+    Args:
+        threads: of the stretches.
+        keys: i64[s] of the stretches, by when they began.
+        tid: i32[n] the threads.
+        time_ns: u64[n] the times.
+    """
+    row = threads.row(tid)
+    at = np.searchsorted(keys, threads.key(row, time_ns)) - 1
+    is_of_thread = (at >= 0) & (row >= 0) & (keys.take(at, mode="clip") >> threads.bits == row)
+    return np.where(is_of_thread, at, -1)

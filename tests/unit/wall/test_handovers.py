@@ -13,10 +13,11 @@ MS = 1000 * US
 END = 20 * MS
 
 
-def turn(timeline, *, blocks=5_020 * US, until=10 * MS, holder_begins=2 * US, pid=PROCESS):
+def turn(timeline, *, blocks=5_020 * US, until=10 * MS, holder_begins=3 * US, pid=PROCESS):
     """Let the main thread wait for 5 ms while another one runs, and then run itself."""
     timeline.within(PROCESS, MAIN).within(pid, HOLDER)
-    timeline.born(US, HOLDER, MAIN).ran(HOLDER, holder_begins, blocks, cpu=1)
+    timeline.born(US, HOLDER, MAIN).ran(HOLDER, US, 2 * US, cpu=1)
+    timeline.woke(holder_begins, HOLDER, OTHER).ran(HOLDER, holder_begins, blocks, cpu=1)
     timeline.ran(MAIN, 0, 10 * US).woke(5 * MS, MAIN, BY_INTERRUPT)
     return timeline.ran(MAIN, 5_010 * US, until)
 
@@ -31,8 +32,9 @@ def path_of(timeline, end=10 * MS):
 def test_the_path_goes_on_with_the_holder_that_lets_go_after_the_timer():
     assert path_of(turn(Timeline(end_ns=END))) == [
         (0, US, MAIN, RUNNING),
-        (US, 2 * US, HOLDER, WAITING),
-        (2 * US, 5 * MS, HOLDER, RUNNING),
+        (US, 2 * US, HOLDER, RUNNING),
+        (2 * US, 3 * US, HOLDER, BLOCKED),
+        (3 * US, 5 * MS, HOLDER, RUNNING),
         (5 * MS, 5_010 * US, MAIN, WAITING),
         (5_010 * US, 10 * MS, MAIN, RUNNING),
     ]
@@ -81,6 +83,20 @@ def test_a_holder_that_was_preempted_held_the_lock_meanwhile():
         (HOLDER, RUNNING),
         (MAIN, WAITING),
         (MAIN, RUNNING),
+    ]
+
+
+def test_both_may_lose_their_cpus_in_between():
+    timeline = Timeline(end_ns=END).within(PROCESS, MAIN, HOLDER).born(US, HOLDER, MAIN)
+    timeline.ran(HOLDER, 2 * US, 4 * MS, cpu=1, preempted=True).ran(MAIN, 0, 10 * US)
+    timeline.woke(5 * MS, MAIN, BY_INTERRUPT).ran(MAIN, 5_010 * US, 5_020 * US, preempted=True)
+    timeline.ran(HOLDER, 8 * MS, 8_020 * US, cpu=1).ran(MAIN, 10 * MS, 15 * MS)
+    assert path_of(timeline, 15 * MS)[2:] == [
+        (2 * US, 4 * MS, HOLDER, RUNNING),
+        (4 * MS, 5_010 * US, MAIN, WAITING),
+        (5_010 * US, 5_020 * US, MAIN, RUNNING),
+        (5_020 * US, 10 * MS, MAIN, WAITING),
+        (10 * MS, 15 * MS, MAIN, RUNNING),
     ]
 
 
