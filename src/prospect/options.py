@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     _Value = TypeVar("_Value")
     Syntax = Literal["att", "intel"]
     PythonFrames = Literal["auto", "always", "never"]
+    WallScope = Literal["system"]
     Disassembler = Literal["library", "gdb"]
     Detail = Literal["2", "3", "4", "k"]
     Way = tuple[str, str, str, Any]
@@ -270,7 +271,7 @@ class RecordingOptions(Options):
         default=False,
         doc="record the scheduler's switches too: how long each thread waited, and for what",
     )
-    wall: bool = option(
+    wall: bool | WallScope = option(
         typed(
             "--wall",
             "also record when the threads of COMMAND or of -p, and those that they wait for, left "
@@ -278,9 +279,17 @@ class RecordingOptions(Options):
             "stacks, for a third of its cost",
             "records",
         ),
+        typed(
+            "--wall=system",
+            "the same of every thread: the wall time of COMMAND goes on with what other processes "
+            "did that it waited for, such as a database",
+            "records",
+            value="system",
+        ),
         default=False,
         doc="record the switches of the command's threads, and of those that they wait for, "
-        "without stacks: how long they waited, and for whom",
+        'without stacks: how long they waited, and for whom; "system" records every thread, and '
+        "follows the command's wall time into other processes",
     )
     compress: bool = option(
         typed(

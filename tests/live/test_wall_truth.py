@@ -43,10 +43,10 @@ def recorded(request, program, tmp_path_factory):
     return request.param, truth, waiting(profile, "3"), Report(profile).wall
 
 
-def record(directory, *command):
+def record(directory, *command, how="--wall"):
     """Record a program: what it says of itself, and its profile."""
     file = directory / "perf.data"
-    line = [*PROSPECT, "record", "--wall", "-o", str(file), *command]
+    line = [*PROSPECT, "record", how, "-o", str(file), *command]
     ran = subprocess.run(line, check=False, timeout=60, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     naming = NamingOptions(use_cache=False, debuginfod_s=0)
@@ -117,3 +117,17 @@ def test_the_path_goes_on_with_the_thread_that_has_the_global_lock(tmp_path):
     ran_s = sum(truth["ran"].values())
     running_s, unknown_s = account.seconds_of("running"), account.seconds_of("not known")
     assert 0.9 * ran_s <= running_s + unknown_s
+
+
+def test_the_path_goes_on_with_a_server_of_another_process(tmp_path):
+    client = sys.executable, "-I", str(PROGRAMS / "wall_client.py"), str(tmp_path / "socket")
+    with subprocess.Popen([*client, "serve"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout.readline() == "ready\n"
+            _, profile = record(tmp_path, *client, how="--wall=system")
+        finally:
+            server.kill()
+    account = Report(profile).wall
+    slept_s = sum(row.seconds for row in account.rows if row.what == "sleep")
+    assert slept_s == pytest.approx(SLEEPS * SLEEP_S, rel=0.2)
+    assert server.pid in profile.processes.pid.take(profile.wall.process_index)

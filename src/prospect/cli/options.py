@@ -124,10 +124,11 @@ def given_options(
         if word == "--":
             return
         if word.startswith("--"):
-            typed, is_given, text = word.partition("=")
+            # All of --wall=system is a spelling.
+            typed, is_given, text = (word, "", "") if word in known else word.partition("=")
             spelling = _whole(command, typed, known)
             if is_given and not known[spelling].check:
-                raise UsageError(f"{spelling} takes no value")
+                raise UsageError(f"{spelling} takes no value{_with_value(spelling, known)}")
             if known[spelling].check and not is_given:
                 text = _value(command, spelling, words)
             yield spelling, known[spelling], text
@@ -159,15 +160,21 @@ def _value(command: Command, spelling: str, words: list[str]) -> str:
     return words.pop(0)
 
 
+def _with_value(spelling: str, known: Iterable[str]) -> str:
+    near = [name for name in known if name.startswith(f"{spelling}=")]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def _whole(command: Command, typed: str, known: Iterable[str]) -> str:
     """Return the one long option that begins so.
 
     Raises:
         UsageError: there is none, or more than one.
     """
-    matches = [name for name in known if name.startswith(typed) and name.startswith("--")]
-    if typed in matches:
+    if typed in known:
         return typed
+    matches = [name for name in known if name.startswith(typed) and name.startswith("--")]
+    matches = [name for name in matches if "=" not in name]
     if not matches:
         raise UsageError(_unknown(command, typed, known))
     if len(matches) > 1:

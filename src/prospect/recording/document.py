@@ -86,6 +86,7 @@ def describe_interval(
         "clock": plan.clock,
         "frequency_hz": 0 if options.events else options.frequency_hz,
         "call_graph": options.call_graph,
+        "wall_scope": options.wall if isinstance(options.wall, str) else "",
         "clocks": [
             {
                 "period_ns": period_ns,

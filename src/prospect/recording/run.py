@@ -254,7 +254,7 @@ class _SwitchPrograms:
 
     def __init__(self, options: RecordOptions) -> None:
         self._is_wanted = options.wall
-        self._of_every_thread = not (options.command or options.pids)
+        self._of_every_thread = options.wall == "system" or not (options.command or options.pids)
         self._programs: SwitchPrograms | None = None
 
     def __enter__(self) -> SwitchPrograms | None:

@@ -157,7 +157,8 @@ def _recorded(
         end_ns=end_ns,
         lost_ns=losses.time_ns[is_lost],
     )
-    return records, _asked(events.tasks, tid, begin_ns, end_ns)
+    asked = _asked(events.tasks, tid, begin_ns, end_ns)
+    return records, replace(asked, everybody=info.extras.get("wall_scope") == "system")
 
 
 def _with_others(switches: columns.Switches) -> columns.Switches:
