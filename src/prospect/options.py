@@ -1249,11 +1249,12 @@ class OutputOptions(Options):
         default="",
         reads="file_name",
     )
-    otlp: str = option(
+    push: str = option(
         typed(
-            "--otlp URL",
-            "also send the profile to an OpenTelemetry collector, such as "
-            "https://collector:4318; credentials come from OTEL_EXPORTER_OTLP_HEADERS",
+            "--push --otlp URL",
+            "also send the profile to an OpenTelemetry collector (https://HOST:4318), Pyroscope "
+            "(pyroscope+https://HOST:4040) or Parca (parca+https://HOST:7070); credentials come "
+            "from OTEL_EXPORTER_OTLP_HEADERS or PROSPECT_PUSH_HEADERS",
             "reports daemon",
         ),
         default="",

@@ -1,8 +1,9 @@
-"""A collector on loopback that takes profiles by OTLP/HTTP, or misbehaves as told."""
+"""A server on loopback that takes profiles as a collector, Pyroscope or Parca, or misbehaves."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +18,7 @@ class Collector(ThreadingHTTPServer):
     """The server.
 
     Attributes:
-        requests: what it took, decoded.
+        requests: what it took, decoded: messages of OTLP, dictionaries of JSON.
         headers: of each request, paths among them as ``:path``.
         answers: what the next requests get in place of 200: a status, "slow", "drip" or "reject".
     """
@@ -73,7 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
         if answer == "reject":
             response.partial_success.rejected_profiles = 3
             answer = 200
-        if answer == 200:
+        if answer == 200 and self.headers["Content-Type"] == "application/json":
+            server.requests.append(json.loads(gzip.decompress(body)))
+        elif answer == 200:
             request = ExportProfilesServiceRequest()
             request.ParseFromString(gzip.decompress(body))
             server.requests.append(request)

@@ -154,7 +154,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         # Of `top`, which Python has no part of.
         "tids",
         # A collector gets what a Python program writes.
-        "otlp",
+        "push",
         # Specifications, which are words of the command line.
         "event_names",
         "include_symbols",

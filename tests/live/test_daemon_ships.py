@@ -59,7 +59,7 @@ def test_a_collector_gets_each_window_and_each_command(tmp_path):
     with Collector() as collector:
         with RunningDaemon(tmp_path / "s", "--otlp", collector.url) as daemon:
             daemon.ask("dump")
-            until(lambda: status(daemon), lambda said: said["otlp_windows"])
+            until(lambda: status(daemon), lambda said: said["push_windows"])
             check_that_it_loads_nothing(daemon)
             assert daemon.end() == 0
         windows = len(StoreDirectory(str(tmp_path / "s")).segments())

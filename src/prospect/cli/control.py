@@ -117,12 +117,12 @@ def status_text(status: dict[str, Any]) -> str:
     if status.get("ship"):
         rows["sends to"] = status["ship"]
         rows["unsent"] = _unsent(status)
-    if status.get("otlp"):
-        rows["collector"] = status["otlp"]
+    if status.get("push"):
+        rows["collector"] = status["push"]
         rows["pushed"] = (
-            f"{pluralize(status['otlp_windows'], 'window')}, {status['otlp_waiting']} waiting,"
-            f" {status['otlp_lost']} given up"
-            + (f"; {status['otlp_complaint']}" if status["otlp_complaint"] else "")
+            f"{pluralize(status['push_windows'], 'window')}, {status['push_waiting']} waiting,"
+            f" {status['push_lost']} given up"
+            + (f"; {status['push_complaint']}" if status["push_complaint"] else "")
         )
     if status["left_out"]:
         rows["left out"] = " ".join(status["left_out"])

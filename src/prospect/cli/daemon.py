@@ -102,7 +102,7 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
         sent_to=directory,
         has_network=bool(
             settings.target
-            or settings.otlp
+            or settings.push
             or metrics != settings.metrics
             or (settings.ship and not directory)
         ),
@@ -163,7 +163,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         else "",
         ship=settings.ship,
         host_share=settings.host_share,
-        otlp=settings.otlp,
+        push=settings.push,
         command_line=command_line,
         target=settings.target,
         cpu_limit_percent=settings.cpu_limit_percent,

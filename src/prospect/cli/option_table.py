@@ -48,7 +48,7 @@ _ORDER = """
     detail frequency_hz clocks overhead_percent flush_centiseconds for_s target count_syscalls
     count_calls count_budget_percent count_hook call_graph compress off_cpu wall python
     output input user_threshold_s kernel_threshold_s threshold save max_bytes classic separate sort
-    columns merge label otlp pager format inline lines
+    columns merge label push pager format inline lines
     system_map kernel_image program debuginfod_s native use_cache
     events scope pids tids interval_s repeat fields check
     most_routines disassemble syntax disassembler gdb_processes source_files output_dir search_dirs

@@ -105,7 +105,7 @@ def write(
         wanted = ProfileRequest(
             lines=settings.lines or (settings.inline and shows_stacks),
             line_choice=None if shows_stacks else _shown_locations(settings.detail),
-            stacks=bool(asked.calls) or shows_stacks or bool(settings.otlp),
+            stacks=bool(asked.calls) or shows_stacks or bool(settings.push),
             waits=not isinstance(recording, RecordingPart),
             callees=settings.detail if _has_first_screen(settings) else "",
             code=_code_choice(settings),
@@ -129,7 +129,7 @@ def write(
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
-    if settings.otlp:
+    if settings.push:
         _push(profile, settings)
     return unread.exit_status()
 
@@ -201,9 +201,10 @@ def _push(profile: Profile, settings: Settings) -> None:
     Raises:
         PushError: it does not take it; the report is written.
     """
-    from prospect.fleet.otlp import otlp_document, push
+    from prospect.fleet.pushing import document_for, push
 
-    push(settings.otlp, otlp_document(profile, settings.detail, inline=settings.inline))
+    document = document_for(settings.push, profile, settings.detail, inline=settings.inline)
+    push(settings.push, document)
 
 
 def _of_store(settings: Settings, words: list[str], command_line: tuple[str, ...]) -> int:

@@ -21,7 +21,7 @@ class DaemonOptions(Record):
         metrics: the path of a file of metrics, "" for none.
         ship: the URL that finished hours are sent to, "" for none.
         host_share: of hosts that send an hour.
-        otlp: the URL of a collector that gets each window, "" for none.
+        push: the URL of a server that gets each window, "" for none.
         command_line: of the daemon.
         cpu_limit_percent: how much of the machine's CPU time the daemon may take.
         memory_limit_bytes: how much memory it may take, without the process that writes.
@@ -40,7 +40,7 @@ class DaemonOptions(Record):
     metrics: str = ""
     ship: str = ""
     host_share: float = 1.0
-    otlp: str = ""
+    push: str = ""
     command_line: tuple[str, ...] = ()
     target: str = ""
     cpu_limit_percent: float = CPU_LIMIT_PERCENT
@@ -57,7 +57,7 @@ class DaemonOptions(Record):
             metrics="",
             ship="",
             host_share=1.0,
-            otlp="",
+            push="",
             cpu_limit_percent=CPU_LIMIT_PERCENT,
             memory_limit_bytes=0,
         )

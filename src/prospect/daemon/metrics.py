@@ -104,12 +104,12 @@ _SHIPPING = (
     ),
 )
 _PUSHING = (
-    ("pushed_windows_total", _COUNTER, "otlp_windows", "Windows that the collector has taken."),
-    ("push_waiting_windows", _GAUGE, "otlp_waiting", "Windows that wait for the collector."),
+    ("pushed_windows_total", _COUNTER, "push_windows", "Windows that the collector has taken."),
+    ("push_waiting_windows", _GAUGE, "push_waiting", "Windows that wait for the collector."),
     (
         "push_lost_windows_total",
         _COUNTER,
-        "otlp_lost",
+        "push_lost",
         "Windows that the collector did not take in time.",
     ),
 )
@@ -127,7 +127,7 @@ def metrics_text(figures: Mapping[str, Any]) -> str:
         f"prospect_info{{{info}}} 1",
     ]
     shipping = _SHIPPING if figures.get("ship") else ()
-    pushing = _PUSHING if figures.get("otlp") else ()
+    pushing = _PUSHING if figures.get("push") else ()
     for name, kind, key, help_ in (*METRICS, *shipping, *pushing):
         lines += [
             f"# HELP prospect_{name} {help_}",

@@ -212,7 +212,7 @@ class Pushing(_Sender):
         self, store: StoreDirectory, options: DaemonOptions, say: Callable[[str], None]
     ) -> None:
         super().__init__(store, say)
-        self._url = options.otlp
+        self._url = options.push
         self._waiting: list[Segment] = []
         self._latest: Segment | None = None
         self._windows = self._lost = 0
@@ -220,7 +220,7 @@ class Pushing(_Sender):
 
     def follow(self, options: DaemonOptions) -> None:
         """Go on with other settings."""
-        self._url = options.otlp
+        self._url = options.push
 
     def add(self, segment: Segment) -> None:
         """Send a window, unless it is the last one that was given; the store has it."""
@@ -258,11 +258,11 @@ class Pushing(_Sender):
     def figures(self) -> dict[str, Any]:
         """Return its figures: destination, and windows that were sent, wait or were given up."""
         return {
-            "otlp": self._url,
-            "otlp_windows": self._windows,
-            "otlp_waiting": len(self._waiting),
-            "otlp_lost": self._lost,
-            "otlp_complaint": self._complaint,
+            "push": self._url,
+            "push_windows": self._windows,
+            "push_waiting": len(self._waiting),
+            "push_lost": self._lost,
+            "push_complaint": self._complaint,
         }
 
     def _begin(self) -> None:

@@ -110,7 +110,7 @@ def _merging() -> Work:
 def _pushing() -> Work:
     """Send windows to a collector: [URL, windows] → [how many are done, why no more], as JSON."""
     from prospect.errors import ProspectError, StoreError  # noqa: PLC0415 - behind numpy
-    from prospect.fleet.otlp import otlp_document, push  # noqa: PLC0415 - behind numpy
+    from prospect.fleet.pushing import document_for, push  # noqa: PLC0415 - behind numpy
     from prospect.store.part import Apart, read_part  # noqa: PLC0415 - behind numpy
     from prospect.store.specification import Specification  # noqa: PLC0415 - behind numpy
 
@@ -122,7 +122,8 @@ def _pushing() -> Work:
                 # The window that begins in this second.
                 chosen = Specification(begin_s * _US, (begin_s + 1) * _US, {"session": (session,)})
                 with suppress(StoreError):  # without hits, or gone: there is nothing to send
-                    push(url, otlp_document(read_part(store, chosen, Apart(stacks=True)), "4"))
+                    part = read_part(store, chosen, Apart(stacks=True))
+                    push(url, document_for(url, part, "4"))
                 sent += 1
         except ProspectError as error:
             complaint = str(error)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import select
 import time
+from io import BytesIO
 
 import pytest
 
@@ -14,9 +16,10 @@ from prospect.cli.main import main
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.senders import Pushing
 from prospect.errors import PushError
-from prospect.fleet import otlp
+from prospect.fleet import pushing
 from prospect.fleet.endpoint import endpoint_of
-from prospect.fleet.otlp import otlp_document, push
+from prospect.fleet.pushing import document_for, push
+from prospect.render.pprof import PprofRenderer
 from prospect.store.directory import StoreDirectory
 
 pytest.importorskip("duckdb")
@@ -28,17 +31,17 @@ _PATIENCE = {"slow": (0.25, 30.0), "drip": (5.0, 0.8)}
 
 @pytest.fixture(name="collector")
 def _collector(monkeypatch):
-    monkeypatch.setattr(otlp, "PAUSE_S", 0.0)
+    monkeypatch.setattr(pushing, "PAUSE_S", 0.0)
     # Tests give them other values, which end with each.
-    monkeypatch.setattr(otlp, "SILENT_S", otlp.SILENT_S)
-    monkeypatch.setattr(otlp, "WHOLE_S", otlp.WHOLE_S)
+    monkeypatch.setattr(pushing, "SILENT_S", pushing.SILENT_S)
+    monkeypatch.setattr(pushing, "WHOLE_S", pushing.WHOLE_S)
     with Collector() as collector:
         yield collector
 
 
 @pytest.fixture(name="document", scope="module")
 def _document():
-    return otlp_document(stacks_profile(), "4")
+    return document_for("http://localhost", stacks_profile(), "4")
 
 
 def test_a_collector_gets_what_the_format_has(collector, document, monkeypatch):
@@ -57,6 +60,31 @@ def test_a_collector_gets_what_the_format_has(collector, document, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("scheme", "path", "labels"),
+    [
+        ("pyroscope+", "/push.v1.PusherService/Push", lambda series: series["labels"]),
+        ("parca+", "/api/profiles/writeraw", lambda series: series["labels"]["labels"]),
+    ],
+)
+def test_pyroscope_and_parca_get_pprof_and_labels(collector, monkeypatch, scheme, path, labels):
+    monkeypatch.setenv("PROSPECT_PUSH_HEADERS", "X-Scope-OrgID=team")
+    profile = stacks_profile()
+    url = scheme + collector.url
+    push(url, document_for(url, profile, "4"))
+    (request,), (headers,) = collector.requests, collector.headers
+    assert (headers[":path"], headers["content-type"]) == (path, "application/json")
+    assert headers["x-scope-orgid"] == "team"
+    (series,) = request["series"]
+    named = {label["name"]: label["value"] for label in labels(series)}
+    assert named["__name__"] == "process_cpu"
+    assert named["instance"] == profile.run.hostname
+    (sample,) = series["samples"]
+    out = BytesIO()
+    PprofRenderer(detail="4").render(profile, out)
+    assert base64.b64decode(sample["rawProfile"]) == out.getvalue()
+
+
+@pytest.mark.parametrize(
     ("answers", "said", "tries"),
     [
         ([503, 503, 200], "status 503", 2),
@@ -71,7 +99,7 @@ def test_a_collector_gets_what_the_format_has(collector, document, monkeypatch):
 )
 def test_a_collector_is_asked_twice_at_most(collector, document, answers, said, tries):
     collector.answers = answers
-    otlp.SILENT_S, otlp.WHOLE_S = _PATIENCE.get(answers[0], (5.0, 30.0))
+    pushing.SILENT_S, pushing.WHOLE_S = _PATIENCE.get(answers[0], (5.0, 30.0))
     with pytest.raises(PushError, match=said) as caught:
         push(collector.url, document)
     assert str(caught.value).startswith(f"{collector.url}: the collector does not have the profile")
@@ -85,9 +113,11 @@ def test_a_collector_that_is_busy_for_a_moment_has_it_once(collector, document):
 
 
 def test_urls_of_collectors(monkeypatch):
-    assert endpoint_of("http://localhost:4318/") == "http://localhost:4318/v1development/profiles"
-    assert endpoint_of("https://c/otlp") == "https://c/otlp/v1development/profiles"
-    assert endpoint_of("https://c/v1development/profiles") == "https://c/v1development/profiles"
+    assert (
+        endpoint_of("http://localhost:4318/").url == "http://localhost:4318/v1development/profiles"
+    )
+    assert endpoint_of("https://c/otlp").url == "https://c/otlp/v1development/profiles"
+    assert endpoint_of("https://c/v1development/profiles").url == "https://c/v1development/profiles"
     secret = "https://me:sesame@c"
     for url, said in (
         (secret, "is refused"),
@@ -97,12 +127,14 @@ def test_urls_of_collectors(monkeypatch):
         ("https://", "give the URL"),
         ("https://c:port", "give the URL"),
         ("https://c/a b", "give the URL"),
+        ("parca+ftp://c", "give the URL"),
+        ("pyroscope+http://c:4040", "PROSPECT_PUSH_INSECURE"),
     ):
         with pytest.raises(PushError, match=said) as caught:
             endpoint_of(url)
         assert "sesame" not in str(caught.value)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_INSECURE", "True")
-    assert endpoint_of("http://c:4318").startswith("http://c:4318/")
+    assert endpoint_of("http://c:4318").url.startswith("http://c:4318/")
 
 
 def test_a_report_is_written_whether_the_profile_is_taken_or_not(collector, tmp_path, capfd):
@@ -125,31 +157,31 @@ def test_a_daemon_sends_each_window_once(collector, tmp_path):
     segments = fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
     said = []
     with StoreDirectory(str(tmp_path / "s")) as store:
-        pushing = Pushing(store, DaemonOptions(otlp=collector.url), said.append)
+        sender = Pushing(store, DaemonOptions(push=collector.url), said.append)
 
         def wait():
-            while pushing.pid_fd >= 0:
-                select.select([pushing.pid_fd], [], [], 60)
-                pushing.finish()
-            return pushing.figures()
+            while sender.pid_fd >= 0:
+                select.select([sender.pid_fd], [], [], 60)
+                sender.finish()
+            return sender.figures()
 
         for _ in range(2):  # the last one was not written anew
-            pushing.add(segments[0])
-            assert wait()["otlp_windows"] == 1
+            sender.add(segments[0])
+            assert wait()["push_windows"] == 1
         collector.answers = [500]
-        pushing.add(segments[1])
+        sender.add(segments[1])
         figures = wait()
-        assert (figures["otlp_windows"], figures["otlp_waiting"]) == (1, 1)
-        assert "status 500" in figures["otlp_complaint"]
+        assert (figures["push_windows"], figures["push_waiting"]) == (1, 1)
+        assert "status 500" in figures["push_complaint"]
         assert len(said) == 1
-        pushing.add(segments[2])
-        pushing.end(time.monotonic() + 30)
+        sender.add(segments[2])
+        sender.end(time.monotonic() + 30)
         assert wait() == {
-            "otlp": collector.url,
-            "otlp_windows": 3,
-            "otlp_waiting": 0,
-            "otlp_lost": 0,
-            "otlp_complaint": "",
+            "push": collector.url,
+            "push_windows": 3,
+            "push_waiting": 0,
+            "push_lost": 0,
+            "push_complaint": "",
         }
         assert said[1:] == ["the collector takes windows again"]
     assert len({request.SerializeToString() for request in collector.requests}) == 3
@@ -160,9 +192,9 @@ def test_a_collector_that_is_away_costs_a_bounded_list(tmp_path, monkeypatch):
     (segment,) = fill(tmp_path / "s", [window_at(0)])
     monkeypatch.setattr("prospect.daemon.store_children._PROGRAM", "prospect.no_such_module")
     with StoreDirectory(str(tmp_path / "s")) as store:
-        pushing = Pushing(store, DaemonOptions(otlp="http://127.0.0.1:1"), lambda _: None)
+        sender = Pushing(store, DaemonOptions(push="http://127.0.0.1:1"), lambda _: None)
         for number in range(70):
-            pushing.add(segment._replace(first=number, last=number))
-        figures = pushing.figures()
-        assert (figures["otlp_waiting"], figures["otlp_lost"]) == (60, 10)
-        pushing.end(time.monotonic() + 30)
+            sender.add(segment._replace(first=number, last=number))
+        figures = sender.figures()
+        assert (figures["push_waiting"], figures["push_lost"]) == (60, 10)
+        sender.end(time.monotonic() + 30)

@@ -1,18 +1,20 @@
-"""A profile → an OpenTelemetry collector: OTLP/HTTP with Protocol Buffers.
+"""A profile → a server that takes profiles: an OpenTelemetry collector, Pyroscope or Parca.
 
-A request is what `render.otlp` makes: ``ExportProfilesServiceRequest`` has the layout of
-``ProfilesData``. It is tried twice at most, within a bound; nothing is sent on to where an answer
-leads, and nothing of an answer is shown but how many profiles it refuses.
+To a collector it goes as OTLP/HTTP with Protocol Buffers: a request is what `render.otlp` makes, as
+``ExportProfilesServiceRequest`` has the layout of ``ProfilesData``. Pyroscope and Parca take JSON
+with labels and a pprof profile in base64. A request is tried twice at most, within a bound; nothing
+is sent on to where an answer leads, and nothing of an answer is shown but how many profiles it
+refuses.
 
-Source: OpenTelemetry Protocol Specification 1.5, "OTLP/HTTP"; "OpenTelemetry Protocol Exporter",
-the variables OTEL_EXPORTER_OTLP_HEADERS and _INSECURE, and their forms for profiles; the path of
-profiles is of their state of development.
+Source: OpenTelemetry Protocol Specification 1.5, "OTLP/HTTP"; `fleet.endpoint` has the others'.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
 import http.client
+import json
 import os
 import re
 import threading
@@ -24,15 +26,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from prospect.errors import PushError, RecordingError
-from prospect.fleet.endpoint import PATH, VARIABLES, endpoint_of
+from prospect.fleet.endpoint import OTLP, PYROSCOPE, endpoint_of
 from prospect.fleet.places import is_loopback
 from prospect.foreign.protobuf_fields import fields
 from prospect.render.otlp import OtlpRenderer
+from prospect.render.pprof import PprofRenderer
 from prospect.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prospect.fleet.endpoint import Backend, Endpoint
     from prospect.options import Detail
     from prospect.profile.model import Profile
 
@@ -41,11 +45,6 @@ SILENT_S, WHOLE_S, PAUSE_S = 5.0, 15.0, 1.0
 
 # These may be otherwise the next time.
 _PASSING = (429, 502, 503, 504)
-_REASONS = {
-    401: "it does not know the credentials of OTEL_EXPORTER_OTLP_HEADERS",
-    403: "it refuses access",
-    404: f"it takes no profiles at {PATH}",
-}
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _MOST_ANSWER_BYTES = 1 << 16
 _WELL_PACKED = 6
@@ -59,18 +58,34 @@ class _RefusedError(Exception):
         self.may_pass = may_pass
 
 
-def otlp_document(profile: Profile, detail: Detail, *, inline: bool = False) -> bytes:
-    """Return a profile as a request has it; raises as `render.otlp`."""
+def document_for(url: str, profile: Profile, detail: Detail, *, inline: bool = False) -> bytes:
+    """Return a profile as a request to `url` has it; raises as the renderers."""
+    backend = endpoint_of(url).backend
     out = BytesIO()
-    OtlpRenderer(detail=detail, inline=inline).render(profile, out)
-    return out.getvalue()
+    renderer = OtlpRenderer if backend is OTLP else PprofRenderer
+    renderer(detail=detail, inline=inline).render(profile, out)
+    if backend is OTLP:
+        return out.getvalue()
+    run = profile.run
+    named = {
+        "__name__": "process_cpu",
+        "service_name": os.path.basename(run.command[0]) if run.command else "machine",
+        "instance": run.hostname,
+        "job": "prospect",
+    }
+    pairs = [{"name": name, "value": value} for name, value in named.items() if value]
+    series = {
+        "labels": pairs if backend is PYROSCOPE else {"labels": pairs},
+        "samples": [{"rawProfile": base64.b64encode(out.getvalue()).decode("ascii")}],
+    }
+    return json.dumps({"series": [series]}).encode()
 
 
 def push(url: str, document: bytes) -> None:
-    """Send a profile; this takes `WHOLE_S` at most.
+    """Send what `document_for` returned; this takes `WHOLE_S` at most.
 
     Raises:
-        PushError: the collector does not take it.
+        PushError: the server does not take it.
     """
     endpoint = endpoint_of(url)
     failure: list[str] = ["it does not answer in time"]
@@ -86,7 +101,7 @@ def push(url: str, document: bytes) -> None:
         raise PushError(f"{url}: the collector does not have the profile: {failure[0]}")
 
 
-def _tried(endpoint: str, body: bytes) -> list[str]:
+def _tried(endpoint: Endpoint, body: bytes) -> list[str]:
     """Try twice; return why that failed, nothing if it did not."""
     for is_last in (False, True):
         try:
@@ -100,16 +115,16 @@ def _tried(endpoint: str, body: bytes) -> list[str]:
     return []
 
 
-def _post(endpoint: str, body: bytes) -> None:
+def _post(endpoint: Endpoint, body: bytes) -> None:
     headers = {
-        **_own_headers(),
-        "Content-Type": "application/x-protobuf",
+        **_own_headers(endpoint.backend),
+        "Content-Type": endpoint.backend.media_type,
         "Content-Encoding": "gzip",
         "User-Agent": f"prospect/{__version__}",
     }
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler({} if is_loopback(endpoint) else None),
+        urllib.request.ProxyHandler({} if is_loopback(endpoint.url) else None),
         urllib.request.UnknownHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
@@ -117,12 +132,12 @@ def _post(endpoint: str, body: bytes) -> None:
         urllib.request.HTTPSHandler(),
     ):
         opener.add_handler(handler)
-    request = urllib.request.Request(endpoint, body, headers)  # noqa: S310 - http handlers only
+    request = urllib.request.Request(endpoint.url, body, headers)  # noqa: S310 - http handlers only
     try:
         with opener.open(request, timeout=SILENT_S) as response:
             answer = response.read(_MOST_ANSWER_BYTES)
     except urllib.error.HTTPError as error:
-        reason = _REASONS.get(error.code, f"it answers with status {error.code}")
+        reason = _reason(endpoint.backend, error.code)
         error.close()
         raise _RefusedError(reason, may_pass=error.code in _PASSING) from None
     except TimeoutError:
@@ -133,14 +148,25 @@ def _post(endpoint: str, body: bytes) -> None:
             raise _RefusedError("it does not answer in time", may_pass=True) from None
         said = getattr(cause, "strerror", None) or type(cause).__name__
         raise _RefusedError(f"it cannot be reached: {said}", may_pass=True) from None
-    if rejected := _rejected(answer):
+    if endpoint.backend is OTLP and (rejected := _rejected(answer)):
         raise _RefusedError(f"it refuses {rejected} of its profiles", may_pass=False)
 
 
-def _own_headers(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def _reason(backend: Backend, status: int) -> str:
+    match status:
+        case 401:
+            return f"it does not know the credentials of {backend.variables[0].format('HEADERS')}"
+        case 403:
+            return "it refuses access"
+        case 404:
+            return f"it takes no profiles at {backend.path}"
+    return f"it answers with status {status}"
+
+
+def _own_headers(backend: Backend, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the headers that the environment adds, credentials among them."""
     found: dict[str, str] = {}
-    for name in VARIABLES:
+    for name in backend.variables:
         for pair in environment.get(name.format("HEADERS"), "").split(","):
             key, _, value = pair.partition("=")
             key, value = key.strip(), unquote(value.strip())
