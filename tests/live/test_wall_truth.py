@@ -110,6 +110,14 @@ def test_known_parts_of_the_path_are_in_the_account(recorded):
     assert slept_s == pytest.approx(SLEEPS * SLEEP_S if mode == "sleep" else 0.0, rel=0.2)
 
 
+def test_a_packet_to_this_machine_is_its_senders_doing_with_stacks_too(program, tmp_path):
+    _, profile = record(tmp_path, str(program), "tcp", how="--off-cpu")
+    ended = [one.who for one in waiting(profile, "3").wakers if one.name == "read"]
+    assert ended[:1] == ["wall"]
+    account = Report(profile).wall
+    assert not [row for row in account.rows if row.what == "network (read)"]
+
+
 def test_the_path_goes_on_with_the_thread_that_has_the_global_lock(tmp_path):
     truth, profile = record(tmp_path, sys.executable, str(PROGRAMS / "wall_gil.py"))
     account = Report(profile).wall

@@ -119,7 +119,7 @@ def open_events(
         pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK if only the
             whole system will do.
         cpus: those on line.
-        switches: the programs of ``wall``, None without it.
+        switches: the programs of ``wall`` or ``off_cpu``, None without these.
 
     Raises:
         CaptureError: that cannot be; says what to do.
@@ -134,14 +134,15 @@ def open_events(
             from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - rarely asked for
 
             callers = parse_call_graph(options.call_graph)
-            plan = with_switches(plan, callers, cpus[0], wakers=options.wakers)
+            wakes = switches.wakes(plan) if switches is not None else ()
+            plan = with_switches(plan, callers, cpus[0], wakes, wakers=options.wakers)
         if switches is not None:
             plan = switches.planned(plan, cpus[0])
         return _with_python(options, plan)
 
     plan = choose(allow_hardware=not options.clocks and not options.events)
     bytes_a_second = _bytes_a_second(options, plan)
-    if switches is not None:
+    if options.wall and switches is not None:
         bytes_a_second += switches.bytes_a_second
     if plan.attr.sample_stack_user and _is_crowded(len(cpus)):
         bytes_a_second *= _CROWDED_S

@@ -250,10 +250,11 @@ class _JavaFunctions:
 
 
 class _SwitchPrograms:
-    """The programs of --wall, None without that."""
+    """The programs of --wall, or of --off-cpu for a user that may have them; None without."""
 
     def __init__(self, options: RecordOptions) -> None:
-        self._is_wanted = options.wall
+        self._is_wanted = options.wall or (options.off_cpu and options.wakers)
+        self._wakes_only = not options.wall
         self._of_every_thread = options.wall == "system" or not (options.command or options.pids)
         self._programs: SwitchPrograms | None = None
 
@@ -261,7 +262,9 @@ class _SwitchPrograms:
         if self._is_wanted:
             from prospect.recording.switch_programs import SwitchPrograms  # noqa: PLC0415 - only with --wall
 
-            self._programs = SwitchPrograms(every_thread=self._of_every_thread)
+            self._programs = SwitchPrograms(
+                every_thread=self._of_every_thread or self._wakes_only, wakes_only=self._wakes_only
+            )
         return self._programs
 
     def __exit__(self, *_: object) -> None:

@@ -72,7 +72,14 @@ _NO_WAKERS = (
 )
 
 
-def with_switches(plan: EventPlan, graph: CallGraph, cpu: int, *, wakers: bool) -> EventPlan:
+def with_switches(
+    plan: EventPlan,
+    graph: CallGraph,
+    cpu: int,
+    wakes: tuple[ChosenEvent, ...],
+    *,
+    wakers: bool,
+) -> EventPlan:
     """Return a plan that records the scheduler's switches too.
 
     Args:
@@ -80,6 +87,7 @@ def with_switches(plan: EventPlan, graph: CallGraph, cpu: int, *, wakers: bool) 
         graph: whose callers; where none are wanted, or those that only a hardware counter knows,
             it is those in small copies of stacks and by frame pointers.
         cpu: an on-line CPU for the tries.
+        wakes: the event of wake-ups by a program, if there is one.
         wakers: whether it is wanted who wakes whom.
     """
     clock = plan.attr
@@ -110,7 +118,9 @@ def with_switches(plan: EventPlan, graph: CallGraph, cpu: int, *, wakers: bool) 
     if attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         limits += (_NO_STACKS,)
     beside = (*plan.beside, ChosenEvent(NAME, attr))
-    if wakers:
+    if wakers and wakes:
+        beside += wakes
+    elif wakers:
         try:
             beside += (_waking_event(plan, dropped, cpu),)
         except CaptureError as error:

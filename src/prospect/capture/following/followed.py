@@ -52,9 +52,14 @@ _KEPT_FLAGS = (
 
 
 class FollowedSwitches(Closing):
-    """The recording of their switches: `load`, `events`, `start`, `finish`, `close`."""
+    """The recording of their switches: `load`, `events`, `start`, `finish`, `close`.
 
-    def __init__(self) -> None:
+    Args:
+        recorded: which of SWITCH and WAKING are recorded.
+    """
+
+    def __init__(self, recorded: tuple[str, ...] = (SWITCH, WAKING)) -> None:
+        self.recorded = recorded
         self._held = bpf_objects.Held()
         self._numbers: dict[str, int] = {}
         self._formats: dict[str, bytes] = {}
@@ -109,14 +114,16 @@ class FollowedSwitches(Closing):
         kind = abi.BPF_MAP_TYPE_LRU_HASH if every_thread else abi.BPF_MAP_TYPE_HASH
         threads = layout("wall_threads", kind, 4, 8, MOST_FOLLOWED)
         self._threads = keep(bpf_objects.create_map(threads))
-        for name, short in ((SWITCH, "wall_switches"), (WAKING, "wall_wakes")):
+        shorts = {SWITCH: "wall_switches", WAKING: "wall_wakes"}
+        for name in self.recorded:
+            short = shorts[name]
             self._outputs[name] = keep(
                 bpf_objects.create_map(
                     layout(short, abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, _POSSIBLE_CPUS)
                 )
             )
         maps = programs.Maps(
-            self._threads, self._outputs[SWITCH], self._outputs[WAKING], every_thread
+            self._threads, self._outputs.get(SWITCH, -1), self._outputs[WAKING], every_thread
         )
         load = bpf_objects.load_raw_tracepoint_program
         codes = {
@@ -153,7 +160,7 @@ class FollowedSwitches(Closing):
                 ),
                 format=self._formats[name],
             )
-            for name in _LAYOUTS
+            for name in self.recorded
         )
 
     def start(

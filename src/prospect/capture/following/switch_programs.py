@@ -104,7 +104,8 @@ class Maps(NamedTuple):
 
     Attributes:
         threads: descriptor of a map: of each followed thread the call that it waits in.
-        switches, wakes: descriptors of maps: the events of each CPU.
+        switches, wakes: descriptors of maps: the events of each CPU; -1 for switches that are not
+            recorded.
         every_thread: whether all are followed: then `threads` only has those that have waited.
     """
 
@@ -122,6 +123,8 @@ def switch_program(maps: Maps, types: SwitchOffsets, number: int) -> bytes:
         types: of this kernel.
         number: of the tracepoint.
     """
+    if maps.switches < 0:
+        return assemble(tuple(_leaving(maps)))
     return assemble(tuple(_switch(maps, types, number)))
 
 
@@ -190,6 +193,19 @@ def _switch(maps: Maps, types: SwitchOffsets, number: int) -> Items:
         yield asm.store(BPF_W, FP, _KEY, R1)
         yield from _map_arguments(maps.threads, _KEY)
         yield asm.call(abi.BPF_FUNC_map_delete_elem)
+    yield Label("out")
+    yield asm.move(R0, 0)
+    yield EXIT
+
+
+def _leaving(maps: Maps) -> Items:
+    """Only keep the call that a thread waits in; registers as of `_switch`."""
+    yield asm.move(R6, R1)
+    yield from _state()
+    yield asm.jump_if(abi.BPF_JEQ, R8, _STILL_RUNNABLE, "out")
+    yield from _current_number(_DATA + 24)
+    yield from _syscall()
+    yield from _keep_wait(maps)
     yield Label("out")
     yield asm.move(R0, 0)
     yield EXIT
@@ -341,7 +357,16 @@ def _keep_wait(maps: Maps) -> Items:
     yield asm.store(BPF_DW, FP, _VALUE, R1)
     yield asm.load(BPF_W, R1, FP, _DATA + 24)
     yield asm.store(BPF_W, FP, _KEY, R1)
+    # Written in place where there is one: an update takes longer.
+    yield from _map_arguments(maps.threads, _KEY)
+    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield asm.jump_if(abi.BPF_JEQ, R0, 0, "first wait")
+    yield asm.load(BPF_DW, R1, FP, _VALUE)
+    yield asm.store(BPF_DW, R0, 0, R1)
+    yield asm.jump("kept")
+    yield Label("first wait")
     yield from _set_wait(maps, _KEY, _VALUE)
+    yield Label("kept")
 
 
 def _look_up(maps: Maps, key: int, unknown: str) -> Items:
