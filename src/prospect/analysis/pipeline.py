@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.placement import Placement
     from prospect.assembly.stacks.stack_forest import SampleCallers
     from prospect.assembly.tables.recorded_calls import CountedCalls
+    from prospect.assembly.threads.turns import TurnSource
     from prospect.assembly.threads.waits import Waits
     from prospect.assembly.threads.wall_path import CommandPath
     from prospect.events.columns import Events
@@ -196,7 +197,10 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
     finds_inlined = wanted.callees and profile.stacks is not None
     if wanted.lines or finds_inlined or wanted.code or sinks.keep_code:
         profile = _with_files(profile, placed, object_rows, order)
-    return profile if placed.waits is None else off_cpu.with_wait_table(profile, placed.waits)
+    if placed.waits is None:
+        return profile
+    profile = off_cpu.with_wait_table(profile, placed.waits)
+    return placed.turns.added_to(profile, placed.history) if placed.turns else profile
 
 
 def _with_files(
@@ -230,6 +234,7 @@ class _Placed(NamedTuple):
     info: RecordingInfo
     waits: Waits | None
     path: CommandPath | None
+    turns: TurnSource | None
     jit: JitRecords
     history: ProcessHistory
     symbol_options: SymbolOptions
@@ -248,13 +253,19 @@ class _Placed(NamedTuple):
         return self.placement.first(len(self.hits))
 
 
-def _path(events: Events, info: RecordingInfo, waits: Waits, order: _Order) -> CommandPath | None:
-    """Return the critical path of the command, if it is wanted; None if there is none."""
+def _of_switches(
+    events: Events, info: RecordingInfo, waits: Waits, order: _Order
+) -> tuple[CommandPath | None, TurnSource | None]:
+    """Return the critical path of the command and what turns are made of; None if not wanted."""
+    from prospect.assembly.threads.turns import turn_source  # noqa: PLC0415 - only of switches
     from prospect.assembly.threads.wall_path import find_path, find_schedule  # noqa: PLC0415 - only of switches
 
+    switches = waits.events.switches
     if order.sinks.keep_schedule is not None:
-        order.sinks.keep_schedule(find_schedule(events, waits.events.switches, info))
-    return find_path(events, waits.events.switches, info) if order.wanted.path else None
+        order.sinks.keep_schedule(find_schedule(events, switches, info))
+    path = find_path(events, switches, info) if order.wanted.path else None
+    has_turns = order.wanted.turns and waits.first_event >= 0
+    return path, turn_source(events, switches, info) if has_turns else None
 
 
 def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) -> _Placed:
@@ -263,7 +274,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     announce("following processes and their mappings")
     events = with_clock_periods(handed_over.pop(), info)
     waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
-    path = None if waits is None else _path(events, info, waits, order)
+    path, turns = (None, None) if waits is None else _of_switches(events, info, waits, order)
     if waits is not None:
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()
@@ -320,6 +331,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         info=info,
         waits=waits,
         path=path,
+        turns=turns,
         jit=replace(jit, events=events),
         history=history,
         symbol_options=symbol_options,

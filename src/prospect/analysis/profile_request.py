@@ -54,6 +54,7 @@ class ProfileRequest(Record):
             were not read.
         path: whether the critical path of a command is wanted (`Profile.wall`), where the recording
             has its switches.
+        turns: whether turns of threads are wanted (`Profile.turns`); takes `waits`, or stacks.
     """
 
     stacks: bool = False
@@ -64,6 +65,7 @@ class ProfileRequest(Record):
     code: CodeChoice | None = None
     hints: bool = True
     path: bool = True
+    turns: bool = False
 
 
 def damage_words(origin: str, events: Events) -> str:

@@ -107,6 +107,7 @@ def write(
             line_choice=None if shows_stacks else _shown_locations(settings.detail),
             stacks=bool(asked.calls) or shows_stacks or bool(settings.push),
             waits=not isinstance(recording, RecordingPart),
+            turns=_shows_turns(settings) and not isinstance(recording, RecordingPart),
             callees=settings.detail if _has_first_screen(settings) else "",
             code=_code_choice(settings),
         )
@@ -150,6 +151,11 @@ def _has_first_screen(settings: Settings) -> bool:
 
     is_table = settings.sort or settings.columns or settings.label
     return format_of(settings.format).has_first_screen and not (is_table or settings.classic)
+
+
+def _shows_turns(settings: Settings) -> bool:
+    """Return whether the report says what turns of threads consist of."""
+    return _has_first_screen(settings) or settings.format == "html"
 
 
 def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:

@@ -106,7 +106,7 @@ def _prepared(
     choice = code_of_report(settings)
     found: list[LaterCode] = []
     with Progress("reading the recording") as progress:
-        wanted = ProfileRequest(lines=settings.inline, stacks=True, waits=True)
+        wanted = ProfileRequest(lines=settings.inline, stacks=True, waits=True, turns=True)
         keeping = replace(sinks(progress, unread), keep_code=found.append)
         profile = api.read(recording, settings, wanted, keeping, settings.program)
         progress.announce("preparing the page")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.agreement import Agreement
     from prospect.estimate.ledger.lateness import Lateness, LateRoutines
     from prospect.estimate.ledger.tick_ledger import TickLedger
+    from prospect.estimate.turn_account import TurnAccount
     from prospect.estimate.wall_account import WallAccount
     from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.calls.calls_view import CallsView
@@ -177,6 +178,16 @@ class Report(ReportView):
         from prospect.estimate.wall_account import wall_account  # noqa: PLC0415 - of switches only
 
         return wall_account(self.profile, self.by_routine, self.events[0].event_index)
+
+    @cached_property
+    def turns(self) -> TurnAccount | None:
+        """The turns of threads that wait for work; None if none is known."""
+        if self.profile.turns is None:
+            return None
+        from prospect.estimate.turn_account import turn_account  # noqa: PLC0415 - of switches only
+
+        event_index = self.events[0].event_index
+        return turn_account(self.profile, self.by_routine, event_index, self.detail)
 
     def calls(
         self, sections: tuple[str, ...]

@@ -28,7 +28,7 @@ from prospect.profile.model import (
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -138,16 +138,15 @@ def wall_account(
     path = profile.wall
     if path is None or not len(path):
         return None
-    programs = _Programs(profile, path)
-    quota, stolen = quota_ns(profile, path), stolen_ns(profile, path)
-    by_host = tuple(_by_host(stolen, programs))
+    programs = Programs(profile, path)
+    limits = quota_ns(profile, path), stolen_ns(profile, path)
     rows = [
-        *_running(by_routine, event_index, path, programs, stolen),
-        *by_host,
-        *_waiting(path, programs, quota),
-        *_blocked(profile, path, programs),
-        *_unknown(path, programs),
+        row._replace(program=programs.names[program])
+        for program, row in rows_by_owner(
+            profile, by_routine, event_index, Owned(path, programs.of_piece, *limits)
+        )
     ]
+    whole = Owned(path, np.zeros(len(path), np.int64), *limits)
     total_s = float(path.length_ns.sum()) * _NS
     return WallAccount(
         seconds=total_s,
@@ -155,12 +154,46 @@ def wall_account(
             row._replace(share=row.seconds / total_s)
             for row in sorted(rows, key=lambda row: -row.seconds)
         ),
-        takers=tuple(_takers(profile, path, programs, quota, by_host)),
+        takers=tuple(taker for _, taker in takers_by_owner(profile, programs, whole)),
         pieces=len(path),
     )
 
 
-class _Programs:
+class Owned(NamedTuple):
+    """Pieces with an owner each: those of one owner are added up.
+
+    Attributes:
+        path: the pieces.
+        owner: i64[p] numbers, not negative.
+        quota: i64[p] ns of each in which a CPU limit stopped the thread.
+        stolen: i64[p] ns of each that the host took.
+    """
+
+    path: WallPath
+    owner: NDArray[np.int64]
+    quota: NDArray[np.int64]
+    stolen: NDArray[np.int64]
+
+
+def rows_by_owner(
+    profile: CompleteProfile, by_routine: ProfileByRoutine, event_index: int, pieces: Owned
+) -> Iterator[tuple[int, WallRow]]:
+    """Yield rows for pieces that are alike, each with their owner, without a program and a share.
+
+    Args:
+        profile: with its waits.
+        by_routine: the same with fewer hits.
+        event_index: the event whose samples divide the time on CPUs.
+        pieces: with their owners.
+    """
+    yield from _running(by_routine, event_index, pieces)
+    yield from _by_host(pieces)
+    yield from _waiting(pieces)
+    yield from _blocked(profile, pieces)
+    yield from _unknown(pieces)
+
+
+class Programs:
     """Names of programs by number."""
 
     def __init__(self, profile: CompleteProfile, path: WallPath) -> None:
@@ -206,28 +239,25 @@ def _summed(
 
 
 def _running(
-    profile: ProfileByRoutine,
-    event_index: int,
-    path: WallPath,
-    programs: _Programs,
-    stolen: NDArray[np.int64],
-) -> Iterable[WallRow]:
+    profile: ProfileByRoutine, event_index: int, pieces: Owned
+) -> Iterator[tuple[int, WallRow]]:
+    path, owner = pieces.path, pieces.owner
     rows = np.flatnonzero(path.state == PATH_RAN)
-    every = _summed(path.length_ns - stolen, rows, [programs.of_piece.take(rows)])
+    every = _summed(path.length_ns - pieces.stolen, rows, [owner.take(rows)])
     piece, function = _samples_on(profile, event_index, path)
-    program = programs.of_piece.take(piece)
+    of_sample = owner.take(piece)
     number = np.ones(len(piece), np.int64)
-    (of_program, of_function), (samples,) = group_sums([program, function], [number])
-    sampled = np.bincount(program, minlength=len(programs.names))
-    keys, _ = group_sums([program, function, piece], [number])
+    (of_owner, of_function), (samples,) = group_sums([of_sample, function], [number])
+    sampled = np.bincount(of_sample, minlength=int(owner.max(initial=0)) + 1)
+    keys, _ = group_sums([of_sample, function, piece], [number])
     seen = _summed(path.length_ns, keys[2], keys[:2]) if len(piece) else _Sums([], [], [], [])
     total_s = dict(zip(every.keys[0].tolist(), (ns * _NS for ns in every.ns), strict=True))
     names = shown_names(profile.functions, of_function.tolist())
-    for at, (one, count) in enumerate(zip(of_program.tolist(), samples.tolist(), strict=True)):
+    for at, (one, count) in enumerate(zip(of_owner.tolist(), samples.tolist(), strict=True)):
         share, half = _share(count, int(sampled[one]))
-        yield WallRow(
+        row = WallRow(
             RUNNING,
-            programs.names[one],
+            "",
             names[at],
             "",
             total_s[one] * share,
@@ -237,9 +267,10 @@ def _running(
             seen.longest_ns[at] * _NS,
             count,
         )
+        yield one, row
     for at, one in enumerate(every.keys[0].tolist()):
         if not sampled[one]:
-            yield _exact((RUNNING, programs.names[one], NO_SAMPLE, ""), every, at)
+            yield one, _exact((RUNNING, "", NO_SAMPLE, ""), every, at)
 
 
 def _samples_on(
@@ -269,73 +300,83 @@ def _exact(row: tuple[str, str, str, str], sums: _Sums, at: int) -> WallRow:
     return WallRow(*row, seconds, 0.0, 0.0, sums.pieces[at], longest_s)
 
 
-def _by_host(stolen: NDArray[np.int64], programs: _Programs) -> Iterable[WallRow]:
-    """Yield the time that the host took, of each program's."""
-    rows = np.flatnonzero(stolen)
-    program = programs.of_piece.take(rows)
-    seconds = np.bincount(program, stolen.take(rows)) * _NS
+def _by_host(pieces: Owned) -> Iterator[tuple[int, WallRow]]:
+    """Yield the time that the host took, of each owner's."""
+    rows = np.flatnonzero(pieces.stolen)
+    owner = pieces.owner.take(rows)
+    seconds = np.bincount(owner, pieces.stolen.take(rows)) * _NS
+    number = np.bincount(owner)
     for one in np.flatnonzero(seconds).tolist():
         long_s = float(seconds[one])
-        half_s, pieces = stolen_half_width_s(long_s), int(np.count_nonzero(program == one))
-        yield WallRow(FOR_A_CPU, programs.names[one], HOST, "", long_s, half_s, 0.0, pieces, 0.0)
+        half_s, count = stolen_half_width_s(long_s), int(number[one])
+        yield one, WallRow(FOR_A_CPU, "", HOST, "", long_s, half_s, 0.0, count, 0.0)
 
 
-def _waiting(path: WallPath, programs: _Programs, quota: NDArray[np.int64]) -> Iterable[WallRow]:
+def _waiting(pieces: Owned) -> Iterator[tuple[int, WallRow]]:
     """Yield waits for a CPU, those by a CPU limit apart."""
+    path, quota = pieces.path, pieces.quota
     rows = np.flatnonzero(path.state == PATH_WAITED)
     for what, length in ((QUOTA, quota), ("", path.length_ns - quota)):
         of_kind = rows[length.take(rows) > 0]
-        sums = _summed(length, of_kind, [programs.of_piece.take(of_kind)])
+        sums = _summed(length, of_kind, [pieces.owner.take(of_kind)])
         for at, one in enumerate(sums.keys[0].tolist()):
-            yield _exact((FOR_A_CPU, programs.names[one], what, ""), sums, at)
+            yield one, _exact((FOR_A_CPU, "", what, ""), sums, at)
 
 
-def _unknown(path: WallPath, programs: _Programs) -> Iterable[WallRow]:
-    rows = np.flatnonzero(path.state == PATH_UNKNOWN)
-    sums = _summed(path.length_ns, rows, [programs.of_piece.take(rows)])
+def _unknown(pieces: Owned) -> Iterator[tuple[int, WallRow]]:
+    rows = np.flatnonzero(pieces.path.state == PATH_UNKNOWN)
+    sums = _summed(pieces.path.length_ns, rows, [pieces.owner.take(rows)])
     for at, one in enumerate(sums.keys[0].tolist()):
-        yield _exact((NOT_KNOWN, programs.names[one], "", ""), sums, at)
+        yield one, _exact((NOT_KNOWN, "", "", ""), sums, at)
 
 
-def _blocked(profile: CompleteProfile, path: WallPath, programs: _Programs) -> Iterable[WallRow]:
+def _blocked(profile: CompleteProfile, pieces: Owned) -> Iterator[tuple[int, WallRow]]:
+    path = pieces.path
     rows = np.flatnonzero(path.state == PATH_BLOCKED)
     reason, reasons = blocked_by(profile, path)
     texts: dict[str, int] = {}
     number = np.array([texts.setdefault(str(one), len(texts)) for one in reasons], np.int64)
+    programs = Programs(profile, path)
     is_kernel = np.append(profile.processes.is_kernel_thread, False)
     ended_by, process = path.ended_by.take(rows), path.ender_process_index.take(rows)
     # Of threads of the kernel there are many with names of their own: all do what a device asks.
     is_device = (ended_by == 0) | is_kernel.take(process)
     ender = programs.number(process, path.ender_index.take(rows)) + 2
     ender = np.where(ended_by < 0, 0, np.where(is_device, 1, ender))
-    keys = [programs.of_piece.take(rows), number.take(reason.take(rows)), ender]
+    keys = [pieces.owner.take(rows), number.take(reason.take(rows)), ender]
     sums = _summed(path.length_ns, rows, keys)
     enders = ["", INTERRUPT, *programs.names]
     what = list(texts)
-    for at, (program, why, by) in enumerate(zip(*(key.tolist() for key in sums.keys), strict=True)):
-        yield _exact((BLOCKED, programs.names[program], what[why], enders[by]), sums, at)
+    for at, (one, why, by) in enumerate(zip(*(key.tolist() for key in sums.keys), strict=True)):
+        yield one, _exact((BLOCKED, "", what[why], enders[by]), sums, at)
 
 
-def _takers(
-    profile: CompleteProfile,
-    path: WallPath,
-    programs: _Programs,
-    quota: NDArray[np.int64],
-    by_host: Sequence[WallRow],
-) -> Iterable[Taker]:
-    had = path.takers
+def takers_by_owner(
+    profile: CompleteProfile, programs: Programs, pieces: Owned
+) -> Iterator[tuple[int, Taker]]:
+    """Yield who had the CPUs that pieces waited for, each with the owner, the longest first.
+
+    Args:
+        profile: completed.
+        programs: of the pieces.
+        pieces: with their owners.
+    """
+    had, quota = pieces.path.takers, pieces.quota
     program = programs.number(had.process_index, had.name_index) + 2
     program = np.where(had.tid > 0, program, np.where(had.tid == 0, 0, 1))
     is_own = np.append(profile.processes.is_descendant, False).take(had.process_index)
     # Whatever ran while a limit stopped the thread did not take the CPU from it.
-    left = 1.0 - quota.take(had.piece) / path.length_ns.take(had.piece)
-    key, place = np.unique(program * 2 + is_own, return_inverse=True)
-    ns = np.bincount(place, had.length_ns * left, len(key))
+    left = 1.0 - quota.take(had.piece) / pieces.path.length_ns.take(had.piece)
     names = [NOBODY, UNRECORDED, *programs.names]
-    found = [
-        Taker(names[one // 2], bool(one % 2), float(long_ns) * _NS)
-        for one, long_ns in zip(key.tolist(), ns.tolist(), strict=True)
-    ]
-    found.append(Taker(QUOTA, False, float(quota.sum()) * _NS))
-    found.append(Taker(HOST, False, sum(row.seconds for row in by_host)))
-    yield from sorted((one for one in found if one.seconds > 0), key=lambda one: -one.seconds)
+    key = (pieces.owner.take(had.piece) * len(names) + program) * 2 + is_own
+    key, place = np.unique(key, return_inverse=True)
+    ns = np.bincount(place, had.length_ns * left, len(key))
+    found = []
+    for one, long_ns in zip(key.tolist(), ns.tolist(), strict=True):
+        owner, which = divmod(one // 2, len(names))
+        found.append((owner, Taker(names[which], bool(one % 2), float(long_ns) * _NS)))
+    for name, length in ((QUOTA, quota), (HOST, pieces.stolen)):
+        seconds = np.bincount(pieces.owner, length) * _NS
+        found += [(one, Taker(name, False, float(long_s))) for one, long_s in enumerate(seconds)]
+    known = [one for one in found if one[1].seconds > 0]
+    yield from sorted(known, key=lambda one: -one[1].seconds)

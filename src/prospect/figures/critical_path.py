@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import segments
+from prospect.columns.moments import moment_keys
 from prospect.columns.table_rows import gather
 from prospect.errors import UsageError
 from prospect.figures.selection import only_used
@@ -17,9 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.model import Profile, SampleTable, WaitTable, WallPath
-
-# CPUs may be left in the same nanosecond: so many of them are looked at.
-_MOST_AT_ONCE = 4
 
 
 def on_critical_path(profile: Profile) -> Profile:
@@ -43,16 +42,26 @@ def on_critical_path(profile: Profile) -> Profile:
 
 
 def samples_on(path: WallPath, samples: SampleTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the samples that hit a thread of the path while it was on it, and their pieces."""
-    if samples.tid is None or not len(path):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    piece = np.searchsorted(path.begin_ns, samples.time_ns, "right") - 1
-    at = np.maximum(piece, 0)
-    since_ns = samples.time_ns - path.begin_ns.take(at)
-    is_on = (piece >= 0) & (since_ns < path.length_ns.take(at).view(np.uint64))
-    is_on &= (path.tid.take(at) == samples.tid) & (path.state.take(at) == PATH_RAN)
-    rows = np.flatnonzero(is_on)
-    return rows, piece.take(rows)
+    """Return the samples that hit a thread of the path while it was on it, and their pieces.
+
+    Args:
+        path: of a command, or of turns: a sample is in as many pieces as have it.
+        samples: of the same recording.
+    """
+    nothing = np.empty(0, np.int64)
+    pieces = np.flatnonzero(path.state == PATH_RAN)
+    if samples.tid is None or not len(pieces) or not len(samples):
+        return nothing, nothing
+    tid, begin_ns = path.tid.take(pieces), path.begin_ns.take(pieces)
+    end_ns = begin_ns + path.length_ns.take(pieces).view(np.uint64)
+    of_samples, begins, ends = moment_keys(
+        (samples.tid, samples.time_ns), (tid, begin_ns), (tid, end_ns)
+    )
+    order = np.argsort(of_samples, kind="stable")
+    ordered = of_samples.take(order)
+    first = np.searchsorted(ordered, begins)
+    count = np.searchsorted(ordered, ends) - first
+    return order.take(segments(first, count)), np.repeat(pieces, count)
 
 
 def waits_on(
@@ -61,21 +70,20 @@ def waits_on(
     """Return the pieces whose wait is in the table, and its rows there, i64[k] each.
 
     Args:
-        path: of a command.
+        path: of a command, or of turns.
         waits: of the same recording.
         state: of the pieces: PATH_BLOCKED or PATH_WAITED.
     """
-    rows = np.flatnonzero(waits.is_runnable == (state == PATH_WAITED))
     pieces = np.flatnonzero(path.state == state)
+    rows = np.flatnonzero(waits.is_runnable == (state == PATH_WAITED))
     if not len(rows):
         return pieces[:0], rows
-    rows = rows.take(np.argsort(waits.begin_ns.take(rows), kind="stable"))
+    tid, time_ns = path.tid.take(pieces), path.begin_ns.take(pieces)
     begin_ns = waits.begin_ns.take(rows)
-    at = np.searchsorted(begin_ns, path.begin_ns.take(pieces))
-    wait = np.full(len(pieces), -1, np.int64)
-    for step in range(_MOST_AT_ONCE):
-        here = np.minimum(at + step, len(rows) - 1)
-        is_it = begin_ns.take(here) == path.begin_ns.take(pieces)
-        is_it &= waits.tid.take(rows.take(here)) == path.tid.take(pieces)
-        wait = np.where((wait < 0) & is_it, rows.take(here), wait)
-    return pieces[wait >= 0], wait[wait >= 0]
+    begins, wanted = moment_keys((waits.tid.take(rows), begin_ns), (tid, time_ns))
+    order = np.argsort(begins, kind="stable")
+    place = np.searchsorted(begins.take(order), wanted, "right") - 1
+    row = rows.take(order.take(np.maximum(place, 0)))
+    is_in = (place >= 0) & (waits.tid.take(row) == tid)
+    is_in &= time_ns < waits.begin_ns.take(row) + waits.length_ns.take(row)
+    return pieces[is_in], row[is_in]

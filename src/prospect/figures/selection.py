@@ -167,6 +167,7 @@ def _of_hits(
         call_counts=None,
         threads=None,
         wall=None,
+        turns=None,
         unhit_mappings=None,
         sample_data=(),
         part_of=profile.part_of and profile.part_of.renumbered(hit.number[:-1]),

@@ -69,6 +69,10 @@ MOST_COPY_BYTES = 65520
 
 # What a thread of the critical path did: it ran, waited for a CPU, was blocked, or nobody knows.
 PATH_RAN, PATH_WAITED, PATH_BLOCKED, PATH_UNKNOWN = range(4)
+# The recording's ends cut a turn, or it is not known what its thread waited for.
+TURN_WHOLE, TURN_CUT, TURN_UNCLEAR = range(3)
+# Threads of a turn's pieces.
+THREADS_OF_TURNS = ("own thread", "other thread", "other process")
 PATH_STATES = ("running", "waiting for a CPU", "blocked", "not known")
 NO_PATH = "the profile has no critical path: record a command with --off-cpu or --wall"
 
@@ -220,7 +224,8 @@ class WallTakers(Record):
 class WallPath(Record):
     """The critical path of COMMAND: pieces that add up to the time from its start to its exit.
 
-    The pieces are in the order of time, each begins where the one before ends.
+    The pieces are in the order of time, each begins where the one before ends. Those of turns are
+    of one turn after another (`TurnTable`).
 
     Attributes:
         begin_ns: u64[p] on the recording's clock.
@@ -250,6 +255,45 @@ class WallPath(Record):
     takers: WallTakers
     names: list[str]
     cpu: NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+
+class TurnTable(Record):
+    """Turns of threads: from the end of an idle wait to the begin of the thread's next one.
+
+    The turns of each thread are in the order of time, and do not overlap.
+
+    Attributes:
+        tid: i32[n] the thread.
+        process_index: i32[n] into processes: its program.
+        begin_ns: u64[n] on the recording's clock.
+        length_ns: i64[n].
+        state: u8[n] TURN_*.
+        is_loop: bool[n] whether the thread serves many requests at once, so that the turn is one
+            of its event loop.
+        kind_index: i32[n] row of `kinds`.
+        kinds: what turns do: a function, or the system call of the idle wait before.
+        turn_of_piece: i32[p] the turn of each piece, ascending; those of TURN_WHOLE have pieces.
+        pieces: of each turn, in the order of time; they add up to its length.
+        during_index: i32[p] of pieces of other threads, what the turn's own thread waited for
+            meanwhile or next, a row of `during`; -1 for its own pieces, and if it is not known.
+        during: names of system calls and locks.
+    """
+
+    tid: NDArray[np.int32]
+    process_index: NDArray[np.int32]
+    begin_ns: NDArray[np.uint64]
+    length_ns: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    is_loop: NDArray[np.bool_]
+    kind_index: NDArray[np.int32]
+    kinds: list[str]
+    turn_of_piece: NDArray[np.int32]
+    pieces: WallPath
+    during_index: NDArray[np.int32]
+    during: list[str]
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -594,7 +638,8 @@ class Profile(Record):
     `sample_data` is what event sources made of samples' raw data, `labels` what rows of
     `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do. `part_of` is
     set in a part of a recording, which has no samples itself. `wall` is the critical path of
-    COMMAND, None without switches and where it is not asked for.
+    COMMAND, None without switches and where it is not asked for; `turns` are those of
+    all threads that wait for work, likewise.
     """
 
     run: RunInfo
@@ -619,6 +664,7 @@ class Profile(Record):
     threads: ThreadTimes | None = None
     waits: WaitTable | None = None
     wall: WallPath | None = None
+    turns: TurnTable | None = None
     unhit_mappings: Callable[[int], MemoryMap] | None = None
     sample_data: tuple[SampleData, ...] = ()
     labels: list[str] | None = None

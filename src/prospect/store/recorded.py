@@ -99,6 +99,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         stack_copies=None,
         threads=None,
         wall=None,
+        turns=None,
         waits=waits,
         syscalls=None,
         call_counts=None,

@@ -16,7 +16,7 @@ from prospect.records import NamedTuple, Record
 from prospect.wall.records import NOT_RECORDED
 from prospect.wall.steps import steps
 from prospect.wall.stretches import stretches
-from prospect.wall.takers import Waits, takers
+from prospect.wall.takers import Takers, Waits, takers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from prospect.wall.records import Asked, SchedulerRecords
     from prospect.wall.steps import Steps
     from prospect.wall.stretches import Stretches, Threads
-    from prospect.wall.takers import Takers
 
 RUNNING, WAITING, BLOCKED, NOT_KNOWN = range(4)
 # Stretches whose pieces are made at once.
-_BLOCK = 1 << 18
+BLOCK = 1 << 18
 
 
 class Pieces(Record):
@@ -65,7 +64,7 @@ def critical_path(records: SchedulerRecords, asked: Asked) -> Pieces | None:
     if of is None:
         return None
     parts = _parts(of.stretches, of.steps, of.last, (of.start_ns, of.exit_ns))
-    return _pieces(records, of.threads, of.stretches, parts)
+    return pieces_of(records, of.threads, of.stretches, parts)
 
 
 class Schedule(Record):
@@ -115,7 +114,7 @@ def _last_stretch(threads: Threads, found: Stretches, tid: int, end_ns: int) -> 
     return last
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """Pieces without who had the CPUs: as `Pieces`, each with its stretch, i32[p]."""
 
     start_ns: NDArray[np.uint64]
@@ -125,20 +124,21 @@ class _Parts(NamedTuple):
     ended_by: NDArray[np.int32]
 
 
-def _parts(found: Stretches, every: Steps, last: int, interval_ns: tuple[int, int]) -> _Parts:
+def _parts(found: Stretches, every: Steps, last: int, interval_ns: tuple[int, int]) -> Parts:
     """Follow the path from its last stretch, and return its pieces in the order of time."""
     visited = _walk(every, last, interval_ns[0])
     start_ns, enter_ns = (np.uint64(time_ns) for time_ns in interval_ns)
     blocks = []
-    for first in range(0, len(visited), _BLOCK):
-        block = visited[first : first + _BLOCK]
+    for first in range(0, len(visited), BLOCK):
+        block = visited[first : first + BLOCK]
         left_ns = every.enter_ns.take(block)
-        blocks.append(_of_block(found, every, block, np.append(enter_ns, left_ns[:-1])))
+        parts, _ = parts_of_stretches(found, every, block, np.append(enter_ns, left_ns[:-1]))
+        blocks.append(parts)
         enter_ns = left_ns[-1]
     if enter_ns > start_ns:
         # Nothing is known of the time before a thread that the path ends with.
         blocks.append(
-            _Parts(
+            Parts(
                 np.array([start_ns]),
                 np.array([enter_ns]),
                 visited[-1:],
@@ -147,10 +147,10 @@ def _parts(found: Stretches, every: Steps, last: int, interval_ns: tuple[int, in
             )
         )
     blocks.reverse()
-    parts = _Parts(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+    parts = Parts(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
     # Only the first pieces may begin before the command.
     first = int(np.searchsorted(parts.end_ns, start_ns, "right"))
-    return _Parts(
+    return Parts(
         np.maximum(parts.start_ns[first:], start_ns),
         parts.end_ns[first:],
         parts.stretch[first:],
@@ -173,12 +173,15 @@ def _walk(every: Steps, last: int, start_ns: int) -> NDArray[np.int32]:
     return np.frombuffer(visited, np.int32)
 
 
-def _of_block(
+def parts_of_stretches(
     found: Stretches, every: Steps, visited: NDArray[np.int32], enter_ns: NDArray[np.uint64]
-) -> _Parts:
+) -> tuple[Parts, NDArray[np.int64]]:
     """Return what these stretches have on the path, each entered at its end or before.
 
     From its end: a gap behind it, itself, the wait for its CPU, and the block before that.
+
+    Returns:
+        The parts, those of the last stretch first, and i64[p] which of the visits each is of.
     """
     in_ns, out_ns = found.in_ns.take(visited), found.out_ns.take(visited)
     ready_ns, blocked_ns = every.ready_ns.take(visited), every.blocked_ns.take(visited)
@@ -190,10 +193,14 @@ def _of_block(
     is_there = np.flatnonzero(ends > starts)[::-1]
     stretch, kind = visited.take(is_there >> 2), kind.take(is_there)
     ended_by = np.where(kind == BLOCKED, every.ended_by.take(stretch), np.int32(NOT_RECORDED))
-    return _Parts(starts.take(is_there), ends.take(is_there), stretch, kind, ended_by)
+    parts = Parts(starts.take(is_there), ends.take(is_there), stretch, kind, ended_by)
+    return parts, is_there >> 2
 
 
-def _pieces(records: SchedulerRecords, threads: Threads, found: Stretches, parts: _Parts) -> Pieces:
+def pieces_of(
+    records: SchedulerRecords, threads: Threads, found: Stretches, parts: Parts
+) -> Pieces:
+    """Return the pieces with their threads, and who had the CPUs that these waited for."""
     starts, ends, stretch, kind, ended_by = parts
     # A wait that something lost may have ended.
     is_lost = (kind == BLOCKED) & (ended_by == NOT_RECORDED)
@@ -210,4 +217,22 @@ def _pieces(records: SchedulerRecords, threads: Threads, found: Stretches, parts
         kind=kind,
         ended_by=ended_by,
         takers=takers(records, threads, found, waits),
+    )
+
+
+def pieces_at(pieces: Pieces, rows: NDArray[np.int64]) -> Pieces:
+    """Return some of the pieces, i64[k] ascending, with who had their CPUs."""
+    had = pieces.takers
+    number = np.full(len(pieces), -1, np.int64)
+    number[rows] = np.arange(len(rows))
+    of_taker = number.take(had.piece)
+    kept = np.flatnonzero(of_taker >= 0)
+    return Pieces(
+        start_ns=pieces.start_ns.take(rows),
+        end_ns=pieces.end_ns.take(rows),
+        tid=pieces.tid.take(rows),
+        kind=pieces.kind.take(rows),
+        ended_by=pieces.ended_by.take(rows),
+        cpu=pieces.cpu.take(rows),
+        takers=Takers(of_taker.take(kept), had.tid.take(kept), had.length_ns.take(kept)),
     )

@@ -82,7 +82,6 @@ def steps(
     """
     keys = threads.key(found.thread, found.in_ns)
     own = np.arange(len(found), dtype=np.int32)
-    is_mine = _is_descendant(records, threads, found, keys, tid)
     wakes = _wakes(records, threads, found)
     previous = np.where(found.is_first, np.int32(-1), own - np.int32(1))
     ready_ns, blocked_ns = found.in_ns.copy(), found.since_ns.copy()
@@ -103,6 +102,7 @@ def steps(
     woken_ns = np.minimum(wakes.at_ns, wakes.wake_ns)
     woken_ns[timed.taken] = timed.at_ns
     if not everybody:
+        is_mine = _is_descendant(records, threads, found, keys, tid)
         followed = np.flatnonzero(is_mine.take(by))
         at, by = at.take(followed), by.take(followed)
     previous[at] = by

@@ -224,3 +224,14 @@ def test_a_cut_stack_is_what_the_same_call_of_its_thread_mostly_is():
 def test_a_lock_is_never_idle():
     waits = [("futex", "main pthread_mutex_lock k:wait"), ("futex", "py:f take_gil k:wait")]
     assert idle(waits) == [False, False]
+
+
+def test_a_place_that_a_thread_rarely_waits_in_is_not_its_idle_place():
+    usual = [("pselect6", "main serve select")] * 100
+    assert idle([*usual, ("poll", "main poll")]) == [True] * 101
+    work = [("main serve handle view", 50)]
+    rare = idle(
+        [*usual, ("poll", "main poll"), *[("poll", "main serve handle ask poll")] * 100], work
+    )
+    assert rare[:100] == [True] * 100
+    assert rare[101:] == [False] * 100

@@ -230,7 +230,7 @@ def test_the_times_of_threads_and_waits_are_the_reports(open_page):
 
 def test_the_holders_of_locks_are_the_reports(open_page, monkeypatch):
     holder = LockHolder("a mutex", "work", "", 0.25)
-    holders = "prospect.figures.report.waiting._Blocked.holders"
+    holders = "prospect.figures.report.waiting.BlockedWaits.holders"
     monkeypatch.setattr(holders, lambda *_: (holder,))
     page = rendered(switched_profile(CLOCK, SWITCH, stacks=True), "html", "4")
     _, found, *_ = tables_of(open_page(page), "waiting")

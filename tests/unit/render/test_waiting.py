@@ -177,7 +177,7 @@ def test_the_holder_of_a_lock_is_on_the_first_screen_if_it_fits():
 
 def test_what_holders_of_locks_did_is_a_section_and_in_json(profile, monkeypatch):
     holder = LockHolder("a mutex", "work(int)", "get(int)", 0.25)
-    holders = "prospect.figures.report.waiting._Blocked.holders"
+    holders = "prospect.figures.report.waiting.BlockedWaits.holders"
     monkeypatch.setattr(holders, lambda *_: (holder,))
     lines = rendered(profile, "text").splitlines()
     title = lines.index("Locks, by What Their Holders Did while Others Waited")

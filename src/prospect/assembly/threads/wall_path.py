@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events, Tasks
     from prospect.spaces.process_history import ProcessHistory
     from prospect.wall.path import Pieces, Schedule
+    from prospect.wall.records import Processes
 
 _NOBODY_NAME = b""
 # The threads that had a CPU while it is not recorded which: this, less the number of the CPU. No
@@ -107,11 +108,14 @@ def find_path(
     recorded = _recorded(events, switches, info)
     if switches is None or recorded is None:
         return None
-    processes = recorded[0].processes
     pieces = critical_path(*recorded)
     if pieces is None:
         return None
-    pieces = _cut_at_execs(pieces, events.tasks)
+    return with_pids(_cut_at_execs(pieces, events.tasks), recorded[0].processes)
+
+
+def with_pids(pieces: Pieces, processes: Processes) -> CommandPath:
+    """Return pieces with the processes of their threads."""
     return CommandPath(
         pieces,
         *(processes.pid_of(tids) for tids in (pieces.tid, pieces.takers.tid, pieces.ended_by)),
@@ -135,14 +139,29 @@ def _recorded(
 ) -> tuple[SchedulerRecords, Asked] | None:
     """Return the scheduler's records, and which thread's time is explained."""
     tid = info.extras.get("command_pid")
-    begin_ns, end_ns = interval_ns(info, events)
     if switches is None or not (isinstance(tid, int) and is_i32(tid)) or attached_pids(info.extras):
         return None
+    records = scheduler_records(events, switches, info)
+    asked = _asked(events.tasks, tid, records.begin_ns, records.end_ns)
+    return records, replace(asked, everybody=info.extras.get("wall_scope") == "system")
+
+
+def scheduler_records(
+    events: Events, switches: columns.Switches, info: RecordingInfo
+) -> SchedulerRecords:
+    """Return what a recording says of when threads ran, and why not.
+
+    Args:
+        events: all records, with the samples of wake-ups.
+        switches: of the recording.
+        info: its description.
+    """
+    begin_ns, end_ns = interval_ns(info, events)
     if switches.is_followed is not None:
         switches = _with_others(switches)
     losses, woken = events.losses, wakings(events, info)
     is_lost = (losses.count > 0) & (losses.kind == abi.PERF_RECORD_LOST)
-    records = SchedulerRecords(
+    return SchedulerRecords(
         switches=Switches(
             switches.time_ns,
             task_tid(switches.task),
@@ -157,8 +176,6 @@ def _recorded(
         end_ns=end_ns,
         lost_ns=losses.time_ns[is_lost],
     )
-    asked = _asked(events.tasks, tid, begin_ns, end_ns)
-    return records, replace(asked, everybody=info.extras.get("wall_scope") == "system")
 
 
 def _with_others(switches: columns.Switches) -> columns.Switches:

@@ -85,6 +85,7 @@ _MOST_FRAMES = 1 << 22
 _LEAST_STACKS = 10  # of a thread, to know where its work is
 _TRUNK = 0.5  # of the thread's other stacks are above its idle place
 _BRANCH = 0.1  # of them, in the function that leads to a wait: the wait is within work
+_LEAST_OF_THREAD = 0.02  # of a thread's waits, or of their time, in its idle place
 _MORE_FRAMES = 2  # than the idle place has, as of wrappers, do not make a wait deeper
 _FAR = 1 << 20
 _MOST_BELOW_PYTHON = 3
@@ -328,7 +329,11 @@ def idle_waits(
     at = places.row.astype(np.intp)
     others = _without(work, gather(waits, np.flatnonzero(kind != WORK)), stacks)
     is_idle = _idle_places(
-        gather(of_known, at), has_loop.take(known.take(at)), stacks, forest, others
+        gather(of_known, at),
+        has_loop.take(known.take(at)),
+        _are_rare(of_known, at, places.place),
+        stacks,
+        _trunks(gather(of_known, at), forest, others),
     )
     found[known] = is_idle.take(places.place)
     # A stack that is not whole does not tell: what the same call of the thread mostly is.
@@ -357,28 +362,49 @@ def _without(work: ThreadStacks, waits: ThreadWaits, stacks: UserStacks) -> Thre
     return ThreadStacks(work.tid[is_other], user_row[is_other])
 
 
+def _are_rare(
+    waits: ThreadWaits, first: NDArray[np.intp], place: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """Return which places have few of their thread's waits, and little of their time, bool[p].
+
+    A thread does not come back there, as to what it waits for as it begins and ends.
+
+    Args:
+        waits: of some threads.
+        first: i64[p] one of each place.
+        place: i32[n] the place of each.
+    """
+    tids, thread = np.unique(waits.tid, return_inverse=True)
+    is_rare = np.ones(len(first), np.bool_)
+    for amount in (np.ones(len(place)), waits.ns.astype(np.float64)):
+        of_place = np.bincount(place, amount, len(first))
+        of_thread = np.bincount(thread, amount, len(tids))
+        is_rare &= of_place < _LEAST_OF_THREAD * of_thread.take(thread.take(first))
+    return is_rare
+
+
 def _idle_places(
     places: ThreadWaits,
     has_loop: NDArray[np.bool_],
+    is_rare: NDArray[np.bool_],
     stacks: UserStacks,
-    forest: NamedForest,
-    work: ThreadStacks,
+    trunks: tuple[NDArray[np.int64], NDArray[np.float64]],
 ) -> NDArray[np.bool_]:
     """Return which places are idle, bool[p], likewise; each kind, thread and stack is there once.
 
     Args:
         places: of some threads.
         has_loop: bool[p] whether the thread has an event loop.
+        is_rare: bool[p] whether the thread comes back there too rarely for its idle place.
         stacks: likewise.
-        forest: likewise.
-        work: likewise.
+        trunks: of the places.
     """
     kind, tid = places.kind, places.tid
-    trunk, branch = _trunks(places, forest, work)
+    trunk, branch = trunks
     depth = stacks.depth.take(places.row)
     is_usual = np.where(has_loop, kind == LOOP, (kind == POLL) | (kind == CONDITION))
     may_read = ~has_loop & (kind == READ) & np.isin(tid, distinct(tid[is_usual]))
-    is_reference = is_usual | may_read
+    is_reference = (is_usual | may_read) & ~is_rare
     tids, thread = np.unique(tid, return_inverse=True)
     least_trunk = np.full(len(tids), np.iinfo(np.int64).max)
     np.minimum.at(least_trunk, thread[is_reference], trunk[is_reference])

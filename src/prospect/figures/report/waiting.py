@@ -172,7 +172,7 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     user_s, system_s = _sampled(profile, threads)
     sampled_s = user_s + system_s
     share = threads.cpu_ns * _NS / np.where(sampled_s > 0, sampled_s, np.nan)
-    stacks = _blocked(profile, detail, alone=False)
+    stacks = blocked_waits(profile, detail, alone=False)
     before = _blockers_before(profile, threads, rows, stacks)
     return Waiting(
         threads=threads,
@@ -193,7 +193,7 @@ def _blockers_before(
     profile: CompleteProfile,
     threads: ThreadTimes,
     rows: NDArray[np.int64],
-    stacks: _Blocked | None,
+    stacks: BlockedWaits | None,
 ) -> list[Blocker]:
     """Return the waits of these threads that began before the interval, by their system call."""
     read_ns, calls = profile.run.calls_before
@@ -237,7 +237,7 @@ def blocked_stacks(
         tids: i32 the threads.
         most: how many stacks.
     """
-    found = _blocked(profile, "4", alone=True)
+    found = blocked_waits(profile, "4", alone=True)
     return found.of_threads(tids).stacks(most) if found else ()
 
 
@@ -293,7 +293,7 @@ class _Names:
         return self._row[name]
 
 
-class _Forest(NamedTuple):
+class NamedStacks(NamedTuple):
     """Frames, what each is called, and stacks of them."""
 
     frames: FrameTable
@@ -301,16 +301,18 @@ class _Forest(NamedTuple):
     forest: NamedForest
 
 
-class _Blocked(Record):
+class BlockedWaits(Record):
     """Waits of blocked threads.
 
     Attributes:
         samples: the profile's waits, as samples, after others or alone.
-        rows: i64[n] which of them these are.
+        first_wait: the first of them.
+        rows: i64[n] which of the samples these are.
         cause, ns: i64[n]; `tid`, `waker` i32[n]: as in `WaitTable`.
     """
 
     samples: StackSamples
+    first_wait: int
     rows: NDArray[np.int64]
     cause: NDArray[np.int64]
     ns: NDArray[np.int64]
@@ -318,17 +320,23 @@ class _Blocked(Record):
     waker: NDArray[np.int32] | None
 
     @property
+    def wait_rows(self) -> NDArray[np.int64]:
+        """i64[n] rows of the profile's table of waits."""
+        return self.rows - self.first_wait
+
+    @property
     def stack_index(self) -> NDArray[np.int32]:
         """i32[n] row of `samples.stacks`."""
         return self.samples.stack_index.take(self.rows)
 
-    def of_threads(self, tids: NDArray[np.int32]) -> _Blocked:
+    def of_threads(self, tids: NDArray[np.int32]) -> BlockedWaits:
         """Return the waits of these threads alone."""
         return self._of(np.flatnonzero(np.isin(self.tid, tids)))
 
-    def _of(self, rows: NDArray[np.int64]) -> _Blocked:
-        return _Blocked(
+    def _of(self, rows: NDArray[np.int64]) -> BlockedWaits:
+        return BlockedWaits(
             self.samples,
+            self.first_wait,
             self.rows.take(rows),
             self.cause.take(rows),
             self.ns.take(rows),
@@ -343,8 +351,8 @@ class _Blocked(Record):
 
     def blockers(self) -> tuple[Blocker, ...]:
         """Add up the waits by cause, and apart what is idle; the longest first."""
-        names = self._names
-        key = self._name * 2 + self.idle
+        names = self.names
+        key = self.name * 2 + self.idle
         return tuple(
             Blocker(names[row // 2], bool(row % 2), waits, seconds, longest_s)
             for row, waits, seconds, longest_s in self._by(key)
@@ -354,7 +362,7 @@ class _Blocked(Record):
         """Add up the waits by who ended them, and by cause; the longest first."""
         if self.waker is None:
             return None
-        names, who = self._names, _Names()
+        names, who = self.names, _Names()
         of_tid = {
             tid: who.row(name) for tid, name in zip(threads.tid.tolist(), threads.name, strict=True)
         }
@@ -363,7 +371,7 @@ class _Blocked(Record):
         rows = [of_tid[tid] if tid in of_tid else who.row(f"thread {tid}") for tid in tids.tolist()]
         row = np.array(rows, np.int64).take(np.searchsorted(tids, self.waker))
         known = np.flatnonzero(self.waker >= 0)
-        key = ((row * len(names) + self._name) * 2 + self.idle).take(known)
+        key = ((row * len(names) + self.name) * 2 + self.idle).take(known)
         return tuple(
             Waker(
                 who.names[one // 2 // len(names)],
@@ -395,7 +403,7 @@ class _Blocked(Record):
         ]
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names of causes, and of locks."""
         causes = self.samples.profile.causes
         return [
@@ -409,41 +417,43 @@ class _Blocked(Record):
         ]
 
     @cached_property
-    def _name(self) -> NDArray[np.int64]:
-        """i64[n] row of `_names`."""
+    def name(self) -> NDArray[np.int64]:
+        """i64[n] row of `names`."""
         name = self.cause
-        for place, kind in enumerate(LOCK_NAMES, len(self._names) - len(LOCK_NAMES)):
+        for place, kind in enumerate(LOCK_NAMES, len(self.names) - len(LOCK_NAMES)):
             name = np.where(self.kind == kind, place, name)
         return name
 
     @cached_property
-    def _forest(self) -> _Forest:
+    def forest(self) -> NamedStacks:
+        """The stacks by name, with what calls Python."""
         profile = self.samples.profile
         frames = frame_table(profile)
-        return _Forest(
+        return NamedStacks(
             frames, frame_labels(profile, frames), named_forest(self.samples.stacks, frames)
         )
 
     @cached_property
-    def _own(self) -> NamedForest:
+    def own_forest(self) -> NamedForest:
         """The stacks without what called Python, by which idle waits are told."""
-        frames, _, forest = self._forest
+        frames, _, forest = self.forest
         return from_outermost_python(forest, is_python_frame(self.samples.profile, frames))
 
     @cached_property
-    def _user(self) -> UserStacks:
-        frames, labels, _ = self._forest
-        return user_stacks(self.samples.profile, frames, labels, self._own)
+    def user_stacks(self) -> UserStacks:
+        """What is known of the program's part of each stack."""
+        frames, labels, _ = self.forest
+        return user_stacks(self.samples.profile, frames, labels, self.own_forest)
 
     @cached_property
-    def _row(self) -> NDArray[np.int64]:
+    def stack_row(self) -> NDArray[np.int64]:
         """i64[all samples] rows of the forest."""
-        return self._own.row_of_stack.take(self.samples.stack_index)
+        return self.own_forest.row_of_stack.take(self.samples.stack_index)
 
     @cached_property
     def kind(self) -> NDArray[np.int8]:
         """i8[n] what the waits are for, as of `wait_kinds`."""
-        return wait_kinds(self._calls, self.cause, self._row.take(self.rows), self._user)
+        return wait_kinds(self._calls, self.cause, self.stack_row.take(self.rows), self.user_stacks)
 
     @cached_property
     def idle(self) -> NDArray[np.bool_]:
@@ -452,10 +462,10 @@ class _Blocked(Record):
         is_other[self.rows[self.kind != WORK]] = False
         others = np.flatnonzero(is_other)
         return idle_waits(
-            ThreadWaits(self.kind, self.cause, self.tid, self._row.take(self.rows), self.ns),
-            self._user,
-            self._own,
-            ThreadStacks(self.samples.tid.take(others), self._row.take(others)),
+            ThreadWaits(self.kind, self.cause, self.tid, self.stack_row.take(self.rows), self.ns),
+            self.user_stacks,
+            self.own_forest,
+            ThreadStacks(self.samples.tid.take(others), self.stack_row.take(others)),
         )
 
     def holders(self, seconds_by_hit: NDArray[np.float64]) -> tuple[LockHolder, ...]:
@@ -467,7 +477,7 @@ class _Blocked(Record):
         locks = np.flatnonzero(np.isin(self.kind, list(LOCK_NAMES)))
         if self.waker is None or not len(locks):
             return ()
-        frames, labels, _ = self._forest
+        frames, labels, _ = self.forest
         samples, table = self.samples, self.samples.profile.samples
         begin_ns = table.time_ns.astype(np.int64)
         end_ns = begin_ns + samples.period
@@ -486,11 +496,11 @@ class _Blocked(Record):
                 samples.tid,
                 begin_ns,
                 np.where(is_sample, begin_ns, end_ns),
-                self._row,
+                self.stack_row,
                 worth.take(np.minimum(samples.hit_index, len(seconds_by_hit))),
             ),
             LOCK_NAMES,
-            own_functions(self.samples.profile, frames, self._own, self._user.user_row),
+            own_functions(self.samples.profile, frames, self.own_forest, self.user_stacks.user_row),
             labels,
         )
 
@@ -511,7 +521,7 @@ class _Blocked(Record):
 
     def _frames(self, chosen: NDArray[np.integer]) -> Iterator[tuple[list[str], list[str]]]:
         """Yield names of the kernel's and of the program's frames, from the inside out."""
-        _, labels, forest = self._forest
+        _, labels, forest = self.forest
         start, path = paths(self.samples.stacks.caller_index, self.samples.stacks.depth, chosen)
         frame = forest.frame_index.take(forest.row_of_stack.take(path)).tolist()
         is_kernel = (self.samples.stacks.mode.take(path) == MODE_KERNEL).tolist()
@@ -526,7 +536,7 @@ class _Blocked(Record):
         return _added_up(key, self.ns)
 
 
-def _blocked(profile: CompleteProfile, detail: Detail, *, alone: bool) -> _Blocked | None:
+def blocked_waits(profile: CompleteProfile, detail: Detail, *, alone: bool) -> BlockedWaits | None:
     """Return the waits of blocked threads that `-V` asks for; None without a table of waits.
 
     Args:
@@ -540,9 +550,11 @@ def _blocked(profile: CompleteProfile, detail: Detail, *, alone: bool) -> _Block
     rows = np.flatnonzero(are_chosen_waits(profile, waits, detail) & ~waits.is_runnable)
     samples = stack_samples(waits_alone(profile) if alone else with_waits(profile), "4")
     chosen = gather(waits, rows)
-    return _Blocked(
+    first_wait = len(samples) - len(waits)
+    return BlockedWaits(
         samples,
-        rows + (len(samples) - len(waits)),
+        first_wait,
+        rows + first_wait,
         chosen.cause_index.astype(np.int64),
         chosen.length_ns.astype(np.int64),
         chosen.tid,

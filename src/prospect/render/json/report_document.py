@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.estimate.ledger.lateness import USUAL_SHARE
 from prospect.estimate.ledger.tick_ledger import TickCounts
-from prospect.profile.model import PATH_STATES
+from prospect.profile.model import PATH_STATES, THREADS_OF_TURNS
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.calls_document import EVENT_CALLS, event_calls
@@ -282,6 +282,51 @@ WALL = Object(
         seconds=SECONDS(),
     )("who had the CPU while the path waited for one, likewise"),
 )
+QUANTILE = Object(
+    "",
+    value=SECONDS(),
+    low=ROUNDED.or_null("of its 95 % interval, from order statistics; `null` for too few turns"),
+    high=ROUNDED.or_null("likewise"),
+)
+TURNS = Object(
+    "turns",
+    kinds=each(
+        program=TEXT("name of the processes"),
+        service=NAME("the service or container that they are in, `null` for none"),
+        kind=TEXT("a function, or `after` and the system call of the idle wait before"),
+        is_loop=FLAG("whether a turn is one round of an event loop, for many requests at once"),
+        turns=COUNT(),
+        threads=COUNT("that had such turns"),
+        seconds=SECONDS("of all of them: the rows add up to it"),
+        median=QUANTILE("how long a turn was"),
+        tail=QUANTILE("of the 95th percentile"),
+        longest_s=SECONDS(),
+        rows=each(
+            state=one_of(PATH_STATES)("of the thread"),
+            program=TEXT("of the thread"),
+            thread=one_of(THREADS_OF_TURNS)("the turn's own or another"),
+            during=NAME(
+                "what the turn's own thread waited for meanwhile; `null` for itself and if unknown"
+            ),
+            what=NAME("as in `wall`"),
+            ended_by=NAME("as in `wall`"),
+            seconds=SECONDS("of all turns"),
+            half_width_s=ROUNDED("0 for times that no samples divide"),
+            share=ROUNDED.within(0, 1)(),
+            pieces=COUNT("of a function: those with a sample of it"),
+            longest_s=SECONDS(),
+            samples=COUNT(),
+        )("what turns consisted of, the longest first"),
+        takers=each(
+            program=TEXT("`(nobody)` if no thread had it"),
+            is_own=FLAG("whether it is of the command, or of an attached process"),
+            seconds=SECONDS(),
+        )("who had the CPU while turns waited for one, likewise"),
+    )("those with most time first"),
+    cut=COUNT("turns that the begin or the end of the recording cut, which are in no kind"),
+    unclear=COUNT("turns with a wait whose reason is not known, likewise"),
+    threads_without=COUNT("threads that waited, and in no place that is known to be idle"),
+)
 THROTTLED = Object(
     "",
     group=TEXT(),
@@ -437,6 +482,11 @@ REPORT = Object(
     wall=WALL(
         "where the command's wall time went, see [waiting](waiting.md); absent without `--off-cpu`",
         lambda of: ABSENT if of.report.wall is None else of.report.wall,
+        optional=True,
+    ),
+    turns=TURNS(
+        "turns of threads that wait for work, see [waiting](waiting.md); absent without any",
+        lambda of: ABSENT if of.report.turns is None else of.report.turns,
         optional=True,
     ),
     waiting=WAITING(

@@ -333,11 +333,15 @@ def _wall_line(wall: WallTime) -> str:
 
 
 def _wall_or_waits(view: Report, wall: WallTime | None) -> list[str]:
-    """Return where the wall time went; without a command, or its switches, what is known of it."""
+    """Return where the wall time went, of a command or of turns, and what threads waited for."""
     if view.wall is not None:
         from prospect.render.text.wall import wall_summary  # noqa: PLC0415 - of switches only
 
         return list(wall_summary(view.wall, _WIDTH))
+    if view.turns is not None and view.turns.kinds:
+        from prospect.render.text.turns import turns_summary  # noqa: PLC0415 - of switches only
+
+        return [*turns_summary(view.turns, _WIDTH), _waits_line(view)]
     return [_wall_line(wall) if wall and view.waiting is None else _waits_line(view)]
 
 

@@ -133,6 +133,10 @@ def _rare_lines(report: Report, style: Style) -> Iterator[str]:
         from prospect.render.text.wall import wall_lines  # noqa: PLC0415 - rarely there
 
         yield from wall_lines(report, style)
+    if report.turns is not None:
+        from prospect.render.text.turns import turns_lines  # noqa: PLC0415 - rarely there
+
+        yield from turns_lines(report, style)
     if report.waiting is not None:
         from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - rarely there
 

@@ -53,20 +53,20 @@ def wall_summary(account: WallAccount, width: int) -> Iterator[str]:
         shown = items[:most]
         if round(left_s, digits) > 0:
             shown = [*shown, f"others {left_s:.{digits}f}"]
-        lines = _wrapped(f"{_HEAD}{account.seconds:.{digits}f} s: ", shown, width)
+        lines = wrapped(f"{_HEAD}{account.seconds:.{digits}f} s: ", shown, width, len(_HEAD))
         if len(lines) <= _MOST_LINES or not most:
             yield from lines
             return
 
 
-def _wrapped(head: str, items: list[str], width: int) -> list[str]:
-    """Return items in lines, broken between two items."""
+def wrapped(head: str, items: list[str], width: int, indent: int) -> list[str]:
+    """Return items in lines of a width, broken between two items, further lines indented."""
     lines, line = [], head
     for place, item in enumerate(items):
         text = f"{item}{',' if place + 1 < len(items) else ''}"
-        if line not in (head, " " * len(_HEAD)) and display_width(line + text) > width:
+        if line != " " * indent and display_width(line + text) > width:
             lines.append(line.rstrip())
-            line = " " * len(_HEAD)
+            line = " " * indent
         line += f"{text} "
     return [*lines, line.rstrip()]
 
@@ -76,7 +76,7 @@ def _item(row: WallRow, account: WallAccount, digits: int) -> str:
     if row.half_width_s >= 10.0**-digits:
         time += f" ± {row.half_width_s:.{digits}f}"
     if row.state == FOR_A_CPU and not row.what:
-        return f"waiting for a CPU {time}{_had(account.takers)}"
+        return f"waiting for a CPU {time}{had_words(account.takers)}"
     return f"{_short(row)} {time}"
 
 
@@ -98,7 +98,7 @@ def _short(row: WallRow | WallChange) -> str:
     return short_names([what], _NAME_WIDTH)[0] if row.state == RUNNING else what
 
 
-def _had(takers: tuple[Taker, ...]) -> str:
+def had_words(takers: tuple[Taker, ...]) -> str:
     """Return in brackets who had the CPU, as far as that is known of most of the time."""
     takers = tuple(taker for taker in takers if taker.program not in (QUOTA, HOST))
     total_s = sum(taker.seconds for taker in takers)

@@ -1,0 +1,256 @@
+"""The turns of threads, by program and kind: how many, how long, and what they consisted of.
+
+Times of turns and pieces are exact. Where threads ran, samples divide their time as in the account
+of a command (`prospect.estimate.wall_account`). Intervals of quantiles take turns as independent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import alike
+from prospect.columns.sorting import distinct
+from prospect.estimate.statistics.quantiles import Quantile, quantile_of
+from prospect.estimate.wall_account import Owned, Programs, Taker, rows_by_owner, takers_by_owner
+from prospect.estimate.wall_limits import quota_ns, stolen_ns
+from prospect.figures.processes import shown_processes
+from prospect.profile.group_names import group_name
+from prospect.profile.model import THREADS_OF_TURNS, TURN_CUT, TURN_UNCLEAR, TURN_WHOLE
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.options import Detail
+    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.model import TurnTable
+
+_NS = 1e-9
+_TAIL = 0.95
+_MOSTLY = 0.5
+
+
+class TurnRow(NamedTuple):
+    """Pieces of turns that are alike.
+
+    Attributes:
+        state: one of PATH_STATES.
+        program: of the thread.
+        thread: one of THREADS_OF_TURNS: that of the turn, or another one of its process, or of
+            another process.
+        during: what the turn's own thread waited for meanwhile, if it is another; "" if unknown.
+        what: the function that ran, or what blocked the thread; "" for other states.
+        ended_by: what ended a blocked time: "(interrupt)", a program, or "" if not recorded.
+        seconds: how long, of all turns.
+        half_width_s: half of its 95 % interval; 0.0 for what is exact.
+        share: of the turns' time, 0 to 1.
+        pieces: how many; of a function those with a sample of it.
+        longest_s: the longest of them.
+        samples: that hit a function.
+    """
+
+    state: str
+    program: str
+    thread: str
+    during: str
+    what: str
+    ended_by: str
+    seconds: float
+    half_width_s: float
+    share: float
+    pieces: int
+    longest_s: float
+    samples: int
+
+
+class KindOfTurns(Record):
+    """The turns of a program that are of one kind.
+
+    Attributes:
+        program: name of the processes.
+        service: the service or container that they are in, "" for none.
+        kind: a function, or the system call of the idle waits between them.
+        is_loop: whether they are rounds of event loops, which serve many requests at once.
+        turns: how many.
+        threads: of how many threads.
+        seconds: how long, together; the rows add up to it.
+        median, tail: seconds, the latter of the 95th percentile.
+        longest_s: of the longest turn.
+        rows: the longest first.
+        takers: who had the CPUs that were waited for, likewise.
+    """
+
+    program: str
+    service: str
+    kind: str
+    is_loop: bool
+    turns: int
+    threads: int
+    seconds: float
+    median: Quantile
+    tail: Quantile
+    longest_s: float
+    rows: tuple[TurnRow, ...]
+    takers: tuple[Taker, ...]
+
+    @property
+    def mean_s(self) -> float:
+        """How long a turn was on average."""
+        return self.seconds / self.turns
+
+
+class TurnAccount(Record):
+    """The turns of the processes that `-V` asks for.
+
+    Attributes:
+        kinds: those with most time first.
+        cut: turns that the begin or the end of the recording cut, which are in no kind.
+        unclear: turns of which not every wait is known, likewise.
+        threads_without: threads that waited, and in no place that is known to be idle.
+    """
+
+    kinds: tuple[KindOfTurns, ...]
+    cut: int
+    unclear: int
+    threads_without: int
+
+
+def turn_account(
+    profile: CompleteProfile, by_routine: ProfileByRoutine, event_index: int, detail: Detail
+) -> TurnAccount | None:
+    """Add up the pieces of turns; None for a profile without turns of what `-V` asks for.
+
+    Args:
+        profile: with its waits.
+        by_routine: the same with fewer hits.
+        event_index: the event whose samples divide the time on CPUs.
+        detail: `-V`.
+    """
+    turns = profile.turns
+    if turns is None:
+        return None
+    # A thread whose process is not known has row -1.
+    shown = shown_processes(profile.processes, detail)
+    is_shown = np.append(shown, shown.all())
+    chosen = is_shown.take(turns.process_index)
+    if not chosen.any():
+        return None
+    kinds = _Grouped(profile, turns, chosen & (turns.state == TURN_WHOLE))
+    return TurnAccount(
+        kinds=tuple(kinds.accounts(by_routine, event_index)),
+        cut=int(np.count_nonzero(chosen & (turns.state == TURN_CUT))),
+        unclear=int(np.count_nonzero(chosen & (turns.state == TURN_UNCLEAR))),
+        threads_without=_threads_without(profile, turns, is_shown),
+    )
+
+
+class _Grouped:
+    """Turns and their pieces by program, service and kind; group 0 is of those left out."""
+
+    def __init__(
+        self, profile: CompleteProfile, turns: TurnTable, chosen: NDArray[np.bool_]
+    ) -> None:
+        """Group the turns of a profile that are chosen, bool[n]."""
+        self._profile, self._turns = profile, turns
+        self._limits = quota_ns(profile, turns.pieces), stolen_ns(profile, turns.pieces)
+        processes = profile.processes
+        groups = processes.control_group or [""] * len(processes)
+        texts: dict[tuple[str, str], int] = {}
+        of_process = [
+            texts.setdefault((name, group_name(group)), len(texts))
+            for name, group in zip(processes.name, groups, strict=True)
+        ]
+        of_process.append(texts.setdefault(("", ""), len(texts)))
+        whose = np.array(of_process, np.int64).take(turns.process_index)
+        rows = np.flatnonzero(chosen)
+        found = alike((whose.take(rows), turns.kind_index.take(rows)))
+        self._first = rows.take(found.row)
+        self._names = [list(texts)[one] for one in whose.take(self._first).tolist()]
+        self._group = np.zeros(len(turns), np.int64)
+        self._group[rows] = found.place.astype(np.int64) + 1
+
+    def accounts(self, by_routine: ProfileByRoutine, event_index: int) -> list[KindOfTurns]:
+        """Return the account of each group, those with most time first."""
+        turns, length_s = self._turns, (self._turns.length_ns * _NS).astype(np.float64)
+        order = np.lexsort((turns.length_ns, self._group))
+        ends = np.searchsorted(self._group.take(order), np.arange(len(self._names) + 1), "right")
+        rows = self._rows(by_routine, event_index)
+        takers: dict[int, list[Taker]] = {}
+        pieces = Owned(turns.pieces, self._group.take(turns.turn_of_piece), *self._limits)
+        programs = Programs(self._profile, turns.pieces)
+        for group, taker in takers_by_owner(self._profile, programs, pieces):
+            takers.setdefault(group, []).append(taker)
+        found = []
+        for place, (program, service) in enumerate(self._names):
+            of_group = order[ends[place] : ends[place + 1]]
+            ordered = length_s.take(of_group)
+            total_s = float(turns.length_ns.take(of_group).sum()) * _NS
+            found.append(
+                KindOfTurns(
+                    program=program,
+                    service=service,
+                    kind=turns.kinds[int(turns.kind_index[of_group[0]])],
+                    is_loop=bool(turns.is_loop.take(of_group).mean() > _MOSTLY),
+                    turns=len(of_group),
+                    threads=len(distinct(turns.tid.take(of_group))),
+                    seconds=total_s,
+                    median=quantile_of(ordered, 0.5),
+                    tail=quantile_of(ordered, _TAIL),
+                    longest_s=float(ordered[-1]),
+                    rows=tuple(
+                        row._replace(share=row.seconds / total_s)
+                        for row in sorted(rows.get(place + 1, ()), key=lambda row: -row.seconds)
+                    ),
+                    takers=tuple(takers.get(place + 1, ())),
+                )
+            )
+        return sorted(found, key=lambda one: -one.seconds)
+
+    def _rows(self, by_routine: ProfileByRoutine, event_index: int) -> dict[int, list[TurnRow]]:
+        """Return the rows of each group, without shares."""
+        turns, pieces = self._turns, self._turns.pieces
+        if not len(pieces):
+            return {}
+        programs = Programs(self._profile, pieces)
+        group = self._group.take(turns.turn_of_piece)
+        is_own = pieces.tid == turns.tid.take(turns.turn_of_piece)
+        is_near = pieces.process_index == turns.process_index.take(turns.turn_of_piece)
+        thread = np.where(is_own, 0, np.where(is_near, 1, 2))
+        during = turns.during_index + np.int32(1)
+        owners = alike((group, thread, during, programs.of_piece))
+        first, texts = owners.row, ["", *turns.during]
+        found: dict[int, list[TurnRow]] = {}
+        owned = Owned(pieces, owners.place.astype(np.int64), *self._limits)
+        for owner, row in rows_by_owner(self._profile, by_routine, event_index, owned):
+            at = int(first[owner])
+            found.setdefault(int(group[at]), []).append(
+                TurnRow(
+                    state=row.state,
+                    program=programs.names[int(programs.of_piece[at])],
+                    thread=THREADS_OF_TURNS[int(thread[at])],
+                    during=texts[int(during[at])],
+                    what=row.what,
+                    ended_by=row.ended_by,
+                    seconds=row.seconds,
+                    half_width_s=row.half_width_s,
+                    share=0.0,
+                    pieces=row.pieces,
+                    longest_s=row.longest_s,
+                    samples=row.samples,
+                )
+            )
+        return found
+
+
+def _threads_without(
+    profile: CompleteProfile, turns: TurnTable, is_shown: NDArray[np.bool_]
+) -> int:
+    """Return how many threads waited and have no turn; those of the kernel have none anyway."""
+    threads, processes = profile.threads, profile.processes
+    if threads is None:
+        return 0
+    is_aside = np.append(processes.is_kernel_thread | processes.is_recorder, False)
+    is_asked = (is_shown & ~is_aside).take(threads.process_index) & (threads.blocks > 0)
+    return int(np.count_nonzero(is_asked & ~np.isin(threads.tid, distinct(turns.tid))))

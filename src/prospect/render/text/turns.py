@@ -1,0 +1,234 @@
+"""Turns: how long threads took from one wait for work to the next, and what that time was."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from prospect.announcing import pluralize
+from prospect.estimate.wall_account import (
+    BLOCKED,
+    FOR_A_CPU,
+    INTERRUPT,
+    NO_SAMPLE,
+    RUNNING,
+)
+from prospect.profile.model import THREADS_OF_TURNS
+from prospect.render.escape import escaped, short_names, shortened
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import percent
+from prospect.render.text.wall import had_words, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.estimate.report import Report
+    from prospect.estimate.statistics.quantiles import Quantile
+    from prospect.estimate.turn_account import KindOfTurns, TurnAccount, TurnRow
+    from prospect.render.text.style import Style
+
+OWN_THREAD, OTHER_THREAD, OTHER_PROCESS = THREADS_OF_TURNS
+_HEAD = "Turns:  "
+_MS = 1e3
+_MOST_LINES = 3
+_LEAST_SHARE = 0.01  # of an item of the first screen
+_FUNCTION_WIDTH, _KIND_WIDTH = 22, 40
+_MOST_KINDS = 20
+_MOST_DETAILED = 5
+_MOST_ROWS = 12
+_LOCKS = ("a mutex", "Python's global lock", "futex")
+
+
+def turns_summary(account: TurnAccount, width: int) -> Iterator[str]:
+    """Yield the turns of the kind that took most time, in up to three lines."""
+    if not account.kinds:
+        return
+    kind = account.kinds[0]
+    items = _items(kind)
+    head = (
+        f"{_HEAD}{escaped(kind.program)}, {kind.turns} of {_short(kind)}: median"
+        f" {_ms(kind.median.value)} ms, 95 % {_ms(kind.tail.value)}, longest {_ms(kind.longest_s)}:"
+    )
+    for most in range(len(items), -1, -1):
+        left = 1.0 - sum(share for share, _ in items[:most])
+        shown = [text for _, text in items[:most]]
+        if left >= _LEAST_SHARE:
+            shown.append(f"others {_ms(left * kind.mean_s)}")
+        lines = [shortened(one, width) for one in wrapped(f"{head} ", shown, width, len(_HEAD))]
+        if len(lines) <= _MOST_LINES or not most:
+            yield from lines
+            return
+
+
+def _short(kind: KindOfTurns) -> str:
+    name = short_names([escaped(kind.kind)], _FUNCTION_WIDTH)[0]
+    return f"the loop, {name}" if kind.is_loop else name
+
+
+def _ms(seconds: float) -> str:
+    """Return milliseconds with three digits that count."""
+    ms = seconds * _MS
+    if math.isnan(ms):
+        return "-"
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 1 else f"{ms:.3f}"
+
+
+def _items(kind: KindOfTurns) -> list[tuple[float, str]]:
+    """Return what a turn consists of on average, the largest first: its share, and its words."""
+    sums: dict[str, float] = {}
+    functions: dict[str, dict[str, float]] = {}
+    for row in kind.rows:
+        name = _item_of(row, kind)
+        sums[name] = sums.get(name, 0.0) + row.share
+        if row.state == RUNNING and row.what != NO_SAMPLE:
+            of_name = functions.setdefault(name, {})
+            of_name[row.what] = of_name.get(row.what, 0.0) + row.share
+    found = []
+    for name, share in sorted(sums.items(), key=lambda one: -one[1]):
+        if share < _LEAST_SHARE:
+            break
+        text = f"{name} {_ms(share * kind.mean_s)}"
+        if name == FOR_A_CPU:
+            text += had_words(kind.takers)
+        elif name == _OWN_CPU or name.startswith(_LOCKS):
+            text += _of_it(functions.get(name, {}), kind)
+        found.append((share, text))
+    return found
+
+
+_OWN_CPU = "own CPU"
+
+
+def _item_of(row: TurnRow, kind: KindOfTurns) -> str:
+    """Return what a row is counted as on the first screen."""
+    if row.thread == OTHER_PROCESS:
+        return escaped(f"other {row.program}" if row.program == kind.program else row.program)
+    if row.thread == OTHER_THREAD:
+        return escaped(row.during) if row.during in _LOCKS else "its other threads"
+    if row.state == RUNNING:
+        return _OWN_CPU
+    if row.state == BLOCKED:
+        by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
+        return escaped(f"{row.what}{by}")
+    return row.state
+
+
+def _of_it(functions: dict[str, float], kind: KindOfTurns) -> str:
+    """Return in brackets the function with most of it."""
+    if not functions:
+        return ""
+    name, share = max(functions.items(), key=lambda one: one[1])
+    return f" ({short_names([escaped(name)], _FUNCTION_WIDTH)[0]} {_ms(share * kind.mean_s)})"
+
+
+def turns_lines(report: Report, style: Style) -> Iterator[str]:
+    """Yield the section; nothing without turns."""
+    account = report.turns
+    if account is None:
+        return
+    yield from style.section("Turns: from the End of a Wait for Work to the Next One")
+    kinds = account.kinds[:_MOST_KINDS]
+    has_services = len({kind.service for kind in account.kinds}) > 1
+    yield from table_lines(
+        [
+            Column("Turns", [str(kind.turns) for kind in kinds]),
+            Column("Median ms", [_ms(kind.median.value) for kind in kinds]),
+            Column("±", [_between(kind.median) for kind in kinds]),
+            Column("95 %", [_ms(kind.tail.value) for kind in kinds]),
+            Column("±", [_between(kind.tail) for kind in kinds]),
+            Column("Longest", [_ms(kind.longest_s) for kind in kinds]),
+            Column("Secs", [f"{kind.seconds:.3f}" for kind in kinds]),
+            Column("Program", [escaped(kind.program) for kind in kinds], right=False),
+            Column("Kind", _kind_cells(kinds), right=False),
+            Column(
+                "Service",
+                [escaped(kind.service) or "-" for kind in kinds],
+                right=False,
+                when=has_services,
+            ),
+        ]
+    )
+    if more := len(account.kinds) - len(kinds):
+        yield style.cut(f"- {pluralize(more, 'more kind')}")
+    yield from _remarks(account)
+    for kind in kinds[:_MOST_DETAILED]:
+        if kind.seconds >= report.user_threshold_s:
+            yield ""
+            yield from _parts(kind, style)
+    yield ""
+
+
+def _kind_cells(kinds: tuple[KindOfTurns, ...]) -> list[str]:
+    names = short_names([escaped(kind.kind) for kind in kinds], _KIND_WIDTH)
+    return [
+        f"{name} (event loop)" if kind.is_loop else name
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+
+
+def _between(quantile: Quantile) -> str:
+    """Return the 95 % interval of a quantile in ms; without one of its ends, that is open."""
+    low, high = ("" if math.isnan(one) else _ms(one) for one in (quantile.low, quantile.high))
+    return f"{low}-{high}" if low or high else "-"
+
+
+def _remarks(account: TurnAccount) -> Iterator[str]:
+    left_out = []
+    if account.cut:
+        left_out.append(f"{account.cut} cut by the recording's begin or end")
+    if account.unclear:
+        left_out.append(f"{account.unclear} with a wait whose reason is not known")
+    if left_out:
+        turns = pluralize(account.cut + account.unclear, "turn")
+        yield f"Left out: {turns}: {', '.join(left_out)}."
+    if account.threads_without:
+        threads = pluralize(account.threads_without, "thread")
+        yield f"{threads} without turns: no wait of theirs is known to be idle."
+    if any(kind.is_loop for kind in account.kinds):
+        yield "A turn of an event loop is one round of it, which may serve many requests."
+
+
+def _parts(kind: KindOfTurns, style: Style) -> Iterator[str]:
+    yield (
+        f"{escaped(kind.program)}, {_kind_cells((kind,))[0]}:"
+        f" a turn of {kind.mean_s * _MS:.3f} ms on average of {kind.turns} consists of"
+    )
+    rows = kind.rows[:_MOST_ROWS]
+    has_during = any(row.during for row in rows)
+    yield from table_lines(
+        [
+            Column("ms", [f"{row.seconds / kind.turns * _MS:.3f}" for row in rows]),
+            Column("±", [_bar(row, kind) for row in rows]),
+            Column("Pcnt", [percent(row.share, 1) for row in rows]),
+            Column("Pieces", [str(row.pieces) for row in rows]),
+            Column("State", [row.state for row in rows], right=False),
+            Column("Program", [_whose(row, kind) for row in rows], right=False),
+            Column("What", [_what(row) for row in rows], right=False),
+            Column(
+                "Meanwhile in",
+                [escaped(row.during) for row in rows],
+                right=False,
+                when=has_during,
+            ),
+        ]
+    )
+    if more := len(kind.rows) - len(rows):
+        left_ms = sum(row.seconds for row in kind.rows[len(rows) :]) / kind.turns * _MS
+        yield style.cut(f"- {pluralize(more, 'more row')} with {left_ms:.3f} ms")
+
+
+def _bar(row: TurnRow, kind: KindOfTurns) -> str:
+    return f"{row.half_width_s / kind.turns * _MS:.3f}" if row.half_width_s else "-"
+
+
+def _whose(row: TurnRow, kind: KindOfTurns) -> str:
+    if row.program != kind.program or row.thread == OWN_THREAD:
+        return escaped(row.program)
+    return escaped(f"{row.program}, {row.thread}")
+
+
+def _what(row: TurnRow) -> str:
+    if row.state == BLOCKED:
+        by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
+        return escaped(f"{row.what}{by}" if row.ended_by else f"{row.what}, end not recorded")
+    return escaped(row.what)
