@@ -12,6 +12,7 @@ openPage(["report", "source", "stacks"], (report, source, stacks) => {
   showKinds();
   startHeat();
   startPanels();
+  startAnswer();
   startKeys(clearSelection);
   startParts();
   on("sums", showSelection);
