@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     _Value = TypeVar("_Value")
     Syntax = Literal["att", "intel"]
-    PythonFrames = Literal["auto", "always", "never"]
+    RuntimeFrames = Literal["auto", "always", "never"]
     WallScope = Literal["system"]
     Disassembler = Literal["library", "gdb"]
     Detail = Literal["2", "3", "4", "k"]
@@ -301,7 +301,7 @@ class RecordingOptions(Options):
         default=False,
         doc="write the records packed by Zstandard, as ``perf record -z``",
     )
-    python: PythonFrames = option(
+    python: RuntimeFrames = option(
         typed(
             "--python",
             "record the Python function of each sample in CPython processes, even if another "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from prospect.capture.java.vm_tables import VmTables
-from prospect.capture.python.process_memory import UnreadableError
+from prospect.capture.runtimes.process_memory import UnreadableError
 
 METHOD_TABLE = 0x7F00_0000_1000  # what every Method begins with
 HEAP, SEGMENTS, SEGMENT_SHIFT = 0x7F10_0000_0000, 0x7F20_0000_0000, 7

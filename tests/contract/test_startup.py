@@ -204,6 +204,6 @@ def test_a_plain_recording_loads_nothing_heavy_to_its_end(tmp_path):
     assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
     # Another process of the machine may begin to run Python meanwhile, and is looked at then.
     # binascii is loaded if the reader of memory maps is in time for so short a command.
-    at_times = ("prospect.capture.python", "binascii")
+    at_times = ("prospect.capture.runtimes", "binascii")
     plain = [name for name in modules if not name.startswith(at_times)]
     assert len(plain) <= 100, plain

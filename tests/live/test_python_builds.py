@@ -12,7 +12,7 @@ import pytest
 
 from builders.pythons import installed, python_of
 from builders.recordings import PROSPECT
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.events.decode import decode
@@ -126,7 +126,7 @@ def test_a_thread_behind_many_is_found_within_some_samples(python, tmp_path):
     file = tmp_path / "perf.data"
     record(file, python, THREADS)
     with open_recording(str(file)) as recording:
-        records = decode(recording.blocks(), recording.info.events, []).python
+        records = decode(recording.blocks(), recording.info.events, []).runtimes
         command_pid = recording.info.extras["command_pid"]
     status = records.status[records.task & np.uint64(0xFFFFFFFF) == command_pid]
     assert len(status) > 900

@@ -22,7 +22,7 @@ from builders.pythons import Python, every_python, python_of
 from builders.recordings import PROGRAMS, PROSPECT, shared_cache
 from builders.silent_mount import silent_mount
 from builders.tracer import tracing
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.daemon.daemon_options import DaemonOptions
@@ -299,7 +299,7 @@ def test_perf_reads_such_a_recording(tmp_path):
     line = [perf, "script", "-i", str(file), "-F", "event,pid"]
     ran = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
     events = {words.split()[1] for words in ran.stdout.splitlines() if words.split()}
-    assert events == {"cpu-clock:", "python-frames:"}
+    assert events == {"cpu-clock:", "runtime-frames:"}
 
 
 def false_python(directory):
@@ -315,7 +315,7 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
     file = tmp_path / "perf.data"
     with running([str(false_python(tmp_path)), "flood", "30"]):
         record(file, Python(sys.executable), seconds=2)
-    python = decode_recording(file)[0].python
+    python = decode_recording(file)[0].runtimes
     sizes = dict.fromkeys(python.images, 0)
     for key, text in python.texts.items():
         sizes[key.image] += len(text.lines or b"")
@@ -349,7 +349,7 @@ def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_pat
     line = [*PROSPECT, "record", "-H", "1000", "-o", str(file), str(program), mode]
     subprocess.run(line, check=True, capture_output=True, timeout=60)
     events, command_pid = decode_recording(file)
-    python = events.python
+    python = events.runtimes
     status = python.status[python.task & np.uint64(0xFFFFFFFF) == command_pid]
     assert len(status) > 400
     assert (np.diff(python.start) <= wire.MOST_FRAMES).all()
@@ -373,7 +373,7 @@ def test_beside_tracers_that_cost_little_they_are_read(tmp_path):
         record(file, Python(sys.executable))
     with open_recording(str(file)) as recording:
         assert not [one for one in recording.info.extras["limits"] if "Python" in one]
-    assert decode_recording(file)[0].python is not None
+    assert decode_recording(file)[0].runtimes is not None
 
 
 # Its system calls are most of what it does.
@@ -428,4 +428,4 @@ def test_beside_a_tracer_that_costs_much_they_are_not_read_at_all(tmp_path):
     with open_recording(str(file)) as recording:
         limits = " ".join(recording.info.extras["limits"])
     assert "Python functions were not read: another tracer's programs" in limits
-    assert decode_recording(file)[0].python is None
+    assert decode_recording(file)[0].runtimes is None

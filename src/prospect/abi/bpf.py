@@ -23,6 +23,7 @@ BPF_ENABLE_STATS = 32
 # enum bpf_map_type
 BPF_MAP_TYPE_HASH = 1
 BPF_MAP_TYPE_ARRAY = 2
+BPF_MAP_TYPE_PROG_ARRAY = 3
 BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4
 BPF_MAP_TYPE_PERCPU_ARRAY = 6
 BPF_MAP_TYPE_LRU_HASH = 9
@@ -56,6 +57,7 @@ BPF_FUNC_map_update_elem = 2
 BPF_FUNC_map_delete_elem = 3
 BPF_FUNC_ktime_get_ns = 5
 BPF_FUNC_get_smp_processor_id = 8
+BPF_FUNC_tail_call = 12
 BPF_FUNC_get_current_pid_tgid = 14
 BPF_FUNC_get_current_comm = 16
 BPF_FUNC_perf_event_output = 25

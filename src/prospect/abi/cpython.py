@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 
+from prospect.abi.runtime_frames import MOST_FRAME_BYTES
 from prospect.records import NamedTuple
 
 NO_OFFSET = 0xFFFFFFFF
@@ -129,8 +130,6 @@ _DEBUG_WORDS = {
 DEBUG_BYTES = 8 * 112
 # Structures of CPython are smaller.
 _MOST_OF_A_RUNTIME, _MOST_OF_A_STRUCTURE = 1 << 24, 1 << 16
-# The walker reads a frame in one piece of so many bytes at most.
-MOST_FRAME_BYTES = 96
 # Bits of the interned state of a str, below those that tell how its text is stored.
 _INTERNED_BITS, _INTERNED_BITS_FREE = 2, 8
 _FREE_BYTES_SINCE = 14

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.abi.python_frames import without_frames_event
+from prospect.abi.runtime_frames import without_frames_event
 from prospect.analysis.profile_request import (
     MOST_SAMPLES_WITH_CALLEES,
     Callbacks,
@@ -133,7 +133,7 @@ def _decoded(source: RecordSource, wanted: ProfileRequest, sinks: Callbacks) -> 
         source.damage,
         clock_of_id(source.info),
         lambda done: announce(f"decoding {bytes_of(done, source.size_bytes)}"),
-        innermost_python=not (
+        innermost_functions=not (
             wanted.stacks
             or wanted.callees
             or (wanted.waits and off_cpu.records_switches(source.info))
@@ -279,18 +279,21 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()
     jit = find_jit_code(events, info, recorded_until(info, events), budget)
-    python = None
-    if events.python is not None:
-        from prospect.assembly.python.python_stacks import with_python  # noqa: PLC0415 - only recordings with Python
+    runtimes = None
+    if events.runtimes is not None:
+        from prospect.assembly.runtimes.runtime_stacks import with_runtimes  # noqa: PLC0415 - few recordings have them
 
-        events, python = with_python(events, native=order.naming.native)
-        if python and wanted.hints:  # every part of a session would say it again
-            jit = replace(jit, notes=(*jit.notes, *python.notes))
+        events, runtimes = with_runtimes(events, native=order.naming.native)
+        if runtimes and wanted.hints:  # every part of a session would say it again
+            jit = replace(jit, notes=(*jit.notes, *runtimes.notes))
     if collector is not None:
         collector.jit_dumps |= jit.dumps
     history = build_spaces(jit.events)
-    code = python.stacks.code if python else None
-    symbol_options = replace(_symbol_options(info, jit, history, order), budget=budget, python=code)
+    symbol_options = replace(
+        _symbol_options(info, jit, history, order),
+        budget=budget,
+        runtimes=runtimes.stacks.code if runtimes else None,
+    )
     symbolizer = make_symbolizer(symbol_options, order.answers, collector, order.sinks.kept_names)
     announce("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
@@ -305,7 +308,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     with_callers = bool(wanted.stacks or (wanted.waits and waits))
     only_for = wanted.callees if not with_callers else ""
     if only_for and len(events.samples) <= MOST_SAMPLES_WITH_CALLEES:
-        with_callers = python is not None or has_user_callers(info)
+        with_callers = runtimes is not None or has_user_callers(info)
     may_spend = order.may_spend and not with_callers
     hits = attribute(events.samples, history.timeline, label, history.runs, may_spend=may_spend)
     calls = None
@@ -318,10 +321,11 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         from prospect.assembly.stacks.stack_forest import find_callers  # noqa: PLC0415 - only with stacks
 
         calls = find_callers(
-            *(samples, history, info, symbolizer, is_cut), announce=announce, python=python
+            *(samples, history, info, symbolizer, is_cut), announce=announce, runtimes=runtimes
         )
     counted = read_call_counts(info, history.timeline)
     others = [found.addresses for found in (calls, counted) if found is not None]
+    code = symbol_options.runtimes
     placement = place(with_addresses(hits, others), history, info, symbolizer.images.is_other, code)
     # Addresses are in the hits now: of ten million samples they are 80 MB.
     no_address = np.broadcast_to(np.uint64(0), len(events.samples))

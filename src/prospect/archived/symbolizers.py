@@ -23,7 +23,7 @@ from prospect.files.rights import EVERYBODY
 from prospect.files.untrusted_open import OpenFile
 from prospect.lines.symcache import no_frames
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_PYTHON, KIND_VDSO
+from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO, SOURCE_KINDS
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.symbols.images.image_files import FoundImage
@@ -263,7 +263,7 @@ class CollectingSymbolizer(Symbolizer):
     ) -> Resolution:
         """Name addresses as `Symbolizer` does."""
         answer = super().resolve(key, pids, address)
-        if key.kind == KIND_PYTHON:
+        if key.kind in SOURCE_KINDS:
             return answer  # the recording has it
         self._collector.add_names(owner_of(key, pids), address, answer)
         return answer
@@ -334,7 +334,7 @@ class ArchivedSymbolizer(Symbolizer):
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
         """Name addresses as they were named where the archive was made."""
-        if (self._is_kernel_given and key.kind in KERNEL_KINDS) or key.kind == KIND_PYTHON:
+        if (self._is_kernel_given and key.kind in KERNEL_KINDS) or key.kind in SOURCE_KINDS:
             return super().resolve(key, pids, address)
         asked = self._answers.names.get(owner_of(key, pids), [])
         for one in asked:

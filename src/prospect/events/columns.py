@@ -18,7 +18,7 @@ from prospect.records import Record, field, replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.python_records import PythonRecords
+    from prospect.events.runtime_records import RuntimeRecords
 
 
 class RecordedRegisters(Record, eq=False):
@@ -297,7 +297,7 @@ class Events(Record):
 
     Attributes:
         switches: None where the recording has none.
-        python: Python frames of samples; likewise.
+        runtimes: frames of runtimes' functions at samples; likewise.
         control_groups: id → path.
         names: byte strings that the tables' `name` columns refer to.
         build_ids: byte strings that `Mmaps.build_id` refers to.
@@ -318,5 +318,5 @@ class Events(Record):
     damage: tuple[str, ...] = ()
     unread_bytes: int = 0
     switches: Switches | None = None
-    python: PythonRecords | None = None
+    runtimes: RuntimeRecords | None = None
     control_groups: dict[int, bytes] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.python_frames import is_frames_event, without_frames_event
+from prospect.abi.runtime_frames import is_frames_event, without_frames_event
 from prospect.events.columns import Events
 from prospect.events.record_starts import Fault, Looks, find_records
 from prospect.events.samples import SampleColumns
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordBlock
-    from prospect.events.python_records import PythonColumns
+    from prospect.events.runtime_records import RuntimeColumns
     from prospect.events.schema import Schema
     from prospect.events.side_tables import Records
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HEADER_BYTES = 8
 _TYPE_MASK = (1 << 32) - 1
 # A sample with the shortest record of Python frames.
-_LEAST_PYTHON_WORDS = 5
+_LEAST_FRAMES_WORDS = 5
 
 
 def decode(  # noqa: PLR0913 - those behind the first two have defaults
@@ -43,7 +43,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     clock_of_id: Mapping[int, int] | None = None,
     progress: Callable[[int], None] | None = None,
     *,
-    innermost_python: bool = False,
+    innermost_functions: bool = False,
 ) -> Events:
     """Decode every record of a recording in one pass.
 
@@ -55,16 +55,16 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
             its own while it is read. `Events.damage` is what it holds in the end.
         clock_of_id: id → position of its clock, for recordings by a clock bank.
         progress: called every few megabytes with how many bytes of records were read.
-        innermost_python: whether of Python stacks only the function that each sample is in matters.
+        innermost_functions: whether only the innermost function of runtimes' stacks matters.
 
     Raises:
         RecordingError: `events` is empty or its members' samples cannot be told apart.
     """
-    python = _python_columns(events, innermost=innermost_python)
+    runtimes = _runtime_columns(events, innermost=innermost_functions)
     events = without_frames_event(events)
     schema = schema_of(events, clock_of_id)
-    looks = looks_of(schema, python)
-    samples = SampleColumns(schema, python)
+    looks = looks_of(schema, runtimes)
+    samples = SampleColumns(schema, runtimes)
     side = SideRecords(schema)
     sentences = [] if damage is None else damage
     bytes_before = unread_bytes = 0
@@ -113,7 +113,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
         unread_bytes=unread_bytes,
         switches=tables.switches,
         control_groups=tables.control_groups,
-        python=python.finish() if python else None,
+        runtimes=runtimes.finish() if runtimes else None,
     )
 
 
@@ -146,24 +146,26 @@ def _in_bytes(
     return words_read
 
 
-def _python_columns(events: Sequence[EventDescription], *, innermost: bool) -> PythonColumns | None:
-    """Return what takes records of Python frames; None where no event has them."""
+def _runtime_columns(
+    events: Sequence[EventDescription], *, innermost: bool
+) -> RuntimeColumns | None:
+    """Return what takes records of runtimes' frames; None where no event has them."""
     frames = [one for one in events if is_frames_event(one.attr, one.name)]
     if not frames or len(frames) == len(events):
         return None
-    from prospect.events.python_records import PythonColumns  # noqa: PLC0415 - rarely recorded
+    from prospect.events.runtime_records import RuntimeColumns  # noqa: PLC0415 - rarely recorded
 
-    return PythonColumns(frames, innermost=innermost)
+    return RuntimeColumns(frames, innermost=innermost)
 
 
-def looks_of(schema: Schema, python: PythonColumns | None = None) -> Looks:
+def looks_of(schema: Schema, runtimes: RuntimeColumns | None = None) -> Looks:
     """Return what samples of a recording look like, those with Python frames as well."""
     least = schema.least_fixed_words
     if not schema.ids or not schema.id_word:
         return Looks(least)
     ids = schema.ids.ids
-    if python is not None:
-        least, ids = min(least, _LEAST_PYTHON_WORDS), np.append(ids, python.ids)
+    if runtimes is not None:
+        least, ids = min(least, _LEAST_FRAMES_WORDS), np.append(ids, runtimes.ids)
     return Looks(least, schema.id_word, int(ids.min()), int(ids.max()))
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.columns.buffers import Scalar
-    from prospect.events.python_records import PythonColumns
     from prospect.events.raw_fields import RawColumns
+    from prospect.events.runtime_records import RuntimeColumns
     from prospect.events.schema import GroupLayout, IdTable, Schema
 
     Words = NDArray[np.uint64]
@@ -363,7 +363,7 @@ class _Chosen(NamedTuple):
 class SampleColumns:
     """The columns of all samples met so far; a `record_starts.SampleSink`."""
 
-    def __init__(self, schema: Schema, python: PythonColumns | None = None) -> None:
+    def __init__(self, schema: Schema, python: RuntimeColumns | None = None) -> None:
         self._schema = schema
         self._python = python
         self._done = _Done()
@@ -495,7 +495,7 @@ class SampleColumns:
         self._done = self._done._replace(samples=begin + count)
 
     def _without_python(
-        self, words: Words, positions: NDArray[np.int64], python: PythonColumns
+        self, words: Words, positions: NDArray[np.int64], python: RuntimeColumns
     ) -> NDArray[np.int64]:
         """Hand records of Python frames on; return the positions of the samples."""
         ids = _gather(words, positions, self._schema.id_word)

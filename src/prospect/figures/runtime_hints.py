@@ -15,7 +15,14 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.figures.processes import STILL_RUNNING_NS, chosen_hits
-from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
+from prospect.profile.model import (
+    KIND_ELF,
+    KIND_JAVASCRIPT,
+    KIND_JIT,
+    KIND_PHP,
+    KIND_PYTHON,
+    KIND_RUBY,
+)
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 
@@ -71,7 +78,8 @@ class _Found(NamedTuple):
 class _Runtime(NamedTuple):
     """A runtime: its image's name, which hits have no names, and what names them.
 
-    `advice` returns the remedy in a few words, "" for none, and more words about it.
+    `advice` returns the remedy in a few words, "" for none, and more words about it. `source` is
+    the kind of objects with functions of it.
     """
 
     image: re.Pattern[str]
@@ -79,6 +87,7 @@ class _Runtime(NamedTuple):
     what: str
     advice: Callable[[_Found], tuple[str, str]]
     page: str = _JIT_PAGE
+    source: int = -1
 
 
 # How the recorder's notes on Python functions that it could not read begin.
@@ -135,6 +144,7 @@ _RUNTIMES = (
         "Python functions",
         _of_python,
         _PYTHON_PAGE,
+        KIND_PYTHON,
     ),
     _Runtime(
         re.compile(r"node(js)?|libnode\.so(\.[\d.]+)?"),
@@ -145,6 +155,7 @@ _RUNTIMES = (
             "or --perf-prof, for their instructions too; with --interpreted-frames-native-stack"
             " interpreted ones have frames of their own",
         ),
+        source=KIND_JAVASCRIPT,
     ),
     _Runtime(re.compile(r"libjvm\.so"), _JIT, "Java methods", _of_java),
     _Runtime(
@@ -152,6 +163,7 @@ _RUNTIMES = (
         _BOTH,
         "PHP functions",
         _of_php,
+        source=KIND_PHP,
     ),
     _Runtime(
         re.compile(r"beam(\.\w+)*"),
@@ -160,7 +172,11 @@ _RUNTIMES = (
         _always("erl +JPperf true", "OTP 24 or later"),
     ),
     _Runtime(
-        re.compile(r"ruby[\d.]*|libruby(-[\d.]+)?\.so[\d.]*"), _BOTH, "Ruby methods", _of_ruby
+        re.compile(r"ruby[\d.]*|libruby(-[\d.]+)?\.so[\d.]*"),
+        _BOTH,
+        "Ruby methods",
+        _of_ruby,
+        source=KIND_RUBY,
     ),
     _Runtime(
         re.compile(r"luajit[\w.-]*|libluajit[\w.-]*"),
@@ -229,7 +245,6 @@ def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHin
     is_named = (hits_of(kind == KIND_JIT) > 0) | np.isin(
         profile.processes.pid, profile.run.jit_pids
     )
-    is_python = hits_of(kind == KIND_PYTHON) > 0
     nameless = hits_of(functions.source.take(function) == NameSource.NO_ANONYMOUS)
     images = [
         [row for row, file in files.items() if one.image.fullmatch(file)] for one in _RUNTIMES
@@ -246,7 +261,7 @@ def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHin
         of_image = hits_of(np.isin(object_index, rows))
         is_of_it = of_image > 0
         is_of_it[named] = True
-        is_aside = ~is_of_it | is_named | (is_python & (runtime.page == _PYTHON_PAGE))
+        is_aside = ~is_of_it | is_named | (hits_of(kind == runtime.source) > 0)
         unnamed = {_JIT: nameless, _PYTHON: of_image, _BOTH: of_image + nameless}[runtime.kind]
         wanting = np.where(is_aside, 0, unnamed)
         if wanting.sum() < least:

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.abi.layout import layout_of
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended, gather
 from prospect.events.columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
-from prospect.events.python_records import NameRoom
+from prospect.events.runtime_records import TABLES, TEXTS, NameRoom
 from prospect.events.sample_selection import kept_samples
 from prospect.records import NamedTuple, Record, field, replace
 from prospect.spaces.runs import task_tid
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.events.columns import Events, Tasks
-    from prospect.events.python_records import CodeKey, CodeText, PythonImage
+    from prospect.events.runtime_records import CodeKey, CodeText, RuntimeImage
     from prospect.live.chosen import Whom
     from prospect.profile.model import ProcessTable
 
@@ -263,7 +263,7 @@ class _Interpreter(Record, frozen=False):
 
     texts: dict[CodeKey, tuple[int, CodeText]] = field(default_factory=dict)
     known_ns: int = 0
-    image: PythonImage | None = None
+    image: RuntimeImage | None = None
     pids: set[int] = field(default_factory=set)
     ended_ns: int = 0
 
@@ -301,7 +301,7 @@ class PythonNames:
             running: the processes that ran when it began.
         """
         self._forget(end_ns, running)
-        python = events.python
+        python = events.runtimes
         if python is None:
             return events
         for number, image in python.images.items():
@@ -319,7 +319,7 @@ class PythonNames:
         used = [(one, self._interpreters.get(one)) for one in distinct(python.image).tolist()]
         return replace(
             events,
-            python=replace(
+            runtimes=replace(
                 python,
                 images={number: one.image for number, one in used if one and one.image},
                 texts={key: text for _, one in used if one for key, (_, text) in one.texts.items()},
@@ -375,17 +375,17 @@ class PythonNames:
         for number, one in self._interpreters.items():
             if one.image is None:
                 continue
-            version, *places, described, user = one.image
-            payload = wire.IMAGE.pack(version, described, *places)
+            version, *places, described, user, runtime = one.image
+            payload = wire.IMAGE.pack(version | runtime << wire.RUNTIME_SHIFT, described, *places)
             yield _head(wire.KIND_IMAGE, 0, len(payload), (0, number, user, 0)) + payload
         for interpreter in self._interpreters.values():
             for (image_number, code, signature), (_, text) in interpreter.texts.items():
                 place = (signature, image_number, code, text.beginning)
-                for kind, part in ((wire.KIND_NAME, text.name), (wire.KIND_FILE, text.file)):
+                for kind, name in (TEXTS | TABLES).items():
+                    part = getattr(text, name)
                     if part is not None:
-                        yield _head(kind, part[0], len(part[1]), place) + part[1]
-                if text.lines is not None:
-                    yield _head(wire.KIND_LINES, 0, len(text.lines), place) + text.lines
+                        status, content = (0, part) if kind in TABLES else part
+                        yield _head(kind, status, len(content), place) + content
 
 
 def _head(kind: int, status: int, count: int, place: tuple[int, int, int, int]) -> bytes:

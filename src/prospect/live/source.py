@@ -24,7 +24,7 @@ from prospect.capture.kernel.procfs import list_pids, read_cpu_times, read_setti
 from prospect.capture.loop.drain_loop import RingDrain
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
-from prospect.capture.python.python_reader import PythonFrames
+from prospect.capture.runtimes.runtime_reader import RuntimeFrames
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing, monotonic_ns
 from prospect.live.chosen import Chosen
@@ -333,14 +333,14 @@ class KernelSource(Closing):
             self.whom = self._chosen.whom() if self._chosen else None
             self._opened = opened.pop_all()
 
-    def _python_frames(self) -> PythonFrames | MemoryFrames:
+    def _python_frames(self) -> RuntimeFrames | MemoryFrames:
         """Return what reads Python functions, begun."""
         if self._events.plan.reads_memory:
             from prospect.capture.python.memory_reader import MemoryFrames  # noqa: PLC0415 - not by root
 
             self._drain.frames = MemoryFrames(self._events)
             return self._drain.frames
-        frames = PythonFrames()
+        frames = RuntimeFrames()
         if self._events.python_ids():
             beside_others = self._options.python == "always"
             frames.start(self._events, self._options.frequency_hz, beside_others=beside_others)

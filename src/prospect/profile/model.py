@@ -39,6 +39,9 @@ KIND_JIT = 5
 KIND_ANON = 6
 KIND_UNKNOWN = 7
 KIND_PYTHON = 8
+KIND_RUBY = 9
+KIND_PHP = 10
+KIND_JAVASCRIPT = 11
 
 # The object of the frame that replaces the callers of a stack that were not recorded.
 CUT_OBJECT = "[cut]"
@@ -58,7 +61,12 @@ STOP_FULL = 1
 
 NO_CPU = 0xFFFF
 
-KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown", "python")
+KIND_NAMES = (
+    *("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown"),
+    *("python", "ruby", "php", "javascript"),
+)
+# Source files of functions that a runtime names.
+SOURCE_KINDS = (KIND_PYTHON, KIND_RUBY, KIND_PHP, KIND_JAVASCRIPT)
 
 # How the unwinding of a copied stack ended, and that there was no copy.
 END_WHOLE = "complete"

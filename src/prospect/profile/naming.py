@@ -26,6 +26,7 @@ class NameSource(IntEnum):
     PYTHON = 15
     GO_TABLE = 16
     JVM = 17
+    RUNTIME = 18
 
     NO_STRIPPED = 32
     NO_FILE = 33
@@ -68,6 +69,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.GO_TABLE: "Go's own function table",
     NameSource.JVM: "the JVM's own structures",
     NameSource.PYTHON: "Python's code objects; own time is bytecode and the interpreter's file",
+    NameSource.RUNTIME: "a runtime's own functions; own time is code and the runtime's file",
     NameSource.NO_STRIPPED: "stripped, no symbols at all",
     NameSource.NO_FILE: "file gone",
     NameSource.NO_MATCH: "file changed since it was recorded",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-# As `capture.python.python_reader`, `assembly.python` and `daemon.ceiling` write them.
+# As `capture.runtimes.runtime_reader`, `assembly.python` and `daemon.ceiling` write them.
 _COUNTED = re.compile(
     r"((?:Python functions|Limits of the daemon): [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL
 )

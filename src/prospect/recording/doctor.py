@@ -20,9 +20,9 @@ from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, c
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import read_if_there, read_setting
 from prospect.capture.machine.machine import counters_are_nmis
-from prospect.capture.python import process_memory
-from prospect.capture.python.attaching import NEEDS_RIGHTS, obstacle
-from prospect.capture.python.tracers import has_tracers
+from prospect.capture.runtimes import process_memory
+from prospect.capture.runtimes.attaching import NEEDS_RIGHTS, obstacle
+from prospect.capture.runtimes.tracers import has_tracers
 from prospect.errors import CaptureError, UsageError
 from prospect.recording.events import RecordOptions
 from prospect.records import Record

@@ -25,8 +25,8 @@ from prospect.capture.events.clock_bank import (
 from prospect.capture.events.cpu_events import EventSet
 from prospect.capture.events.event_choice import (
     CLOCK_HARDWARE,
-    PYTHON_FRAMES,
-    PYTHON_FRAMES_BYTES,
+    RUNTIME_FRAMES,
+    RUNTIME_FRAMES_BYTES,
     SCOPE_SYSTEM,
     SCOPE_TASK,
     choose_events,
@@ -174,14 +174,14 @@ def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
     if options.events:
         from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
 
-        chosen = (event for event in plan.beside if event.name != PYTHON_FRAMES)
+        chosen = (event for event in plan.beside if event.name != RUNTIME_FRAMES)
         bytes_a_second += sampled_bytes_a_second(tuple(chosen))
     if options.off_cpu:
         from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - rarely asked for
 
         bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
-    if plan.beside[-1:] and plan.beside[-1].name == PYTHON_FRAMES:
-        bytes_a_second += options.frequency_hz * PYTHON_FRAMES_BYTES
+    if plan.beside[-1:] and plan.beside[-1].name == RUNTIME_FRAMES:
+        bytes_a_second += options.frequency_hz * RUNTIME_FRAMES_BYTES
     return bytes_a_second
 
 
@@ -201,7 +201,7 @@ def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
         return plan
     wakes = False
     if not (options.off_cpu or options.events):
-        from prospect.capture.machine.python_processes import may_run_python  # noqa: PLC0415 - not by root
+        from prospect.capture.machine.runtime_processes import may_run_python  # noqa: PLC0415 - not by root
 
         wakes = may_run_python(options.command, options.pids)
     return plan._replace(reads_memory=True, wakes_at_samples=wakes)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.surroundings import Background
     from prospect.capture.python.memory_reader import MemoryFrames
-    from prospect.capture.python.python_reader import PythonFrames
+    from prospect.capture.runtimes.runtime_reader import RuntimeFrames
     from prospect.capture.sink import RecordSink
     from prospect.perfdata.writer import RecordingWriter
     from prospect.recording.events import RecordOptions
@@ -109,7 +109,7 @@ class Started(NamedTuple):
     sink: RecordSink
     writer: RecordingWriter
     output_fd: int
-    python: Callable[[], PythonFrames | MemoryFrames | None]
+    python: Callable[[], RuntimeFrames | MemoryFrames | None]
     java: Callable[[], JavaFunctions | None]
     switches: SwitchPrograms | None = None
 

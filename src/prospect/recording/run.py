@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prospect.capture.java.java_reader import JavaFunctions
     from prospect.capture.loop.attached import Attached
     from prospect.capture.python.memory_reader import MemoryFrames
-    from prospect.capture.python.python_reader import PythonFrames
+    from prospect.capture.runtimes.runtime_reader import RuntimeFrames
     from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
     from prospect.recording.interval import RecordingResult
@@ -98,7 +98,7 @@ def _record(
         open_events(options, command.pid, watch.online, switches) as events,
         _mapped_files(options, events, watch, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
-        _PythonFrames(options, events) as python,
+        _RuntimeFrames(options, events) as python,
         _JavaFunctions() as java,
     ):
         writer = RecordingWriter(
@@ -186,13 +186,13 @@ def _mapped_files(
     )
 
 
-class _PythonFrames:
+class _RuntimeFrames:
     """The reader of Python frames, loaded and started once Python runs."""
 
     def __init__(self, options: RecordOptions, events: EventSet) -> None:
         self._events = events
         self._choice, self._rate_hz = options.python, options.frequency_hz
-        self.frames: PythonFrames | MemoryFrames | None = None
+        self.frames: RuntimeFrames | MemoryFrames | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -205,9 +205,9 @@ class _PythonFrames:
         """Start it if COMMAND is Python, or have the loop do it: `MappedFiles.python_fd`."""
         if python_fd < 0:
             return
-        from prospect.capture.machine.python_processes import executes_python  # noqa: PLC0415 - once COMMAND runs
+        from prospect.capture.machine.runtime_processes import executes_runtime  # noqa: PLC0415 - once COMMAND runs
 
-        if executes_python(command_pid) or self._events.plan.wakes_at_samples:
+        if executes_runtime(command_pid) or self._events.plan.wakes_at_samples:
             self._begin(loop, is_there=True)
         else:
             loop.watch(python_fd, lambda: self._begin(loop, is_there=bool(os.read(python_fd, 1))))
@@ -218,9 +218,9 @@ class _PythonFrames:
 
             self.frames = loop.drain.frames = MemoryFrames(self._events)
             return
-        from prospect.capture.python.python_reader import PythonFrames  # noqa: PLC0415 - once COMMAND runs
+        from prospect.capture.runtimes.runtime_reader import RuntimeFrames  # noqa: PLC0415 - once COMMAND runs
 
-        self.frames = frames = PythonFrames()
+        self.frames = frames = RuntimeFrames()
         beside_others = self._choice == "always"
         frames.start(self._events, self._rate_hz, beside_others=beside_others, is_there=is_there)
 

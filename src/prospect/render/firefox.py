@@ -24,7 +24,7 @@ from prospect.figures.stacks.frames import (
     object_label,
 )
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
-from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF, KIND_PYTHON
+from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF, SOURCE_KINDS
 from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
@@ -43,14 +43,16 @@ if TYPE_CHECKING:
 
 _VERSION = 70
 _GECKO_VERSION = 34
-_USER, _KERNEL, _IDLE, _PYTHON = 0, 1, 2, 4
+_USER, _KERNEL, _IDLE = 0, 1, 2
 _CATEGORIES = [
     {"name": "User", "color": "yellow", "subcategories": ["Other"]},
     {"name": "Kernel", "color": "orange", "subcategories": ["Other"]},
     {"name": "Idle", "color": "transparent", "subcategories": ["Other"]},
     {"name": "Other", "color": "grey", "subcategories": ["Other"]},
-    {"name": "Python", "color": "blue", "subcategories": ["Other"]},
 ]
+_LANGUAGES = ("Python", "Ruby", "PHP", "JavaScript")
+_CATEGORY_OF_KIND = {kind: len(_CATEGORIES) + row for row, kind in enumerate(SOURCE_KINDS)}
+_CATEGORIES += [{"name": name, "color": "blue", "subcategories": ["Other"]} for name in _LANGUAGES]
 _MARKER_INTERVAL = 1
 
 
@@ -273,7 +275,9 @@ def _frame_table(
     profile = samples.profile
     lined, func, line = by_line
     category = np.where(is_kernel_frame(profile, lined), _KERNEL, _USER)
-    category[profile.objects.kind.take(lined.object_index) == KIND_PYTHON] = _PYTHON
+    kind_of_object = profile.objects.kind.take(lined.object_index)
+    for source, number in _CATEGORY_OF_KIND.items():
+        category[kind_of_object == source] = number
     kind = profile.causes.kind.take(profile.hits.cause_index.take(samples.hit_index))
     idle = samples.stack_index[kind == CAUSE_IDLE]
     category[forest.frame_index.take(forest.row_of_stack.take(idle))] = _IDLE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prospect.figures.routine_names import routine_names
 from prospect.options import DEFAULT_RECORDING
-from prospect.profile.model import KIND_ELF, KIND_KERNEL, KIND_MODULE, KIND_PYTHON
+from prospect.profile.model import KIND_ELF, KIND_KERNEL, KIND_MODULE, SOURCE_KINDS
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.shell import operand, shell_line
@@ -169,7 +169,7 @@ def _how_to_annotate(view: Report, function: int) -> tuple[str, ...] | None:
     """Return the options that annotate a function, None if it has no code to show."""
     objects = view.profile.objects
     row = int(view.profile.functions.object_index[function])
-    if objects.kind[row] == KIND_PYTHON:
+    if objects.kind[row] in SOURCE_KINDS:
         # Bytecode is not disassembled, and code that was made from a string has no source either.
         return None if objects.path[row].startswith("<") else ("--source",)
     return () if objects.kind[row] in _HAS_CODE else None

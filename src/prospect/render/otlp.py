@@ -17,9 +17,12 @@ from prospect.figures.stacks.stack_weights import nanoseconds, stack_weights
 from prospect.profile.model import (
     KIND_BPF,
     KIND_ELF,
+    KIND_JAVASCRIPT,
     KIND_KERNEL,
     KIND_MODULE,
+    KIND_PHP,
     KIND_PYTHON,
+    KIND_RUBY,
     KIND_VDSO,
     NO_CPU,
 )
@@ -63,6 +66,9 @@ _FRAME_TYPES = {
     KIND_MODULE: "kernel",
     KIND_BPF: "kernel",
     KIND_PYTHON: "cpython",
+    KIND_RUBY: "ruby",
+    KIND_PHP: "php",
+    KIND_JAVASCRIPT: "v8js",
 }
 
 

@@ -29,11 +29,9 @@ VDSO = b"[vdso]"
 COMPAT_VDSO = b"[vdso32]"
 # Before the path of the jitdump file that describes the code of a mapping (`spaces.code_loads`).
 JITDUMP_PREFIX = b"[jitdump] "
-# Before the path of a source file of Python, as the key of an object.
-PYTHON_PREFIX = b"[python] "
-# Where Python functions are in every process (`symbols.python_code`): the upper half of the address
-# space is the kernel's, so nothing of user space is there.
-PYTHON_BASE, PYTHON_END = 0xFFFF800000000000, 0xFFFFC00000000000
+# Where functions of runtimes are in every process (`symbols.runtime_code`): the upper half of the
+# address space is the kernel's, so nothing of user space is there.
+RUNTIME_BASE, RUNTIME_END = 0xFFFF800000000000, 0xFFFFC00000000000
 
 _VDSO_NAMES = frozenset({VDSO, COMPAT_VDSO, b"[vdsox32]", VSYSCALL})
 # Memory without a file that can have code: filled by a JIT, or an executable heap or stack.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import KernelSymbols
     from prospect.symbols.jit.jit_code import JitCode
-    from prospect.symbols.python_code import PythonCode
+    from prospect.symbols.runtime_code import RuntimeCode
 
 DEBUG_SERVERS_S = 30.0
 """How long debug-file servers may delay a report, unless an option changes it."""
@@ -129,7 +129,7 @@ class SymbolOptions(Record):
         servers: debug-file servers to ask for what nothing here names, None for none.
         wants_lines: whether they are asked for debug information too, for source lines.
         budget: what all files of names may cost together.
-        python: the Python functions that the recording names, None without.
+        runtimes: the functions of runtimes that the recording names, None without.
     """
 
     hostname: str = ""
@@ -153,7 +153,7 @@ class SymbolOptions(Record):
     servers: DebugServers | None = None
     wants_lines: bool = False
     budget: ReadBudget = field(default_factory=ReadBudget)
-    python: PythonCode | None = None
+    runtimes: RuntimeCode | None = None
 
     @property
     def is_of_this_machine(self) -> bool:

@@ -20,8 +20,8 @@ from prospect.profile.model import (
     KIND_JIT,
     KIND_KERNEL,
     KIND_MODULE,
-    KIND_PYTHON,
     KIND_VDSO,
+    SOURCE_KINDS,
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_notes import replaced_note
@@ -193,7 +193,7 @@ class Symbolizer:
             **dict.fromkeys((KIND_ANON, KIND_JIT), self._resolve_jit),
             KIND_ELF: self._resolve_image,
             KIND_VDSO: self._resolve_vdso,
-            KIND_PYTHON: self._resolve_python,
+            **dict.fromkeys(SOURCE_KINDS, self._resolve_runtime),
         }
         return by_kind.get(key.kind, self._resolve_unmapped)(key, pids, address)
 
@@ -353,12 +353,12 @@ class Symbolizer:
         note = notes[0][1] if notes else ""
         return Resolution(nameless(address, NameSource.NO_ANONYMOUS), path, key.kind, note=note)
 
-    def _resolve_python(
+    def _resolve_runtime(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
-        if self._options.python is None:
+        if self._options.runtimes is None:
             return self._resolve_unmapped(key, pids, address)
-        return self._options.python.resolve(key.path, address)
+        return self._options.runtimes.resolve(key.path, key.kind, address)
 
     def _resolve_unmapped(
         self,

@@ -12,7 +12,7 @@ from prospect.capture.kernel.procfs import living_thread, read_maps
 from prospect.capture.machine.mapped_file_reader import Mounts
 from prospect.capture.machine.mapping_records import MappingRecord
 from prospect.capture.machine.process_snapshot import Snapshot
-from prospect.capture.machine.python_processes import process_key
+from prospect.capture.machine.runtime_processes import process_key
 from prospect.symbols.live_process import live_process, mapped_file_links
 
 

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.capture.machine.python_processes import KEY, image_key, may_be_python
-from prospect.capture.python import elf_lookup
-from prospect.capture.python.image_entry import ENTRY_BYTES, encode
-from prospect.capture.python.interpreters import _loaded_offsets, read_image
+from prospect.capture.machine.runtime_processes import KEY, image_key, may_be_runtime
+from prospect.capture.python.interpreters import _loaded_offsets, layouts_of
+from prospect.capture.runtimes import elf_lookup
+from prospect.capture.runtimes.image_entry import ENTRY_BYTES, encode
+from prospect.capture.runtimes.known_runtimes import read_image
 
 
 @pytest.mark.parametrize(
@@ -35,14 +36,14 @@ from prospect.capture.python.interpreters import _loaded_offsets, read_image
     ],
 )
 def test_names_of_cpython(name):
-    assert may_be_python(b"/usr/bin/" + name.encode())
+    assert may_be_runtime(b"/usr/bin/" + name.encode())
 
 
 @pytest.mark.parametrize(
     "name", ["python2.7", "python3.13x", "bash", "python3.11.so", "python3-config", ""]
 )
 def test_names_of_others(name):
-    assert not may_be_python(b"/usr/bin/" + name.encode())
+    assert not may_be_runtime(b"/usr/bin/" + name.encode())
 
 
 def own_image():
@@ -57,10 +58,11 @@ def test_this_interpreter_is_known():
     with own_image().open("rb") as file:
         image = read_image(file.fileno(), own_image().name.encode())
     assert image is not None
-    assert image.layouts.minor == sys.version_info[1]
+    assert image.version == 0x300 | sys.version_info[1]
     assert image.text[0] < image.loop[0] < image.loop[1] <= image.text[1]
     placed = image.placed(0x7F0000000000, image.segments[0].offset)
     assert placed is not None
+    assert layouts_of(placed).minor == sys.version_info[1]
     assert len(encode(1, placed, (1, 2))) == ENTRY_BYTES
 
 

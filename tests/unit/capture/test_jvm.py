@@ -27,7 +27,7 @@ from prospect.capture.java.methods import class_with_dots
 from prospect.capture.java.told import KIND_STATE, Listener, Teller
 from prospect.capture.java.vm_tables import UnknownError
 from prospect.capture.machine.java_processes import is_jvm
-from prospect.capture.python.process_memory import ProcessMemory, UnreadableError
+from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 from prospect.symbols.jit.hotspot_code import read_hotspot
 
 

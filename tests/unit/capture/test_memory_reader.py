@@ -11,19 +11,19 @@ from types import SimpleNamespace
 import pytest
 
 from builders import perfdata
-from builders.python_frames import CLOCK, FRAMES, SAMPLES, image
+from builders.runtime_frames import CLOCK, FRAMES, SAMPLES, image
 from prospect.abi import constants as abi
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.abi.layout import sample_layout
 from prospect.abi.recording import RecordBlock
 from prospect.capture.kernel import scheduling
 from prospect.capture.kernel.rings import Ring
-from prospect.capture.machine.python_processes import may_run_python
+from prospect.capture.machine.runtime_processes import may_run_python
 from prospect.capture.python import memory_reader, sampled_processes
 from prospect.capture.python.memory_reader import MemoryFrames
 from prospect.capture.python.memory_walk import Walk
 from prospect.capture.python.sampled_processes import PythonProcess, SampledProcesses
-from prospect.capture.python.walk_state import WalkState
+from prospect.capture.runtimes.walk_state import WalkState
 from prospect.events.decode import decode
 
 SIZE = 16 * mmap.PAGESIZE
@@ -108,11 +108,11 @@ def test_a_stack_is_before_its_sample(played):
     found = played.drained()
     assert played.walks == [5, 6]
     assert len(found.samples) == 3
-    assert found.python.sample.tolist() == [0, 2]
-    assert found.python.task.tolist() == [5 | 5 << 32, 5 | 6 << 32]
-    assert found.python.image.tolist() == [3, 3]
-    assert found.python.code.tolist() == [0x1000, 0x1000]
-    assert found.python.damaged == 0
+    assert found.runtimes.sample.tolist() == [0, 2]
+    assert found.runtimes.task.tolist() == [5 | 5 << 32, 5 | 6 << 32]
+    assert found.runtimes.image.tolist() == [3, 3]
+    assert found.runtimes.code.tolist() == [0x1000, 0x1000]
+    assert found.runtimes.damaged == 0
 
 
 def test_samples_of_one_thread_are_read_once(played):
@@ -120,7 +120,7 @@ def test_samples_of_one_thread_are_read_once(played):
         played.sample()
     played.frames.look()
     assert played.walks == [5]
-    assert played.drained().python.sample.tolist() == [0, 1, 2, 3]
+    assert played.drained().runtimes.sample.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -129,7 +129,7 @@ def test_a_late_reading_is_used_only_without_an_earlier_one(played, runs):
     played.runs = runs
     played.sample(age_ns=age_ns)
     played.frames.look()
-    assert len(played.drained().python) == 1
+    assert len(played.drained().runtimes) == 1
     played.runs = True
     played.sample()
     played.frames.look()
@@ -139,7 +139,7 @@ def test_a_late_reading_is_used_only_without_an_earlier_one(played, runs):
     played.runs = runs
     played.sample(age_ns=age_ns)
     played.frames.look()
-    assert len(played.drained().python.code) == 1
+    assert len(played.drained().runtimes.code) == 1
     assert played.process.before[5][1] == before
 
 
@@ -147,8 +147,8 @@ def test_a_reading_that_is_much_too_late_is_counted(played):
     played.sample(age_ns=1_000_000_000)
     played.frames.look()
     found = played.drained()
-    assert len(found.python) == 0
-    assert found.python.images  # names and interpreters are kept all the same
+    assert len(found.runtimes) == 0
+    assert found.runtimes.images  # names and interpreters are kept all the same
     assert played.frames.counts["unread"] == 1
     (limit,) = played.frames.limits
     assert "less exact" in limit
@@ -218,8 +218,8 @@ def known(monkeypatch, of):
 
 def test_what_is_not_python_forks_none(monkeypatch):
     process = SimpleNamespace(pid=1)
-    with_python = {2: process, 3: process}
-    found = known(monkeypatch, with_python)
+    with_runtimes = {2: process, 3: process}
+    found = known(monkeypatch, with_runtimes)
     assert found.of(1) is None
     found.forked(2, 1)
     assert found.of(2) is None
@@ -228,11 +228,11 @@ def test_what_is_not_python_forks_none(monkeypatch):
     found.mapped(2, b"... /usr/lib/libpython3.13.so.1.0")
     assert found.of(2) is process
     found.executed(2)
-    del with_python[2]
+    del with_runtimes[2]
     assert found.of(2) is None
     assert found.of(3) is process
     found.ended(3, 3)
-    del with_python[3]
+    del with_runtimes[3]
     assert found.of(3) is None
     found.close()
 

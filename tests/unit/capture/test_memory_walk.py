@@ -15,13 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prospect.abi import cpython
-from prospect.abi import python_frames as wire
-from prospect.capture.python import process_memory
-from prospect.capture.python.first_python import mappings_of
-from prospect.capture.python.interpreters import Interpreter, read_image
+from prospect.abi import runtime_frames as wire
+from prospect.capture.python.interpreters import layouts_of
 from prospect.capture.python.memory_names import NameReader
 from prospect.capture.python.memory_walk import FrameReader
-from prospect.capture.python.process_memory import PAGE, ProcessMemory, Snapshot, UnreadableError
+from prospect.capture.runtimes import process_memory
+from prospect.capture.runtimes.first_runtime import mappings_of
+from prospect.capture.runtimes.known_runtimes import read_image
+from prospect.capture.runtimes.process_memory import PAGE, ProcessMemory, Snapshot, UnreadableError
+from prospect.capture.runtimes.runtime import Placed
 from unit.capture.test_python_layouts import described
 
 BASE = 0x10000
@@ -79,7 +81,9 @@ def played(layouts, depth=3):
         last = own + code.instructions + 6 if frame.last_is_address else 6
         memory.put(body + frame.last, last)
         memory.put(own + code.signature, number + 1)
-    return memory, Interpreter(layouts, 0, FIRST, (0, 0), (0, 0))
+    words = *layouts.frame, *layouts.code, *layouts.threads
+    facts = wire.CPYTHON, 0x300 | layouts.minor, 0, (0, FIRST), words
+    return memory, Placed(*facts, (0, 0), (0, 0))
 
 
 def rows(walk):
@@ -209,7 +213,7 @@ def test_a_real_thread_is_in_its_functions(process):
     names: dict[int, str] = {}
     while time.monotonic() < until:
         walk = reader.walk(tid)
-        namer = NameReader(1, interpreter.layouts.code)
+        namer = NameReader(1, layouts_of(interpreter).code)
         for record in namer.read(memory, walk.codes):
             _, kind, status, count, _, image, code, _ = wire.HEADER.unpack_from(record)
             text = record[wire.HEADER.size :]

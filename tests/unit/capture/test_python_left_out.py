@@ -6,7 +6,8 @@ import pytest
 
 from builders.stacks import stacks_profile
 from builders.stored import fill, window_at
-from prospect.capture.python.python_reader import PythonFrames
+from prospect.abi import runtime_frames as wire
+from prospect.capture.runtimes.runtime_reader import RuntimeFrames
 from prospect.daemon.status import Totals
 from prospect.live.joined import join_runs
 from prospect.profile.run_notes import counted_notes, left_out_notes
@@ -27,7 +28,7 @@ def limits(frames, since=None, **counts):
 
 @pytest.mark.parametrize("kind", ["missed", "held_up", "lost", "refused"])
 def test_what_was_left_out_adds_up_over_parts(kind):
-    frames = PythonFrames()
+    frames = RuntimeFrames()
     assert limits(frames) == []
     (first,) = limits(frames, **{kind: 3})
     before = frames.counts
@@ -40,7 +41,7 @@ def test_what_was_left_out_adds_up_over_parts(kind):
 
 
 def test_the_process_is_that_of_the_part_with_most_names():
-    frames = PythonFrames()
+    frames = RuntimeFrames()
     notes = [*limits(frames, refused=5, pid=70), *limits(frames, refused=2, pid=80)]
     (whole,) = counted_notes(notes)
     assert "names left out: 7, most of them of process 70," in whole
@@ -49,10 +50,10 @@ def test_the_process_is_that_of_the_part_with_most_names():
 def test_a_version_that_is_not_known_is_named_once():
     notes = []
     for pid in (70, 80):
-        frames = PythonFrames()
-        frames._state.unknown(7, pid)
+        frames = RuntimeFrames()
+        frames._state.unknown(wire.CPYTHON, 0x307, pid)
         notes += frames.limits
-    frames._state.unknown(16, 90)
+    frames._state.unknown(wire.CPYTHON, 0x310, 90)
     assert len(counted_notes([*notes, *frames.limits])) == 2
     assert counted_notes(notes) == (notes[0],)
 
@@ -67,7 +68,7 @@ def test_how_exact_readings_from_memory_are_is_said_once():
 
 
 def test_sessions_stores_and_daemons_say_it_once_with_the_sum(tmp_path):
-    frames, windows, totals, runs = PythonFrames(), [], Totals(), []
+    frames, windows, totals, runs = RuntimeFrames(), [], Totals(), []
     for minute in range(3):
         before = frames.counts
         profile = stacks_profile()

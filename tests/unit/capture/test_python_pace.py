@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from prospect.capture.python import first_python as module
-from prospect.capture.python.first_python import Pace, share_for
+from prospect.capture.runtimes import first_runtime as module
+from prospect.capture.runtimes.first_runtime import Pace, share_for
 
 
 class _Clocks:

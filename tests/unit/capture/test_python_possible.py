@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from prospect.capture.python import attaching
+from prospect.capture.runtimes import attaching
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from prospect.abi import bpf as abi
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_objects import LoadedProgram
-from prospect.capture.python import tracers
-from prospect.capture.python.tracers import Tracers
+from prospect.capture.runtimes import tracers
+from prospect.capture.runtimes.tracers import Tracers
 
 HARMLESS = [
     LoadedProgram(1, abi.BPF_PROG_TYPE_KPROBE, "prospect_calls", 10**9),

@@ -10,11 +10,11 @@ import pytest
 
 from prospect.abi import cpython
 from prospect.capture.machine.mapping_records import MappingRecord
-from prospect.capture.python import image_reader, users
-from prospect.capture.python.elf_lookup import Segment
-from prospect.capture.python.image_reader import Answer, ImageReader
-from prospect.capture.python.interpreters import Image, Unknown
-from prospect.capture.python.users import Users, user_of
+from prospect.capture.runtimes import image_reader, users
+from prospect.capture.runtimes.elf_lookup import Segment
+from prospect.capture.runtimes.image_reader import Answer, ImageReader
+from prospect.capture.runtimes.runtime import Image, Unknown
+from prospect.capture.runtimes.users import Users, user_of
 
 STRANGER, OTHER = 23001, 23002
 DEVICE = (0, 40)
@@ -129,14 +129,11 @@ def test_nobody_empties_what_is_known_of_others_files(tmp_path, monkeypatch):
     assert len(files._known[STRANGER]) == image_reader._MOST_FILES
 
 
-@pytest.mark.parametrize("minor", [8, 12])
-@pytest.mark.parametrize("native", [cpython.NO_OFFSET, 6])
-def test_what_a_reader_found_is_what_it_answers(minor, native):
-    threads = cpython.ThreadLayout(1, 2, 3, 4, 5, native)
-    layouts = cpython.known_layouts(minor)._replace(threads=threads)
+@pytest.mark.parametrize("words", [(), (1, cpython.NO_OFFSET)])
+def test_what_a_reader_found_is_what_it_answers(words):
     segments = (Segment(0, 4096, 100, True), Segment(4096, 8192, 5, False))
-    image = Image(layouts, 7, 8, (1, 2), (3, 4), False, segments)
-    for found in (image, Unknown(16), None):
+    image = Image(0, 0x30B, 9, (7, 8), words, (1, 2), (3, 4), False, segments)
+    for found in (image, Unknown(0, 0x310), None):
         sent = marshal.loads(marshal.dumps(image_reader._as_plain(found)))
         assert image_reader._from_plain(sent) == found
         assert type(image_reader._from_plain(sent)) is type(found)

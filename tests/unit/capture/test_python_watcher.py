@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from prospect.capture.machine import python_processes
+from prospect.capture.machine import runtime_processes
 from prospect.capture.machine.mapping_records import MappingRecord
-from prospect.capture.machine.python_processes import FirstPython, IdlePythons, may_be_python
+from prospect.capture.machine.runtime_processes import FirstRuntime, IdleRuntimes, may_be_runtime
 
 RECORDER = os.getppid()
 
@@ -23,11 +23,11 @@ class Processes:
     def __init__(self, monkeypatch, **processes):
         self.rows = {int(pid.removeprefix("p")): row for pid, row in processes.items()}
         self.rows[RECORDER] = (1, 5, 1000)
-        monkeypatch.setattr(python_processes, "read_if_there", self.read)
-        monkeypatch.setattr(python_processes, "names_in", lambda path: [path.split("/")[2]])
+        monkeypatch.setattr(runtime_processes, "read_if_there", self.read)
+        monkeypatch.setattr(runtime_processes, "names_in", lambda path: [path.split("/")[2]])
         # Each question is answered by a new look.
-        monkeypatch.setattr(python_processes, "_SOON_S", 0.0)
-        monkeypatch.setattr(python_processes, "_LATER_S", 0.0)
+        monkeypatch.setattr(runtime_processes, "_SOON_S", 0.0)
+        monkeypatch.setattr(runtime_processes, "_LATER_S", 0.0)
 
     def read(self, path):
         _, _, pid, *_, name = path.split("/")
@@ -47,14 +47,14 @@ class Processes:
 
 def test_nobody_who_runs_python_is_waited_for_without_an_end(monkeypatch):
     Processes(monkeypatch)
-    before = IdlePythons(())
+    before = IdleRuntimes(())
     assert not before.has_run()
     assert before.wait_ms() is None
 
 
 def test_an_idle_python_is_watched_until_it_uses_the_cpu(monkeypatch):
     there = Processes(monkeypatch, p70=(1, 10, 7000))
-    before = IdlePythons([70])
+    before = IdleRuntimes([70])
     assert not before.has_run()
     assert before.wait_ms() > 0
     there.rows[70] = (1, 11, 7000)
@@ -63,7 +63,7 @@ def test_an_idle_python_is_watched_until_it_uses_the_cpu(monkeypatch):
 
 def test_a_fork_of_an_idle_python_is_python_that_runs(monkeypatch):
     there = Processes(monkeypatch, p70=(1, 10, 7000), p80=(1, 10, 8000))
-    before = IdlePythons([70])
+    before = IdleRuntimes([70])
     there.rows[81] = (80, 0, 8000)
     assert not before.has_run()
     there.rows[71] = (70, 0, 7000)
@@ -73,7 +73,7 @@ def test_a_fork_of_an_idle_python_is_python_that_runs(monkeypatch):
 @pytest.mark.parametrize(("image", "runs"), [(1000, False), (2000, True)])
 def test_the_recorder_and_its_forks_are_not_waited_for_but_command_is(monkeypatch, image, runs):
     there = Processes(monkeypatch, p90=(RECORDER, 0, image))
-    before = IdlePythons([RECORDER, 90])
+    before = IdleRuntimes([RECORDER, 90])
     assert before.has_run() is runs
     there.rows[RECORDER] = (1, 50, 1000)
     assert before.has_run() is runs
@@ -95,10 +95,10 @@ def mapping(path):
     ],
 )
 def test_the_first_mapping_of_python_is_told_once(path, is_python):
-    assert may_be_python(path) == is_python
+    assert may_be_runtime(path) == is_python
     read_fd, write_fd = os.pipe2(os.O_NONBLOCK)
     try:
-        first = FirstPython(write_fd)
+        first = FirstRuntime(write_fd)
         assert first.wait_ms() is None
         for _ in range(2):
             first.look([mapping(b"/bin/sh"), mapping(path)], is_all=True)
@@ -111,7 +111,7 @@ def test_the_first_mapping_of_python_is_told_once(path, is_python):
 def test_where_mappings_were_lost_one_may_have_been_of_python():
     read_fd, write_fd = os.pipe2(os.O_NONBLOCK)
     try:
-        FirstPython(write_fd).look([], is_all=False)
+        FirstRuntime(write_fd).look([], is_all=False)
         assert os.read(read_fd, 8) == b"!"
     finally:
         os.close(write_fd)
@@ -124,11 +124,11 @@ def test_a_fork_that_has_executed_nothing_is_no_python_of_its_own():
         time.sleep(60)
         os._exit(0)
     try:
-        assert not python_processes.executes_python(pid)
+        assert not runtime_processes.executes_runtime(pid)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        while not python_processes.executes_python(child.pid):
+        while not runtime_processes.executes_runtime(child.pid):
             assert child.poll() is None
         child.communicate(b"\n")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from builders import python_frames as make
-from prospect.abi import python_frames as wire
+from builders import runtime_frames as make
+from prospect.abi import runtime_frames as wire
 from prospect.abi.recording import RecordBlock
-from prospect.assembly.python import code_objects
-from prospect.assembly.python.python_stacks import with_python
+from prospect.assembly.runtimes import code_objects
+from prospect.assembly.runtimes.runtime_stacks import with_runtimes
 from prospect.assembly.tables.run_facts import left_out
 from prospect.events.decode import decode
-from prospect.events.python_records import CodeText
+from prospect.events.runtime_records import CodeText, RuntimeImage
 from prospect.live import carried as module
 from prospect.live.carried import PythonNames
 from prospect.profile.run_notes import counted_notes
@@ -31,8 +31,8 @@ def sample():
 
 
 def function_of(events):
-    _, python = with_python(events)
-    return python and python.stacks.code.functions
+    _, python = with_runtimes(events)
+    return python and [one[:3] for one in python.stacks.code.functions]
 
 
 def test_a_part_without_names_has_those_of_earlier_ones():
@@ -41,7 +41,7 @@ def test_a_part_without_names_has_those_of_earlier_ones():
     assert function_of(part(STACK, sample())) is None
     later = names.carried(part(STACK, sample()), 20)
     assert function_of(first) == function_of(later) == [("/a.py", "leaf", 7)]
-    assert names.carried(part(sample()), 30).python is None
+    assert names.carried(part(sample()), 30).runtimes is None
     assert len(names) == 1
 
 
@@ -51,7 +51,7 @@ def test_its_place_is_the_same_in_each_part():
     stack = make.raw(make.stack((CODE + 64, CODE + 64 + 184, 1, 0), (CODE, CODE + 184, 1, 0)))
     places = []
     for events in (part(*NAMES, STACK, sample()), part(*map(make.raw, other), stack, sample())):
-        code = with_python(names.carried(events, 10))[1].stacks.code
+        code = with_runtimes(names.carried(events, 10))[1].stacks.code
         leaf = [one.name for one in code.functions].index("leaf")
         places.append(int(code.start[leaf]))
     assert places[0] == places[1]
@@ -86,7 +86,7 @@ def test_what_processes_tell_alike_is_kept_once_and_none_gets_what_others_tell()
         told += map(make.raw, make.names(CODE, "leaf", "/a.py", b"\xf8\x00", 7, image=image))
         stack = make.raw(make.stack((CODE, CODE + 184, 1, 0), image=image))
         events = names.carried(part(*told, stack, sample()), 10)
-        assert {key.image for key in events.python.texts} == {image}
+        assert {key.image for key in events.runtimes.texts} == {image}
     assert (len(names), len(names._shared)) == (2, 1)
 
 
@@ -109,9 +109,9 @@ def test_an_interpreter_that_makes_up_names_leaves_room_for_others(monkeypatch):
     stack = make.raw(make.stack((0, 184, 1, 0), image=2))
     events = names.carried(part(*flood, stack, sample(), STACK, sample()), 20)
     assert len(names) < 10
-    assert dict(events.python.left_out)[2] > 90
-    _, python = with_python(events)
-    assert ("/a.py", "leaf", 7) in python.stacks.code.functions
+    assert dict(events.runtimes.left_out)[2] > 90
+    _, python = with_runtimes(events)
+    assert ("/a.py", "leaf", 7) in [one[:3] for one in python.stacks.code.functions]
     (note,) = left_out([], events)
     assert note.startswith("Python functions: names that had no room: 9")
     assert counted_notes([note, note]) != (note,)
@@ -124,14 +124,14 @@ def test_room_is_given_back_with_what_is_forgotten(monkeypatch):
     for turn in range(20):
         told = make.names(turn, "f", "/f.py", bytes(24000), 1)
         events = names.carried(part(make.raw(make.image(11)), *map(make.raw, told)), turn * 1000)
-        assert events.python.left_out == ()
+        assert events.runtimes.left_out == ()
         assert len(names) == 1
 
 
 def test_decoded_tables_of_lines_are_kept_within_bounds(monkeypatch):
     monkeypatch.setattr(code_objects, "_MOST_BYTES", 1 << 20)
-    known = code_objects._Described()
-    build = code_objects._Build(11, 184, 0)
+    known = code_objects._KeptFunctions()
+    build = RuntimeImage(0x30B, 0, 0, 0, 0)
     texts = [
         CodeText((wire.IS_ASCII | 1, b"f"), None, bytes([0xE8, number, 0x80, 1] * 6144))
         for number in range(40)
@@ -151,6 +151,6 @@ def test_names_that_find_no_room_for_more_keep_the_room_they_have(monkeypatch):
             code = number + (len(names) if size < 24000 else 0)
             told += map(make.raw, make.names(code, "f", "/f.py", bytes(size), 1))
         events = names.carried(part(*told, STACK, sample()), 10)
-    lines = [text.lines for text in events.python.texts.values()]
+    lines = [text.lines for text in events.runtimes.texts.values()]
     assert lines
     assert sum(map(len, lines)) <= (1 << 18) // 8

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.abi import python_frames as wire
-from prospect.symbols.python_code import (
+from prospect.abi import runtime_frames as wire
+from prospect.symbols.runtime_code import (
     _SHORT_TABLE,
     LineTable,
     _lines_of,

@@ -38,9 +38,9 @@ from prospect.profile.model import (
     KIND_JIT,
     KIND_KERNEL,
     KIND_MODULE,
-    KIND_PYTHON,
     KIND_UNKNOWN,
     KIND_VDSO,
+    SOURCE_KINDS,
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.source_tables import FLOW_UNKNOWN, NO_TARGET, CodeTable
@@ -70,7 +70,7 @@ _LARGEST_NAMELESS_BYTES = 1 << 16
 _BYTES_BEHIND_LAST_HIT = 64
 
 NO_JIT_CODE = "the recording holds no code of JITs and of other anonymous memory"
-NO_BYTECODE = "bytecode of Python is not disassembled: annotate --source shows its lines"
+NO_BYTECODE = "bytecode is not disassembled: annotate --source shows its lines"
 NO_OBJECT = "no object is known at these addresses"
 OTHER_VDSO = "this is the vdso of another kernel than the running one"
 NO_BYTES = "the image has no bytes at this address"
@@ -310,7 +310,7 @@ class CodeBytes:
 
     def _image(self, row: int, kind: int) -> ElfImage | str:
         """Return the image that an object is, or why there is none."""
-        if kind == KIND_PYTHON:
+        if kind in SOURCE_KINDS:
             return NO_BYTECODE
         if kind in {KIND_JIT, KIND_ANON}:
             return NO_JIT_CODE

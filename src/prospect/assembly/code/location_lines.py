@@ -15,7 +15,7 @@ from prospect.figures.calls.own_code import is_own_object
 from prospect.lines.debug_info import is_readable, may_be_split
 from prospect.lines.line_table import LineTableBuilder
 from prospect.lines.symcache import no_frames, select_frames
-from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, KIND_PYTHON
+from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, SOURCE_KINDS
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.images.image_files import (
@@ -111,8 +111,8 @@ def describe_lines(
         kind = profile.objects.kind[row]
         if kind == KIND_JIT:
             lines.builder.add(hit, recorded.jit_frames(row, address))
-        elif kind == KIND_PYTHON:
-            lines.builder.add(hit, recorded.python_frames(row, address))
+        elif kind in SOURCE_KINDS:
+            lines.builder.add(hit, recorded.runtime_frames(row, address))
         elif kind in _WITH_LINES and recorded.answers is not None:
             frames, note = archived_frames(recorded.answers, recorded.keys[row], address)
             _add(lines, row, hit, frames, note)

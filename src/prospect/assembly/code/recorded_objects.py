@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prospect.symbols.jit.jit_code import CodeFrames, JitCode
     from prospect.symbols.objects import Missing
     from prospect.symbols.options import SymbolOptions
-    from prospect.symbols.python_code import PythonCode
+    from prospect.symbols.runtime_code import RuntimeCode
     from prospect.symbols.symbolizer import Symbolizer
     from prospect.symbols.table import SymbolTable
 
@@ -118,9 +118,9 @@ class RecordedObjects(Record):
         self.add_namer(frames, code.speaks_for)
         return frames
 
-    def python_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
-        """Find source lines in a source file of Python, as the recording has them."""
-        key, code = self.keys.get(row), self.options.python
+    def runtime_frames(self, row: int, address: NDArray[np.uint64]) -> Frames:
+        """Find lines in a source file of a runtime's functions, as the recording has them."""
+        key, code = self.keys.get(row), self.options.runtimes
         if key is None or code is None:
             return no_frames(len(address))
         frames = _frames_of_lines(code, code.table(key.path), address)
@@ -205,7 +205,7 @@ def _frames_of_code(found: CodeFrames) -> Frames:
     )
 
 
-def _frames_of_lines(code: PythonCode, table: SymbolTable, address: NDArray[np.uint64]) -> Frames:
+def _frames_of_lines(code: RuntimeCode, table: SymbolTable, address: NDArray[np.uint64]) -> Frames:
     """Return a frame for each address whose line is known."""
     files: dict[str, int] = {}
     names: dict[bytes, int] = {}

@@ -15,12 +15,11 @@ from prospect.assembly.stacks.chain_frames import MODE_CUT
 from prospect.profile.model import (
     CUT_OBJECT,
     KIND_KERNEL,
-    KIND_PYTHON,
     KIND_UNKNOWN,
     KIND_VDSO,
 )
 from prospect.records import Record
-from prospect.symbols.objects import PYTHON_BASE, VSYSCALL, ObjectKey
+from prospect.symbols.objects import RUNTIME_BASE, VSYSCALL, ObjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.mapped_objects import IsOther
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
-    from prospect.symbols.python_code import PythonCode
+    from prospect.symbols.runtime_code import RuntimeCode
 
 KERNEL_KEY = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
 NOWHERE_KEY = ObjectKey(b"[unknown]", kind=KIND_UNKNOWN)
@@ -143,7 +142,7 @@ def place(
     history: ProcessHistory,
     info: RecordingInfo,
     is_other: IsOther = lambda key, *, is_only: False,  # noqa: ARG005 - of no file
-    python: PythonCode | None = None,
+    runtimes: RuntimeCode | None = None,
 ) -> Placement:
     """Find the object and the address in it for every distinct hit.
 
@@ -152,7 +151,7 @@ def place(
         history: what was where.
         info: what the recording says of itself.
         is_other: see `RecordedImages.is_other`.
-        python: what is at addresses of Python functions, None without.
+        runtimes: what is at addresses of runtimes' functions, None without.
     """
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
     fixed, object_index = _places_by_mode(hits, history)
@@ -178,8 +177,8 @@ def place(
     mapping = runs.mapping.repeat(runs.length)
     keys = [*fixed, *objects.keys]
     pids: list[list[int]] = [[]] * len(fixed) + objects.pids
-    if python is not None:
-        row = _place_python(python, is_user, address, object_index, len(keys))
+    if runtimes is not None:
+        row = _place_runtimes(runtimes, is_user, address, object_index, len(keys))
         keys += row
         pids += [[]] * len(row)
     return Placement(
@@ -191,20 +190,19 @@ def place(
     )
 
 
-def _place_python(
-    python: PythonCode,
+def _place_runtimes(
+    code: RuntimeCode,
     is_user: NDArray[np.bool_],
     address: NDArray[np.uint64],
     object_index: NDArray[np.int32],
     first_object: int,
 ) -> list[ObjectKey]:
-    """Put what is in Python functions there, in both columns; return the objects of these."""
-    is_python = is_user & python.covers(address)
-    inside = address[is_python] - PYTHON_BASE
-    address[is_python] = inside
-    file = python.file_of.take(python.row_of(inside))
-    object_index[is_python] = file + first_object
-    return [ObjectKey(python.key_path(path), kind=KIND_PYTHON) for path in python.files]
+    """Put what is in functions of runtimes there, in both columns; return the objects of these."""
+    is_theirs = is_user & code.covers(address)
+    inside = address[is_theirs] - RUNTIME_BASE
+    address[is_theirs] = inside
+    object_index[is_theirs] = code.object_of.take(code.row_of(inside)) + first_object
+    return [ObjectKey(path, kind=kind) for path, kind in code.objects]
 
 
 def _places_by_mode(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
     from prospect.assembly.placing.placement import Placement
-    from prospect.assembly.python.python_stacks import PythonSamples
+    from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples
     from prospect.assembly.stacks.chains import Callers
     from prospect.assembly.stacks.user_stacks import UserContexts
     from prospect.events.columns import Samples
@@ -68,7 +68,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     is_cut: NDArray[np.bool_],
     *,
     announce: Announce = silent,
-    python: PythonSamples | None = None,
+    runtimes: RuntimeSamples | None = None,
 ) -> SampleCallers | None:
     """Read the call chains and unwind copies of stacks, None where no sample has either.
 
@@ -79,10 +79,10 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         symbolizer: finds the images that the call-frame information is in.
         is_cut: bool[n] whose chains are as long as the kernel records.
         announce: called with how far it is.
-        python: the Python frames of samples, None without.
+        runtimes: the runtimes' frames of samples, None without.
     """
     has_states = samples.user is not None or samples.calls is not None
-    if samples.chain is None and not has_states and python is None:
+    if samples.chain is None and not has_states and runtimes is None:
         return None
     contexts = find_user_contexts(samples, history.timeline)
     stacks, copies, short = no_user_stacks(len(samples)), None, np.zeros(0, np.int64)
@@ -97,15 +97,15 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         del code
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
-    if python is not None:
-        from prospect.assembly.python.python_callers import with_python_callers  # noqa: PLC0415 - rarely recorded
+    if runtimes is not None:
+        from prospect.assembly.runtimes.runtime_callers import with_runtime_callers  # noqa: PLC0415 - rarely recorded
 
         # A stack with all of its Python frames is whole, even if the native stack was cut.
-        begin, end = (column.take(python.stacks.sample) for column in user_begin(samples))
+        begin, end = (column.take(runtimes.stacks.sample) for column in user_begin(samples))
         is_cut = is_cut.copy()
-        is_cut[python.stacks.sample] &= begin == end
-        is_cut[python.stacks.sample] |= python.stacks.is_cut
-        samples, stacks = with_python_callers(samples, stacks, python)
+        is_cut[runtimes.stacks.sample] &= begin == end
+        is_cut[runtimes.stacks.sample] |= runtimes.stacks.is_cut
+        samples, stacks = with_runtime_callers(samples, stacks, runtimes)
     announce("putting call stacks together")
     samples, stacks = with_cut_ends(samples, is_cut), stacks.with_cut_ends(short)
     callers = distinct_callers(samples, contexts.of_sample, stacks)

@@ -126,7 +126,7 @@ def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
     throttled = np.bincount(row[is_throttle], minlength=len(cpu))
     lost = np.zeros(len(cpu))
     # As real numbers: only a damaged record reports more than 2**53, and none may turn negative.
-    if events.python is None or not counted:
+    if events.runtimes is None or not counted:
         # Else they may be of records of Python frames, which share the samples' rings.
         np.add.at(lost, row, losses.count)
     lost[counted_row] = np.maximum(lost[counted_row], list(counted.values()))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr, EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
-    from prospect.events.python_records import PythonRecords
+    from prospect.events.runtime_records import RuntimeRecords
 
 _NS = 1e-9
 _SIDE_BAND = abi.FLAG_MMAP | abi.FLAG_MMAP2 | abi.FLAG_COMM | abi.FLAG_TASK
@@ -348,11 +348,11 @@ def left_out(described: Sequence[EventDescription], events: Events) -> Iterator[
             "The recording has branch stacks, which are not shown here: perf report --sort "
             "symbol_from,symbol_to shows them."
         )
-    if events.python is not None and events.python.left_out:
-        yield _names_left_out(events.python)
+    if events.runtimes is not None and events.runtimes.left_out:
+        yield _names_left_out(events.runtimes)
 
 
-def _names_left_out(python: PythonRecords) -> str:
+def _names_left_out(python: RuntimeRecords) -> str:
     """Say how many names of Python functions had no room where they are kept."""
     total = sum(count for _, count in python.left_out)
     image, _ = max(python.left_out, key=lambda one: one[1])

@@ -24,7 +24,7 @@ from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.columns.table_rows import gather
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Switches
-from prospect.events.python_records import of_chosen_samples
+from prospect.events.runtime_records import of_chosen_samples
 from prospect.events.sample_selection import chosen_samples, kept_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
 from prospect.records import NamedTuple, Record, replace
@@ -127,9 +127,9 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
         rows = np.flatnonzero(is_kept)
         samples = kept_samples(samples, is_kept)
         samples = replace(samples, event=number.take(samples.event).astype(np.uint16))
-    python = events.python and of_chosen_samples(events.python, rows)
+    runtimes = events.runtimes and of_chosen_samples(events.runtimes, rows)
     return Waits(
-        events=replace(events, samples=samples, python=python),
+        events=replace(events, samples=samples, runtimes=runtimes),
         info=info._replace(events=tuple(described)),
         states=found,
         first_event=first_event,

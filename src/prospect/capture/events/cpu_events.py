@@ -13,7 +13,7 @@ import time
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
 from prospect.capture.events.clock_bank import MOST_CLOCKS, redrawn_rate_hz
-from prospect.capture.events.event_choice import EVERY_TASK, PYTHON_FRAMES, SCOPE_SYSTEM
+from prospect.capture.events.event_choice import EVERY_TASK, RUNTIME_FRAMES, SCOPE_SYSTEM
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
@@ -315,7 +315,7 @@ class EventSet(Closing):
 
     @property
     def _has_python(self) -> bool:
-        return self.plan.beside[-1:] != () and self.plan.beside[-1].name == PYTHON_FRAMES
+        return self.plan.beside[-1:] != () and self.plan.beside[-1].name == RUNTIME_FRAMES
 
     def cpus(self) -> tuple[int, ...]:
         """Return the CPUs that are watched now."""

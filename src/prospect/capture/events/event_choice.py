@@ -30,10 +30,10 @@ SCOPE_TASK = "task"
 EVERY_TASK = -1
 CLOCK_TIMER = "cpu-clock"
 CLOCK_HARDWARE = "cycles"
-# As `abi.python_frames.EVENT_NAME`, which is not loaded before COMMAND's start.
-PYTHON_FRAMES = "python-frames"
+# As `abi.runtime_frames.EVENT_NAME`, which is not loaded before COMMAND's start.
+RUNTIME_FRAMES = "runtime-frames"
 # About what a sample's record of them takes, 24 frames.
-PYTHON_FRAMES_BYTES = 448
+RUNTIME_FRAMES_BYTES = 448
 
 _CLOCK_MONOTONIC = 1
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
@@ -376,7 +376,7 @@ def _refusal_message(error: OSError | None, pid: int) -> str:
 def with_python_frames(plan: EventPlan) -> EventPlan:
     """Return a plan with an event for the Python frames of each sample, after all others.
 
-    See `abi.python_frames` for what they are, `capture.python` for who writes them.
+    See `abi.runtime_frames` for what they are, `capture.runtimes` for who writes them.
     """
     clock = plan.attr
     kept = (
@@ -393,4 +393,4 @@ def with_python_frames(plan: EventPlan) -> EventPlan:
         flags=clock.flags & (_CLOCK_FLAGS | _USER_ONLY_FLAGS),
         clockid=clock.clockid,
     )
-    return plan._replace(beside=(*plan.beside, ChosenEvent(PYTHON_FRAMES, attr)))
+    return plan._replace(beside=(*plan.beside, ChosenEvent(RUNTIME_FRAMES, attr)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 
 from prospect.capture.java.vm_tables import UnknownError
-from prospect.capture.python.process_memory import PAGE, UnreadableError
+from prospect.capture.runtimes.process_memory import PAGE, UnreadableError
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.capture.java.vm_tables import VmTables
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
 
 _WORD, _HALF = struct.Struct("<Q"), struct.Struct("<i")
 _PIECE = struct.Struct("=QQ")

@@ -11,14 +11,14 @@ import struct
 
 from prospect.abi import hotspot as wire
 from prospect.capture.java.vm_tables import UnknownError
-from prospect.capture.python.process_memory import UnreadableError
+from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.java.code_heaps import HeapLayout
     from prospect.capture.java.vm_tables import VmTables
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
 
 _WORD, _HALF, _SHORT = struct.Struct("<Q"), struct.Struct("<i"), struct.Struct("<h")
 _COMPILED, _NATIVE = b"nmethod", b"native nmethod"

@@ -14,7 +14,7 @@ from prospect.capture.java.code_heaps import CodeHeaps, HeapLayout
 from prospect.capture.java.code_pieces import PieceReader, layouts_of
 from prospect.capture.java.methods import MethodLayout, MethodReader
 from prospect.capture.java.vm_tables import UnknownError, read_tables
-from prospect.capture.python.process_memory import ProcessMemory, UnreadableError
+from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from prospect.capture.python.elf_lookup import File
+from prospect.capture.runtimes.elf_lookup import File
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
 
 
 class LoadedImage(File):

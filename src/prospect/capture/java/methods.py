@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import hotspot as wire
-from prospect.capture.python.process_memory import UnreadableError
+from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prospect.capture.java.vm_tables import VmTables
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
 
 _WORD, _HALF, _SHORT = struct.Struct("<Q"), struct.Struct("<i"), struct.Struct("<H")
 _AT_ONCE, _BYTES_AT_ONCE = 200, 1 << 16

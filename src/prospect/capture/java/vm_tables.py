@@ -13,14 +13,14 @@ from __future__ import annotations
 import struct
 
 from prospect.capture.java.loaded_image import LoadedImage
-from prospect.capture.python.process_memory import Snapshot, UnreadableError
+from prospect.capture.runtimes.process_memory import Snapshot, UnreadableError
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
 
 _STRUCTS, _TYPES = b"gHotSpotVMStructs", b"gHotSpotVMTypes"
 _STRUCT_STRIDE, _TYPE_STRIDE = (

@@ -17,9 +17,9 @@ from prospect.capture.java.jvm import Jvm
 from prospect.capture.java.told import Teller
 from prospect.capture.java.vm_tables import UnknownError
 from prospect.capture.machine.java_processes import PID, NewProcesses, jvm_base
-from prospect.capture.machine.python_processes import process_key
-from prospect.capture.python.process_memory import UnreadableError, refusal
-from prospect.capture.python.users import user_of
+from prospect.capture.machine.runtime_processes import process_key
+from prospect.capture.runtimes.process_memory import UnreadableError, refusal
+from prospect.capture.runtimes.users import user_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

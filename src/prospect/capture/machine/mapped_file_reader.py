@@ -22,8 +22,8 @@ from prospect.capture.machine.java_processes import JvmNews
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader, sooner
 from prospect.capture.machine.mapping_records import MappingRecord, drained
-from prospect.capture.machine.python_processes import FirstPython
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
+from prospect.capture.machine.runtime_processes import FirstRuntime
 from prospect.capture.machine.synthesis import Map
 from prospect.files.child import told
 from prospect.light import monotonic_ns
@@ -104,7 +104,7 @@ def serve(
     """
     reader = FileReader(found)
     maps = MapReader(watched.command_pid, attached=watched.attached)
-    python = FirstPython(watched.python_fd)
+    python = FirstRuntime(watched.python_fd)
     jvms = JvmNews(watched.jvms_fd)
     before_fd, before = before_fds
     poll = select.poll()

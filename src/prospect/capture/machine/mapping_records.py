@@ -15,7 +15,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Protocol
 
     from prospect.capture.kernel.rings import Ring
@@ -49,15 +49,15 @@ class MappingRecord(NamedTuple):
 
 
 def drained(
-    rings: Collection[Ring], found: CountsLosses | None = None, of_names_with: bytes = b""
+    rings: Collection[Ring], found: CountsLosses | None = None, of_names_with: Sequence[bytes] = ()
 ) -> Iterator[MappingRecord]:
     """Give the mappings of files that the rings hold, and count the records that they lost.
 
     Args:
         rings: to drain.
         found: counts them, None for nobody.
-        of_names_with: a ring without this text, and in which nothing was lost, is not looked
-            through: it has no name with it.
+        of_names_with: if there are some, a ring without any of these texts, in which nothing was
+            lost, is not looked through: it has no name with one of them.
     """
     for ring in rings:
         slices: list[memoryview | bytes] = []
@@ -65,7 +65,8 @@ def drained(
         data = b"".join(slices)
         slices.clear()
         ring.release(head)
-        if of_names_with not in data and not (found and _LOST_HEAD in data):
+        may_have = not of_names_with or any(text in data for text in of_names_with)
+        if not may_have and not (found and _LOST_HEAD in data):
             continue
         at = 0
         while at + _HEADER.size <= len(data):

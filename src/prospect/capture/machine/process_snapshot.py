@@ -13,7 +13,7 @@ import os
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import list_pids, read_maps, read_short
 from prospect.capture.machine.java_processes import is_jvm
-from prospect.capture.machine.python_processes import may_be_python
+from prospect.capture.machine.runtime_processes import may_be_runtime
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
 
@@ -136,7 +136,7 @@ class Snapshot:
         for one in maps:
             if one.inode and one.prot & abi.PROT_EXEC:
                 self.files.setdefault((one.major, one.minor, one.inode), (pid, one))
-                if may_be_python(one.name):
+                if may_be_runtime(one.name):
                     self.pythons.add(pid)
                 elif is_jvm(one.name):
                     self.jvms.add(pid)

@@ -10,27 +10,24 @@ of later ones.
 
 from __future__ import annotations
 
-import os
 import struct
 
 from prospect.abi import cpython
-from prospect.capture.python.elf_lookup import File
-from prospect.records import NamedTuple
+from prospect.abi import runtime_frames as wire
+from prospect.capture.runtimes.elf_lookup import ET_EXEC
+from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.runtime import Image, Unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.abi.cpython import Layouts
-    from prospect.capture.python.elf_lookup import Segment
+    from prospect.capture.runtimes.elf_lookup import File
+    from prospect.capture.runtimes.runtime import Placed
 
-_EXECUTABLE = 2
-# ELF machines whose processes are read, by the name of the machine that this runs on.
-_MACHINES = {"x86_64": 62, "aarch64": 183}
-_PAGE = 4096
 _WIDE = 0x48  # before an instruction of 64-bit operands: no key, which is an int
 _MOST_CODE_BYTES = 64
-_ADDRESS_END = 1 << 47
 
 _RUNTIME = b"_PyRuntime"
 _RUNTIME_SECTION = b".PyRuntime"
@@ -43,80 +40,43 @@ _NAMES = (_RUNTIME, _READER, _LOOP, _VERSION)
 _GLIBC = b"libc.so.6"
 
 
-class Interpreter(NamedTuple):
-    """CPython in a process.
-
-    Attributes:
-        layouts: of its structures.
-        key_address: of its Py_tss_t, 0 if threads are found by their numbers.
-        interpreters_address: of the pointer to its first interpreter.
-        text, loop: begin and end of the code of its file, and of the evaluation loop.
-    """
-
-    layouts: Layouts
-    key_address: int
-    interpreters_address: int
-    text: tuple[int, int]
-    loop: tuple[int, int]
+# What entries of the walker have of an interpreter: the key's Py_tss_t, 0 if threads are found by
+# their numbers, and the pointer to its first interpreter; then the fields of `cpython.Layouts`.
+_LAYOUTS = cpython.FrameLayout, cpython.CodeLayout, cpython.ThreadLayout
+ENTRY = Fields(
+    ("key", "first_interpreter"), [name for layout in _LAYOUTS for name in layout._fields]
+)
 
 
-class Image(NamedTuple):
-    """CPython in a file; as `Interpreter`, by the file's own addresses.
-
-    `segments` are its loaded ones.
-    """
-
-    layouts: Layouts
-    key: int
-    interpreters: int
-    text: tuple[int, int]
-    loop: tuple[int, int]
-    is_fixed: bool
-    segments: tuple[Segment, ...]
-
-    def placed(self, start: int, offset: int) -> Interpreter | None:
-        """Return what it is in a process that has `offset` of the file at `start`."""
-        bias = 0
-        if not self.is_fixed:
-            for segment in self.segments:
-                if segment.offset & -_PAGE == offset & -_PAGE:
-                    bias = start - (segment.address & -_PAGE)
-                    break
-            else:
-                return None
-        numbers = (self.key, self.interpreters, *self.text, *self.loop)
-        if not all(0 <= number + bias < _ADDRESS_END for number in numbers):
-            return None
-        rest = [number + bias for number in numbers[1:]]
-        key = self.key + bias if self.key else 0
-        return Interpreter(self.layouts, key, rest[0], (rest[1], rest[2]), (rest[3], rest[4]))
+def layouts_of(found: Placed) -> Layouts:
+    """Return the layouts of an interpreter's structures."""
+    left = list(found.words)
+    frame, code, threads = ([left.pop(0) for _ in layout._fields] for layout in _LAYOUTS)
+    return cpython.Layouts(
+        found.version & 0xFF,
+        cpython.FrameLayout(*frame),
+        cpython.CodeLayout(*code),
+        cpython.ThreadLayout(*threads),
+    )
 
 
-class Unknown(NamedTuple):
-    """CPython 3.`minor`, of which no structure is known here."""
+def first_interpreter(found: Placed) -> int:
+    """Return the address of the pointer to the first interpreter of a process."""
+    return found.addresses[1]
 
-    minor: int
 
-
-def read_image(fd: int, path: bytes) -> Image | Unknown | None:
-    """Return the CPython in an ELF file, None if there is none.
+def find_python(file: File, path: bytes) -> Image | Unknown | None:
+    """Return the CPython in a file, None if there is none.
 
     Args:
-        fd: the file.
+        file: it.
         path: its name, which has the version if the file does not (before 3.11).
 
     Raises:
         ValueError: the file takes too much to read.
+        struct.error: it is cut.
+        OSError: it cannot be read.
     """
-    try:
-        file = File(fd)
-        is_ours = file.machine == _MACHINES.get(os.uname().machine)
-        return _image(file, path) if is_ours else None
-    except (struct.error, OverflowError, OSError):
-        return None
-
-
-def _image(file: File, path: bytes) -> Image | Unknown | None:
     code = [segment for segment in file.segments if segment.is_code]
     symbols = file.find(_NAMES)
     if _RUNTIME not in symbols:
@@ -131,17 +91,21 @@ def _image(file: File, path: bytes) -> Image | Unknown | None:
         minor = _minor(file, path, symbols) if minor < 0 else minor
         layouts = cpython.known_layouts(minor)
         if layouts is None:
-            return Unknown(minor) if minor >= 0 else None
+            return Unknown(wire.CPYTHON, 0x300 | minor) if minor >= 0 else None
         if _GLIBC in file.libraries():
             key = runtime + _key_offset(file, symbols, cpython.KEY_OFFSETS[minor])
     loop, loop_bytes = symbols.get(_LOOP, (code[0].address, 0))
+    described = layouts.code.instructions
+    described |= (layouts.code.first_line - layouts.code.signature) << wire.FIRST_LINE_SHIFT
     return Image(
-        layouts=layouts,
-        key=key,
-        interpreters=runtime + layouts.threads.interpreters,
+        runtime=wire.CPYTHON,
+        version=0x300 | layouts.minor,
+        described=described,
+        addresses=(key, runtime + layouts.threads.interpreters),
+        words=(*layouts.frame, *layouts.code, *layouts.threads),
         text=(code[0].address, code[0].address + code[0].size),
         loop=(loop, loop + loop_bytes),
-        is_fixed=file.kind == _EXECUTABLE,
+        is_fixed=file.kind == ET_EXEC,
         segments=file.segments,
     )
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import struct
 
-from prospect.abi import python_frames as wire
-from prospect.capture.python.name_bounds import NAME_COST, OF_IMAGE
-from prospect.capture.python.process_memory import UnreadableError
+from prospect.abi import runtime_frames as wire
+from prospect.capture.runtimes.name_bounds import NAME_COST, OF_IMAGE
+from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.light import monotonic_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.abi.cpython import CodeLayout
     from prospect.capture.python.memory_walk import Codes
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
 
 # Names that one sample reads, and code objects that are remembered as named.
 _MOST_NEW = 64

@@ -8,7 +8,7 @@ memory of its descendants only.
 What is read is what the thread does by then. So this is less exact than the walker: by the time
 that passes between a sample and its reading, which is measured. The CPU time for it is bounded.
 
-Defined by: `abi.python_frames`; ``include/uapi/linux/perf_event.h`` for the records.
+Defined by: `abi.runtime_frames`; ``include/uapi/linux/perf_event.h`` for the records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import struct
 import time
 
 from prospect.abi import constants as abi
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.abi.layout import HEADER, layout_of
 from prospect.capture.kernel.scheduling import SHORTEST_SLICE_NS, ask_for_slice
 from prospect.capture.python.memory_names import NameReader
-from prospect.capture.python.python_reader import left_out
 from prospect.capture.python.sampled_processes import SampledProcesses
-from prospect.capture.python.walk_state import WalkState
+from prospect.capture.runtimes.runtime_reader import left_out
+from prospect.capture.runtimes.walk_state import WalkState
 from prospect.light import Closing, monotonic_ns
 from prospect.records import NamedTuple
 

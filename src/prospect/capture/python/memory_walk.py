@@ -13,16 +13,17 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import cpython
-from prospect.abi import python_frames as wire
-from prospect.capture.python.process_memory import Snapshot, UnreadableError
+from prospect.abi import runtime_frames as wire
+from prospect.capture.python.interpreters import first_interpreter, layouts_of
+from prospect.capture.runtimes.process_memory import Snapshot, UnreadableError
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.capture.python.interpreters import Interpreter
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
+    from prospect.capture.runtimes.runtime import Placed
 
     # Address of each code object → its signature, and the 8 bytes that it is made of.
     Codes = dict[int, tuple[int, bytes]]
@@ -41,7 +42,7 @@ class Walk(NamedTuple):
     """What a walk found.
 
     Attributes:
-        status: as in `abi.python_frames`.
+        status: as in `abi.runtime_frames`.
         rows: a `wire.FRAME` of each frame, the innermost first.
         codes: of the frames.
     """
@@ -60,10 +61,10 @@ def signature_of(beginning: bytes) -> int:
 class FrameReader:
     """Reads the frames of one process's threads."""
 
-    def __init__(self, memory: ProcessMemory, interpreter: Interpreter) -> None:
+    def __init__(self, memory: ProcessMemory, interpreter: Placed) -> None:
         self._memory = memory
-        self._first = interpreter.interpreters_address
-        _, self._frame, self._code, self._threads = interpreter.layouts
+        self._first = first_interpreter(interpreter)
+        _, self._frame, self._code, self._threads = layouts_of(interpreter)
         threads, frame = self._threads, self._frame
         has_native = threads.native != cpython.NO_OFFSET
         self._id = threads.native if has_native else threads.number

@@ -8,23 +8,24 @@ from __future__ import annotations
 import errno
 import os
 
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.machine.python_processes import PYTHON, process_key
-from prospect.capture.python import image_entry
-from prospect.capture.python.first_python import mappings_of
-from prospect.capture.python.image_reader import ImageReader
-from prospect.capture.python.interpreters import Unknown
+from prospect.capture.machine.runtime_processes import PYTHON, process_key, runtime_of
+from prospect.capture.python.interpreters import first_interpreter, layouts_of
 from prospect.capture.python.memory_walk import FrameReader
-from prospect.capture.python.process_memory import ProcessMemory, refusal
-from prospect.capture.python.users import Users, user_of
+from prospect.capture.runtimes import image_entry
+from prospect.capture.runtimes.first_runtime import mappings_of
+from prospect.capture.runtimes.image_reader import ImageReader
+from prospect.capture.runtimes.process_memory import ProcessMemory, refusal
+from prospect.capture.runtimes.runtime import Unknown
+from prospect.capture.runtimes.users import Users, user_of
 from prospect.light import monotonic_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.machine.mapping_records import MappingRecord
-    from prospect.capture.python.interpreters import Interpreter
-    from prospect.capture.python.walk_state import WalkState
+    from prospect.capture.runtimes.runtime import Placed
+    from prospect.capture.runtimes.walk_state import WalkState
 
 # The oldest are looked at again when there are more.
 _MOST_PROCESSES = 1 << 14
@@ -48,14 +49,13 @@ class PythonProcess:
         before: thread → when it was last sampled and read at once, and the record of that.
     """
 
-    def __init__(self, pid: int, image: int, interpreter: Interpreter) -> None:
+    def __init__(self, pid: int, image: int, interpreter: Placed) -> None:
         self.pid = pid
         self.image = image
         self.memory = ProcessMemory(pid)
         self.reader = FrameReader(self.memory, interpreter)
-        self.code_layout = interpreter.layouts.code
-        entry = image_entry.encode(image, interpreter, (0, _USER))
-        self.description = entry[: wire.HEADER.size + wire.IMAGE.size]
+        self.code_layout = layouts_of(interpreter).code
+        self.description = image_entry.image_record(image, interpreter, _USER)
         self._shares_numbers = _pid_namespace(str(pid)) == _pid_namespace("self")
         self._own: dict[int, int] = {}
         self.before: dict[int, tuple[int, bytes]] = {}
@@ -115,7 +115,7 @@ class SampledProcesses:
         # None: it is none, or cannot be read.
         self._known: dict[int, PythonProcess | None] = {}
         self._again_ns: dict[int, int] = {}
-        self._images: dict[bytes, tuple[int, Interpreter]] = {}
+        self._images: dict[bytes, tuple[int, Placed]] = {}
         self._pids: dict[int, int] = {}
         self._met = 0
         self._refused: dict[int, str] = {}
@@ -201,26 +201,28 @@ class SampledProcesses:
         image, interpreter = self._images[key]
         process = PythonProcess(pid, image, interpreter)
         try:
-            process.memory.number(interpreter.interpreters_address)
+            process.memory.number(first_interpreter(interpreter))
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS):
                 self.refused(pid)
                 return None
         return process
 
-    def _interpreter(self, pid: int) -> Interpreter | None:
+    def _interpreter(self, pid: int) -> Placed | None:
         """Return the interpreter among the files that a process has mapped."""
         try:
             mappings = list(mappings_of(pid))
         except OSError:
             return None  # it has ended, or is another user's
         for mapping in mappings:
+            if runtime_of(mapping.path) != wire.CPYTHON:
+                continue
             interpreter = self._in_file(mapping)
             if interpreter:
                 return interpreter
         return None
 
-    def _in_file(self, mapping: MappingRecord) -> Interpreter | None:
+    def _in_file(self, mapping: MappingRecord) -> Placed | None:
         uid = user_of(mapping.pid)
         may_look = self._users.may_look(uid)
         answer = self._users.read(self._files, mapping, uid) if may_look else None
@@ -233,6 +235,6 @@ class SampledProcesses:
             self._again_ns[mapping.pid] = monotonic_ns() + _AGAIN_NS
         self._state.count(missed=answer.is_missing, held_up=answer.is_held_up)
         if isinstance(answer.image, Unknown):
-            self._state.unknown(answer.image.minor, mapping.pid)
+            self._state.unknown(answer.image.runtime, answer.image.version, mapping.pid)
             return None
         return answer.image and answer.image.placed(mapping.start, mapping.offset)

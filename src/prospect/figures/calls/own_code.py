@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.figures.stacks.frames import alike_labels, first_of_each, is_kernel_frame
-from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
+from prospect.profile.model import KIND_ELF, KIND_JIT, SOURCE_KINDS
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def is_named(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
 def is_own_object(profile: Profile) -> NDArray[np.bool_]:
     """Return bool[o]: objects that are neither installed nor the system's."""
     objects = profile.objects
-    has_code = np.isin(objects.kind, (KIND_ELF, KIND_JIT, KIND_PYTHON))
+    has_code = np.isin(objects.kind, (KIND_ELF, KIND_JIT, *SOURCE_KINDS))
     own: NDArray[np.bool_] = has_code & [not _INSTALLED.search(path) for path in objects.path]
     return own
 
@@ -105,7 +105,7 @@ def is_own_code(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool
             found[frame] = own_file[file]
         elif row in go:
             found[frame] = _is_own_go(name)
-        elif kinds[row] != KIND_PYTHON:
+        elif kinds[row] not in SOURCE_KINDS:
             found[frame] = _is_own_name(name)
     first = first_of_each(alike_labels(profile, frames))
     is_all = np.ones(len(frames), np.bool_)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import python_frames as make
-from prospect.abi import python_frames as wire
+from builders import runtime_frames as make
+from prospect.abi import runtime_frames as wire
 from prospect.abi.recording import RecordBlock
-from prospect.events import python_records as module
+from prospect.events import runtime_records as module
 from prospect.events.decode import decode
-from prospect.events.python_records import CodeKey
+from prospect.events.runtime_records import CodeKey
 
 SAMPLE = make.SAMPLES.sample(ip=0x410000, pid=5, tid=5, time=10, id=7, misc=2)
 
@@ -21,13 +21,13 @@ def decoded(*parts):
 
 
 def test_a_recording_without_such_records_has_none():
-    assert decoded(SAMPLE).python is None
+    assert decoded(SAMPLE).runtimes is None
 
 
 def test_a_stack_belongs_to_the_sample_behind_it_and_is_no_sample():
     found = decoded(SAMPLE, make.raw(make.stack((0x100, 4, 1, 77), (0x200, 8, 2, 78))), SAMPLE)
     assert len(found.samples) == 2
-    python = found.python
+    python = found.runtimes
     assert python.sample.tolist() == [1]
     assert python.task.tolist() == [5 | 5 << 32]
     assert python.start.tolist() == [0, 2]
@@ -42,7 +42,7 @@ def test_stacks_are_found_among_many_samples():
     piece = SAMPLE * 3 + make.raw(make.stack((0x100, 4, 1, 77))) + SAMPLE
     found = decoded(piece * 2000)
     assert len(found.samples) == 8000
-    assert found.python.sample.tolist() == list(range(3, 8000, 4))
+    assert found.runtimes.sample.tolist() == list(range(3, 8000, 4))
 
 
 def test_of_stacks_no_more_is_kept_than_up_to_the_innermost_function():
@@ -52,7 +52,7 @@ def test_of_stacks_no_more_is_kept_than_up_to_the_innermost_function():
     blocks = [
         RecordBlock(memoryview(b"".join((make.raw(make.stack(*one)), SAMPLE)))) for one in stacks
     ]
-    python = decode(blocks, [make.CLOCK, make.FRAMES], innermost_python=True).python
+    python = decode(blocks, [make.CLOCK, make.FRAMES], innermost_functions=True).runtimes
     assert python.start.tolist() == [0, 3, 4, 6, 6]
     assert python.code.tolist() == [0x100, 0x200, 0x300, 0x300, 0x100, 0x200]
     assert python.sample.tolist() == [0, 1, 2, 3]
@@ -60,7 +60,7 @@ def test_of_stacks_no_more_is_kept_than_up_to_the_innermost_function():
 
 def test_names_and_images_are_kept_by_what_they_are_of():
     parts = make.names(0x100, "f", "/a.py", b"\x80\x00", 3, signature=77)
-    found = decoded(make.raw(make.image(11)), *map(make.raw, parts), SAMPLE).python
+    found = decoded(make.raw(make.image(11)), *map(make.raw, parts), SAMPLE).runtimes
     assert found.images[1].version == 0x30B
     assert (found.images[1].loop_begin, found.images[1].loop_end) == make.LOOP
     text = found.texts[CodeKey(1, 0x100, 77)]
@@ -81,7 +81,7 @@ def test_names_and_images_are_kept_by_what_they_are_of():
     ],
 )
 def test_what_does_not_fit_its_record_is_left_out_and_counted(payload):
-    found = decoded(make.raw(payload), make.raw(make.stack((1, 2, 3, 4))), SAMPLE).python
+    found = decoded(make.raw(payload), make.raw(make.stack((1, 2, 3, 4))), SAMPLE).runtimes
     assert len(found) == 1
     assert (found.texts, found.images) == ({}, {})
     assert found.damaged == 1
@@ -93,7 +93,7 @@ def test_names_of_one_interpreter_leave_room_for_others(monkeypatch):
     for number in range(20):
         parts += map(make.raw, make.names(number, "f", "/f.py", bytes(24000), 1))
     parts += map(make.raw, make.names(0x100, "g", "/g.py", b"\x80\x00", 3, image=2))
-    found = decoded(*parts, make.raw(make.stack((1, 2, 3, 4))), SAMPLE).python
+    found = decoded(*parts, make.raw(make.stack((1, 2, 3, 4))), SAMPLE).runtimes
     assert CodeKey(2, 0x100, 0) in found.texts
     assert len(found.texts) == 6
     assert found.left_out == ((1, 15),)
@@ -101,7 +101,7 @@ def test_names_of_one_interpreter_leave_room_for_others(monkeypatch):
 
 @given(st.lists(st.binary(max_size=200), max_size=5))
 def test_any_bytes_are_stacks_names_or_damage(payloads):
-    found = decoded(*map(make.raw, payloads), SAMPLE).python
+    found = decoded(*map(make.raw, payloads), SAMPLE).runtimes
     assert (found is None) == (not payloads)
     if found:
         assert found.damaged <= len(payloads)

@@ -9,7 +9,15 @@ _FAILED, _DETACHED = 1, 2
 _PPM = 1_000_000
 _NAMES = (
     *("stage", "code", "missed", "held_up", "lost", "beside"),
-    *("refused", "refused_pid", "unknown", "unknown_minor", "unknown_pid", "reader"),
+    *(
+        "refused",
+        "refused_pid",
+        "unknown",
+        "unknown_runtime",
+        "unknown_version",
+        "unknown_pid",
+        "reader",
+    ),
 )
 # These add up.
 _COUNTS = ("missed", "held_up", "lost", "refused", "unknown")
@@ -44,9 +52,14 @@ class WalkState:
         """Say how many names had no room, and of which process the most; 0 for a user's."""
         self._put(refused=names, refused_pid=pid)
 
-    def unknown(self, minor: int, pid: int) -> None:
-        """Count a process with a CPython 3.`minor` that is not known."""
-        self._put(unknown=self["unknown"] + 1, unknown_minor=minor, unknown_pid=pid)
+    def unknown(self, runtime: int, version: int, pid: int) -> None:
+        """Count a process with a version of a runtime that is not known."""
+        self._put(
+            unknown=self["unknown"] + 1,
+            unknown_runtime=runtime,
+            unknown_version=version,
+            unknown_pid=pid,
+        )
 
     def reads_by(self, pid: int) -> None:
         """Say which process reads files."""

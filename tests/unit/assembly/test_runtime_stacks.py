@@ -7,14 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from builders import python_frames as make
-from prospect.abi import python_frames as wire
+from builders import runtime_frames as make
+from prospect.abi import runtime_frames as wire
 from prospect.abi.recording import RecordBlock
-from prospect.assembly.python.python_callers import with_python_callers
-from prospect.assembly.python.python_stacks import with_python
+from prospect.assembly.runtimes.runtime_callers import with_runtime_callers
+from prospect.assembly.runtimes.runtime_stacks import with_runtimes
 from prospect.assembly.stacks.user_stacks import no_user_stacks
 from prospect.events.decode import decode
-from prospect.symbols.objects import PYTHON_BASE
+from prospect.symbols.objects import RUNTIME_BASE
 
 KERNEL, USER = (1 << 64) - 128, (1 << 64) - 512
 LIBC, RUNTIME, IN_LOOP, MAIN = 0x700000, 0x450000, 0x415000, 0x900000
@@ -49,19 +49,19 @@ def sample(ip, chain=(), mode=2):
 
 def told(events, *, native=False):
     """The function and line that each sample hits, or its address; and those of its chain."""
-    found, python = with_python(events, native=native)
+    found, python = with_runtimes(events, native=native)
     code = python.stacks.code
 
     def text(address):
         if not code.covers(np.array([address], np.uint64))[0]:
             return hex(address)
-        row = np.array([address - PYTHON_BASE], np.uint64)
+        row = np.array([address - RUNTIME_BASE], np.uint64)
         function = code.functions[int(code.row_of(row)[0])]
         return f"{function.name}:{code.lines_of(row)[0][1]}"
 
     hits = [text(ip) for ip in found.samples.ip.tolist()]
     nothing = no_user_stacks(len(found.samples))
-    chained, _ = with_python_callers(found.samples, nothing, python)
+    chained, _ = with_runtime_callers(found.samples, nothing, python)
     chains = []
     for begin, end in itertools.pairwise(chained.chain_start.tolist()):
         words, shown = chained.chain[begin:end].tolist(), []
@@ -164,7 +164,7 @@ def test_a_python_stack_without_its_outer_frames_has_nothing_native_further_out(
     stack = make.raw(make.stack(*frames, status=wire.TRUNCATED))
     chain = [USER, LIBC, RUNTIME, IN_LOOP, RUNTIME, MAIN + 1]
     events = events_of(*named(11), stack, sample(LIBC, chain))
-    assert with_python(events)[1].stacks.is_cut.tolist() == [True]
+    assert with_runtimes(events)[1].stacks.is_cut.tolist() == [True]
     _hits, chains = told(events)
     assert chains == [[hex(LIBC), "leaf:11", "middle:21", "outer:31"]]
 
@@ -190,10 +190,10 @@ def test_a_function_without_a_name_is_said_to_be_unread():
 @pytest.mark.parametrize("status", [wire.NO_KEY, wire.NO_THREAD, wire.NO_FRAME])
 def test_without_frames_nothing_changes(status):
     events = events_of(*named(11), make.raw(make.stack(status=status)), sample(RUNTIME))
-    assert with_python(events) == (events, None)
+    assert with_runtimes(events) == (events, None)
 
 
 def test_a_stack_of_another_thread_is_not_taken():
     other = make.raw(make.stack(frame("leaf", 1)), tid=6)
     events = events_of(*named(11), other, sample(RUNTIME))
-    assert with_python(events) == (events, None)
+    assert with_runtimes(events) == (events, None)

@@ -12,12 +12,12 @@ import os
 import select
 import time
 
-from prospect.abi import cpython
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import Mounts
 from prospect.capture.machine.mapping_records import MappingRecord
-from prospect.capture.python.elf_lookup import Segment
-from prospect.capture.python.interpreters import Image, Unknown, read_image
+from prospect.capture.runtimes.elf_lookup import Segment
+from prospect.capture.runtimes.known_runtimes import read_image
+from prospect.capture.runtimes.runtime import Image, Unknown
 from prospect.files.child import Child
 from prospect.light import Closing
 from prospect.records import NamedTuple
@@ -154,15 +154,10 @@ def _from_plain(found: tuple[Any, ...] | None) -> Image | Unknown | None:
     """Return what `_as_plain` made plain."""
     if not found:
         return None
-    if len(found) == 1:
-        return Unknown(found[0])
-    (minor, frame, code, threads), key, interpreters, text, loop, is_fixed, segments = found
-    layouts = cpython.Layouts(
-        *(minor, cpython.FrameLayout(*frame), cpython.CodeLayout(*code)),
-        cpython.ThreadLayout(*threads),
-    )
-    rows = tuple(Segment(*one) for one in segments)
-    return Image(layouts, key, interpreters, text, loop, is_fixed=is_fixed, segments=rows)
+    if len(found) == len(Unknown._fields):
+        return Unknown(*found)
+    image = Image(*found)
+    return image._replace(segments=tuple(Segment(*one) for one in image.segments))
 
 
 class _Files:

@@ -1,9 +1,9 @@
-"""Samples of the event of Python frames → the stacks and names that they carry.
+"""Samples of the event of runtimes' frames → the stacks and names that they carry.
 
 A stack belongs to the sample of another event that follows it. A recording's writer may have put
 anything there: what does not fit its own record is left out and counted.
 
-Defined by: `abi.python_frames`.
+Defined by: `abi.runtime_frames`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.abi.layout import layout_of
 from prospect.columns.buffers import segments
 from prospect.events.schema import IdTable
@@ -36,12 +36,15 @@ _MOST_IMAGES = 1 << 16
 _MOST_BYTES = 1 << 30
 # Memory of the objects around the text of a code object.
 _OBJECT_BYTES = 1 << 9
+# Fields of `CodeText`: what is text, which comes with a status, and what is a table.
+TEXTS = {wire.KIND_NAME: "name", wire.KIND_FILE: "file", wire.KIND_SCOPE: "scope"}
+TABLES = {wire.KIND_LINES: "lines", wire.KIND_POSITIONS: "positions"}
 _OF_STACKS = ("task", "status", "walk_ns", "image")
 _OF_FRAMES = ("code", "last", "owner", "signature")
 
 
 class CodeKey(NamedTuple):
-    """The identity of a code object: of which image, at which address, with what signature."""
+    """The identity of a function: of which image, its number there, with what signature."""
 
     image: int
     code: int
@@ -49,23 +52,25 @@ class CodeKey(NamedTuple):
 
 
 class CodeText(NamedTuple):
-    """The text of a code object, None for what is not there.
+    """The text of a function, None for what is not there.
 
-    `name` and `file` come with the `status` of their records. `beginning` is the 8 bytes with its
-    first line.
+    `name`, `file` and `scope` come with the `status` of their records. `beginning` is 8 bytes that
+    came with them, of a code object of CPython those with its first line.
     """
 
     name: tuple[int, bytes] | None = None
     file: tuple[int, bytes] | None = None
     lines: bytes | None = None
     beginning: int = 0
+    scope: tuple[int, bytes] | None = None
+    positions: bytes | None = None
 
 
-class PythonImage(NamedTuple):
-    """An interpreter in a process: version as 0x030B, where its code and its loop are.
+class RuntimeImage(NamedTuple):
+    """A runtime in a process: version as 0x030B, where its code and its loop are.
 
-    `described` says where code objects have their lines, see `abi.python_frames`; `user` tells
-    users apart.
+    `described` is what it says of its functions, see `abi.runtime_frames`; `user` tells users
+    apart.
     """
 
     version: int
@@ -75,6 +80,7 @@ class PythonImage(NamedTuple):
     loop_end: int
     described: int = 0
     user: int = 0
+    runtime: int = wire.CPYTHON
 
 
 class NameRoom:
@@ -93,7 +99,8 @@ class NameRoom:
 
     def take(self, key: CodeKey, text: CodeText, user: int) -> bool:
         """Take room for a code object, instead of what it has; return whether there is any."""
-        parts = *(part[1] for part in (text.name, text.file) if part), text.lines or b""
+        texts = (part[1] for part in (text.name, text.file, text.scope) if part)
+        parts = *texts, text.lines or b"", text.positions or b""
         size = _OBJECT_BYTES + sum(map(len, parts))
         before = self._taken.get(key)
         self.forget(key)
@@ -126,24 +133,24 @@ class NameRoom:
             del self._of_image[key.image]
 
 
-class PythonRecords(Record):
-    """Stacks of Python frames, and what they consist of.
+class RuntimeRecords(Record):
+    """Stacks of frames of runtimes, and what they consist of.
 
     Attributes:
         sample: i64[s] row of `Samples` that each stack belongs to, ascending.
         task: u64[s] pid in the low 32 bits, tid in the high 32, of the stack's own record.
-        status: u16[s] as in `abi.python_frames`.
+        status: u16[s] as in `abi.runtime_frames`.
         walk_ns: u32[s] what reading it took.
         image: u64[s] key of `images`.
         start: i64[s + 1] into the frames below, the innermost first.
-        code: u64[f] address of the frame's code object.
+        code: u64[f] number of the frame's function, such as the address of its code object.
         last: u32[f] its last instruction: an offset in the code object, or a number.
-        owner: u8[f] what marks where a run of frames begins.
-        signature: u32[f] of the code object.
+        owner: u8[f] what its runtime says of the frame.
+        signature: u32[f] of the function.
         images: by number.
-        texts: of code objects.
+        texts: of functions.
         damaged: records that could not be read.
-        left_out: image and number of its code objects whose names found no room.
+        left_out: image and number of its functions whose names found no room.
     """
 
     sample: NDArray[np.int64]
@@ -156,7 +163,7 @@ class PythonRecords(Record):
     last: NDArray[np.uint32]
     owner: NDArray[np.uint8]
     signature: NDArray[np.uint32]
-    images: dict[int, PythonImage]
+    images: dict[int, RuntimeImage]
     texts: dict[CodeKey, CodeText]
     damaged: int = 0
     left_out: tuple[tuple[int, int], ...] = ()
@@ -165,7 +172,7 @@ class PythonRecords(Record):
         return len(self.sample)
 
 
-def of_chosen_samples(records: PythonRecords, rows: NDArray[np.int64]) -> PythonRecords:
+def of_chosen_samples(records: RuntimeRecords, rows: NDArray[np.int64]) -> RuntimeRecords:
     """Return the stacks of samples that are chosen from those of a recording.
 
     Args:
@@ -192,7 +199,7 @@ def of_chosen_samples(records: PythonRecords, rows: NDArray[np.int64]) -> Python
 
 
 class _Part(NamedTuple):
-    """The content of some records: columns as in `PythonRecords`, and the words of all but stacks.
+    """The content of some records: columns as in `RuntimeRecords`, and the words of all but stacks.
 
     `length` i64[s] is how many frames each stack has here; `blobs` i64[b] where in `words` the
     header of each name or image is, in halves, and `bytes` i64[b] how many follow it.
@@ -214,7 +221,7 @@ class _Part(NamedTuple):
     damaged: int
 
 
-class PythonColumns:
+class RuntimeColumns:
     """Takes the records in, provisionally as `SampleColumns` does.
 
     Each is read where it is, while it is in the cache, and nothing else of its block is kept.
@@ -270,7 +277,7 @@ class PythonColumns:
         def field(number: int) -> NDArray[np.uint32]:
             return halves.take(at + number, mode="clip")
 
-        is_whole &= (at + _HEADER_HALVES <= end) & (field(0) == wire.MAGIC)
+        is_whole &= (at + _HEADER_HALVES <= end) & np.isin(field(0), (wire.MAGIC, wire.OLD_MAGIC))
         kind, count = field(1) & 0xFFFF, field(2).astype(np.int64)
         is_stack = is_whole & (kind == wire.KIND_STACK)
         fits = count * _FRAME_HALVES + _HEADER_HALVES <= end - at
@@ -308,7 +315,7 @@ class PythonColumns:
             )
         )
 
-    def finish(self) -> PythonRecords | None:
+    def finish(self) -> RuntimeRecords | None:
         """Return all of them, None without any."""
         parts = self._parts
         if not parts:
@@ -319,7 +326,7 @@ class PythonColumns:
             for name in ("sample", *_OF_STACKS, *_OF_FRAMES)
         }
         images, texts, left_out = _read_blobs(parts)
-        return PythonRecords(
+        return RuntimeRecords(
             **columns,
             start=np.cumsum(np.concatenate([[0], *(part.length for part in parts)])),
             images=images,
@@ -350,19 +357,17 @@ def _innermost(
 
 def _read_blobs(
     parts: Sequence[_Part],
-) -> tuple[dict[int, PythonImage], dict[CodeKey, CodeText], dict[int, int]]:
+) -> tuple[dict[int, RuntimeImage], dict[CodeKey, CodeText], dict[int, int]]:
     """Read records of names and images; the last one of a kind counts.
 
     Returns:
         Images, names, and how many code objects of each image found no room.
     """
-    images: dict[int, PythonImage] = {}
+    images: dict[int, RuntimeImage] = {}
     # Processes say the same names again and again: what is known of a key is made into one in the
     # end. Keys are plain tuples until then, which `CodeKey`s are equal to.
     beginnings: dict[tuple[int, int, int], int] = {}
-    named: dict[int, dict[tuple[int, int, int], Any]] = {
-        kind: {} for kind in (wire.KIND_NAME, wire.KIND_FILE, wire.KIND_LINES)
-    }
+    named: dict[int, dict[tuple[int, int, int], Any]] = {kind: {} for kind in (*TEXTS, *TABLES)}
     blobs = (
         (part.words.view(np.uint8).data, *blob)
         for part in parts
@@ -375,19 +380,25 @@ def _read_blobs(
         payload = bytes(content[begin : begin + size])
         if kind == wire.KIND_IMAGE and size == wire.IMAGE.size and len(images) < _MOST_IMAGES:
             version, described, *places = wire.IMAGE.unpack(payload)
-            images[image] = PythonImage(version, *places)._replace(described=described, user=code)
+            runtime, version = version >> wire.RUNTIME_SHIFT, version & wire.VERSION_MASK
+            images[image] = RuntimeImage(version, *places)._replace(
+                described=described, user=code, runtime=runtime
+            )
             continue
         key = image, code, signature
         if kind not in named or (len(beginnings) >= _MOST_BLOBS and key not in beginnings):
             continue
         beginnings[key] = beginning
-        named[kind][key] = payload if kind == wire.KIND_LINES else (status, payload)
-    names, files, lines = named.values()
+        named[kind][key] = payload if kind in TABLES else (status, payload)
+    names, files, scopes, lines, positions = named.values()
     room, left_out = NameRoom(_MOST_BYTES), dict[int, int]()
     texts = {}
     for place, beginning in beginnings.items():
         key = CodeKey(*place)
-        text = CodeText(names.get(place), files.get(place), lines.get(place), beginning)
+        text = CodeText(
+            *(names.get(place), files.get(place), lines.get(place), beginning),
+            *(scopes.get(place), positions.get(place)),
+        )
         image = images.get(key.image)
         if room.take(key, text, image.user if image else 0):
             texts[key] = text

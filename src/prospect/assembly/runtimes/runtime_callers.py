@@ -19,12 +19,12 @@ from prospect.assembly.stacks.user_stacks import Chains, user_parts, with_user_p
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple
-from prospect.symbols.objects import PYTHON_BASE
+from prospect.symbols.objects import RUNTIME_BASE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.assembly.python.python_stacks import PythonSamples, PythonStacks
+    from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples, RuntimeStacks
     from prospect.assembly.stacks.user_stacks import UserStacks
     from prospect.events.columns import Samples
 
@@ -51,8 +51,8 @@ class _Native(NamedTuple):
     kind: NDArray[np.int8]
 
 
-def with_python_callers(
-    samples: Samples, unwound: UserStacks, python: PythonSamples
+def with_runtime_callers(
+    samples: Samples, unwound: UserStacks, python: RuntimeSamples
 ) -> tuple[Samples, UserStacks]:
     """Return the samples with Python frames in their call chains, and the stacks of the others.
 
@@ -70,7 +70,7 @@ def with_python_callers(
     return _with_python_frames(samples, python), unwound
 
 
-def _with_python_frames(samples: Samples, python: PythonSamples) -> Samples:
+def _with_python_frames(samples: Samples, python: RuntimeSamples) -> Samples:
     """Return the samples with Python frames in their call chains."""
     stacks, ip = python.stacks, python.ip
     native = _native_frames(samples, ip, stacks)
@@ -115,14 +115,14 @@ def _with_python_frames(samples: Samples, python: PythonSamples) -> Samples:
     return with_user_part(samples, stacks.sample, Chains(length, words))
 
 
-def _entries(samples: Samples, stacks: PythonStacks) -> Rows:
+def _entries(samples: Samples, stacks: RuntimeStacks) -> Rows:
     """Number the pairs of a process and a stack's outermost Python function, i64[s].
 
     Threads that begin with the same function, in one process, were started by the same native code.
     """
     length = np.diff(stacks.start)
     last = stacks.address.take(np.maximum(stacks.start[1:] - 1, 0), mode="clip")
-    function = np.where(length > 0, stacks.code.row_of(last - PYTHON_BASE), -1)
+    function = np.where(length > 0, stacks.code.row_of(last - RUNTIME_BASE), -1)
     pid = (samples.task.take(stacks.sample) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
     entry, _ = numbered(pid << 32 | (function + 1))
     return entry
@@ -161,7 +161,7 @@ def _outer_frames_of_others(
     return outer.take(segments(begin.take(lender) + own, sizes)), np.repeat(borrower, sizes)
 
 
-def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: PythonStacks) -> _Native:
+def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: RuntimeStacks) -> _Native:
     """Return the user part of chains; where there is none, of user code where it was."""
     recorded = user_parts(samples, stacks.sample)
     is_user = samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER
@@ -182,7 +182,7 @@ def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: PythonStack
     return _Native(length, words, stack, place, kind.astype(np.int8))
 
 
-def _run_counts(stacks: PythonStacks) -> Rows:
+def _run_counts(stacks: RuntimeStacks) -> Rows:
     """Return how many runs each stack has; runs without a frame that is shown count too."""
     runs = np.zeros(len(stacks.sample), np.int64)
     length = np.diff(stacks.start)

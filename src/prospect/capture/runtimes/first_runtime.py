@@ -1,11 +1,11 @@
-"""Waits until Python begins to run: there is nothing to read before, and loading a walker costs.
+"""Waits until a runtime begins to run: there is nothing to read before, and loading a walker costs.
 
-MMAP2 records and /proc show the mappings of CPython. Most recordings end here, so that nothing is
+MMAP2 records and /proc show the mappings of runtimes. Most recordings end here, so that nothing is
 imported that is slow.
 
 Where programs start all the time there are thousands of mappings a second, each of which would wake
 the child. It rests after a look for so long that its looks take no more than their share of the
-CPUs. A program that begins meanwhile has no Python functions until the rest is over.
+CPUs. A program that begins meanwhile has no such functions until the rest is over.
 
 Defined by: proc(5).
 """
@@ -18,7 +18,7 @@ import time
 
 from prospect.capture.kernel.procfs import list_pids, read_maps
 from prospect.capture.machine.mapping_records import MappingRecord, drained
-from prospect.capture.machine.python_processes import PYTHON, IdlePythons, may_be_python
+from prospect.capture.machine.runtime_processes import WORDS, IdleRuntimes, may_be_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class Pace:
 _PATH_FIELD = 5  # of a line of /proc/pid/maps
 
 
-def first_python(stop_fd: int, rings: Mapping[int, Ring], share: float) -> list[MappingRecord]:
-    """Wait until Python runs.
+def first_runtime(stop_fd: int, rings: Mapping[int, Ring], share: float) -> list[MappingRecord]:
+    """Wait until a runtime runs.
 
     Args:
         stop_fd: a pipe's end.
@@ -67,18 +67,18 @@ def first_python(stop_fd: int, rings: Mapping[int, Ring], share: float) -> list[
         share: of all CPUs that looking may take.
 
     Returns:
-        All mappings of CPython that there are then; none where the pipe's end came first.
+        All mappings of runtimes that there are then; none where the pipe's end came first.
     """
     poll = polled(stop_fd, rings)
-    before = list(python_mappings())
-    idle = IdlePythons({mapping.pid for mapping in before})
+    before = list(runtime_mappings())
+    idle = IdleRuntimes({mapping.pid for mapping in before})
     first: list[MappingRecord] = []
     pace = Pace(share)
     while not first and not idle.has_run():
         if not goes_on(poll, stop_fd, idle.wait_ms(), pace):
             return []
-        found = drained(rings.values(), of_names_with=PYTHON)
-        first = [one for one in found if may_be_python(one.path)]
+        found = drained(rings.values(), of_names_with=WORDS)
+        first = [one for one in found if may_be_runtime(one.path)]
     return [*before, *first]
 
 
@@ -102,8 +102,8 @@ def goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None, pace: Pace) ->
     return True
 
 
-def python_mappings() -> Iterator[MappingRecord]:
-    """Give the mappings of CPython of all processes."""
+def runtime_mappings() -> Iterator[MappingRecord]:
+    """Give the mappings of runtimes of all processes."""
     for pid in sorted(list_pids()):
         try:
             yield from mappings_of(pid)
@@ -112,7 +112,7 @@ def python_mappings() -> Iterator[MappingRecord]:
 
 
 def mappings_of(pid: int) -> Iterator[MappingRecord]:
-    """Give the mappings of CPython of a process.
+    """Give the mappings of runtimes of a process.
 
     Raises:
         OSError: it has ended, or is another user's.
@@ -122,7 +122,7 @@ def mappings_of(pid: int) -> Iterator[MappingRecord]:
         if (
             len(fields) <= _PATH_FIELD
             or b"x" not in fields[1]
-            or not may_be_python(fields[_PATH_FIELD])
+            or not may_be_runtime(fields[_PATH_FIELD])
         ):
             continue
         start, end = (int(number, 16) for number in fields[0].split(b"-"))

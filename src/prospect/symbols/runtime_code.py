@@ -1,7 +1,7 @@
-"""The Python functions of a recording, each line of which has an address.
+"""The functions of runtimes in a recording, each line of which has an address.
 
-`PythonCode` names addresses as other code is named: a file is an object, a function a symbol in it,
-a line an instruction. In processes they are where no process has memory (`PYTHON_BASE`). A
+`RuntimeCode` names addresses as other code is: a file is an object, a function a symbol in it, a
+line an instruction. In processes they are where no process has memory (`RUNTIME_BASE`). A
 function's place follows from its file, name and line, so that it is the same in all processes, and
 in all parts of a session.
 
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.model import KIND_PYTHON
+from prospect.profile.model import KIND_NAMES, KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.records import Record
-from prospect.symbols.objects import PYTHON_BASE, PYTHON_END, PYTHON_PREFIX
+from prospect.symbols.objects import RUNTIME_BASE, RUNTIME_END
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.table import build_symbol_table
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
+_PREFIXES = [f"[{name}] ".encode() for name in KIND_NAMES]
 _PLACE_BITS, _PLACES = 17, 1 << 29
 # Lines of a function; there is room for one after them, and for code without a line.
 MOST_LINES = (1 << _PLACE_BITS) - 2
@@ -52,21 +53,31 @@ _NUMBER_DIGITS = 5  # of 6 bits each: no line is further away
 _NO_LINE = 128
 
 
-class PythonFunction(NamedTuple):
-    """A function: its source file, qualified name, and first line; all that is one in a report."""
+class RuntimeFunction(NamedTuple):
+    """A function: its source file, qualified name, and first line; all that is one in a report.
+
+    `kind` is the object kind of its source files.
+    """
 
     file: str
     name: str
     first: int
+    kind: int = KIND_PYTHON
+
+    @property
+    def key_path(self) -> bytes:
+        """What the object of its file is known by."""
+        return _PREFIXES[self.kind] + self.file.encode("utf-8", "surrogatepass")
 
 
 def standing(
-    functions: Iterable[PythonFunction],
-) -> tuple[list[PythonFunction], NDArray[np.uint64]]:
+    functions: Iterable[RuntimeFunction],
+) -> tuple[list[RuntimeFunction], NDArray[np.uint64]]:
     """Return distinct functions in the order of their addresses, and u64[k] where each begins."""
-    place: dict[int, PythonFunction] = {}
+    place: dict[int, RuntimeFunction] = {}
     for one in sorted(functions):
-        words = "\0".join(map(str, one)).encode("utf-8", "surrogatepass")
+        facts = one[:-1] if one.kind == KIND_PYTHON else one
+        words = "\0".join(map(str, facts)).encode("utf-8", "surrogatepass")
         digest = blake2b(words, digest_size=8).digest()
         number = int.from_bytes(digest, "little") % _PLACES
         while number in place:
@@ -77,7 +88,7 @@ def standing(
     return [place[number] for number in order], start
 
 
-class PythonCode(Record, eq=False):
+class RuntimeCode(Record, eq=False):
     """Functions, with addresses.
 
     Attributes:
@@ -87,34 +98,34 @@ class PythonCode(Record, eq=False):
         end: u64[k] where its last line that is known ends.
     """
 
-    functions: list[PythonFunction]
+    functions: list[RuntimeFunction]
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
 
     @cached_property
-    def files(self) -> list[str]:
-        """The source files."""
-        return list(dict.fromkeys(function.file for function in self.functions))
+    def objects(self) -> list[tuple[bytes, int]]:
+        """The source files: what the object of each is known by, and its kind."""
+        return list(dict.fromkeys((one.key_path, one.kind) for one in self.functions))
 
     @cached_property
-    def file_of(self) -> NDArray[np.int64]:
-        """i64[k] row of `files`."""
-        rows = {file: row for row, file in enumerate(self.files)}
-        return np.array([rows[function.file] for function in self.functions], np.int64)
+    def object_of(self) -> NDArray[np.int64]:
+        """i64[k] row of `objects`."""
+        rows = {path: row for row, (path, _) in enumerate(self.objects)}
+        return np.array([rows[function.key_path] for function in self.functions], np.int64)
 
     @cached_property
     def _rows_of(self) -> dict[bytes, list[int]]:
         """The functions of each object, by its key's path."""
-        paths = [self.key_path(file) for file in self.files]
+        paths = [path for path, _ in self.objects]
         rows: dict[bytes, list[int]] = {path: [] for path in paths}
-        for row, file in enumerate(self.file_of.tolist()):
+        for row, file in enumerate(self.object_of.tolist()):
             rows[paths[file]].append(row)
         return rows
 
     def covers(self, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return whether each address u64[n] of a process is in some function, bool[n]."""
-        covered = (address >= PYTHON_BASE) & (address < PYTHON_END)
-        inside = address[covered] - PYTHON_BASE
+        covered = (address >= RUNTIME_BASE) & (address < RUNTIME_END)
+        inside = address[covered] - RUNTIME_BASE
         row = np.searchsorted(self.start, inside, side="right") - 1
         covered[covered] = (row >= 0) & (inside < self.end.take(row, mode="clip"))
         return covered
@@ -133,13 +144,10 @@ class PythonCode(Record, eq=False):
             found.append((function.file, function.first + offset - 1 if offset else 0))
         return found
 
-    def key_path(self, file: str) -> bytes:
-        """Return what the object of a file is known by."""
-        return PYTHON_PREFIX + file.encode("utf-8", "surrogatepass")
-
-    def resolve(self, path: bytes, address: NDArray[np.uint64]) -> Resolution:
+    def resolve(self, path: bytes, kind: int, address: NDArray[np.uint64]) -> Resolution:
         """Name addresses in an object, by its key's path: the recording itself has the names."""
-        shown = path.removeprefix(PYTHON_PREFIX).decode("utf-8", "surrogatepass")
+        source = NameSource.PYTHON if kind == KIND_PYTHON else NameSource.RUNTIME
+        shown = path.removeprefix(_PREFIXES[kind]).decode("utf-8", "surrogatepass")
         # There may be a thousand files with a function or two: a symbol table each would be slow.
         here = np.array(self._rows_of.get(path, ()), np.int64)
         place = np.searchsorted(self.start.take(here), address, side="right") - 1
@@ -153,17 +161,17 @@ class PythonCode(Record, eq=False):
         found = NamedAddresses(
             address=address,
             function=of_address,
-            reason=np.where(is_covered, NameSource.PYTHON, NameSource.NO_COVER).astype(np.uint8),
+            reason=np.where(is_covered, source, NameSource.NO_COVER).astype(np.uint8),
             name=names,
             linkage_name=names,
             aliases=[()] * len(rows),
             function_address=start,
             function_size=self.end.take(rows) - start,
             is_global=np.ones(len(rows), np.bool_),
-            source=np.full(len(rows), NameSource.PYTHON, np.uint8),
+            source=np.full(len(rows), source, np.uint8),
             object_path=[shown] * len(rows),
         )
-        return Resolution(found, shown, KIND_PYTHON)
+        return Resolution(found, shown, kind)
 
     def table(self, path: bytes) -> SymbolTable:
         """Return the functions of an object, by its key's path."""

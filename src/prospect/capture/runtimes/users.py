@@ -9,12 +9,12 @@ import os
 import time
 
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.python.image_reader import Answer
+from prospect.capture.runtimes.image_reader import Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.machine.mapping_records import MappingRecord
-    from prospect.capture.python.image_reader import ImageReader
+    from prospect.capture.runtimes.image_reader import ImageReader
 
 # CPU time for reading files: at once, and each second.
 _FILES_S, _FILES_SHARE = 0.25, 0.01

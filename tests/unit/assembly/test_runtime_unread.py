@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from builders import python_frames as make
-from prospect.abi import python_frames as wire
+from builders import runtime_frames as make
+from prospect.abi import runtime_frames as wire
 from prospect.abi.recording import RecordBlock
-from prospect.assembly.python.python_stacks import with_python
+from prospect.assembly.runtimes.runtime_stacks import with_runtimes
 from prospect.events.decode import decode
 
 SAMPLE = make.SAMPLES.sample(ip=0x410000, pid=5, tid=5, time=10, id=7, misc=2)
@@ -14,7 +14,7 @@ FRAME = (0x100, 4, 1, 77)
 
 def notes(*parts):
     data = b"".join([make.raw(make.image(11)), *parts])
-    _, python = with_python(decode([RecordBlock(memoryview(data))], [make.CLOCK, make.FRAMES]))
+    _, python = with_runtimes(decode([RecordBlock(memoryview(data))], [make.CLOCK, make.FRAMES]))
     return python.notes
 
 

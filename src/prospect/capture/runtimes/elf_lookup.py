@@ -27,6 +27,7 @@ _DYNAMIC = struct.Struct("<qQ")
 _GNU_HASH = struct.Struct("<IIII")
 _LINK = struct.Struct("<I")
 _ELF64, _LITTLE_ENDIAN = 2, 1
+ET_EXEC = 2
 _PT_LOAD, _PT_DYNAMIC, _PF_X = 1, 2, 1
 _SHT_SYMTAB = 2
 _DT_NULL, _DT_NEEDED, _DT_HASH, _DT_STRTAB, _DT_SYMTAB = 0, 1, 4, 5, 6

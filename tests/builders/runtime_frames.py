@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi import constants as abi
-from prospect.abi import python_frames as wire
+from prospect.abi import runtime_frames as wire
 from prospect.abi.attr import EventAttr, EventDescription
 
 FRAMES_TYPE = perfdata.IDENTIFIER | perfdata.TID | perfdata.TIME | perfdata.CPU | perfdata.RAW

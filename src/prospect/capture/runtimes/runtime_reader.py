@@ -10,7 +10,7 @@ import os
 
 from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_events
-from prospect.capture.python.walk_state import WalkState
+from prospect.capture.runtimes.walk_state import WalkState
 from prospect.files.child import Child
 from prospect.light import Closing
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prospect.capture.events.cpu_events import EventSet
-    from prospect.capture.python.attaching import Walker
+    from prospect.capture.runtimes.attaching import Walker
 
 _LAST_WORD_S = 0.5
 _FIRST = -20
@@ -57,7 +57,8 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     said = []
     more = {name: count - since.get(name, 0) for name, count in state.counts.items()}
     if count := more["unknown"]:
-        minor, pid = state["unknown_minor"], state["unknown_pid"]
+        version, pid = state["unknown_version"], state["unknown_pid"]
+        minor = version & 0xFF
         if minor < _OLDEST:
             why = f"Prospect reads 3.{_OLDEST} and later"
         else:
@@ -88,7 +89,7 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     return said
 
 
-class PythonFrames(Closing):
+class RuntimeFrames(Closing):
     """The watcher of one recording.
 
     Attributes:
@@ -123,18 +124,20 @@ class PythonFrames(Closing):
                 rings = mapped_rings(fds.values(), null_fd)
                 # Here, not in the recorder: it costs the command nothing. And what loads the walker
                 # once there is Python: most of the time there is none.
-                from prospect.capture.python.first_python import (  # noqa: PLC0415 - in the child alone
-                    first_python,
-                    python_mappings,
+                from prospect.capture.runtimes.first_runtime import (  # noqa: PLC0415 - in the child alone
+                    first_runtime,
+                    runtime_mappings,
                     share_for,
                 )
 
                 share = share_for(rate_hz)
-                found = list(python_mappings()) if is_there else first_python(stop_fd, rings, share)
+                found = (
+                    list(runtime_mappings()) if is_there else first_runtime(stop_fd, rings, share)
+                )
                 if not (is_there or found):
                     return
-                from prospect.capture.python.attaching import attach_walker  # noqa: PLC0415 - once there is Python
-                from prospect.capture.python.watcher import serve  # noqa: PLC0415 - once there is Python
+                from prospect.capture.runtimes.attaching import attach_walker  # noqa: PLC0415 - once there is Python
+                from prospect.capture.runtimes.watcher import serve  # noqa: PLC0415 - once there is Python
 
                 def attach() -> Walker:
                     return attach_walker(outputs, sampling)

@@ -1,4 +1,4 @@
-"""The records of the Python functions behind samples, as they are in a recording.
+"""The records of the functions of runtimes, such as CPython, at samples, as recordings have them.
 
 They are the raw data of samples of an event of their own, `EVENT_NAME` (a BPF_OUTPUT event), which
 a BPF program writes into the ring of its CPU; docs/recording.md describes them. All numbers are
@@ -6,9 +6,11 @@ little-endian. Every record begins with `HEADER`; what follows depends on its ki
 
 STACK: `count` frames, `FRAME` each, the innermost first; it belongs to the sample that follows it
 in its ring, of the same thread. The header ends where its `code` would be.
-NAME, FILE, LINES: `count` bytes of a code object's name, file and table of lines, which represent
-frames of the same image, code and signature.
-IMAGE: an interpreter in a process, `IMAGE`; forked processes share it.
+NAME, FILE, LINES, SCOPE, POSITIONS: `count` bytes of a function's name, file, table of lines, class
+and second table, which represent frames of the same image, code and signature.
+IMAGE: a runtime in a process, `IMAGE`; forked processes share it.
+
+Older recordings have `OLD_MAGIC` and an event `OLD_EVENT_NAME`; all their frames are CPython's.
 """
 
 from __future__ import annotations
@@ -23,32 +25,45 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventAttr, EventDescription
 
-EVENT_NAME = "python-frames"
-MAGIC = 0x31467950  # "PyF1"
+EVENT_NAME, OLD_EVENT_NAME = "runtime-frames", "python-frames"
+MAGIC, OLD_MAGIC = 0x31467452, 0x31467950  # "RtF1", "PyF1"
+
+# Runtimes.
+CPYTHON = 0
+RUBY = 1
+PHP = 2
+V8 = 3
+# Their languages, in sentences.
+LANGUAGES = {CPYTHON: "Python", RUBY: "Ruby", PHP: "PHP", V8: "JavaScript"}
 
 KIND_STACK = 0
 KIND_NAME = 1
 KIND_FILE = 2
 KIND_LINES = 3
 KIND_IMAGE = 4
+KIND_SCOPE = 5
+KIND_POSITIONS = 6
 
 # The result of a walk, in the header's `status` of a STACK.
 WALKED = 0
 TRUNCATED = 1  # more frames than fit
-NO_KEY = 2  # the interpreter's key for thread states could not be read, or is not set
-NO_THREAD = 3  # the thread has no Python state: it is no thread of Python's
-NO_FRAME = 4  # the thread runs no Python function now: it starts or ends
+NO_KEY = 2  # the runtime's key for thread states could not be read, or is not set
+NO_THREAD = 3  # the thread has no state there: it is no thread of the runtime's
+NO_FRAME = 4  # the thread runs no function of the runtime now: it starts or ends
 FAULT = 5  # memory could not be read
 
 # The kind of text, in the header's `status` of a NAME or FILE: bytes a character, and
 CUT = 0x100  # there is more of it
 BYTES_A_CHARACTER = 0xFF
 IS_ASCII = 0x200
+IS_UTF8 = 8  # instead of bytes a character: UTF-8, of bytes
 
 # How often names are sent again, of code objects that run on.
 SENT_AGAIN_S = 300
 
 MOST_FRAMES = 128
+# The walker reads a frame in one piece of so many bytes at most.
+MOST_FRAME_BYTES = 96
 MOST_NAME_BYTES = 512
 MOST_FILE_BYTES = 1024
 MOST_LINES_BYTES = 24576
@@ -59,13 +74,19 @@ HEADER = struct.Struct("<IHHIIQQQ")
 STACK_BYTES = 24
 # code, last instruction, owner or entry mark in the low byte and above it the code's signature
 FRAME = struct.Struct("<QII")
+# In the mark of a frame, of runtimes other than CPython: the outermost one of its run of the
+# evaluation loop.
+OUTERMOST = 1
 SIGNATURE_SHIFT = 8
 # A signature is the highest 24 bits of its 8 bytes, a number, times this.
 SIGNATURE_MIX = 0xC2B2AE3D27D4EB4F
-# CPython's version as 0x030B; the offset of the instructions in a code object and, above that, the
-# byte of `beginning` at which the first line is (0 in older recordings); begin and end of its code,
-# and of the evaluation loop. The header's `code` is a number of its user.
+# The runtime above its version, as 0x030B; what the reader must know of it; begin and end of its
+# code, and of the evaluation loop. The header's `code` is a number of its user. Of CPython it must
+# know the offset of the instructions in a code object and, above that, the byte of `beginning` at
+# which the first line is (0 in older recordings).
 IMAGE = struct.Struct("<IIQQQQ")
+RUNTIME_SHIFT = 16
+VERSION_MASK = (1 << RUNTIME_SHIFT) - 1
 FIRST_LINE_SHIFT = 16
 INSTRUCTIONS_MASK = (1 << FIRST_LINE_SHIFT) - 1
 
@@ -75,10 +96,13 @@ _PERF_COUNT_SW_BPF_OUTPUT = abi.PERF_COUNT_SW_BPF_OUTPUT
 def is_frames_event(attr: EventAttr, name: str) -> bool:
     """Whether an event is the one whose samples are these records."""
     kind = (attr.type, attr.config)
-    return name == EVENT_NAME and kind == (abi.PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_BPF_OUTPUT)
+    return name in (EVENT_NAME, OLD_EVENT_NAME) and kind == (
+        abi.PERF_TYPE_SOFTWARE,
+        _PERF_COUNT_SW_BPF_OUTPUT,
+    )
 
 
 def without_frames_event(events: Sequence[EventDescription]) -> tuple[EventDescription, ...]:
-    """Return a recording's events but for that of Python frames, unless that is the only one."""
+    """Return a recording's events but for that of runtimes' frames, unless that is the only one."""
     others = tuple(one for one in events if not is_frames_event(one.attr, one.name))
     return others or tuple(events)

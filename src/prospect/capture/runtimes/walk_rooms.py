@@ -1,4 +1,4 @@
-"""How many bytes of names the walker sends: one room for each interpreter and one for each user.
+"""How many bytes of names the walker sends: one room for each image and one for each user.
 
 A room fills with each name that is sent and empties at a fixed rate. The walker sends no names for
 an interpreter whose room, or whose user's room, is full; it counts what it leaves out. So a process
@@ -13,8 +13,8 @@ from prospect.abi import bpf as abi
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import Label
-from prospect.capture.python import image_entry as entry
-from prospect.capture.python.name_bounds import (
+from prospect.capture.runtimes import image_entry as entry
+from prospect.capture.runtimes.name_bounds import (
     MOST_A_SAMPLE,
     NAME_COST,
     OF_CPU,
@@ -22,7 +22,7 @@ from prospect.capture.python.name_bounds import (
     OF_USER,
     Bound,
 )
-from prospect.capture.python.walk_parts import (
+from prospect.capture.runtimes.walk_parts import (
     CPU_ROOM_AT,
     ENTRY,
     FP,
@@ -43,7 +43,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.capture.python.walk_parts import Item, Maps
+    from prospect.capture.runtimes.walk_parts import Item, Maps
 
 # A room of the map: how full it is, when it was last looked at, how many names it had no room for.
 ROOM = struct.Struct("=QQQ")

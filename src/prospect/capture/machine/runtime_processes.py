@@ -1,4 +1,4 @@
-"""Tells whether Python runs, so that it is worth starting the reader of its frames.
+"""Tells whether a runtime such as Python runs, so that starting the reader of frames is worth it.
 
 It looks at the names of mapped files, and at the processes that use the CPU. Most recordings end
 with this, so nothing is imported that is slow.
@@ -12,6 +12,7 @@ import os
 import struct
 import time
 
+from prospect.abi.runtime_frames import CPYTHON, PHP, RUBY
 from prospect.capture.kernel.procfs import living_thread, names_in, read_if_there
 
 TYPE_CHECKING = False
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
 KEY = struct.Struct("=QQQ")
 _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 
-# The part that all names of files have that may be CPython's.
+# Each name of a file that may be a runtime's has one of these in it.
 PYTHON = b"python3"
+WORDS = (PYTHON, b"ruby", b"php")
+_VERSION = b".0123456789"
+_PHPS = (b"php", b"php-fpm", b"php-cgi", b"phpdbg")
+_NAMED = {b"ruby": RUBY} | dict.fromkeys(_PHPS, PHP)
 # The kernel reads as much of a script, BINPRM_BUF_SIZE.
 _SCRIPT_BYTES = 256
 # How long between two looks at those that idle: as long as they have been watched, within bounds.
@@ -34,20 +39,27 @@ _SOON_S, _LATER_S = 0.03, 0.25
 _LONG_S, _IDLE_S = 60.0, 2.0
 
 
-def may_be_python(path: bytes) -> bool:
-    """Whether the name of a mapped file is one that CPython or its library has.
+def may_be_runtime(path: bytes) -> bool:
+    """Whether the name of a mapped file is one that a runtime or its library has."""
+    return runtime_of(path) >= 0
 
-    Builds without the global lock end with t (python3.13t), those for debugging with d, and those
-    before 3.8 with m.
+
+def runtime_of(path: bytes) -> int:
+    """Return the runtime that a file may be by its name (`abi.runtime_frames`), -1 for none.
+
+    Builds of CPython without the global lock end with t (python3.13t), those for debugging with d,
+    and those before 3.8 with m.
     """
-    if PYTHON not in path:
-        return False
+    if not any(word in path for word in WORDS):
+        return -1
     name = path.rpartition(b"/")[2].removesuffix(b" (deleted)")
     stem, shared, _ = name.removeprefix(b"lib").partition(b".so")
-    if shared and not name.startswith(b"lib"):
-        return False
-    version = stem.removeprefix(b"python3").rstrip(b"tdm")
-    return stem.startswith(b"python3") and version.strip(b".0123456789") == b""
+    if bool(shared) and not name.startswith(b"lib"):
+        return -1
+    if stem.startswith(PYTHON):
+        version = stem.removeprefix(PYTHON).rstrip(b"tdm")
+        return CPYTHON if version.strip(_VERSION) == b"" else -1
+    return _NAMED.get(stem.rstrip(_VERSION).rstrip(b"-"), -1)
 
 
 def image_key(stat: bytes) -> bytes:
@@ -60,13 +72,13 @@ def image_key(stat: bytes) -> bytes:
         return b""
 
 
-def executes_python(pid: int) -> bool:
-    """Return whether a child of ours has executed Python; until then it is Python as we are."""
+def executes_runtime(pid: int) -> bool:
+    """Return whether a child of ours has executed a runtime; until then it is Python as we are."""
     try:
         path = os.readlink(b"/proc/%d/exe" % pid)
     except OSError:
         return False
-    return may_be_python(path) and process_key(pid) != process_key(os.getpid())
+    return may_be_runtime(path) and process_key(pid) != process_key(os.getpid())
 
 
 def may_run_python(command: Sequence[str | bytes], pids: Iterable[int] = ()) -> bool:
@@ -92,7 +104,7 @@ def _is_run_by_python(path: bytes) -> bool:
     """Return whether a file is CPython, or a script whose first line names Python."""
     try:
         # Another user's process does not even say what it executes.
-        if may_be_python(os.path.realpath(path)):
+        if runtime_of(os.path.realpath(path)) == CPYTHON:
             return True
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
@@ -106,8 +118,8 @@ def _is_run_by_python(path: bytes) -> bool:
     return first.startswith(b"#!") and b"python" in first
 
 
-class IdlePythons:
-    """Processes that had mapped CPython before, as long as none of them has run."""
+class IdleRuntimes:
+    """Processes that had mapped a runtime before, as long as none of them has run."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         """Watch them, in a child of the recorder."""
@@ -135,25 +147,25 @@ class IdlePythons:
         return max(0, int(1000 * (self._due - time.monotonic()))) + 1
 
 
-class FirstPython:
-    """Says once that Python runs."""
+class FirstRuntime:
+    """Says once that a runtime runs."""
 
     def __init__(self, told_fd: int) -> None:
         """Prepare; `told_fd` is a pipe's end, -1 where nobody wants to know."""
         self._told_fd = told_fd
-        self._idle: IdlePythons | None = None
+        self._idle: IdleRuntimes | None = None
 
     def see_before(self, pids: Iterable[int]) -> None:
-        """Watch processes that had mapped CPython before."""
+        """Watch processes that had mapped a runtime before."""
         if self._told_fd >= 0:
-            self._idle = IdlePythons(pids)
+            self._idle = IdleRuntimes(pids)
 
     def look(self, mappings: Iterable[MappingRecord], *, is_all: bool) -> None:
         """Look at new mappings, of which some may have been lost, and at processes from before."""
         if self._told_fd < 0:
             return
         runs = not is_all or (self._idle is not None and self._idle.has_run())
-        if runs or any(may_be_python(mapping.path) for mapping in mappings):
+        if runs or any(may_be_runtime(mapping.path) for mapping in mappings):
             os.write(self._told_fd, b"!")
             self._told_fd = -1
 

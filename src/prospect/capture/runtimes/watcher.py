@@ -1,6 +1,6 @@
-"""The process that attaches the walker, and registers interpreters as processes map them.
+"""The process that attaches the walker, and registers runtimes as processes map them.
 
-Loading the walker costs more than all else of a short recording: `first_python` waits until there
+Loading the walker costs more than all else of a short recording: `first_runtime` waits until there
 is something to read. It is a child so that COMMAND starts without waiting for that. Its own child
 (`image_reader`) reads the mapped files, which other users may control.
 
@@ -19,16 +19,16 @@ import os
 import time
 from contextlib import suppress
 
-from prospect.abi.python_frames import SENT_AGAIN_S
+from prospect.abi.runtime_frames import SENT_AGAIN_S
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.machine.mapping_records import drained
-from prospect.capture.machine.python_processes import PYTHON, may_be_python, process_key
-from prospect.capture.python import image_entry, walk_rooms
-from prospect.capture.python.first_python import Pace, goes_on, polled, python_mappings
-from prospect.capture.python.image_reader import ImageReader
-from prospect.capture.python.interpreters import Unknown
-from prospect.capture.python.tracers import MOST_SHARE, WATCHED_S, Tracers
-from prospect.capture.python.users import Users, user_of
+from prospect.capture.machine.runtime_processes import WORDS, may_be_runtime, process_key
+from prospect.capture.runtimes import image_entry, walk_rooms
+from prospect.capture.runtimes.first_runtime import Pace, goes_on, polled, runtime_mappings
+from prospect.capture.runtimes.image_reader import ImageReader
+from prospect.capture.runtimes.runtime import Unknown
+from prospect.capture.runtimes.tracers import MOST_SHARE, WATCHED_S, Tracers
+from prospect.capture.runtimes.users import Users, user_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from prospect.capture.kernel.rings import Ring
     from prospect.capture.machine.mapping_records import MappingRecord
-    from prospect.capture.python.attaching import Walker
-    from prospect.capture.python.interpreters import Image
-    from prospect.capture.python.walk_state import WalkState
+    from prospect.capture.runtimes.attaching import Walker
+    from prospect.capture.runtimes.runtime import Image
+    from prospect.capture.runtimes.walk_state import WalkState
 
 # A program's own file is mapped before the kernel's description of its memory is whole.
 _AGAIN_S = 0.003
@@ -68,7 +68,7 @@ def serve(  # noqa: PLR0913 - what a child gets
         rings: by the descriptor of their event.
         attach: attaches the walker.
         state: takes what becomes of it.
-        found: mappings of CPython that there are.
+        found: mappings of runtimes that there are.
         beside_others: whether the walker is to stay where other tracers' programs cost samples.
         share: of all CPUs that looking at new mappings may take.
     """
@@ -152,7 +152,7 @@ class _Losses:
 
 
 class _Watcher:
-    """Registers interpreters, and knows when names are to be sent again."""
+    """Registers runtimes, and knows when names are to be sent again."""
 
     def __init__(self, walker: Walker, state: WalkState, reader: ImageReader) -> None:
         self._walker = walker
@@ -172,7 +172,7 @@ class _Watcher:
     def look(self, rings: Mapping[int, Ring]) -> None:
         """Look at new mappings, each file of a process once."""
         lost = self._losses.lost
-        found = list(drained(rings.values(), self._losses, of_names_with=PYTHON))
+        found = list(drained(rings.values(), self._losses, of_names_with=WORDS))
         for mapping in {(one.pid, one.file, one.offset): one for one in found}.values():
             self.see(mapping)
         if self._losses.lost > lost:
@@ -180,8 +180,8 @@ class _Watcher:
             self._search_at = max(time.monotonic(), self._may_search_at)
 
     def see(self, mapping: MappingRecord) -> None:
-        """Register a mapping with the walker, if it is one of CPython."""
-        if may_be_python(mapping.path):
+        """Register a mapping with the walker, if it is one of a runtime."""
+        if may_be_runtime(mapping.path):
             key = self._tell(mapping)
             if mapping.time_ns and key:
                 self._again.append((time.monotonic() + _AGAIN_S, mapping, key))
@@ -199,7 +199,7 @@ class _Watcher:
                 self._tell(mapping)
         if now >= self._search_at:
             self._search_at = math.inf
-            for mapping in python_mappings():
+            for mapping in runtime_mappings():
                 self.see(mapping)
             ended = time.monotonic()
             self._may_search_at = ended + max(_SEARCH_REST_S, _SEARCH_REST * (ended - now))
@@ -234,7 +234,7 @@ class _Watcher:
             return b""
         image = self._image(mapping, uid)
         if isinstance(image, Unknown):
-            self._state.unknown(image.minor, mapping.pid)
+            self._state.unknown(image.runtime, image.version, mapping.pid)
             return key
         found = image and image.placed(mapping.start, mapping.offset)
         if not found:
@@ -251,6 +251,7 @@ class _Watcher:
         self._pids[room] = mapping.pid
         entry = image_entry.encode(number, found, (room, self._rooms[uid]))
         try:
+            self._walker.load(found.runtime)
             bpf_objects.write_entry(self._walker.images, key, entry)
         except OSError:
             self._state.count(missed=1)

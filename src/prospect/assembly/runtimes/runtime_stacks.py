@@ -1,9 +1,9 @@
-"""Samples and the Python stacks that were read at them → samples that are in Python functions.
+"""Samples and the stacks of runtimes that were read at them → samples in functions of runtimes.
 
-A sample within the interpreter's own code becomes one of the Python function that the interpreter
-runs, and call chains get Python frames where the interpreter's evaluation loop ran them. A Python
-function's own time is that of its bytecode and of the code in the interpreter's file that it makes
-run; extension modules, libraries and the kernel keep their own rows, as called by it.
+A sample within an interpreter's own code becomes one of the function that the interpreter runs, and
+call chains get its frames where the interpreter's evaluation loop ran them. A function's own time
+is that of its bytecode and of the code in the interpreter's file that it makes run; extension
+modules, libraries and the kernel keep their own rows, as called by it.
 
 Notes say of which processes much was not read, or something that should have been.
 """
@@ -16,36 +16,37 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi import cpython
-from prospect.abi import python_frames as wire
-from prospect.assembly.python.code_objects import place_frames
+from prospect.abi import runtime_frames as wire
+from prospect.assembly.runtimes.code_objects import place_frames
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
 from prospect.records import Record, replace
-from prospect.symbols.objects import PYTHON_BASE
+from prospect.symbols.objects import RUNTIME_BASE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.columns import Events, Samples
-    from prospect.events.python_records import PythonImage, PythonRecords
+    from prospect.events.runtime_records import RuntimeImage, RuntimeRecords
     from prospect.profile.run_info import ProcessNote
-    from prospect.symbols.python_code import PythonCode
+    from prospect.symbols.runtime_code import RuntimeCode
 
 _READ = (wire.WALKED, wire.TRUNCATED, wire.FAULT)
 _SHIMS_SINCE = 12
 _ENTRY_MARKS = 11
+_OTHER = -1
 _PID = np.uint64((1 << 32) - 1)
 _MOST_PROCESSES = 1000
 # Starting and ending leave a few samples of every process.
 _SHARE, _LEAST = 0.02, 10
 
 
-class PythonStacks(Record):
+class RuntimeStacks(Record):
     """Python frames of samples, without those that only represent calls from C.
 
     Attributes:
         code: what the frames' addresses are in.
-        row: i64[s] row of `PythonRecords`.
+        row: i64[s] row of `RuntimeRecords`.
         sample: i64[s] row of each stack's sample, ascending, each once.
         start: i64[s + 1] into the frames, the innermost first.
         address: u64[f] as in processes.
@@ -54,7 +55,7 @@ class PythonStacks(Record):
         text, loop: u64[s, 2] where the code of the interpreter's file, and of its loop, is.
     """
 
-    code: PythonCode
+    code: RuntimeCode
     row: NDArray[np.int64]
     sample: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -65,19 +66,19 @@ class PythonStacks(Record):
     loop: NDArray[np.uint64]
 
 
-class PythonSamples(Record):
+class RuntimeSamples(Record):
     """Python stacks, u64[n] the native instructions that samples were at, and what was not read.
 
     `is_native`: whether samples stayed where they were.
     """
 
-    stacks: PythonStacks
+    stacks: RuntimeStacks
     ip: NDArray[np.uint64]
     notes: tuple[ProcessNote, ...] = ()
     is_native: bool = False
 
 
-def with_python(events: Events, *, native: bool = False) -> tuple[Events, PythonSamples | None]:
+def with_runtimes(events: Events, *, native: bool = False) -> tuple[Events, RuntimeSamples | None]:
     """Return events whose samples in the interpreter's own code are hits of Python functions.
 
     Args:
@@ -87,17 +88,17 @@ def with_python(events: Events, *, native: bool = False) -> tuple[Events, Python
     Returns:
         The events, as they are where there are no Python frames; and what there is for callers.
     """
-    stacks = find_python_stacks(events.python, events.samples)
-    if stacks is None or events.python is None:
+    stacks = find_runtime_stacks(events.runtimes, events.samples)
+    if stacks is None or events.runtimes is None:
         return events, None
     ip = events.samples.ip
-    notes = unread_notes(events.python, events.samples, stacks.row)
+    notes = unread_notes(events.runtimes, events.samples, stacks.row)
     if not native:
         events = replace(events, samples=_with_hits(events.samples, stacks))
-    return events, PythonSamples(stacks, ip, notes, native)
+    return events, RuntimeSamples(stacks, ip, notes, native)
 
 
-def find_python_stacks(records: PythonRecords | None, samples: Samples) -> PythonStacks | None:
+def find_runtime_stacks(records: RuntimeRecords | None, samples: Samples) -> RuntimeStacks | None:
     """Match the stacks with their samples; None where there are none.
 
     Args:
@@ -120,7 +121,10 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
     frames = segments(records.start.take(rows), length)
     met, image = np.unique(records.image.take(rows), return_inverse=True)
     images = [records.images[number] for number in met.tolist()]
-    minor = np.array([one.version & 0xFF for one in images], np.int64).take(image)
+    # CPython 3.`minor`; no other runtime's.
+    minor = np.array(
+        [one.version & 0xFF if one.runtime == wire.CPYTHON else _OTHER for one in images], np.int64
+    ).take(image)
     is_shim, ends_run = _marks(records.owner.take(frames), np.repeat(minor, length))
     # The outermost frame ends the last run, whatever its mark says.
     end = np.cumsum(length)
@@ -128,12 +132,12 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
     kept = ~is_shim
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])
-    return PythonStacks(
+    return RuntimeStacks(
         code=code,
         row=rows,
         sample=records.sample.take(rows),
         start=before.take(np.append(0, end)),
-        address=address.take(frames)[kept] + PYTHON_BASE,
+        address=address.take(frames)[kept] + RUNTIME_BASE,
         run=run[kept],
         is_cut=records.status.take(rows) != wire.WALKED,
         text=_ranges(images, "text_begin", "text_end")[image],
@@ -141,7 +145,7 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
     )
 
 
-def _ranges(images: list[PythonImage], begin: str, end: str) -> NDArray[np.uint64]:
+def _ranges(images: list[RuntimeImage], begin: str, end: str) -> NDArray[np.uint64]:
     return np.array([(getattr(one, begin), getattr(one, end)) for one in images], np.uint64)
 
 
@@ -150,7 +154,8 @@ def _marks(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which frames represent calls from C only, and which are the outermost of their run."""
     is_shim = (minor >= _SHIMS_SINCE) & (owner >= cpython.OWNED_BY_C)
-    is_entry = np.where(minor == _ENTRY_MARKS, owner == 1, minor < _ENTRY_MARKS)
+    has_marks = (minor == _ENTRY_MARKS) | (minor == _OTHER)
+    is_entry = np.where(has_marks, owner & wire.OUTERMOST > 0, minor < _ENTRY_MARKS)
     return is_shim, is_shim | is_entry
 
 
@@ -171,7 +176,7 @@ def _runs(
     return found
 
 
-def _with_hits(samples: Samples, stacks: PythonStacks) -> Samples:
+def _with_hits(samples: Samples, stacks: RuntimeStacks) -> Samples:
     """Return the samples, those within the interpreter's own code as hits of Python functions."""
     has_frames = np.diff(stacks.start) > 0
     ip = samples.ip.take(stacks.sample)
@@ -184,7 +189,7 @@ def _with_hits(samples: Samples, stacks: PythonStacks) -> Samples:
 
 
 def unread_notes(
-    records: PythonRecords, samples: Samples, read: NDArray[np.int64]
+    records: RuntimeRecords, samples: Samples, read: NDArray[np.int64]
 ) -> tuple[ProcessNote, ...]:
     """Say of which processes samples show no Python function, and why.
 
@@ -196,6 +201,10 @@ def unread_notes(
         read: i64[r] rows of `records` that belong to a sample and have frames.
     """
     pid_of_record = records.task & _PID
+    languages = {
+        number: wire.LANGUAGES.get(image.runtime, "Python")
+        for number, image in records.images.items()
+    }
     order, pids, start = _by_pid(samples)
     notes = []
     for pid in distinct(pid_of_record).tolist()[:_MOST_PROCESSES]:
@@ -216,8 +225,10 @@ def unread_notes(
         missing = total - shown - threads
         much = max(_SHARE * total, _LEAST)
         is_much = missing > much
-        parts = [f"{missing} of {total} samples show no Python function"] if is_much else []
-        parts += [f"{threads} are of threads that are not Python's"] if threads and is_much else []
+        language = languages.get(int(records.image[mine][0]), "Python")
+        parts = [f"{missing} of {total} samples show no {language} function"] if is_much else []
+        if threads and is_much:
+            parts.append(f"{threads} are of threads that are not {language}'s")
         lost = int(np.count_nonzero((status == wire.FAULT) & (frames == 0)))
         if broken - lost > much:
             parts.append(f"the frames of {broken - lost} samples could not be read to the end")

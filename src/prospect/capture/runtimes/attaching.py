@@ -1,0 +1,189 @@
+"""The walkers in the kernel: their maps, and the events that they are attached to, until closed.
+
+It also tells whether this machine lets this user read frames, by trying it with Python's.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+
+from prospect.abi import bpf as abi
+from prospect.abi import constants
+from prospect.abi import runtime_frames as wire
+from prospect.capture.kernel import bpf_objects
+from prospect.capture.kernel.bpf_assembler import assemble
+from prospect.capture.kernel.kernel_types import BTF_FILE, task_offsets
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.machine import runtime_processes
+from prospect.capture.runtimes import image_entry, walk_parts, walk_rooms
+from prospect.capture.runtimes.known_runtimes import walk_of
+from prospect.capture.runtimes.walker import dispatcher, walker
+from prospect.light import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prospect.capture.kernel.kernel_types import TaskOffsets
+    from prospect.capture.runtimes.walk_parts import Maps
+
+# The oldest go when there are more: of a build that runs Python again and again.
+_MOST_IMAGES = 8192
+_MOST_RUNTIMES = 16
+_ENTRY = runtime_processes.KEY.size, image_entry.ENTRY_BYTES
+_NOT_FOR_IT = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES)
+
+
+class Walker(Closing):
+    """The walkers, attached: descriptors of their maps.
+
+    Attributes:
+        images: `runtime_processes.KEY` → entry.
+        seen: which names they have sent.
+        rooms: see `walk_rooms`.
+        links: to events; none where they stay attached as long as these are open (before 5.15).
+    """
+
+    def __init__(self, maps: Maps, task: TaskOffsets) -> None:
+        self.images, self.seen, self.rooms = maps.images, maps.seen, maps.rooms
+        self.links: tuple[int, ...] = ()
+        self._maps, self._task = maps, task
+        self._programs: dict[int, int] = {}
+        self._dispatcher = -1
+
+    def attach(self, events: Sequence[int]) -> None:
+        """Let it run at the samples of events; those that it cannot are left out.
+
+        Raises:
+            OSError: the kernel or its verifier refused.
+        """
+        code = assemble(dispatcher(self._maps, self._task))
+        self._dispatcher = bpf_objects.load_perf_event_program("walk_runtimes", code)
+        links = [_attached(self._dispatcher, fd) for fd in events]
+        self.links = tuple(one for one in links if one >= 0)
+
+    def load(self, runtime: int) -> None:
+        """Let it walk a runtime from now on.
+
+        Raises:
+            OSError: the kernel or its verifier refused.
+            KeyError: the runtime is not known.
+        """
+        if runtime not in self._programs:
+            code = assemble(walker(self._maps, self._task, walk_of(runtime)))
+            program = bpf_objects.load_perf_event_program(f"walk_runtime_{runtime}", code)
+            self._programs[runtime] = program
+            bpf_objects.write_element(self._maps.walks, runtime, struct.pack("=I", program))
+
+    def close(self) -> None:
+        """Leave nothing behind, but for events that it is attached to without a link."""
+        for fd in (*self.links, *self._programs.values(), self._dispatcher, *self._maps):
+            if fd >= 0:
+                os.close(fd)
+
+    def detach(self) -> None:
+        """Let it run no more."""
+        for link in self.links:
+            os.close(link)
+        self.links = ()
+
+    def forget_names(self) -> None:
+        """Let it send the names again of all that it meets.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        bpf_objects.write_element(self.seen, 0, bytes(walk_parts.SEEN_BYTES))
+
+
+def attach_walker(
+    outputs: Mapping[int, int], sampling: Sequence[int], runtimes: Sequence[int] = ()
+) -> Walker:
+    """Load the walker and attach it.
+
+    Args:
+        outputs: CPU → the event that its records are samples of; none to see whether it loads.
+        sampling: the events at whose samples it runs; those that it cannot are left out.
+        runtimes: what it walks at once.
+
+    Raises:
+        OSError: the kernel or its verifier refused.
+        ValueError: the kernel's types are not those known.
+    """
+    with open(BTF_FILE, "rb") as types:
+        offsets = task_offsets(types.read())
+    array = abi.BPF_MAP_TYPE_ARRAY
+    cpus = max(outputs, default=0) + 1
+    layouts = (
+        ("images", abi.BPF_MAP_TYPE_LRU_HASH, *_ENTRY, _MOST_IMAGES),
+        ("walks", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, _MOST_RUNTIMES),
+        ("output", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus),
+        ("scratch", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.SCRATCH_BYTES, 1),
+        ("seen", array, 4, walk_parts.SEEN_BYTES, 1),
+        ("rooms", array, 4, walk_rooms.ROOM.size, walk_rooms.ROOM_COUNT),
+        ("threads", array, 4, walk_parts.THREAD_BYTES, 1 << walk_parts.THREADS_BITS),
+    )
+    maps = walk_parts.Maps(
+        **{
+            name: bpf_objects.create_map(
+                bpf_objects.MapLayout(f"walk_{name}", kind, key_bytes, value_bytes, entries)
+            )
+            for name, kind, key_bytes, value_bytes, entries in layouts
+        }
+    )
+    for cpu, fd in outputs.items():
+        bpf_objects.write_element(maps.output, cpu, struct.pack("=I", fd))
+    found = Walker(maps, offsets)
+    found.attach(sampling)
+    for runtime in runtimes:
+        found.load(runtime)
+    return found
+
+
+def _attached(program: int, event: int) -> int:
+    """Attach a program to an event; return the link, -1 where there is none."""
+    try:
+        return bpf_objects.attach_to_event(program, event)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_IT:
+            raise
+    try:
+        fcntl.ioctl(event, constants.PERF_EVENT_IOC_SET_BPF, program)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_IT:
+            raise
+    return -1
+
+
+_LOCKDOWN = "/sys/kernel/security/lockdown"
+NEEDS_RIGHTS = "needs root, or CAP_BPF and CAP_PERFMON, for eBPF"
+
+
+def obstacle() -> str:
+    """Return why they cannot be read, and what would change it; "" where they can."""
+    if (machine := _machine()) != "x86_64":
+        return f"of x86-64 programs only, not on {machine}"
+    if not os.path.exists(BTF_FILE):
+        return f"this kernel has no {BTF_FILE}: it takes one built with CONFIG_DEBUG_INFO_BTF"
+    try:
+        attach_walker({}, (), (wire.CPYTHON,)).close()
+    except ValueError as error:
+        return str(error)
+    except OSError as error:
+        return _refusal(error)
+    return ""
+
+
+def _refusal(error: OSError) -> str:
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return NEEDS_RIGHTS
+    if b"[confidentiality]" in read_if_there(_LOCKDOWN):
+        return "the kernel is locked down (confidentiality): boot with lockdown=integrity"
+    return f"the kernel refuses the program: {error.strerror}"
+
+
+def _machine() -> str:
+    return os.uname().machine

@@ -1,0 +1,339 @@
+"""Ruby: control frames of the thread's execution context, which is in thread-local storage.
+
+Where a thread has the pointer to its context is known from the code of rb_thread_current(), which
+loads it. C functions have control frames without an instruction sequence: they are not shown, and a
+frame that one of them called begins a run of the evaluation loop.
+
+Defined by: `abi.ruby`; "ELF Handling For Thread-Local Storage" for the code and the vector of
+modules, as glibc has it on x86-64 (``sysdeps/generic/dl-dtv.h``).
+"""
+
+from __future__ import annotations
+
+import struct
+
+from prospect.abi import bpf as abi
+from prospect.abi import ruby
+from prospect.abi import runtime_frames as wire
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel.bpf_assembler import Label
+from prospect.capture.runtimes.elf_lookup import ET_EXEC
+from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.runtime import Image, Runtime, Unknown
+from prospect.capture.runtimes.walk_names import send_bytes
+from prospect.capture.runtimes.walk_parts import (
+    CODE,
+    COUNT_AT,
+    ENTRY,
+    FOUND_AT,
+    FP,
+    FRAME,
+    FRAMES_AT,
+    HEAD,
+    LAST,
+    MARK,
+    OWN,
+    PAIR,
+    POINTER,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    SCRATCH,
+    THREAD_POINTER,
+    WINDOW_AT,
+    probe,
+    read,
+    read_window,
+)
+from prospect.capture.runtimes.walk_rooms import begin_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.capture.runtimes.elf_lookup import File
+    from prospect.capture.runtimes.walk_parts import Item, Maps
+
+_VERSION, _THREAD, _LOOP = b"ruby_api_version", b"rb_thread_current", b"rb_vm_exec"
+_MOST_CODE_BYTES = 64
+# How code finds the pointer: at an offset from the thread pointer, by a module and an offset in
+# its storage, or by such an offset in memory.
+_FIXED, _BY_MODULE, _BY_OFFSET = range(3)
+_MOST_MODULES = 1024
+_MOST_STACK_WORDS = 1 << 28
+# lea disp32(%rip), %rdi with a prefix; mov %fs:disp32, %rax; mov disp32(%rip), %rax.
+_LEA, _LOAD_FIXED, _LOAD_OFFSET = b"\x66\x48\x8d\x3d", b"\x64\x48\x8b\x04\x25", b"\x48\x8b\x05"
+
+AT = Fields(("storage",), ("access", "offset", *ruby.RubyLayout._fields))
+# The pieces of insns_info, where they are read to.
+_LINES, _TABLE, _COUNT = OWN[4], OWN[1], OWN[2]
+
+
+def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
+    """Return the Ruby in a file, None if there is none; raises as other detectors."""
+    code = [segment for segment in file.segments if segment.is_code]
+    symbols = file.find((_VERSION, _THREAD, _LOOP))
+    if not code or _VERSION not in symbols or _THREAD not in symbols:
+        return None
+    major, minor = struct.unpack("<ii", file.at(symbols[_VERSION][0], 8))
+    if not (0 <= major < 1 << 7 and 0 <= minor < 1 << 8):
+        return None
+    version = major << 8 | minor
+    address, size = symbols[_THREAD]
+    layout = ruby.LAYOUTS.get(version)
+    place = _storage(file.at(address, min(size, _MOST_CODE_BYTES)), address)
+    if layout is None or place is None:
+        return Unknown(wire.RUBY, version)
+    access, storage, offset = place
+    loop, loop_bytes = symbols.get(_LOOP, (code[0].address, 0))
+    return Image(
+        runtime=wire.RUBY,
+        version=version,
+        described=layout.line_bytes | layout.has_fixnum << 8,
+        addresses=(storage,),
+        words=(access, offset, *layout),
+        text=(code[0].address, code[0].address + code[0].size),
+        loop=(loop, loop + loop_bytes),
+        is_fixed=file.kind == ET_EXEC,
+        segments=file.segments,
+    )
+
+
+def _storage(code: bytes, address: int) -> tuple[int, int, int] | None:
+    """Return how the function finds the context: the way, an address, an offset as 32 bits."""
+    for pattern, way in (
+        (_LEA, _BY_MODULE),
+        (_LOAD_FIXED, _FIXED),
+        (_LOAD_OFFSET, _BY_OFFSET),
+    ):
+        at = code.find(pattern)
+        end = at + len(pattern) + 4
+        if at < 0 or end > len(code):
+            continue
+        (number,) = struct.unpack_from("<i", code, end - 4)
+        if way == _FIXED:
+            return way, 0, number & 0xFFFFFFFF
+        return way, address + end + number, 0
+    return None
+
+
+def _start(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
+    """Go from the thread pointer to the execution context, and to its innermost frame."""
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
+    yield asm.jump_if(abi.BPF_JEQ, R1, _FIXED, "fixed")
+    yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
+    yield from read(HEAD, 16)
+    yield from probe("no_key")
+    yield asm.load(abi.BPF_DW, R3, FP, HEAD)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
+    yield asm.jump_if(abi.BPF_JEQ, R1, _BY_OFFSET, "from_thread")
+    # The vector of the thread's storage has 16 bytes for each module.
+    yield asm.jump_if(abi.BPF_JGE, R3, _MOST_MODULES, "no_key")
+    yield asm.load(abi.BPF_DW, R3, FP, THREAD_POINTER)
+    yield asm.alu(abi.BPF_ADD, R3, 8)
+    yield from read(PAIR, 8)
+    yield from probe("no_thread")
+    yield asm.load(abi.BPF_DW, R3, FP, HEAD)
+    yield asm.alu(abi.BPF_LSH, R3, 4)
+    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(PAIR, 8)
+    yield from probe("no_thread")
+    yield asm.load(abi.BPF_DW, R3, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + 8)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield asm.jump("has_storage")
+    yield Label("fixed")
+    yield asm.load(abi.BPF_W, R3, ENTRY, AT["offset"])
+    # It is negative.
+    yield asm.load_imm64(R1, 0xFFFFFFFF00000000)
+    yield asm.alu(abi.BPF_OR, R3, R1)
+    yield Label("from_thread")
+    yield asm.load(abi.BPF_DW, R1, FP, THREAD_POINTER)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield Label("has_storage")
+    # What was never used of a module's storage is not there.
+    yield from read(POINTER, 8)
+    yield from probe("no_thread")
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
+    yield from read(HEAD, 24)
+    yield from probe("fault")
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R2, FP, HEAD + 8)
+    yield asm.jump_if(abi.BPF_JGT, R2, _MOST_STACK_WORDS, "fault")
+    yield asm.alu(abi.BPF_LSH, R2, 3)
+    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, R2)
+    yield asm.load(abi.BPF_DW, R3, FP, HEAD + 16)
+    yield asm.store(abi.BPF_DW, FP, FRAME, R3)
+    yield asm.jump_if(abi.BPF_JLT, R3, R1, "no_frame")
+    yield asm.jump_if(abi.BPF_JLT, R3, R2, "has_frame")
+    yield asm.jump("no_frame")
+
+
+def _frame() -> Iterator[Item]:
+    """Read a control frame; callers are above it, up to the end of the VM stack."""
+    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield from read_window(AT["frame_bytes"], "walk_fault", down=False)
+    yield asm.load(abi.BPF_DW, R2, R5, WINDOW_AT)
+    yield asm.store(abi.BPF_DW, FP, LAST, R2)
+    yield asm.load(abi.BPF_DW, R3, R5, WINDOW_AT + 16)
+    yield asm.load(abi.BPF_DW, R1, FP, FRAME)
+    yield asm.load(abi.BPF_W, R2, ENTRY, AT["frame_bytes"])
+    yield asm.alu(abi.BPF_ADD, R1, R2)
+    yield asm.load(abi.BPF_DW, R4, SCRATCH, FOUND_AT)
+    yield asm.jump_if(abi.BPF_JLT, R1, R4, "has_caller")
+    yield asm.move(R1, 0)
+    yield Label("has_caller")
+    yield asm.store(abi.BPF_DW, FP, FRAME, R1)
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "in_c")
+    yield from read(HEAD, 24)
+    yield from probe("walk_fault")
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
+    yield asm.jump_if(abi.BPF_JEQ, R1, ruby.IMEMO_ISEQ, "has_code")
+    yield asm.jump_if(abi.BPF_JNE, R1, ruby.IMEMO_IFUNC, "walk_fault")
+    # A C function, or the end: what it called was called by the loop anew.
+    yield Label("in_c")
+    yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "next")
+    yield asm.alu(abi.BPF_SUB, R1, 1)
+    yield asm.jump_if(abi.BPF_JGE, R1, wire.MOST_FRAMES, "next")
+    yield asm.alu(abi.BPF_LSH, R1, 4)
+    yield asm.alu(abi.BPF_ADD, R1, SCRATCH)
+    yield asm.load(abi.BPF_W, R2, R1, FRAMES_AT + 12)
+    yield asm.alu(abi.BPF_OR, R2, wire.OUTERMOST)
+    yield asm.store(abi.BPF_W, R1, FRAMES_AT + 12, R2)
+    yield asm.jump("next")
+    yield Label("has_code")
+    yield asm.load(abi.BPF_DW, R3, FP, HEAD + ruby.ISEQ_BODY)
+    yield asm.store(abi.BPF_DW, FP, CODE, R3)
+    yield from read(HEAD, 16)
+    yield from probe("walk_fault")
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + ruby.BODY_CODE)
+    yield asm.load(abi.BPF_DW, R2, FP, LAST)
+    yield asm.alu(abi.BPF_SUB, R2, R1)
+    yield asm.alu(abi.BPF_RSH, R2, 3)
+    yield asm.store(abi.BPF_DW, FP, LAST, R2)
+    yield asm.load(abi.BPF_DW, R2, FP, HEAD)
+    yield asm.alu(abi.BPF_XOR, R1, R2)
+    yield asm.store(abi.BPF_DW, FP, PAIR, R1)
+    yield asm.store(abi.BPF_DW, FP, MARK, 0)
+
+
+def _sign() -> Iterator[Item]:
+    """Do nothing: `_frame` has read the size and the address of the code."""
+    yield from ()
+
+
+def _send(maps: Maps) -> Iterator[Item]:
+    """Send label, path and lines of the instruction sequence whose body is in `CODE`."""
+    yield from _field_of_body(ruby.BODY_FIRST, PAIR)
+    yield from _field_of_body(ruby.BODY_LABEL, POINTER)
+    yield from _check_string("named")
+    yield from begin_name("all_named")
+    yield from _send_string(maps, wire.KIND_NAME, wire.MOST_NAME_BYTES)
+    yield from _field_of_body(ruby.BODY_PATH, POINTER)
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield from read(HEAD, 16)
+    yield from probe("named")
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK)
+    yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_ARRAY, "has_path")
+    # The path as it was given, and the real one, if there is a file.
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.alu(abi.BPF_ADD, R3, ruby.ARRAY_ELEMENTS)
+    yield from read(OWN[1], 16)
+    yield from probe("named")
+    yield asm.load(abi.BPF_DW, R1, FP, OWN[1] + 8)
+    yield asm.store(abi.BPF_DW, FP, POINTER, R1)
+    yield from _check_string("given_path")
+    yield asm.jump("has_path")
+    yield Label("given_path")
+    yield asm.load(abi.BPF_DW, R1, FP, OWN[1])
+    yield asm.store(abi.BPF_DW, FP, POINTER, R1)
+    yield Label("has_path")
+    yield from _check_string("named")
+    yield from _send_string(maps, wire.KIND_FILE, wire.MOST_FILE_BYTES)
+    yield from _send_lines(maps)
+    yield Label("no_lines")
+
+
+def _field_of_body(offset: int, slot: int) -> Iterator[Item]:
+    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.alu(abi.BPF_ADD, R3, offset)
+    yield from read(slot, 8)
+    yield from probe("named")
+
+
+def _check_string(failed: str) -> Iterator[Item]:
+    """Read what begins at `POINTER` into `HEAD`; go to a label if it is no string."""
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield from read(HEAD, 24)
+    yield from probe(failed)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.alu(abi.BPF_AND, R1, ruby.TYPE_MASK)
+    yield asm.jump_if(abi.BPF_JNE, R1, ruby.TYPE_STRING, failed)
+
+
+def _send_string(maps: Maps, kind: int, most: int) -> Iterator[Item]:
+    """Send the string that `_check_string` has read."""
+    label = f"string_{kind}"
+    yield asm.load(abi.BPF_DW, R4, FP, HEAD + ruby.STRING_LENGTH)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.move(R2, R1)
+    yield asm.alu(abi.BPF_AND, R1, ruby.STRING_ELSEWHERE)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, label + "_inside")
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.alu(abi.BPF_ADD, R3, ruby.STRING_POINTER)
+    yield from read(POINTER, 8)
+    yield from probe("named")
+    yield asm.load(abi.BPF_DW, R4, FP, HEAD + ruby.STRING_LENGTH)
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.jump(label + "_found")
+    yield Label(label + "_inside")
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["has_short_length"])
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, label + "_has_length")
+    yield asm.alu(abi.BPF_RSH, R2, ruby.SHORT_LENGTH_SHIFT)
+    yield asm.alu(abi.BPF_AND, R2, ruby.SHORT_LENGTH_MASK)
+    yield asm.move(R4, R2)
+    yield Label(label + "_has_length")
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["short_text"])
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield Label(label + "_found")
+    yield asm.move(R5, wire.IS_UTF8)
+    yield from send_bytes(maps, kind, most, label)
+
+
+def _send_lines(maps: Maps) -> Iterator[Item]:
+    """Send the lines of the code, and the table that leads to them from positions."""
+    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["insns_info"])
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(_LINES, 32)
+    yield from probe("no_lines")
+    yield asm.load(abi.BPF_DW, R3, FP, _LINES)
+    yield asm.load(abi.BPF_W, R4, FP, _COUNT)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["line_bytes"])
+    yield asm.alu(abi.BPF_MUL, R4, R1)
+    yield asm.move(R5, 0)
+    yield from send_bytes(maps, wire.KIND_LINES, wire.MOST_LINES_BYTES, "lines", "no_lines")
+    yield from _field_of_body(0, HEAD)
+    yield asm.load(abi.BPF_W, R4, FP, HEAD + ruby.BODY_SIZE)
+    yield asm.jump_if(abi.BPF_JGT, R4, ruby.NEAR_POSITIONS, "far_positions")
+    yield asm.move(R4, ruby.NEAR_POSITIONS + 1 - ruby.BLOCK_POSITIONS)
+    yield Label("far_positions")
+    yield asm.alu(abi.BPF_ADD, R4, ruby.BLOCK_POSITIONS - 1 - ruby.NEAR_POSITIONS)
+    yield asm.alu(abi.BPF_RSH, R4, 9)
+    yield asm.alu(abi.BPF_MUL, R4, ruby.BLOCK_BYTES)
+    yield asm.alu(abi.BPF_ADD, R4, ruby.NEAR_BYTES)
+    yield asm.load(abi.BPF_DW, R3, FP, _TABLE)
+    yield asm.move(R5, 0)
+    yield from send_bytes(maps, wire.KIND_POSITIONS, wire.MOST_LINES_BYTES, "positions", "no_lines")
+
+
+RUNTIME = Runtime(wire.RUBY, start=_start, frame=_frame, sign=_sign, send=_send)

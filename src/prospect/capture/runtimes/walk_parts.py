@@ -1,0 +1,211 @@
+"""Places in the walker's memory, and the steps that the engine and its runtimes share."""
+
+from __future__ import annotations
+
+from prospect.abi import bpf as abi
+from prospect.abi import runtime_frames as wire
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel.bpf_assembler import Instruction, Label, Reg
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Item = Instruction | Label
+
+R0, R1, R2, R3, R4, R5 = Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4, Reg.R5
+PAGE = 4096
+# All through the program: its context, its scratch, the process's entry, a frame's number.
+CTX, SCRATCH, ENTRY, ROW, FP = Reg.R6, Reg.R7, Reg.R8, Reg.R9, Reg.FP
+
+# On the stack, from its top.
+KEY = -24  # of the map of images
+THREAD_POINTER = -32
+BEGUN = -40
+PAIR = -48  # 8 bytes just read
+FRAME = -56
+SEEN = -64
+TAG = -72
+SIGNATURE = -80
+HEAD = -104  # 24 bytes of an object just read
+SIZE = -112
+CODE = -120
+POINTER = -128
+ZERO = -136
+ROOMS = (-144, -152)  # of the image and its user, see `walk_rooms`
+LAST = -160
+MARK = -168
+# Slots of a runtime's own, in one step of its.
+OWN = (-176, -184, -192, -200, -208)
+# Kept of a new function.
+NEW_ROW = (CODE, TAG, SIGNATURE, PAIR)
+
+# Where `start` goes if there is no frame.
+FAILURES = {
+    "no_key": wire.NO_KEY,
+    "no_thread": wire.NO_THREAD,
+    "no_frame": wire.NO_FRAME,
+    "fault": wire.FAULT,
+}
+
+# In the scratch of a CPU: a STACK record, then a piece of memory with frames.
+FRAMES_AT = wire.STACK_BYTES
+COUNT_AT = 8
+WINDOW_AT = FRAMES_AT + wire.MOST_FRAMES * wire.FRAME.size
+WINDOW_BYTES = 1024
+LAST_FIELD = wire.MOST_FRAME_BYTES - 8
+# Then where the piece was; an address of no process for nowhere.
+WINDOW_FROM_AT = WINDOW_AT + WINDOW_BYTES
+NOWHERE = 1 << 62
+# Then which functions are new: how many, and of each `NEW_ROW`. In one run, which holds its
+# CPU up meanwhile, few are sent.
+NEW_AT = WINDOW_FROM_AT + 8
+NEW_ROWS_AT = NEW_AT + 8
+NEW_BITS = 5
+MOST_NEW = 16
+# Then numbers that the verifier must not take for constants: the bytes of names that this sample
+# has sent, and one of the runtime's.
+SENT_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
+FOUND_AT = SENT_AT + 8
+# Then the bytes of names that this CPU has sent, kept between samples, see `walk_rooms`.
+CPU_ROOM_AT = FOUND_AT + 8
+# Then a record with a name.
+BLOB_AT = CPU_ROOM_AT + 24
+SCRATCH_BYTES = BLOB_AT + wire.HEADER.size + wire.MOST_LINES_BYTES
+# Functions already sent: a hash of 4 places for each, for all CPUs.
+SEEN_BITS = 16
+SEEN_BYTES = 8 << SEEN_BITS
+PLACES = 4
+# What a runtime keeps of threads from sample to sample: an element each, by the lowest bits of its
+# number. Other threads overwrite it.
+THREAD_BYTES = 40
+THREADS_BITS = 12
+MIX_CODE = 0x9E3779B97F4A7C15
+FIRST_WORD = wire.MAGIC | wire.KIND_STACK << 32
+
+
+class Maps(NamedTuple):
+    """Descriptors of the programs' maps; `walks` has the program of each runtime."""
+
+    images: int
+    walks: int
+    output: int
+    scratch: int
+    seen: int
+    rooms: int
+    threads: int
+
+
+def output(maps: Maps, base: Reg, offset: int, size: int | None) -> Iterator[Item]:
+    """Write a record of R5 bytes, or of `size`, into the ring of this CPU."""
+    yield asm.move(R1, CTX)
+    yield asm.load_map(R2, maps.output)
+    yield asm.load_imm64(R3, abi.BPF_F_CURRENT_CPU)
+    yield asm.move(R4, base)
+    yield asm.alu(abi.BPF_ADD, R4, offset)
+    if size is not None:
+        yield asm.move(R5, size)
+    yield asm.call(abi.BPF_FUNC_perf_event_output)
+
+
+def look_up(map_fd: int, key: int, dst: Reg) -> Iterator[Item]:
+    """Set a register to a map's element, or leave."""
+    yield asm.load_map(R1, map_fd)
+    yield asm.move(R2, FP)
+    yield asm.alu(abi.BPF_ADD, R2, key)
+    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield asm.jump_if(abi.BPF_JEQ, R0, 0, "out")
+    if dst != R0:
+        yield asm.move(dst, R0)
+
+
+def read(slot: int, size: int) -> Iterator[Item]:
+    """Prepare to read so many bytes into the stack."""
+    yield asm.move(R1, FP)
+    yield asm.alu(abi.BPF_ADD, R1, slot)
+    yield asm.move(R2, size)
+
+
+def probe(failed: str) -> Iterator[Item]:
+    """Read R2 bytes of the process at R3 to R1, or go to a label."""
+    yield asm.call(abi.BPF_FUNC_probe_read_user)
+    yield asm.jump_if(abi.BPF_JNE, R0, 0, failed)
+
+
+def follow(offset_of: int, slot: int, failed: str, size: int = 8) -> Iterator[Item]:
+    """Read 8 bytes, or `size`, at R3 and an offset of the entry into a slot, or go to a label."""
+    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(slot, size)
+    yield from probe(failed)
+
+
+def read_window(size_of: int, failed: str, *, down: bool) -> Iterator[Item]:
+    """Set R5 to where the bytes of the frame at R3 are, but for `WINDOW_AT`, or go to a label.
+
+    A runtime has the frames of a thread next to each other, so one reading has several.
+
+    Args:
+        size_of: where the entry has the size of a frame.
+        failed: where to go if it cannot be read.
+        down: whether the next frames are at lower addresses.
+    """
+    label = "window_down" if down else "window_up"
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, WINDOW_FROM_AT)
+    yield asm.move(R5, R3)
+    yield asm.alu(abi.BPF_SUB, R5, R1)
+    yield asm.jump_if(abi.BPF_JLE, R5, WINDOW_BYTES - wire.MOST_FRAME_BYTES, label + "_there")
+    yield asm.store(abi.BPF_DW, FP, SIZE, R3)
+    # The window is in the frame's page, but for the frame itself.
+    yield asm.move(R1, R3)
+    if down:
+        yield asm.alu(abi.BPF_ADD, R1, wire.MOST_FRAME_BYTES - WINDOW_BYTES)
+        yield asm.alu(abi.BPF_AND, R3, -PAGE)
+        yield asm.jump_if(abi.BPF_JGE, R1, R3, label + "_begin")
+        yield asm.move(R1, R3)
+    else:
+        yield asm.alu(abi.BPF_OR, R3, PAGE - 1)
+        yield asm.alu(abi.BPF_ADD, R3, 1 - WINDOW_BYTES)
+        yield asm.jump_if(abi.BPF_JLE, R1, R3, label + "_begin")
+        yield asm.move(R2, R3)
+        yield asm.alu(abi.BPF_ADD, R2, WINDOW_BYTES - wire.MOST_FRAME_BYTES)
+        yield asm.jump_if(abi.BPF_JGT, R1, R2, label + "_begin")
+        yield asm.move(R1, R3)
+    yield Label(label + "_begin")
+    yield asm.move(R3, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, WINDOW_FROM_AT, R3)
+    yield asm.move(R1, SCRATCH)
+    yield asm.alu(abi.BPF_ADD, R1, WINDOW_AT)
+    yield asm.move(R2, WINDOW_BYTES)
+    yield asm.call(abi.BPF_FUNC_probe_read_user)
+    yield asm.load(abi.BPF_DW, R3, FP, SIZE)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, WINDOW_FROM_AT)
+    yield asm.move(R5, R3)
+    yield asm.alu(abi.BPF_SUB, R5, R1)
+    yield asm.jump_if(abi.BPF_JNE, R0, 0, label + "_alone")
+    yield asm.jump_if(abi.BPF_JLE, R5, WINDOW_BYTES - wire.MOST_FRAME_BYTES, label + "_there")
+    yield Label(label + "_alone")
+    yield from read_frame(size_of, failed)
+    yield Label(label + "_there")
+    yield asm.alu(abi.BPF_ADD, R5, SCRATCH)
+
+
+def read_frame(size_of: int, failed: str) -> Iterator[Item]:
+    """Read the frame at R3, whose size the entry has, or go to a label; leave 0 in R5."""
+    yield asm.load(abi.BPF_W, R2, ENTRY, size_of)
+    yield asm.jump_if(abi.BPF_JGT, R2, wire.MOST_FRAME_BYTES, failed)
+    yield asm.load_imm64(R1, NOWHERE)
+    yield asm.store(abi.BPF_DW, SCRATCH, WINDOW_FROM_AT, R1)
+    yield asm.move(R1, SCRATCH)
+    yield asm.alu(abi.BPF_ADD, R1, WINDOW_AT)
+    yield from probe(failed)
+    yield asm.move(R5, 0)
+
+
+def field(size: int, dst: Reg, offset_of: int, failed: str = "walk_fault") -> Iterator[Item]:
+    """Load what the frame at R5 has at an offset of the entry."""
+    yield asm.load(abi.BPF_W, R1, ENTRY, offset_of)
+    yield asm.jump_if(abi.BPF_JGT, R1, LAST_FIELD, failed)
+    yield asm.alu(abi.BPF_ADD, R1, R5)
+    yield asm.load(size, dst, R1, WINDOW_AT)

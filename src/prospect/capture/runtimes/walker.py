@@ -1,0 +1,176 @@
+"""The BPF programs that walk the frames of the thread that a sample interrupted.
+
+They run in the handler of the clocks' events, before each sample is written, and write records of
+`abi.runtime_frames` into the same ring. They always return 1: the sample is written in any case.
+
+`dispatcher` looks up the runtime in the process and goes to the program of that one, `walker`. A
+runtime's is loaded when the first process of it is met.
+
+All that they read of a process may change while it is read, or be made to mislead them: every read
+may fail, every number is bounded, no loop goes on for more than `MOST_FRAMES`.
+
+Defined by: ``kernel/trace/bpf_trace.c`` (pe_prog_func_proto) and ``kernel/events/core.c``
+(bpf_overflow_handler), Linux 6.18, for when it runs and what it may call.
+"""
+
+from __future__ import annotations
+
+from prospect.abi import bpf as abi
+from prospect.abi import runtime_frames as wire
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel.bpf_assembler import Label
+from prospect.capture.runtimes import image_entry as entry
+from prospect.capture.runtimes.walk_names import find_seen, note_function, send_names
+from prospect.capture.runtimes.walk_parts import (
+    BEGUN,
+    CODE,
+    COUNT_AT,
+    CTX,
+    ENTRY,
+    FAILURES,
+    FIRST_WORD,
+    FP,
+    FRAME,
+    FRAMES_AT,
+    KEY,
+    LAST,
+    MARK,
+    NEW_AT,
+    NOWHERE,
+    R0,
+    R1,
+    R2,
+    R3,
+    R5,
+    ROW,
+    SCRATCH,
+    THREAD_POINTER,
+    WINDOW_FROM_AT,
+    ZERO,
+    look_up,
+    output,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.capture.kernel.kernel_types import TaskOffsets
+    from prospect.capture.runtimes.runtime import Runtime
+    from prospect.capture.runtimes.walk_parts import Item, Maps
+
+# The slot that has where the row of the present frame is.
+_ROW_AT = -216
+
+
+def dispatcher(maps: Maps, task: TaskOffsets) -> list[Item]:
+    """Return the program that runs at every sample."""
+    return [
+        *_find_entry(maps, task),
+        asm.load(abi.BPF_W, R3, ENTRY, entry.RUNTIME),
+        asm.move(R1, CTX),
+        asm.load_map(R2, maps.walks),
+        asm.call(abi.BPF_FUNC_tail_call),
+        Label("out"),
+        asm.move(R0, 1),
+        asm.EXIT,
+    ]
+
+
+def walker(maps: Maps, task: TaskOffsets, runtime: Runtime) -> list[Item]:
+    """Return the program of a runtime."""
+    return [
+        *_find_entry(maps, task),
+        *_begin(maps),
+        *runtime.start(maps),
+        *_failures(),
+        Label("has_frame"),
+        *find_seen(maps),
+        *_walk(runtime),
+        *send_names(maps, runtime.send(maps)),
+        *_send_stack(maps),
+        Label("out"),
+        asm.move(R0, 1),
+        asm.EXIT,
+    ]
+
+
+def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
+    """Look up the image that the task runs."""
+    yield asm.move(CTX, R1)
+    yield asm.call(abi.BPF_FUNC_get_current_task_btf)
+    yield asm.load(abi.BPF_DW, R1, R0, task.mm)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "out")
+    for number, offset in enumerate((task.start_code, task.start_stack, task.start_brk)):
+        yield asm.load(abi.BPF_DW, R2, R1, offset)
+        yield asm.store(abi.BPF_DW, FP, KEY + 8 * number, R2)
+    yield asm.load(abi.BPF_DW, R2, R0, task.thread_pointer)
+    yield asm.store(abi.BPF_DW, FP, THREAD_POINTER, R2)
+    yield from look_up(maps.images, KEY, ENTRY)
+
+
+def _begin(maps: Maps) -> Iterator[Item]:
+    """Take the CPU's scratch, and begin a STACK in it."""
+    yield asm.store(abi.BPF_DW, FP, ZERO, 0)
+    yield from look_up(maps.scratch, ZERO, SCRATCH)
+    yield asm.call(abi.BPF_FUNC_ktime_get_ns)
+    yield asm.store(abi.BPF_DW, FP, BEGUN, R0)
+    yield asm.load_imm64(R1, FIRST_WORD)
+    yield asm.store(abi.BPF_DW, SCRATCH, 0, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, COUNT_AT, 0)
+    yield asm.load(abi.BPF_DW, R1, ENTRY, entry.ID)
+    yield asm.store(abi.BPF_DW, SCRATCH, 16, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, NEW_AT, 0)
+    yield asm.load_imm64(R1, NOWHERE)
+    yield asm.store(abi.BPF_DW, SCRATCH, WINDOW_FROM_AT, R1)
+
+
+def _failures() -> Iterator[Item]:
+    for label, status in FAILURES.items():
+        yield Label(label)
+        yield asm.store(abi.BPF_H, SCRATCH, 6, status)
+        yield asm.jump("sent")
+
+
+def _walk(runtime: Runtime) -> Iterator[Item]:
+    """Write down the frames from the inside out."""
+    yield asm.move(ROW, 0)
+    yield Label("walk")
+    yield from runtime.frame()
+    # The number of rows is in memory, where the verifier takes it for any.
+    yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
+    yield asm.jump_if(abi.BPF_JGE, R1, wire.MOST_FRAMES, "too_many")
+    yield asm.move(R5, R1)
+    yield asm.alu(abi.BPF_LSH, R5, 4)
+    yield asm.alu(abi.BPF_ADD, R5, SCRATCH)
+    yield asm.store(abi.BPF_DW, FP, _ROW_AT, R5)
+    yield asm.alu(abi.BPF_ADD, R1, 1)
+    yield asm.store(abi.BPF_W, SCRATCH, COUNT_AT, R1)
+    for slot, size, offset in ((CODE, abi.BPF_DW, 0), (LAST, abi.BPF_W, 8), (MARK, abi.BPF_W, 12)):
+        yield asm.load(abi.BPF_DW, R2, FP, slot)
+        yield asm.store(size, R5, FRAMES_AT + offset, R2)
+    yield from runtime.sign()
+    yield from note_function(_ROW_AT)
+    yield Label("next")
+    yield asm.alu(abi.BPF_ADD, ROW, 1)
+    yield asm.load(abi.BPF_DW, R2, FP, FRAME)
+    yield asm.jump_if(abi.BPF_JEQ, R2, 0, "walked")
+    yield asm.jump_if(abi.BPF_JLT, ROW, wire.MOST_FRAMES, "walk")
+    yield Label("too_many")
+    yield asm.store(abi.BPF_H, SCRATCH, 6, wire.TRUNCATED)
+    yield asm.jump("walked")
+    yield Label("walk_fault")
+    yield asm.store(abi.BPF_H, SCRATCH, 6, wire.FAULT)
+    yield Label("walked")
+
+
+def _send_stack(maps: Maps) -> Iterator[Item]:
+    yield asm.call(abi.BPF_FUNC_ktime_get_ns)
+    yield asm.load(abi.BPF_DW, R1, FP, BEGUN)
+    yield asm.alu(abi.BPF_SUB, R0, R1)
+    yield asm.store(abi.BPF_W, SCRATCH, 12, R0)
+    yield asm.load(abi.BPF_W, R5, SCRATCH, COUNT_AT)
+    yield asm.jump_if(abi.BPF_JGT, R5, wire.MOST_FRAMES, "out")
+    yield asm.alu(abi.BPF_LSH, R5, 4)
+    yield asm.alu(abi.BPF_ADD, R5, wire.STACK_BYTES)
+    yield from output(maps, SCRATCH, 0, None)
