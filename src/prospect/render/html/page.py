@@ -34,6 +34,7 @@ SCRIPTS = (
     "pointing",
     "look",
     "heat",
+    "wall_path",
     "table",
     "tabs",
     "panels",

@@ -19,6 +19,7 @@ from prospect.figures.stacks.frames import frame_annotations
 from prospect.render.html.cells import sample_cells
 from prospect.render.html.document import ColumnBlock
 from prospect.render.html.instructions import code_cells
+from prospect.render.html.wall_path import wall_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,6 +101,7 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
         },
         "processes": _processes(processes),
         "end_ns": names.end_ns,
+        "path": wall_path(names, block),
         "has_times": names.samples.time_ns is not None,
         "has_stacks": profile.stacks is not None,
         "first_thread_frame": len(names.frames) + THREADS,

@@ -17,6 +17,7 @@ function startHeat() {
   heat.canvas.addEventListener("keydown", moveSpan);
   byId("lanes").addEventListener("change", (event) => {
     view.lanes = event.target.value;
+    wallPath.at = -1;
     refilter({ lane: null });
   });
   new ResizeObserver(drawHeat).observe(byId("time"));
@@ -35,12 +36,13 @@ function drawHeat() {
   draw.textBaseline = "middle";
   const most = fullWeight();
   heat.lanes.forEach((row, nth) => drawLane(draw, row, nth * heat.lane, most));
+  drawWallPath(draw);
   drawNames(draw);
   drawAxis(draw, heat.lanes.length * heat.lane);
   if (view.filter.span) drawSpan(draw, view.filter.span);
   describeHeat(most);
   byId("time-note").textContent = [
-    lanes.length > heat.lanes.length && `the busiest ${MOST_LANES} of ${countText(lanes.length)} threads`,
+    lanes.length > heat.lanes.length && `${showsWallPath() ? "the path's and " : ""}the busiest ${MOST_LANES} of ${countText(lanes.length)} threads`,
     !view.isReported && "each wait stands where it began",
   ].filter(Boolean).join("; ");
 }
@@ -70,12 +72,12 @@ function describeHeat(most) {
   const whole = most * view.base.data.stretches || 1;
   const rows = heat.lanes.slice(0, 8).map((row) => `${shown(laneName(row.lane)).trim()} ${Math.round((100 * row.sum) / whole)} %`);
   const span = view.filter.span ? `, ${spanText(view.filter.span)} selected` : "";
-  heat.canvas.setAttribute("aria-label", `Samples by time${span}. How busy: ${rows.join(", ")}. Left and right select a stretch, up and down a row.`);
+  heat.canvas.setAttribute("aria-label", `Samples by time${span}. How busy: ${rows.join(", ")}. Left and right select a stretch, up and down a row.${describePath()}`);
 }
 
 function sortedLanes() {
   const lanes = laneWeights(view.base, view.filter, view.lanes);
-  return lanes.sort(view.lanes === "cpu" ? (a, b) => a.lane - b.lane : (a, b) => b.sum - a.sum);
+  return withPathLanes(lanes.sort(view.lanes === "cpu" ? (a, b) => a.lane - b.lane : (a, b) => b.sum - a.sum));
 }
 
 /** What a lane can weigh in one stretch: all of its time; without time, the most there is. */
@@ -166,7 +168,7 @@ const filterLane = (row) => refilter({ lane: row && { kind: view.lanes, row: row
 
 function widenSpan(pointer) {
   const at = Math.max(stretchAt(pointer), 0);
-  byId("time-text").textContent = spanText([at, at]);
+  byId("time-text").textContent = spanText([at, at]) + pathTextAt(at);
   if (heat.from < 0 || (at === heat.from && !view.filter.span)) return;
   const [first, last] = [Math.min(heat.from, at), Math.max(heat.from, at)];
   const before = view.filter.span;
@@ -194,6 +196,8 @@ function moveSpan(event) {
     moveLane(rows);
     return;
   }
+  const along = { n: 1, p: -1 }[event.key];
+  if (along) movePiece(along);
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!step) return;
   event.preventDefault();

@@ -11,6 +11,7 @@ openPage(["report", "source", "stacks"], (report, source, stacks) => {
   startFlame(reportLook);
   showKinds();
   startHeat();
+  startWallPath();
   startPanels();
   startAnswer();
   startKeys(clearSelection);
