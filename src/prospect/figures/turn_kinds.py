@@ -1,11 +1,12 @@
 """Kinds of turns: the outermost function that distinguishes turns of a program from each other.
 
 Each turn has stacks of its own thread: of its samples and of its waits. It belongs to its heaviest
-stack. From the outermost function on, the stacks of a program's turns are followed as long as one
-function has nearly all of the turns. If they then go on in several functions, and a turn has stacks
-in one of these alone, each is a kind. If a turn has stacks in several of them, they are parts of
-one kind, and so are all below. A kind has the name of the outermost function of the user's own code
-on the way to it, or else of its own first function that is not on the way to the idle wait.
+stack. If many turns of a program have functions of the user's own code on their stacks, only these
+count, otherwise all but those in which programs and threads begin. From the outermost one on, the
+stacks of a program's turns are followed as long as most turns go on in the same function. If they
+then go on in several functions, and a turn has stacks in one of these alone, each is a kind. If a
+turn has stacks in several of them, they are parts of one kind, and so are all below. A kind has the
+name of its first function that is not on the way to the idle wait.
 
 If most turns of a program have no stack, their kind is the system call of their idle wait.
 """
@@ -16,25 +17,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import group_sums
+from prospect.columns.grouping import alike, group_sums
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import gather
 from prospect.figures.calls.own_code import is_anonymous, is_named, is_own_code, is_start
 from prospect.figures.stacks.call_forest import levels
 from prospect.figures.stacks.stack_weights import paths
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.figures.report.waiting import BlockedWaits
+    from prospect.figures.stacks.frames import NamedForest
 
 OTHER_TURNS = "other turns"
 _MOST_GROUPS = 100  # programs and idle waits, those with most turns
 _MOST_TURNS = 20_000  # of a group, evenly spaced, whose stacks are looked at
-_LEAST_KNOWN = 0.5  # of a program's turns have a stack
+_LEAST_OWN = 0.25  # of a program's turns have a function of the user's own code
+_LEAST_KNOWN = 0.5  # of them have a stack
 _LEAST_SHARE = 0.05  # of them, in a kind
 _LEAST_TURNS = 3
 _MOST = 0.5  # of the turns go on in one function
@@ -83,23 +86,25 @@ def turn_kinds(
     names: dict[str, int] = {}
     calls = [names.setdefault(f"after {name}", len(names)) for name in blocked.names]
     index = np.array(calls, np.int32).take(blocked.name.take(wait))
-    tree = _Tree(blocked)
-    is_stack = tree.forest.depth.take(stacks.row) > 0  # more than the place of a sample
+    is_stack = blocked.own_forest.depth.take(stacks.row) > 0  # more than the place of a sample
     stacks = gather(stacks, np.flatnonzero(is_stack))
-    main = _heaviest(stacks, len(wait))
-    idle_row = tree.user_row.take(blocked.stack_row.take(blocked.rows.take(wait)))
+    idle_row = blocked.user_stacks.user_row.take(blocked.stack_row.take(blocked.rows.take(wait)))
     groups, count = np.unique(group, return_counts=True)
-    for number in groups[np.argsort(-count, kind="stable")][:_MOST_GROUPS].tolist():
-        turns = np.flatnonzero(group == number)
-        known = turns[main.take(turns) >= 0]
-        if len(known) < max(_LEAST_KNOWN * len(turns), _LEAST_TURNS):
-            continue
-        found = _Kinds(tree, stacks, main, known).named(distinct(idle_row.take(turns)))
-        if not found.names:
-            continue
-        kind = found.of_row.take(main.take(turns))
-        rows = [names.setdefault(name, len(names)) for name in (*found.names, OTHER_TURNS)]
-        index[turns] = np.array(rows, np.int32).take(kind)
+    is_named = np.zeros(len(wait), np.bool_)
+    for tree, least in _trees(blocked):
+        of_tree = tree.stacks(stacks)
+        main = _heaviest(of_tree, len(wait))
+        for number in groups[np.argsort(-count, kind="stable")][:_MOST_GROUPS].tolist():
+            turns = np.flatnonzero((group == number) & ~is_named)
+            known = turns[main.take(turns) >= 0]
+            if len(known) < max(least * len(turns), _LEAST_TURNS):
+                continue
+            idle = tree.row_of.take(distinct(idle_row.take(turns)))
+            found = _Kinds(tree, of_tree, main, known).named(idle)
+            if found.names:
+                rows = [names.setdefault(name, len(names)) for name in (*found.names, OTHER_TURNS)]
+                index[turns] = np.array(rows, np.int32).take(found.of_row.take(main.take(turns)))
+                is_named[turns] = True
     return _only_used(TurnKinds(index, list(names)))
 
 
@@ -120,34 +125,74 @@ def _heaviest(stacks: StacksOfTurns, turns: int) -> NDArray[np.int64]:
 
 
 class _Tree:
-    """The stacks of a profile as functions, and which of these may name a kind."""
+    """Stacks of a profile without some of their functions."""
 
-    def __init__(self, blocked: BlockedWaits) -> None:
-        frames, self.labels, _ = blocked.forest
-        profile = blocked.samples.profile
-        self.forest = blocked.own_forest
-        self.user_row = blocked.user_stacks.user_row
-        may_name = is_own_code(profile, frames) & is_named(profile, frames)
-        may_name &= [not (is_start(name) or is_anonymous(name)) for name in self.labels]
-        self._may_name = may_name
-        self._levels = levels(self.forest.depth)
+    def __init__(self, forest: NamedForest, labels: list[str], is_kept: NDArray[np.bool_]) -> None:
+        """Leave functions out.
 
-    def label(self, row: int) -> str:
-        """Return the name of a row's function."""
-        return self.labels[int(self.forest.frame_index[row])]
+        Args:
+            forest: all stacks.
+            labels: the name of each frame.
+            is_kept: bool[f] the frames that stay.
+        """
+        kept = is_kept.take(forest.frame_index)
+        # Rows of this tree for those of the forest, and one more for none.
+        self.row_of = np.full(len(forest) + 1, -1, np.int64)
+        self.labels: list[str] = []
+        caller: list[int] = []
+        depth: list[int] = []
+        number: dict[tuple[int, int], int] = {}
+        for rows in levels(forest.depth):
+            above = self.row_of.take(forest.caller_index.take(rows))
+            self.row_of[rows] = above
+            stays = np.flatnonzero(kept.take(rows))
+            pairs = alike((above.take(stays) + 1, forest.frame_index.take(rows.take(stays))))
+            found = []
+            for at in stays.take(pairs.row).tolist():
+                key = int(above[at]), int(forest.frame_index[rows[at]])
+                if key not in number:
+                    number[key] = len(caller)
+                    caller.append(key[0])
+                    depth.append(depth[key[0]] + 1 if key[0] >= 0 else 0)
+                    self.labels.append(labels[key[1]])
+                found.append(number[key])
+            self.row_of[rows.take(stays)] = np.array(found, np.int64).take(pairs.place)
+        self.caller_index = np.array(caller, np.int64)
+        self.depth = np.array(depth, np.int64)
+        self._levels = levels(self.depth)
 
-    def is_own(self, row: int) -> bool:
-        """Return whether a row's function is the user's own, and says something."""
-        return bool(self._may_name[int(self.forest.frame_index[row])])
+    def stacks(self, stacks: StacksOfTurns) -> StacksOfTurns:
+        """Return stacks as rows of this tree, without those that have none."""
+        found = replace(stacks, row=self.row_of.take(stacks.row))
+        return gather(found, np.flatnonzero(found.row >= 0))
+
+    def paths(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the way to each row begins, and the rows on these."""
+        return paths(self.caller_index, self.depth, rows)
 
     def below(self, roots: Sequence[int]) -> NDArray[np.int64]:
         """Return which root each row is below, i64[t + 1], their number for none and for -1."""
-        found = np.full(len(self.forest) + 1, len(roots), np.int64)
+        found = np.full(len(self.depth) + 1, len(roots), np.int64)
         found[list(roots)] = np.arange(len(roots))
         for rows in self._levels[1:]:
-            above = found.take(self.forest.caller_index.take(rows))
+            above = found.take(self.caller_index.take(rows))
             found[rows] = np.where(found.take(rows) == len(roots), above, found.take(rows))
         return found
+
+
+def _trees(blocked: BlockedWaits) -> Iterator[tuple[_Tree, float]]:
+    """Yield the stacks of the user's own functions, then of all but starts of programs.
+
+    Next to each is which part of a program's turns has to have such a stack.
+    """
+    frames, labels, _ = blocked.forest
+    profile = blocked.samples.profile
+    is_start_of = [is_start(name) or is_start(name.rpartition(".")[2]) for name in labels]
+    is_plain = np.logical_not(np.array(is_start_of, np.bool_))
+    is_whole = np.array([not is_anonymous(name) and "<locals>" not in name for name in labels])
+    is_own = is_own_code(profile, frames) & is_named(profile, frames) & is_plain & is_whole
+    yield _Tree(blocked.own_forest, labels, is_own), _LEAST_OWN
+    yield _Tree(blocked.own_forest, labels, is_plain), _LEAST_KNOWN
 
 
 class _Named(NamedTuple):
@@ -179,56 +224,59 @@ class _Kinds:
         self._turns = known[:: len(known) // _MOST_TURNS + 1]
         self._of_turns = gather(stacks, np.flatnonzero(np.isin(stacks.turn, self._turns)))
         rows, count = np.unique(main.take(self._turns), return_counts=True)
-        start, path = paths(tree.forest.caller_index, tree.forest.depth, rows)
+        start, path = tree.paths(rows)
         nodes, place = np.unique(path, return_inverse=True)
         amount = np.bincount(place, np.repeat(count, np.diff(start)), len(nodes))
         self._amount = dict(zip(nodes.tolist(), amount.tolist(), strict=True))
         self._callees: dict[int, list[int]] = {}
-        for node, caller in zip(
-            nodes.tolist(), tree.forest.caller_index.take(nodes).tolist(), strict=True
-        ):
+        callers = tree.caller_index.take(nodes)
+        for node, caller in zip(nodes.tolist(), callers.tolist(), strict=True):
             self._callees.setdefault(caller, []).append(node)
 
     def named(self, idle_rows: NDArray[np.int64]) -> _Named:
         """Return the kinds; none if the turns have nothing in common.
 
         Args:
-            idle_rows: i64[i] the stacks of the group's idle waits.
+            idle_rows: i64[i] the stacks of the group's idle waits, -1 for none.
         """
-        forest = self._tree.forest
-        _, idle = paths(forest.caller_index, forest.depth, idle_rows[idle_rows >= 0])
-        named = self._below(-1, set(idle.tolist()))
+        _, idle = self._tree.paths(idle_rows[idle_rows >= 0])
+        is_idle = set(idle.tolist())
+        way, parts = self._way()
+        named = {part: self._name(self._with_most(part), is_idle) for part in parts}
+        if way and not parts:
+            named = {way[-1]: self._name(way, is_idle)}
         names = list(dict.fromkeys(named.values()))
         number = [*(names.index(name) for name in named.values()), len(names)]
         return _Named(names, np.array(number, np.int64).take(self._tree.below(list(named))))
 
-    def _below(self, row: int, is_idle: Container[int]) -> dict[int, str]:
-        """Return the kinds below a row, -1 for all, with their names; none if it says nothing."""
-        way, parts = self._way(row)
-        if not parts:
-            name = self._name_of_way(way, is_idle)
-            return {way[-1]: name} if way and not is_start(name) else {}
-        found: dict[int, str] = {}
-        for part in parts:
-            name = self._name_of_part(part, is_idle)
-            # Where a program begins, it has not parted yet.
-            found |= self._below(part, is_idle) if is_start(name) else {part: name}
-        return found
-
-    def _way(self, row: int) -> tuple[list[int], list[int]]:
-        """Return the functions below a row that most turns have, and those where they part."""
+    def _way(self) -> tuple[list[int], list[int]]:
+        """Return the functions that most turns have, and those where they part, if they do."""
         least = max(_LEAST_SHARE * len(self._turns), _LEAST_TURNS)
         way: list[int] = []
-        amount = self._amount.get(row, float(len(self._turns)))
+        amount = float(len(self._turns))
         while True:
-            callees = self._callees.get(row, [])
-            found = [callee for callee in callees if self._amount[callee] >= least]
+            callees = self._callees.get(way[-1] if way else -1, [])
+            found = [row for row in callees if self._amount[row] >= least]
             if len(found) == 1 and self._amount[found[0]] >= _MOST * amount:
-                row = found[0]
-                way.append(row)
-                amount = self._amount[row]
+                way.append(found[0])
+                amount = self._amount[found[0]]
             else:
                 return way, found if len(found) > 1 and self._are_kinds(found) else []
+
+    def _with_most(self, row: int) -> list[int]:
+        """Return a row and those below it that nearly all of its turns have."""
+        least = _SAME * self._amount[row]
+        way: list[int] = []
+        below: int | None = row
+        while below is not None:
+            way.append(below)
+            callees = self._callees.get(below, [])
+            below = next((one for one in callees if self._amount[one] >= least), None)
+        return way
+
+    def _name(self, way: list[int], is_idle: Container[int]) -> str:
+        """Return the first function on the way that is not on that to an idle wait."""
+        return self._tree.labels[next((row for row in way if row not in is_idle), way[-1])]
 
     def _are_kinds(self, rows: list[int]) -> bool:
         """Return whether turns with stacks below one of these rows have none below another.
@@ -249,22 +297,3 @@ class _Kinds:
         several = int(np.count_nonzero(tells))
         mixed = int(np.count_nonzero(tells & is_mixed))
         return several >= _LEAST_SEVERAL and mixed <= _MOST_MIXED * several
-
-    def _name_of_part(self, row: int, is_idle: Container[int]) -> str:
-        """Return the name for turns that part from others with a function that nearly all have."""
-        least = _SAME * self._amount[row]
-        way: list[int] = []
-        below: int | None = row
-        while below is not None:
-            way.append(below)
-            callees = self._callees.get(below, [])
-            below = next((one for one in callees if self._amount[one] >= least), None)
-        return self._name_of_way(way, is_idle)
-
-    def _name_of_way(self, way: list[int], is_idle: Container[int]) -> str:
-        """Return the first of the user's own functions on the way, or the first that is no loop."""
-        after = [row for row in way if row not in is_idle]
-        own = [row for row in after if self._tree.is_own(row)]
-        named = [row for row in after if not is_start(self._tree.label(row))]
-        rows = [*own, *named, *way]
-        return self._tree.label(rows[0]) if rows else ""

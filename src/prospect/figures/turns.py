@@ -255,7 +255,9 @@ def _stacks(
         (tid, begin_ns), (tid, end_ns), (samples.tid.take(rows), table.time_ns.take(rows))
     )
     turn = np.searchsorted(begins, moments, "right") - 1
-    is_in = (turn >= 0) & (moments < ends.take(np.maximum(turn, 0)))
+    turn = np.maximum(turn, 0)
+    # What begins with the turn is the wait for a CPU, with the stack of the idle wait.
+    is_in = (moments > begins.take(turn)) & (moments < ends.take(turn))
     rows, turn = rows[is_in], turn[is_in]
     is_wait = rows >= blocked.first_wait
     return StacksOfTurns(

@@ -235,3 +235,9 @@ def test_a_place_that_a_thread_rarely_waits_in_is_not_its_idle_place():
     )
     assert rare[:100] == [True] * 100
     assert rare[101:] == [False] * 100
+
+
+def test_a_single_wait_in_accept_is_no_event_loop():
+    select, accept = ("pselect6", "main run select"), ("accept4", "main run accept accept4")
+    found = idle([*[select] * 100, accept, *[("poll", "main run accept a b c d e poll")] * 100])
+    assert found == [True] * 101 + [False] * 100

@@ -71,7 +71,11 @@ def test_the_section_has_each_kind_and_its_parts():
     assert second == ["1", "100", "-", "100", "-", "100", "0.100", "shell", "report"]
     assert " ".join(cut) == "Left out: 1 turn: 1 cut by the recording's begin or end."
     parts = lines.index("shell, view: a turn of 25.000 ms on average of 20 consists of")
-    rows = [line.split() for line in lines[parts + 2 : parts + 6]]
+    assert (
+        lines[parts + 1]
+        == "server 15.0, own CPU 8.0, waiting for a CPU 2.0 (its own threads had it)"
+    )
+    rows = [line.split() for line in lines[parts + 3 : parts + 7]]
     assert [row[0] for row in rows] == ["10.000", "8.000", "5.000", "2.000"]
     assert rows[0][-1] == "poll"
 

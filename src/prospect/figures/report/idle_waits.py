@@ -315,7 +315,7 @@ def idle_waits(
         work: the stacks in which threads worked: of samples, and of other waits.
     """
     kind, tid, row = waits.kind, waits.tid, waits.row
-    has_loop = np.isin(tid, distinct(tid[kind == LOOP]))
+    has_loop = np.isin(tid, _looping(waits))
     found: NDArray[np.bool_] = np.isin(kind, (LOOP, SLEEP, CHILD, CONDITION, SCHEDULER))
     found |= (kind == POLL) & ~has_loop
     is_open = np.isin(kind, (LOOP, POLL, SLEEP, CONDITION, READ))
@@ -360,6 +360,18 @@ def _without(work: ThreadStacks, waits: ThreadWaits, stacks: UserStacks) -> Thre
     is_other = (user_row >= 0) & np.isin(work.tid, distinct(waits.tid))
     is_other &= ~np.isin(work.tid.astype(np.int64) * size + user_row, own)
     return ThreadStacks(work.tid[is_other], user_row[is_other])
+
+
+def _looping(waits: ThreadWaits) -> NDArray[np.int32]:
+    """Return the threads with an event loop: they wait in it often, or for long."""
+    tids, thread = np.unique(waits.tid, return_inverse=True)
+    is_loop = waits.kind == LOOP
+    has_loop = np.zeros(len(tids), np.bool_)
+    for amount in (np.ones(len(thread)), waits.ns.astype(np.float64)):
+        whole = np.bincount(thread, amount, len(tids))
+        has_loop |= np.bincount(thread, amount * is_loop, len(tids)) > _LEAST_OF_THREAD * whole
+    looping: NDArray[np.int32] = tids[has_loop]
+    return looping
 
 
 def _are_rare(

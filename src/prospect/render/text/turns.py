@@ -13,8 +13,9 @@ from prospect.estimate.wall_account import (
     NO_SAMPLE,
     RUNNING,
 )
+from prospect.figures.turn_kinds import OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
-from prospect.render.escape import escaped, short_names, shortened
+from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent
 from prospect.render.text.wall import had_words, wrapped
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 OWN_THREAD, OTHER_THREAD, OTHER_PROCESS = THREADS_OF_TURNS
 _HEAD = "Turns:  "
 _MS = 1e3
+_WIDTH = 79
 _MOST_LINES = 3
 _LEAST_SHARE = 0.01  # of an item of the first screen
-_FUNCTION_WIDTH, _KIND_WIDTH = 22, 40
+_FUNCTION_WIDTH, _KIND_WIDTH, _LEAST_WIDTH = 22, 40, 12
 _MOST_KINDS = 20
 _MOST_DETAILED = 5
 _MOST_ROWS = 12
@@ -43,26 +45,25 @@ def turns_summary(account: TurnAccount, width: int) -> Iterator[str]:
     """Yield the turns of the kind that took most time, in up to three lines."""
     if not account.kinds:
         return
-    kind = account.kinds[0]
+    kind = next((one for one in account.kinds if one.kind != OTHER_TURNS), account.kinds[0])
+    times = f"median {_ms(kind.median.value)} ms, 95 % {_ms(kind.tail.value)}"
+    times += f", longest {_ms(kind.longest_s)}:"
+    whose = f"{_HEAD}{escaped(kind.program)}, {kind.turns} of {'the loop, ' * kind.is_loop}"
+    room = max(width - display_width(f"{whose}: {times}"), _LEAST_WIDTH)
+    head = f"{whose}{short_names([escaped(kind.kind)], room)[0]}: {times} "
     items = _items(kind)
-    head = (
-        f"{_HEAD}{escaped(kind.program)}, {kind.turns} of {_short(kind)}: median"
-        f" {_ms(kind.median.value)} ms, 95 % {_ms(kind.tail.value)}, longest {_ms(kind.longest_s)}:"
-    )
     for most in range(len(items), -1, -1):
-        left = 1.0 - sum(share for share, _ in items[:most])
-        shown = [text for _, text in items[:most]]
-        if left >= _LEAST_SHARE:
-            shown.append(f"others {_ms(left * kind.mean_s)}")
-        lines = [shortened(one, width) for one in wrapped(f"{head} ", shown, width, len(_HEAD))]
+        lines = wrapped(head, _shown(items[:most], kind), width, len(_HEAD))
         if len(lines) <= _MOST_LINES or not most:
-            yield from lines
+            yield from (shortened(line, width) for line in lines)
             return
 
 
-def _short(kind: KindOfTurns) -> str:
-    name = short_names([escaped(kind.kind)], _FUNCTION_WIDTH)[0]
-    return f"the loop, {name}" if kind.is_loop else name
+def _shown(items: list[tuple[float, str]], kind: KindOfTurns) -> list[str]:
+    """Return the words of items, and what they leave."""
+    left = 1.0 - sum(share for share, _ in items)
+    others = [f"others {_ms(left * kind.mean_s)}"] if left >= _LEAST_SHARE else []
+    return [*(text for _, text in items), *others]
 
 
 def _ms(seconds: float) -> str:
@@ -193,6 +194,7 @@ def _parts(kind: KindOfTurns, style: Style) -> Iterator[str]:
         f"{escaped(kind.program)}, {_kind_cells((kind,))[0]}:"
         f" a turn of {kind.mean_s * _MS:.3f} ms on average of {kind.turns} consists of"
     )
+    yield from wrapped("", _shown(_items(kind), kind), _WIDTH, 0)
     rows = kind.rows[:_MOST_ROWS]
     has_during = any(row.during for row in rows)
     yield from table_lines(
