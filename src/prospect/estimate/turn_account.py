@@ -12,6 +12,7 @@ import numpy as np
 
 from prospect.columns.grouping import alike
 from prospect.columns.sorting import distinct
+from prospect.estimate.slow_turns import SlowTurn, slow_turns
 from prospect.estimate.statistics.quantiles import Quantile, quantile_of
 from prospect.estimate.wall_account import Owned, Programs, Taker, rows_by_owner, takers_by_owner
 from prospect.estimate.wall_limits import quota_ns, stolen_ns
@@ -109,12 +110,14 @@ class TurnAccount(Record):
         cut: turns that the begin or the end of the recording cut, which are in no kind.
         unclear: turns of which not every wait is known, likewise.
         threads_without: threads that waited, and in no place that is known to be idle.
+        slowest: the slowest turns.
     """
 
     kinds: tuple[KindOfTurns, ...]
     cut: int
     unclear: int
     threads_without: int
+    slowest: tuple[SlowTurn, ...]
 
 
 def turn_account(
@@ -137,12 +140,14 @@ def turn_account(
     chosen = is_shown.take(turns.process_index)
     if not chosen.any():
         return None
-    kinds = _Grouped(profile, turns, chosen & (turns.state == TURN_WHOLE))
+    is_whole = chosen & (turns.state == TURN_WHOLE)
+    kinds = _Grouped(profile, turns, is_whole)
     return TurnAccount(
         kinds=tuple(kinds.accounts(by_routine, event_index)),
         cut=int(np.count_nonzero(chosen & (turns.state == TURN_CUT))),
         unclear=int(np.count_nonzero(chosen & (turns.state == TURN_UNCLEAR))),
         threads_without=_threads_without(profile, turns, is_shown),
+        slowest=slow_turns(profile, by_routine, event_index, turns, is_whole),
     )
 
 

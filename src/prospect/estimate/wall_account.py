@@ -244,7 +244,7 @@ def _running(
     path, owner = pieces.path, pieces.owner
     rows = np.flatnonzero(path.state == PATH_RAN)
     every = _summed(path.length_ns - pieces.stolen, rows, [owner.take(rows)])
-    piece, function = _samples_on(profile, event_index, path)
+    piece, function = samples_of_event(profile, event_index, path)
     of_sample = owner.take(piece)
     number = np.ones(len(piece), np.int64)
     (of_owner, of_function), (samples,) = group_sums([of_sample, function], [number])
@@ -273,7 +273,7 @@ def _running(
             yield one, _exact((RUNNING, "", NO_SAMPLE, ""), every, at)
 
 
-def _samples_on(
+def samples_of_event(
     profile: ProfileByRoutine, event_index: int, path: WallPath
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the piece and the function of each sample that hit a thread of the path there."""

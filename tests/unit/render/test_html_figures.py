@@ -7,17 +7,21 @@ import re
 import numpy as np
 import pytest
 
+from builders.critical_paths import MAIN
 from builders.profile import empty_profile, hostile_profile, interrupted_profile, qsort_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
+from builders.turns import REQUEST, profile_with_turns, turns_of
 from prospect.figures.report.lock_holders import LockHolder
+from prospect.profile.model import PATH_RAN
 from prospect.records import replace
 from prospect.render.registry import make_renderer
 
 pytest.importorskip("selenium")
 
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 PROFILES = {"qsort": qsort_profile, "stacks": stacks_profile}
 PORTIONS = ("user", "kernel", "interrupt", "other")
@@ -258,3 +262,30 @@ def test_of_a_selection_the_page_says_what_in_short_is_of(open_page):
     browser.execute_script("refilter({ span: [0, view.base.data.stretches - 1] })")
     assert "Of the whole recording" in answer.text
     assert answer.find_element(By.TAG_NAME, "pre").text == before
+
+
+def test_turns_and_the_pieces_of_the_slowest_are_the_reports(open_page):
+    longer = [(PATH_RAN, MAIN, 100, -1)]
+    turns = turns_of([REQUEST] * 6 + [longer], ("view", "report"), [0] * 6 + [1])
+    profile = profile_with_turns(turns, [(2, MAIN, "f"), (3, MAIN, "f")])
+    report = json.loads(rendered(profile, "json", "3"))["turns"]
+    browser = open_page(rendered(profile, "html", "3"))
+    kinds, slowest, parts = tables_of(browser, "turns")
+    for cells, row in zip(kinds, report["kinds"], strict=True):
+        assert cells["Kind"] == row["kind"]
+        assert int(cells["Turns"]) == row["turns"]
+        assert is_rounded(cells["Median (ms)"], row["median"]["value"] * 1000)
+        assert is_rounded(cells["Longest (ms)"], row["longest_s"] * 1000)
+    assert [cells["Length (ms)"] for cells in slowest] == ["100.000"] + ["25.000"] * 6
+    rows = [(kind, row) for kind in report["kinds"] for row in kind["rows"]]
+    for cells, (kind, row) in zip(parts, rows, strict=True):
+        assert is_rounded(cells["A turn (ms)"], row["seconds"] / kind["turns"] * 1000)
+    bars = browser.find_elements(By.CSS_SELECTOR, "#panel .slices.turn")
+    assert [len(bar.find_elements(By.TAG_NAME, "i")) for bar in bars] == [1] + [len(REQUEST)] * 6
+    # By the keyboard: the second turn's pieces.
+    table = browser.find_elements(By.CSS_SELECTOR, "#panel table")[1]
+    table.find_element(By.CSS_SELECTOR, "tbody tr").send_keys(Keys.ARROW_DOWN)
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    pieces = browser.execute_script(TABLE)[2]
+    assert [cells["Length (ms)"] for cells in pieces] == [f"{one[2]}.000" for one in REQUEST]
+    assert [cells["Thread"] for cells in pieces[2:4]] == ["other process"] * 2

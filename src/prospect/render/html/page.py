@@ -39,6 +39,7 @@ SCRIPTS = (
     "tabs",
     "panels",
     "answer",
+    "turns",
     "waiting",
     "details",
     "code",

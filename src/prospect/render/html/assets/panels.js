@@ -6,6 +6,7 @@ const TABS = {
   causes: ["Kernel causes", causesPanel],
   calls: ["System calls", syscallsPanel],
   totals: ["With callees", totalsPanel],
+  turns: ["Turns", turnsPanel],
   waiting: ["Waiting", waitingPanel],
   code: ["Code", codePanel],
   facts: ["Facts", factsPanel],
@@ -29,6 +30,7 @@ function fillPanel() {
 
 function hasPanel(name) {
   if (name === "calls") return Boolean(view.figures.system_calls);
+  if (name === "turns") return Boolean(view.report.turns);
   if (name === "waiting") return Boolean(view.report.waiting);
   if (name === "totals") return Boolean(view.report.calls && view.report.calls.length);
   if (name === "code") return hasCode();
