@@ -11,6 +11,7 @@ BPF_MAP_CREATE = 0
 BPF_MAP_LOOKUP_ELEM = 1
 BPF_MAP_UPDATE_ELEM = 2
 BPF_PROG_LOAD = 5
+BPF_PROG_TEST_RUN = 10
 BPF_PROG_GET_NEXT_ID = 11
 BPF_PROG_GET_FD_BY_ID = 13
 BPF_OBJ_GET_INFO_BY_FD = 15
@@ -27,6 +28,7 @@ BPF_MAP_TYPE_PROG_ARRAY = 3
 BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4
 BPF_MAP_TYPE_PERCPU_ARRAY = 6
 BPF_MAP_TYPE_LRU_HASH = 9
+BPF_MAP_TYPE_RINGBUF = 27
 BPF_MAP_TYPE_TASK_STORAGE = 29
 
 # flags of a map, of an update, of task storage
@@ -64,6 +66,7 @@ BPF_FUNC_perf_event_output = 25
 BPF_FUNC_probe_read_user = 112
 BPF_FUNC_probe_read_kernel = 113
 BPF_FUNC_get_ns_current_pid_tgid = 120
+BPF_FUNC_ringbuf_output = 130
 BPF_FUNC_task_storage_get = 156
 BPF_FUNC_get_current_task_btf = 158
 BPF_FUNC_get_attach_cookie = 174

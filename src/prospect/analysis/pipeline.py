@@ -283,7 +283,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     if events.runtimes is not None:
         from prospect.assembly.runtimes.runtime_stacks import with_runtimes  # noqa: PLC0415 - few recordings have them
 
-        events, runtimes = with_runtimes(events, native=order.naming.native)
+        events, runtimes = with_runtimes(events, native=order.naming.native, named=jit.pids)
         if runtimes and wanted.hints:  # every part of a session would say it again
             jit = replace(jit, notes=(*jit.notes, *runtimes.notes))
     if collector is not None:

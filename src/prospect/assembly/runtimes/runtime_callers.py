@@ -179,6 +179,8 @@ def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: RuntimeStac
         for ends in (stacks.text, stacks.loop)
     )
     kind = in_text.astype(np.int8) + in_loop
+    if stacks.v8 is not None:
+        kind = stacks.v8.kinds(kind, stack, address, words)
     return _Native(length, words, stack, place, kind.astype(np.int8))
 
 

@@ -15,17 +15,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi import cpython
+from prospect.abi import cpython, v8
 from prospect.abi import runtime_frames as wire
 from prospect.assembly.runtimes.code_objects import place_frames
+from prospect.assembly.runtimes.v8_code import find_v8_code
+from prospect.assembly.runtimes.v8_inlining import place_v8_frames
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
 from prospect.records import Record, replace
 from prospect.symbols.objects import RUNTIME_BASE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
+    from prospect.assembly.runtimes.v8_code import V8Code
     from prospect.events.columns import Events, Samples
     from prospect.events.runtime_records import RuntimeImage, RuntimeRecords
     from prospect.profile.run_info import ProcessNote
@@ -53,6 +58,7 @@ class RuntimeStacks(Record):
         run: i64[f] number of the run of the evaluation loop that a frame is in, from the outermost.
         is_cut: bool[s] whether the outer frames were not read.
         text, loop: u64[s, 2] where the code of the interpreter's file, and of its loop, is.
+        v8: the code of V8, None without it.
     """
 
     code: RuntimeCode
@@ -64,6 +70,7 @@ class RuntimeStacks(Record):
     is_cut: NDArray[np.bool_]
     text: NDArray[np.uint64]
     loop: NDArray[np.uint64]
+    v8: V8Code | None = None
 
 
 class RuntimeSamples(Record):
@@ -78,17 +85,20 @@ class RuntimeSamples(Record):
     is_native: bool = False
 
 
-def with_runtimes(events: Events, *, native: bool = False) -> tuple[Events, RuntimeSamples | None]:
+def with_runtimes(
+    events: Events, *, native: bool = False, named: Collection[int] = ()
+) -> tuple[Events, RuntimeSamples | None]:
     """Return events whose samples in the interpreter's own code are hits of Python functions.
 
     Args:
         events: of a recording.
         native: whether such samples stay where they are, and Python functions are callers only.
+        named: processes that have files with names of their compiled code: those of V8 go first.
 
     Returns:
         The events, as they are where there are no Python frames; and what there is for callers.
     """
-    stacks = find_runtime_stacks(events.runtimes, events.samples)
+    stacks = find_runtime_stacks(events.runtimes, events.samples, events, named)
     if stacks is None or events.runtimes is None:
         return events, None
     ip = events.samples.ip
@@ -98,19 +108,31 @@ def with_runtimes(events: Events, *, native: bool = False) -> tuple[Events, Runt
     return events, RuntimeSamples(stacks, ip, notes, native)
 
 
-def find_runtime_stacks(records: RuntimeRecords | None, samples: Samples) -> RuntimeStacks | None:
+def find_runtime_stacks(
+    records: RuntimeRecords | None,
+    samples: Samples,
+    events: Events | None = None,
+    named: Collection[int] = (),
+) -> RuntimeStacks | None:
     """Match the stacks with their samples; None where there are none.
 
     Args:
         records: of the recording.
         samples: likewise.
+        events: with the mappings that tell V8's code; None if only frames are asked for.
+        named: processes whose frames of V8 are left out.
     """
     if records is None or not len(samples):
         return None
+    records = place_v8_frames(records)
     sample = np.minimum(records.sample, len(samples) - 1)
     is_mine = (records.sample < len(samples)) & (samples.task.take(sample) == records.task)
     is_mine &= np.isin(records.status, _READ) & (np.diff(records.start) > 0)
     is_mine &= np.isin(records.image, np.array(list(records.images), np.uint64))
+    if named:
+        numbers = [number for number, one in records.images.items() if one.runtime == wire.V8]
+        is_named = np.isin(records.task & _PID, np.array(sorted(named), np.uint64))
+        is_mine &= ~(is_named & np.isin(records.image, np.array(numbers, np.uint64)))
     # If several precede one sample, only the last was read at it.
     is_mine[:-1] &= records.sample[:-1] != records.sample[1:]
     rows = np.flatnonzero(is_mine)
@@ -125,7 +147,16 @@ def find_runtime_stacks(records: RuntimeRecords | None, samples: Samples) -> Run
     minor = np.array(
         [one.version & 0xFF if one.runtime == wire.CPYTHON else _OTHER for one in images], np.int64
     ).take(image)
-    is_shim, ends_run = _marks(records.owner.take(frames), np.repeat(minor, length))
+    owner = records.owner.take(frames)
+    is_shim, ends_run = _marks(owner, np.repeat(minor, length))
+    is_v8 = np.array([one.runtime == wire.V8 for one in images], np.bool_)[image]
+    code_of_v8 = None
+    if is_v8.any():
+        of_v8 = np.repeat(is_v8, length)
+        is_entry = of_v8 & (owner & v8.KIND_MASK == v8.ENTRY)
+        is_shim, ends_run = np.where(of_v8, is_entry, is_shim), np.where(of_v8, is_entry, ends_run)
+        if events is not None:
+            code_of_v8 = find_v8_code(events, records, rows, is_v8)
     # The outermost frame ends the last run, whatever its mark says.
     end = np.cumsum(length)
     run = _runs(ends_run, end - length, end)
@@ -142,6 +173,7 @@ def find_runtime_stacks(records: RuntimeRecords | None, samples: Samples) -> Run
         is_cut=records.status.take(rows) != wire.WALKED,
         text=_ranges(images, "text_begin", "text_end")[image],
         loop=_ranges(images, "loop_begin", "loop_end")[image],
+        v8=code_of_v8,
     )
 
 
@@ -181,7 +213,10 @@ def _with_hits(samples: Samples, stacks: RuntimeStacks) -> Samples:
     has_frames = np.diff(stacks.start) > 0
     ip = samples.ip.take(stacks.sample)
     is_own = has_frames & (samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER)
-    is_own &= (ip >= stacks.text[:, 0]) & (ip < stacks.text[:, 1])
+    is_in_text = (ip >= stacks.text[:, 0]) & (ip < stacks.text[:, 1])
+    if stacks.v8 is not None:
+        is_in_text = np.where(stacks.v8.is_mine, stacks.v8.runs, is_in_text)
+    is_own &= is_in_text
     changed = samples.ip.copy()
     leaf = stacks.address.take(stacks.start[:-1], mode="clip")
     changed[stacks.sample[is_own]] = leaf[is_own]

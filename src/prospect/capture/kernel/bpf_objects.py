@@ -240,6 +240,18 @@ def attach_to_event(program_fd: int, event_fd: int) -> int:
     )
 
 
+def run_program(program_fd: int) -> int:
+    """Run a program of BPF_PROG_TYPE_RAW_TRACEPOINT now, on this CPU; return its result.
+
+    Raises:
+        OSError: the kernel refused; EINVAL before Linux 5.10.
+    """
+    attr = bytearray(struct.pack("=I76x", program_fd))
+    _bpf(abi.BPF_PROG_TEST_RUN, attr)
+    (result,) = struct.unpack_from("=i", attr, 4)
+    return int(result)
+
+
 def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes, bytes]]:
     """Return all of a hash as portions of (keys, values), each entry after the other.
 

@@ -12,7 +12,7 @@ import os
 import struct
 import time
 
-from prospect.abi.runtime_frames import CPYTHON, PHP, RUBY
+from prospect.abi.runtime_frames import CPYTHON, PHP, RUBY, V8
 from prospect.capture.kernel.procfs import living_thread, names_in, read_if_there
 
 TYPE_CHECKING = False
@@ -28,10 +28,10 @@ _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 
 # Each name of a file that may be a runtime's has one of these in it.
 PYTHON = b"python3"
-WORDS = (PYTHON, b"ruby", b"php")
+WORDS = (PYTHON, b"ruby", b"php", b"node")
 _VERSION = b".0123456789"
 _PHPS = (b"php", b"php-fpm", b"php-cgi", b"phpdbg")
-_NAMED = {b"ruby": RUBY} | dict.fromkeys(_PHPS, PHP)
+_NAMED = {b"ruby": RUBY, b"node": V8, b"nodejs": V8} | dict.fromkeys(_PHPS, PHP)
 # The kernel reads as much of a script, BINPRM_BUF_SIZE.
 _SCRIPT_BYTES = 256
 # How long between two looks at those that idle: as long as they have been watched, within bounds.

@@ -290,7 +290,7 @@ def read_python_frame() -> Iterator[Item]:
     yield Label("is_number")
 
 
-def sign_code() -> Iterator[Item]:
+def sign_code(_maps: Maps) -> Iterator[Item]:
     """Read the 8 bytes of the code object with its first line."""
     yield asm.load(abi.BPF_DW, R3, FP, CODE)
     yield from follow(AT["signature"], PAIR, "next")

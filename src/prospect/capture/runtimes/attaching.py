@@ -44,11 +44,14 @@ class Walker(Closing):
         images: `runtime_processes.KEY` → entry.
         seen: which names they have sent.
         rooms: see `walk_rooms`.
+        news: what walks tell the watcher.
+        output: the events of the recording.
         links: to events; none where they stay attached as long as these are open (before 5.15).
     """
 
     def __init__(self, maps: Maps, task: TaskOffsets) -> None:
         self.images, self.seen, self.rooms = maps.images, maps.seen, maps.rooms
+        self.news, self.output = maps.news, maps.output
         self.links: tuple[int, ...] = ()
         self._maps, self._task = maps, task
         self._programs: dict[int, int] = {}
@@ -125,6 +128,7 @@ def attach_walker(
         ("seen", array, 4, walk_parts.SEEN_BYTES, 1),
         ("rooms", array, 4, walk_rooms.ROOM.size, walk_rooms.ROOM_COUNT),
         ("threads", array, 4, walk_parts.THREAD_BYTES, 1 << walk_parts.THREADS_BITS),
+        ("news", abi.BPF_MAP_TYPE_RINGBUF, 0, 0, walk_parts.NEWS_BYTES),
     )
     maps = walk_parts.Maps(
         **{

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.runtime import Placed
 
 ID = 16
+TEXT_BEGIN = wire.HEADER.size + 8
+TEXT_END = TEXT_BEGIN + 8
 RUNTIME = wire.HEADER.size + wire.IMAGE.size
 ROOM = RUNTIME + 4
 USER_ROOM = ROOM + 4

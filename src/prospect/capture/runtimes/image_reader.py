@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from prospect.capture.v8.function_records import FunctionRecords
+
     Identity = tuple[int, int, int]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -36,6 +38,8 @@ _MOST_MESSAGE = 1 << 16
 # Files that a reader remembers for each user; the oldest are forgotten.
 _MOST_FILES = 64
 _MOST_USERS = 256
+# What a question begins with that is not about a mapping.
+_FUNCTIONS = "functions"
 
 
 class Answer(NamedTuple):
@@ -52,6 +56,15 @@ class Answer(NamedTuple):
     used_s: float = 0.0
     is_missing: bool = False
     is_held_up: bool = False
+
+
+class Functions(NamedTuple):
+    """What `function_records.FunctionRecords.of` returns, and the CPU time that it took."""
+
+    looked_at: int
+    records: tuple[bytes, ...]
+    failed: tuple[int, ...]
+    used_s: float
 
 
 class ImageReader(Closing):
@@ -84,6 +97,24 @@ class ImageReader(Closing):
             return Answer(is_missing=True)
         self.close()
         return Answer(is_held_up=True)
+
+    def functions(self, *question: Any) -> Functions | None:
+        """Return functions of V8, see `function_records.FunctionRecords.of`; None if it failed.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        if self._ask_fd < 0:
+            self.start()
+        try:
+            os.write(self._ask_fd, marshal.dumps(_as_plain((_FUNCTIONS, question))))
+            data = os.read(self._answer_fd, _MOST_MESSAGE) if self._has_answered() else b""
+            if data:
+                return Functions(*marshal.loads(data))  # noqa: S302 - by a fork of this process
+        except OSError:
+            pass
+        self.close()
+        return None
 
     def _has_answered(self) -> bool:
         """Wait for the answer, longer if the reader only waits for a CPU."""
@@ -134,12 +165,23 @@ def _answer(asked_fd: int, answer_fd: int, stop_fd: int) -> None:
     """Answer until the watcher has ended."""
     os.setpriority(os.PRIO_PROCESS, 0, max(0, os.getpriority(os.PRIO_PROCESS, 0)))
     files = _Files()
+    functions: FunctionRecords | None = None
     while True:
         ready = select.select((asked_fd, stop_fd), (), ())[0]
         if stop_fd in ready or not (data := os.read(asked_fd, _MOST_MESSAGE)):
             return
-        mapping, uid = marshal.loads(data)  # noqa: S302 - by the process that forked this one
+        question = marshal.loads(data)  # noqa: S302 - by the process that forked this one
         begun_s = time.process_time()
+        if question[0] == _FUNCTIONS:
+            if functions is None:
+                from prospect.capture.v8.function_records import FunctionRecords  # noqa: PLC0415 - once V8 is met
+
+                functions = FunctionRecords()
+            found = functions.of(*question[1])
+            used_s = time.process_time() - begun_s
+            os.write(answer_fd, marshal.dumps((*found, used_s)))
+            continue
+        mapping, uid = question
         answer = files.read(MappingRecord(*mapping), uid)
         answer = answer._replace(used_s=time.process_time() - begun_s)
         os.write(answer_fd, marshal.dumps(_as_plain(answer)))

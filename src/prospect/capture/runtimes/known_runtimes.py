@@ -37,6 +37,10 @@ def walk_of(runtime: int) -> Runtime:
         from prospect.capture.runtimes.ruby import RUNTIME
 
         return RUNTIME
+    if runtime == wire.V8:
+        from prospect.capture.v8.runtime import RUNTIME
+
+        return RUNTIME
     raise KeyError(runtime)
 
 
@@ -70,4 +74,8 @@ def _detector(runtime: int) -> Callable[[File, bytes], Image | Unknown | None] |
         from prospect.capture.runtimes.ruby import find_ruby
 
         return find_ruby
+    if runtime == wire.V8:
+        from prospect.capture.v8.images import find_v8
+
+        return find_v8
     return None

@@ -224,7 +224,7 @@ def _frame() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, FP, MARK, 0)
 
 
-def _sign() -> Iterator[Item]:
+def _sign(_maps: Maps) -> Iterator[Item]:
     """Do nothing: `_frame` has read the size and the address of the code."""
     yield from ()
 

@@ -14,8 +14,8 @@ A runtime consists of the names of its files (`machine.runtime_processes`), two 
   function's as long as it lives), `LAST` (32 bits that lead to the line), `MARK` (8 bits that its
   report knows) and the next frame, or 0, in `FRAME`. It goes to "walk_fault" if memory cannot be
   read, to "next" if the frame is not to be shown;
-- `sign`: puts 8 bytes into `PAIR` that differ if another function gets the same `CODE`; goes to
-  "next" if there are none;
+- `sign`, which is given the maps: puts 8 bytes into `PAIR` that differ if another function gets the
+  same `CODE`; goes to "next" if there are none;
 - `send`: for a function that nobody has sent: reads its name, file and lines, with `CODE` and
   `PAIR` at hand, and sends each by `walk_names.send_bytes` after `begin_name`. Goes to "named" if
   there is none.
@@ -108,5 +108,5 @@ class Runtime(NamedTuple):
     number: int
     start: Callable[[Maps], Iterator[Item]]
     frame: Callable[[], Iterator[Item]]
-    sign: Callable[[], Iterator[Item]]
+    sign: Callable[[Maps], Iterator[Item]]
     send: Callable[[Maps], Iterator[Item]]

@@ -57,6 +57,10 @@ class Users:
         use.mappings -= use.mappings >= 1
         return use.mappings >= 1
 
+    def may_use(self, uid: int) -> bool:
+        """Return whether a user has CPU time left."""
+        return self._use(uid).files_s > 0
+
     def may_read(self, uid: int, device: tuple[int, int]) -> bool:
         """Return whether files of a device that a user's processes map may be read."""
         use = self._use(uid)

@@ -58,10 +58,10 @@ def find_seen(maps: Maps) -> Iterator[Item]:
     yield asm.load_imm64(R2, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R1, R2)
     yield asm.store(abi.BPF_DW, FP, TAG, R1)
-    yield from _search("entry_sent")
+    yield from search_seen("entry_sent")
     yield from output(maps, ENTRY, 0, wire.HEADER.size + wire.IMAGE.size)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "entry_sent")
-    yield from _remember("entry_room")
+    yield from remember_seen("entry_room")
     yield Label("entry_sent")
 
 
@@ -89,7 +89,7 @@ def note_function(row: int) -> Iterator[Item]:
     yield asm.load_imm64(R3, MIX_CODE)
     yield asm.alu(abi.BPF_MUL, R2, R3)
     yield asm.store(abi.BPF_DW, FP, TAG, R2)
-    yield from _search("next")
+    yield from search_seen("next")
     yield asm.load(abi.BPF_DW, R1, SCRATCH, NEW_AT)
     yield asm.jump_if(abi.BPF_JGE, R1, MOST_NEW, "next")
     yield asm.move(R3, R1)
@@ -122,9 +122,9 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
     for number, slot in enumerate(NEW_ROW):
         yield asm.load(abi.BPF_DW, R3, R1, NEW_ROWS_AT + 8 * number)
         yield asm.store(abi.BPF_DW, FP, slot, R3)
-    yield from _search("named")  # a recursion's is there more than once
+    yield from search_seen("named")  # a recursion's is there more than once
     yield from send
-    yield from _remember("name_room")
+    yield from remember_seen("name_room")
     yield Label("named")
     yield asm.alu(abi.BPF_ADD, ROW, 1)
     yield asm.jump_if(abi.BPF_JLT, ROW, MOST_NEW, "name")
@@ -133,7 +133,7 @@ def send_names(maps: Maps, send: Iterator[Item]) -> Iterator[Item]:
     yield Label("sent")
 
 
-def _search(found: str) -> Iterator[Item]:
+def search_seen(found: str) -> Iterator[Item]:
     """Go to a label if the tag is among those that were sent."""
     yield asm.load(abi.BPF_DW, R2, FP, TAG)
     yield asm.load(abi.BPF_DW, R4, FP, SEEN)
@@ -143,7 +143,7 @@ def _search(found: str) -> Iterator[Item]:
         yield asm.jump_if(abi.BPF_JEQ, R3, R2, found)
 
 
-def _remember(free: str) -> Iterator[Item]:
+def remember_seen(free: str) -> Iterator[Item]:
     """Put the tag where there is room, or replace another one."""
     yield asm.load(abi.BPF_DW, R2, FP, TAG)
     yield asm.load(abi.BPF_DW, R4, FP, SEEN)

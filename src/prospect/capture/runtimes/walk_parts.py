@@ -81,12 +81,16 @@ PLACES = 4
 # number. Other threads overwrite it.
 THREAD_BYTES = 40
 THREADS_BITS = 12
+NEWS_BYTES = 1 << 16
 MIX_CODE = 0x9E3779B97F4A7C15
 FIRST_WORD = wire.MAGIC | wire.KIND_STACK << 32
 
 
 class Maps(NamedTuple):
-    """Descriptors of the programs' maps; `walks` has the program of each runtime."""
+    """Descriptors of the programs' maps.
+
+    `walks` has the program of each runtime, `news` what a walk tells the watcher.
+    """
 
     images: int
     walks: int
@@ -95,6 +99,7 @@ class Maps(NamedTuple):
     seen: int
     rooms: int
     threads: int
+    news: int
 
 
 def output(maps: Maps, base: Reg, offset: int, size: int | None) -> Iterator[Item]:

@@ -86,7 +86,7 @@ def walker(maps: Maps, task: TaskOffsets, runtime: Runtime) -> list[Item]:
         *_failures(),
         Label("has_frame"),
         *find_seen(maps),
-        *_walk(runtime),
+        *_walk(maps, runtime),
         *send_names(maps, runtime.send(maps)),
         *_send_stack(maps),
         Label("out"),
@@ -132,7 +132,7 @@ def _failures() -> Iterator[Item]:
         yield asm.jump("sent")
 
 
-def _walk(runtime: Runtime) -> Iterator[Item]:
+def _walk(maps: Maps, runtime: Runtime) -> Iterator[Item]:
     """Write down the frames from the inside out."""
     yield asm.move(ROW, 0)
     yield Label("walk")
@@ -149,7 +149,7 @@ def _walk(runtime: Runtime) -> Iterator[Item]:
     for slot, size, offset in ((CODE, abi.BPF_DW, 0), (LAST, abi.BPF_W, 8), (MARK, abi.BPF_W, 12)):
         yield asm.load(abi.BPF_DW, R2, FP, slot)
         yield asm.store(size, R5, FRAMES_AT + offset, R2)
-    yield from runtime.sign()
+    yield from runtime.sign(maps)
     yield from note_function(_ROW_AT)
     yield Label("next")
     yield asm.alu(abi.BPF_ADD, ROW, 1)

@@ -16,10 +16,11 @@ from __future__ import annotations
 import errno
 import math
 import os
+import select
 import time
 from contextlib import suppress
 
-from prospect.abi.runtime_frames import SENT_AGAIN_S
+from prospect.abi import runtime_frames as wire
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.machine.mapping_records import drained
 from prospect.capture.machine.runtime_processes import WORDS, may_be_runtime, process_key
@@ -32,13 +33,15 @@ from prospect.capture.runtimes.users import Users, user_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from prospect.capture.kernel.rings import Ring
     from prospect.capture.machine.mapping_records import MappingRecord
     from prospect.capture.runtimes.attaching import Walker
-    from prospect.capture.runtimes.runtime import Image
+    from prospect.capture.runtimes.runtime import Image, Placed
     from prospect.capture.runtimes.walk_state import WalkState
+    from prospect.capture.v8.new_functions import NewFunctions
 
 # A program's own file is mapped before the kernel's description of its memory is whole.
 _AGAIN_S = 0.003
@@ -49,6 +52,7 @@ _COUNTED_S = 10.0
 _MOST_NUMBERS = 1 << 14
 _LONGEST_MS = 3_600_000
 _TRACERS_S = 1.0
+_HELD_UP_S = 1.0
 
 
 def serve(  # noqa: PLR0913 - what a child gets
@@ -91,9 +95,11 @@ def serve(  # noqa: PLR0913 - what a child gets
         for mapping in found:
             watcher.see(mapping)
         poll, pace = polled(stop_fd, rings), Pace(share)
+        poll.register(walker.news, select.POLLIN)
         while goes_on(poll, stop_fd, min(watcher.wait_ms(), tracers.wait_ms()), pace):
             watcher.look(rings)
             watcher.look_again()
+            watcher.name_functions()
             if tracers.have_grown() and walker.links:
                 walker.detach()
                 state.detached()
@@ -156,7 +162,7 @@ class _Watcher:
 
     def __init__(self, walker: Walker, state: WalkState, reader: ImageReader) -> None:
         self._walker = walker
-        self._forget_at = time.monotonic() + SENT_AGAIN_S
+        self._forget_at = time.monotonic() + wire.SENT_AGAIN_S
         self._state = state
         self._reader = reader
         self._users = Users()
@@ -167,6 +173,7 @@ class _Watcher:
         self._count_at = time.monotonic() + _COUNTED_S
         self._again: list[tuple[float, MappingRecord, bytes]] = []
         self._losses = _Losses()
+        self._functions: NewFunctions | None = None
         self._search_at, self._may_search_at = math.inf, 0.0
 
     def look(self, rings: Mapping[int, Ring]) -> None:
@@ -190,7 +197,7 @@ class _Watcher:
         """Look again at processes that were new, and at all if mappings were lost."""
         now = time.monotonic()
         if now >= self._forget_at:
-            self._forget_at = now + SENT_AGAIN_S
+            self._forget_at = now + wire.SENT_AGAIN_S
             with suppress(OSError):
                 self._walker.forget_names()
         while self._again and self._again[0][0] <= now:
@@ -212,13 +219,39 @@ class _Watcher:
         with suppress(OSError):
             refused = walk_rooms.refused_names(self._walker.rooms, self._pids)
             users = walk_rooms.refused_names(self._walker.rooms, self._rooms.values())
+            if self._functions:
+                for image, count in self._functions.refused.items():
+                    room = image % walk_rooms.IMAGES
+                    refused[room] = refused.get(room, 0) + count
             most = max(refused, key=lambda room: refused[room], default=-1)
             total = sum(refused.values()) + sum(users.values())
             if total:
                 self._state.refused(total, self._pids.get(most, 0) if refused.get(most) else 0)
 
+    def name_functions(self) -> None:
+        """Have functions named that a walk has told of."""
+        if self._functions:
+            self._functions.look()
+
+    def _read_functions(
+        self, uid: int, *question: Any
+    ) -> tuple[int, Sequence[bytes], Sequence[int]] | None:
+        """Return functions of a process at the cost of its user; None if there is no time left."""
+        if not self._users.may_use(uid):
+            return None
+        answer = self._reader.functions(*question)
+        if answer is None:
+            # Whose memory holds a reader up has none for a while: it costs the others' time.
+            self._users.has_read(uid, _HELD_UP_S)
+            self._state.count(held_up=1)
+            return 1, (), ()
+        self._users.has_read(uid, answer.used_s)
+        return answer[:3]
+
     def wait_ms(self) -> int:
-        """Return when `look_again` has something to do."""
+        """Return when there is something to do."""
+        if self._functions and (soon_ms := self._functions.wait_ms()):
+            return soon_ms
         again = [when for when, _, _ in self._again[:1]]
         due = min([self._forget_at, self._search_at, self._count_at, *again])
         return max(0, int((due - time.monotonic()) * 1000)) + 1
@@ -252,10 +285,21 @@ class _Watcher:
         entry = image_entry.encode(number, found, (room, self._rooms[uid]))
         try:
             self._walker.load(found.runtime)
+            if found.runtime == wire.V8:
+                self._register_functions(number, mapping.pid, uid, found)
             bpf_objects.write_entry(self._walker.images, key, entry)
         except OSError:
             self._state.count(missed=1)
         return key
+
+    def _register_functions(self, number: int, pid: int, uid: int, found: Placed) -> None:
+        if self._functions is None:
+            from prospect.capture.v8.new_functions import NewFunctions  # noqa: PLC0415 - once V8 is met
+
+            self._functions = NewFunctions(
+                self._walker.news, self._walker.output, self._read_functions
+            )
+        self._functions.register(number, pid, uid, found)
 
     def _image(self, mapping: MappingRecord, uid: int) -> Image | Unknown | None:
         """Return what is in the file; None also if its user has no time left for that."""

@@ -1,0 +1,168 @@
+"""Frames of V8's compiled code → frames of the functions that are inlined there, with their lines.
+
+A recording has tables of the code that was met, see `abi.v8`. Whatever they hold, a frame becomes
+at most `_MOST_INLINED`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import runtime_frames as wire
+from prospect.abi import v8
+from prospect.assembly.runtimes.v8_functions import IS_LINE, NOWHERE
+from prospect.columns.buffers import segments
+from prospect.columns.grouping import alike
+from prospect.records import NamedTuple, replace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.events.runtime_records import RuntimeRecords
+
+    # Of each function: its address, its signature, its line.
+    Chain = list[tuple[int, int, int]]
+
+_MOST_INLINED = 32
+_MOST_FRAMES = 1 << 27
+_LOW = (1 << 32) - 1
+
+
+class _Code(NamedTuple):
+    """A table: the lower half of the code's address, its size, and what it has."""
+
+    start: int
+    size: int
+    rows: list[tuple[int, ...]]
+    nodes: list[tuple[int, ...]]
+    functions: list[tuple[int, ...]]
+
+    def chain_at(self, address: int) -> Chain:
+        """Return the functions at the lower half of an address, the innermost first."""
+        offset = (address - self.start) & _LOW
+        row = bisect_right(self.rows, offset, key=lambda one: one[0]) - 1
+        if offset >= self.size or row < 0:
+            return []
+        node = self.rows[row][1]
+        found: Chain = []
+        while 0 <= node < len(self.nodes) and len(found) < _MOST_INLINED:
+            function, line, node = self.nodes[node]
+            if function >= len(self.functions):
+                return []
+            code, signature, _ = self.functions[function]
+            found.append((code, signature, min(line, IS_LINE - 2)))
+        return found
+
+
+def place_v8_frames(records: RuntimeRecords) -> RuntimeRecords:
+    """Return the records with the functions that are inlined where V8's frames are.
+
+    `last` of all of V8's frames leads to their line afterwards, see `v8_functions`.
+    """
+    numbers = [number for number, one in records.images.items() if one.runtime == wire.V8]
+    if not numbers:
+        return records
+    image = np.repeat(records.image, np.diff(records.start))
+    of_v8 = np.isin(image, np.array(numbers, np.uint64))
+    kind = records.owner & v8.KIND_MASK
+    is_compiled = of_v8 & (kind != v8.INTERPRETED)
+    last = np.where(is_compiled, np.uint32(NOWHERE), records.last)
+    tables = _tables(records)
+    rows = np.flatnonzero(of_v8 & (kind == v8.COMPILED) & (records.last != 0))
+    runs = records.owner.take(rows) & v8.RUNS
+    # What has called another function is at the instruction before the one that it returns to.
+    at = records.last.take(rows) - (runs == 0).astype(np.uint32)
+    columns = (image.take(rows), records.code.take(rows), at)
+    found = alike(columns)
+    chains = [
+        _chain(tables.get((number, code), ()), address)
+        for number, code, address in zip(
+            *(column.take(found.row).tolist() for column in columns), strict=True
+        )
+    ]
+    records = replace(records, last=last)
+    return _expanded(records, rows, found.place.astype(np.int64), chains)
+
+
+def _expanded(
+    records: RuntimeRecords,
+    rows: NDArray[np.int64],
+    place: NDArray[np.int64],
+    chains: list[Chain],
+) -> RuntimeRecords:
+    """Return the records with chains instead of frames.
+
+    Args:
+        records: as they are.
+        rows: i64[r] of frames.
+        place: i64[r] of each of them the row of `chains`; an empty one leaves it as it is.
+        chains: the functions, the innermost first.
+    """
+    length = np.array([len(chain) for chain in chains], np.int64)
+    first = np.cumsum(length) - length
+    flat = np.array([one for chain in chains for one in chain], np.uint64).reshape(-1, 3)
+    count = np.ones(len(records.code), np.int64)
+    is_known = length.take(place) > 0
+    rows, place = rows[is_known], place[is_known]
+    count[rows] = length.take(place)
+    if not len(rows) or int(count.sum()) > _MOST_FRAMES:
+        return records
+    frame = np.repeat(np.arange(len(count)), count)
+    begin = np.cumsum(count) - count
+    at = segments(begin.take(rows), count.take(rows))
+    chosen = segments(first.take(place), count.take(rows))
+    code, signature, last, owner = (
+        getattr(records, name).take(frame) for name in ("code", "signature", "last", "owner")
+    )
+    code[at] = flat[chosen, 0]
+    signature[at] = flat[chosen, 1]
+    last[at] = flat[chosen, 2] | np.uint64(IS_LINE)
+    owner[at] = v8.PLACED
+    # The innermost one runs, if the frame does.
+    owner[begin.take(rows)] |= records.owner.take(rows) & v8.RUNS
+    ends = np.append(0, np.cumsum(count))
+    return replace(
+        records,
+        start=ends.take(records.start),
+        code=code,
+        signature=signature,
+        last=last,
+        owner=owner,
+    )
+
+
+def _chain(tables: tuple[_Code, ...], address: int) -> Chain:
+    return next(filter(None, (table.chain_at(address) for table in tables)), [])
+
+
+def _tables(records: RuntimeRecords) -> dict[tuple[int, int], tuple[_Code, ...]]:
+    """Return the tables by image and function."""
+    found: dict[tuple[int, int], tuple[_Code, ...]] = {}
+    for key, text in records.texts.items():
+        image = records.images.get(key.image)
+        if image is None or image.runtime != wire.V8 or key.code & 1 or not text.lines:
+            continue
+        table = _decoded(key.code & _LOW, text.lines)
+        if table is not None:
+            place = key.image, text.beginning
+            found[place] = (table, *found.get(place, ()))
+    return found
+
+
+def _decoded(start: int, data: bytes) -> _Code | None:
+    """Return a table; None if it is not whole."""
+    if len(data) < v8.CODE.size:
+        return None
+    size, *counts = v8.CODE.unpack_from(data)
+    parts, at = [], v8.CODE.size
+    for form, count in zip((v8.CODE_ROW, v8.CODE_NODE, v8.CODE_FUNCTION), counts, strict=True):
+        end = at + form.size * count
+        if end > len(data):
+            return None
+        parts.append(list(form.iter_unpack(data[at:end])))
+        at = end
+    rows, nodes, functions = parts
+    return _Code(start, size, rows, nodes, functions)

@@ -1,0 +1,1 @@
+"""Functions of V8, as Node runs them: found in files, in frames and in memory."""

@@ -1,0 +1,163 @@
+"""New functions of V8, which the walk meets in samples: their names are read and recorded at once.
+
+The walk cannot read a name: it may be in pieces, and its line is found in the source. So it tells
+this side, which asks a child that reads the process's memory, and writes the records itself. The
+CPU time and the bytes of each process and user are bounded: what finds no room waits, and is
+counted if there are too many.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+
+from prospect.capture.kernel.bpf_rings import BpfRing
+from prospect.capture.runtimes.name_bounds import NAME_COST, OF_IMAGE, OF_USER, Bound
+from prospect.capture.runtimes.walk_parts import NEWS_BYTES
+from prospect.capture.v8.record_writer import RecordWriter
+from prospect.light import Closing, monotonic_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prospect.capture.runtimes.runtime import Placed
+
+# What the walk tells: image, function, the 8 bytes that tell it from others, and 0; or an address
+# in its compiled code.
+NEWS = struct.Struct("=QQQQ")
+# Functions that wait, of all processes and of one.
+MOST_WAITING, _MOST_OF_IMAGE = 1 << 14, 1 << 12
+_AT_ONCE = 64
+# What cannot be read is tried again so often.
+_MOST_TRIES = 3
+_MOST_KNOWN = 1 << 14
+_SOON_MS = 20
+
+
+class _Room:
+    """Room for bytes, which empties at a fixed rate."""
+
+    def __init__(self, bound: Bound) -> None:
+        self._bound = bound
+        self._level, self._looked_ns = 0, monotonic_ns()
+
+    def is_full(self) -> bool:
+        """Return whether there is no room for more now."""
+        now_ns = monotonic_ns()
+        self._level = max(0, self._level - (now_ns - self._looked_ns >> self._bound.shift))
+        self._looked_ns = now_ns
+        return self._level >= self._bound.most_bytes
+
+    def fill(self, size: int) -> None:
+        """Count bytes."""
+        self._level += size
+
+
+class _Process:
+    """A process with V8, and its functions that wait for their names."""
+
+    def __init__(self, pid: int, uid: int, words: tuple[int, ...]) -> None:
+        self.pid, self.uid, self.words = pid, uid, words
+        self.waiting: deque[tuple[int, ...]] = deque()
+        self.room = _Room(OF_IMAGE)
+
+
+class NewFunctions(Closing):
+    """Records the names of functions that the walk meets.
+
+    Attributes:
+        refused: functions that there was no room for, by image.
+    """
+
+    def __init__(
+        self,
+        news: int,
+        output: int,
+        ask: Callable[..., tuple[int, Sequence[bytes], Sequence[int]] | None],
+    ) -> None:
+        """Begin.
+
+        Args:
+            news: the map that the walk writes into.
+            output: the map with the events of the recording.
+            ask: reads functions of a process at the cost of its user: see
+                `function_records.FunctionRecords.of`, with the user before its arguments; returns
+                None if that has no time left now.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        self._ring = BpfRing(news, NEWS_BYTES)
+        self._writer = RecordWriter(output)
+        self._ask = ask
+        self._processes: dict[int, _Process] = {}
+        self._of_user: dict[int, _Room] = {}
+        self._waiting = 0
+        # Records that the ring had no room for: those of one answer at most.
+        self._unwritten: deque[bytes] = deque()
+        self.refused: dict[int, int] = {}
+
+    def register(self, image: int, pid: int, uid: int, found: Placed) -> None:
+        """Say which process has an image with V8."""
+        if image in self._processes:
+            return
+        while len(self._processes) >= _MOST_KNOWN:
+            oldest = self._processes.pop(next(iter(self._processes)))
+            self._waiting -= len(oldest.waiting)
+        self._processes[image] = _Process(pid, uid, found.words)
+        self._of_user.setdefault(uid, _Room(OF_USER))
+
+    def look(self) -> None:
+        """Take what the walk has told; read and record what there is room for."""
+        while self._unwritten and self._writer.write(self._unwritten[0]):
+            self._unwritten.popleft()
+        for record in self._ring.drain():
+            image, *thing = NEWS.unpack(record)
+            process = self._processes.get(image)
+            if process is None:
+                continue
+            if self._waiting >= MOST_WAITING or len(process.waiting) >= _MOST_OF_IMAGE:
+                self.refused[image] = self.refused.get(image, 0) + 1
+                continue
+            process.waiting.append((*thing, 0))
+            self._waiting += 1
+        if self._waiting and not self._unwritten:
+            for image, process in self._processes.items():
+                if process.waiting:
+                    self._name(image, process)
+
+    def wait_ms(self) -> int | None:
+        """Return when to look though nothing was told; None without."""
+        return _SOON_MS if self._waiting or self._unwritten else None
+
+    def _name(self, image: int, process: _Process) -> None:
+        room = self._of_user[process.uid]
+        if process.room.is_full() or room.is_full():
+            return
+        taken = [process.waiting[row] for row in range(min(len(process.waiting), _AT_ONCE))]
+        met = [one[:-1] for one in taken]
+        answer = self._ask(process.uid, process.pid, image, process.words, met)
+        if answer is None:
+            return
+        done, records, failed = answer
+        done = min(max(done, 1), len(taken))
+        for _ in range(done):
+            process.waiting.popleft()
+        self._waiting -= done
+        for number in failed:
+            *thing, tries = taken[number]
+            if tries < _MOST_TRIES:
+                process.waiting.append((*thing, tries + 1))
+                self._waiting += 1
+        for record in records:
+            if self._unwritten or not self._writer.write(record):
+                self._unwritten.append(record)
+        size = sum(map(len, records)) + NAME_COST * done
+        process.room.fill(size)
+        room.fill(size)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self._writer.close()
+        self._ring.close()
