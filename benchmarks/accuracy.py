@@ -8,7 +8,7 @@ compared with what it knows: how many of the 95 % intervals hold the truth (93 t
 claimed), how wide they are, and how wide intervals that knew the errors in advance would have to
 be. Needs root, gcc and chrt. The programs run on one CPU before all that is not real-time.
 Where the host of a virtual machine takes the CPU away for longer than a period of the clocks, ticks
-are lost, and no report can know: such runs are left out. Interrupts are time in the routine for the
+are lost, and no report can know: such runs are left out. Interrupts are time in the function for the
 program and have their own place in the report: they are taken off in proportion.
 """
 
@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import prospect
-from prospect.estimate.report import Report
-from prospect.figures.portions import PORTION_INTERRUPT, PORTION_USER
+from prospect.estimate.finished_report import Report
+from prospect.figures.modes import MODE_INTERRUPT, MODE_USER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ PHASES = ("phase_a", "phase_b")
 
 
 class Figures(NamedTuple):
-    """What the report says of a routine."""
+    """What the report says of a function."""
 
     reported_s: float
     half_width_s: float
@@ -51,11 +51,11 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One routine of one run: the report's figures and the program's own, in seconds."""
+    """One function of one run: the report's figures and the program's own, in seconds."""
 
     kind: str
     run: int
-    routine: str
+    function: str
     truth_s: float
     reported_s: float
     half_width_s: float
@@ -149,16 +149,16 @@ def one_run(
     *truths_s, steal_s = map(float, answer.read_text().split())
     found, own = report_rows(profile)
     rows = []
-    for routine, truth_s in zip(PHASES, truths_s, strict=True):
-        figures = found.get(routine)
+    for function, truth_s in zip(PHASES, truths_s, strict=True):
+        figures = found.get(function)
         if figures is None:
             continue  # a row without a hit is not shown, and claims nothing
-        rows.append(Row(kind, run, routine, own * truth_s, *figures, steal_s))
+        rows.append(Row(kind, run, function, own * truth_s, *figures, steal_s))
     return rows
 
 
 def report_rows(profile: prospect.Profile) -> tuple[dict[str, Figures], float]:
-    """Return the figures of each routine of the command in user mode, and its part of its time.
+    """Return the figures of each function of the command in user mode, and its part of its time.
 
     The part is what is left of the time on the CPU when interrupts are taken off.
     """
@@ -167,8 +167,8 @@ def report_rows(profile: prospect.Profile) -> tuple[dict[str, Figures], float]:
     found = {}
     seconds = event.processes.seconds[event.detailed].sum(axis=0)
     for process in event.detailed.tolist():
-        rows = estimates.routine_rows(event, process, PORTION_USER)
-        functions = event.routine_table(process, PORTION_USER).function.tolist()
+        rows = estimates.function_rows(event, process, MODE_USER)
+        functions = event.function_table(process, MODE_USER).function.tolist()
         for row, function in enumerate(functions):
             found[profile.functions.name[function]] = Figures(
                 float(rows.seconds[row]),
@@ -177,7 +177,7 @@ def report_rows(profile: prospect.Profile) -> tuple[dict[str, Figures], float]:
                 float(rows.high_s[row]),
                 bool(rows.aliased[row]),
             )
-    return found, float(1.0 - seconds[PORTION_INTERRUPT] / seconds.sum())
+    return found, float(1.0 - seconds[MODE_INTERRUPT] / seconds.sum())
 
 
 def print_table(rows: list[Row], kinds: list[str]) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events import decode as decoder
 from prospect.perfdata.reader import open_recording
 

@@ -42,7 +42,7 @@ def main() -> None:
     random = np.random.default_rng(1)
     seconds = 60.0
     rate_hz = int(arguments.samples / seconds / arguments.cpus)
-    # A few routines take most of the time, as in real programs.
+    # A few functions take most of the time, as in real programs.
     weight = 1.0 / np.arange(1, arguments.hits + 1)
     stays = int(seconds / MEAN_STAY_S * 1.1)
     shape = (arguments.cpus, stays)

@@ -30,8 +30,8 @@ import numpy as np
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
-from prospect.store.reading import choose
-from prospect.store.schema import COLUMNS, ORDER, WHOLE_WINDOW, written_head
+from prospect.store.file_schema import COLUMNS, ORDER, WHOLE_WINDOW, written_head
+from prospect.store.segment_reading import choose
 from prospect.store.segments import (
     COVERAGE,
     CURRENT,

@@ -133,7 +133,7 @@ def record(command: list[str], directory: Path, number: int, options: list[str])
 def compared(before: list[prospect.Profile], after: list[prospect.Profile]) -> Outcome:
     """Compare two sides of the same program."""
     difference = prospect.diff(before, after, fdr=FDR)
-    tables = (difference.processes, difference.objects, difference.routines)
+    tables = (difference.processes, difference.objects, difference.functions)
     total = difference.total
     return Outcome(
         marked=sum(int(table.significant.sum()) for table in tables),

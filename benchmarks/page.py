@@ -34,12 +34,12 @@ from prospect.options import DisassemblerOptions
 from prospect.render.html import HtmlRenderer
 from prospect.render.html.cells import Selection
 from prospect.render.registry import make_renderer
-from prospect.web.recording import CodeFinder, serve_profile
+from prospect.web.recording_answers import CodeFinder, serve_profile
 from prospect.web.server import LoopbackServer
 from prospect.web.site import Site
 
 if TYPE_CHECKING:
-    from prospect.web.recording import ServedRecording
+    from prospect.web.recording_answers import ServedRecording
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from builders.stacks import random_stacks_profile

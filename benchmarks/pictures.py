@@ -5,7 +5,7 @@
     python benchmarks/pictures.py one.json four.json docs/pictures
 
 The first shows what one clock and a bank of four make of a program that spends 30 % of every
-millisecond in one routine; the second sets the intervals of many runs beside the truth.
+millisecond in one function; the second sets the intervals of many runs beside the truth.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def shares(rows: list[Row]) -> list[tuple[float, float]]:
     runs: dict[int, dict[str, Row]] = {}
     for row in rows:
         if row["kind"] == LOCK_STEP:
-            runs.setdefault(row["run"], {})[row["routine"]] = row
+            runs.setdefault(row["run"], {})[row["function"]] = row
     found = []
     for _, run in sorted(runs.items())[:SHOWN_RUNS]:
         whole_s = sum(row["reported_s"] for row in run.values())

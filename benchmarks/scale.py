@@ -27,7 +27,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.perfdata.writer import RecordingWriter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

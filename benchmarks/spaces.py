@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.columns import (
+from prospect.events.record_columns import (
     TASK_EXEC,
     TASK_EXIT,
     TASK_FORK,

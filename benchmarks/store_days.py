@@ -26,7 +26,7 @@ import numpy as np
 from prospect.store.compaction import compact
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
-from prospect.store.reading import checked
+from prospect.store.segment_reading import checked
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
 from prospect.store.windows import Span, Window
 from prospect.store.writing import Known, segment_for, without_known, write_segment
@@ -112,16 +112,16 @@ def fill(path: str, real: Real, days: int) -> None:
             begin_us = (FIRST_DAY_S + 60 * minute) * US
             span = Span(begin_us, begin_us + 60 * US)
             functions, stacks = real.names[which]
-            books = real.coverage[which]
+            accounting = real.coverage[which]
             times = {
-                name: np.full(len(books["t"]), at)
+                name: np.full(len(accounting["t"]), at)
                 for name, at in zip(("t", "until"), span, strict=True)
             }
             tables = {
                 SAMPLES: drawn(real.samples[which], begin_us, random),
                 FUNCTIONS: functions,
                 STACKS: stacks,
-                COVERAGE: books | times,
+                COVERAGE: accounting | times,
             }
             hits += int(tables[SAMPLES]["n"].sum())
             segment = segment_for(span, "current", minute)

@@ -36,9 +36,9 @@ SIZE = (120, 40)
 REFRESHES = 40
 PACE_S = 2.0
 PAGES = {
-    "routines": ("1",),
+    "functions": ("1",),
     "processes": ("2",),
-    "causes": ("3",),
+    "entry_reasons": ("3",),
     "callers": ("1", "enter"),
     "callees": ("1", "enter", "2"),
 }
@@ -132,7 +132,7 @@ def main() -> None:
         if len(sys.argv) == 1:
             record(path)
         profile = read_profile(str(path), NamingOptions(), ProfileRequest(stacks=True))
-    print(f"{len(profile.samples):,} samples, {len(profile.functions):,} routines, {SIZE} screen")
+    print(f"{len(profile.samples):,} samples, {len(profile.functions):,} functions, {SIZE} screen")
     print(f"{'page':<10} {'figures':>8} {'page':>8} {'screen':>8} {'in all':>8} {'of a CPU':>9}")
     for name, keys in PAGES.items():
         times = asyncio.run(measure(profile, keys))

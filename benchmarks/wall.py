@@ -116,8 +116,8 @@ def compare(mode: str, recorder: str, words: list[str], here: Path, perf: str | 
     truth = json.loads(ran.stdout.splitlines()[-1])
     account = document("report", "--format", "json", str(file)).get("wall")
     sums, bars = added_up(account["rows"]) if account else ({}, {})
-    rows = document("report", "--sort", "routine", "-m", "0", "--format", "json", str(file))
-    estimates = {one["routine"]: one["wall_s"] for one in rows["events"][0]["rows"]}
+    rows = document("report", "--sort", "function", "-m", "0", "--format", "json", str(file))
+    estimates = {one["function"]: one["wall_s"] for one in rows["events"][0]["rows"]}
     latency = of_perf(perf, words, here) if perf else {}
     for state, part in (("running", "ran"), ("blocked", "blocked")):
         for name, known in truth[part].items():

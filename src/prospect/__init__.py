@@ -12,12 +12,12 @@ from __future__ import annotations
 # Without typing: Ctrl-C while it were imported would be a traceback, before __main__ can catch it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.api.annotate import annotate
-    from prospect.api.archive import archive
-    from prospect.api.calls import calls
+    from prospect.api.annotations import annotate
+    from prospect.api.archives import archive
+    from prospect.api.call_views import calls
     from prospect.api.count import count
-    from prospect.api.diff import Difference, diff
-    from prospect.api.profile import Profile, open, record
+    from prospect.api.differences import Difference, diff
+    from prospect.api.interface import Profile, open, record
     from prospect.version import __version__
 
 __all__ = [
@@ -36,15 +36,15 @@ __all__ = [
 
 _HOMES = {
     "__version__": "version",
-    "Difference": "api.diff",
-    "Profile": "api.profile",
-    "annotate": "api.annotate",
-    "archive": "api.archive",
-    "calls": "api.calls",
+    "Difference": "api.differences",
+    "Profile": "api.interface",
+    "annotate": "api.annotations",
+    "archive": "api.archives",
+    "calls": "api.call_views",
     "count": "api.count",
-    "diff": "api.diff",
-    "open": "api.profile",
-    "record": "api.profile",
+    "diff": "api.differences",
+    "open": "api.interface",
+    "record": "api.interface",
 }
 
 

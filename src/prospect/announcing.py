@@ -30,6 +30,6 @@ def bytes_of(done: int, whole: int) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return ``1 routine`` or ``2 routines``."""
+    """Return ``1 function`` or ``2 functions``."""
     plural = "es" if noun.endswith("s") else "s"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"

@@ -222,8 +222,8 @@ DIMENSIONS = (
         is_path=True,
     ),
     Dimension(
-        "routine",
-        sort=("routine", "sym", "symbol", "function"),
+        "function",
+        sort=("function", "sym", "symbol", "function"),
         words=(
             Word("symbol", "name", table=FUNCTIONS),
             Word("exclude-symbol", "name", table=FUNCTIONS, excludes=True),
@@ -239,10 +239,10 @@ DIMENSIONS = (
         stored="mode",
     ),
     Dimension(
-        "cause",
-        sort=("cause",),
-        columns=("cause",),
-        keys=lambda hits: hits.causes(),
+        "entry_reason",
+        sort=("entry_reason",),
+        columns=("entry_reason",),
+        keys=lambda hits: hits.entry_reasons(),
         stored="cause",
     ),
     Dimension(

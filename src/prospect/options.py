@@ -368,20 +368,20 @@ class ReportOptions(Options):
     user_threshold_s: float = option(
         typed(
             "-m --user-threshold SEC",
-            "hide processes and routines with less user time than SEC",
+            "hide processes and functions with less user time than SEC",
             "namers",
         ),
         default=0.02,
         reads="seconds",
-        doc="leave out processes and routines with less user time",
+        doc="leave out processes and functions with less user time",
     )
     kernel_threshold_s: float = option(
         typed(
-            "-k --kernel-threshold SEC", "hide kernel routines with less time than SEC", "namers"
+            "-k --kernel-threshold SEC", "hide kernel functions with less time than SEC", "namers"
         ),
         default=0.02,
         reads="seconds",
-        doc="leave out kernel routines with less time",
+        doc="leave out kernel functions with less time",
     )
     threshold: float | None = option(
         typed(
@@ -396,13 +396,13 @@ class ReportOptions(Options):
     disassemble: int = option(
         typed(
             "-e --disassemble",
-            "show after each table the instructions of its routines, with their hits; -ee also "
-            "those of routines under -m and -k",
+            "show after each table the instructions of its functions, with their samples; -ee also "
+            "those of functions under -m and -k",
             "reports",
         ),
         default=0,
         is_counted=True,
-        doc="1 shows the instructions of routines that pass the thresholds, 2 of every routine; "
+        doc="1 shows the instructions of functions that pass the thresholds, 2 of every function; "
         "in text, JSON and HTML, of a profile that was made with `code`",
     )
     critical_path: bool = option(
@@ -467,7 +467,7 @@ class ReportOptions(Options):
         typed(
             "--sort KEYS",
             "write one table instead of the report, as text, json or csv: time by these keys, "
-            "separated by commas: {words}; perf's dso and sym mean object and routine",
+            "separated by commas: {words}; perf's dso and sym mean object and function",
             "reports",
         ),
         default=(),
@@ -477,13 +477,13 @@ class ReportOptions(Options):
     columns: str = option(
         typed(
             "--columns DIMENSION",
-            "write one table instead of the report, as text, json or csv: rows by routine, or by "
+            "write one table instead of the report, as text, json or csv: rows by function, or by "
             "the keys of --sort, with a column for each event, cpu, thread, ...: {words}",
             "reports",
         ),
         default="",
         reads="dimension",
-        doc="one table instead, likewise: what each class of hits has, side by side, as of "
+        doc="one table instead, likewise: what each class of samples has, side by side, as of "
         "``--columns``",
     )
     format: str = option(
@@ -617,22 +617,24 @@ class DisassemblerOptions(Options):
 class AnnotatingOptions(Options):
     """Which instructions or source files are shown, and how."""
 
-    most_routines: int = option(
+    most_functions: int = option(
         typed(
-            "-n --routines N", "annotate the N hottest routines if no routine is named", "annotate"
+            "-n --routines N",
+            "annotate the N hottest functions if no function is named",
+            "annotate",
         ),
         default=5,
         reads="positive",
-        doc="how many routines, unless they are named",
+        doc="how many functions, unless they are named",
     )
     source_files: bool = option(
         typed(
             "--source",
-            "show source files with their hits instead of instructions, the hottest first",
+            "show source files with their samples instead of instructions, the hottest first",
             "annotate",
         ),
         default=False,
-        doc="whether source files with their hits are returned instead",
+        doc="whether source files with their samples are returned instead",
     )
     output_dir: str = option(
         typed(
@@ -697,9 +699,9 @@ class AnnotatingOptions(Options):
         doc="whether source lines and inlined functions are shown",
     )
     whole: bool = option(
-        typed("--whole", "also show the instructions that are far from any hit", "annotate"),
+        typed("--whole", "also show the instructions that are far from any sample", "annotate"),
         default=False,
-        doc="whether instructions or lines far from all hits are shown too",
+        doc="whether instructions or lines far from all samples are shown too",
     )
 
 
@@ -709,9 +711,9 @@ class CallingOptions(Options):
     sections: tuple[str, ...] = option(
         typed(
             "--show LIST",
-            "show these, separated by commas: totals (each routine with all that it calls), "
-            "callees (a tree from the outermost routine inwards), callers (a tree from each "
-            "routine hit outwards), graph (a block for each routine, as in gprof)",
+            "show these, separated by commas: totals (each function with all that it calls), "
+            "callees (a tree from the outermost function inwards), callers (a tree from each "
+            "function hit outwards), graph (a block for each function, as in gprof)",
             "calls",
         ),
         default=("totals", "callees"),
@@ -720,31 +722,31 @@ class CallingOptions(Options):
     )
     callers_of: str = option(
         typed(
-            "--callers-of ROUTINE",
-            "show the tree of the callers of ROUTINE, with the time of its callees; other "
+            "--callers-of FUNCTION",
+            "show the tree of the callers of FUNCTION, with the time of its callees; other "
             "sections only if --show names them",
             "calls",
         ),
         default="",
         reads="name",
-        doc="a routine whose callers are shown, what it called included",
+        doc="a function whose callers are shown, what it called included",
     )
     through: str = option(
-        typed("--through ROUTINE", "only samples with ROUTINE on their stack", "calls"),
+        typed("--through FUNCTION", "only samples with FUNCTION on their stack", "calls"),
         default="",
         reads="name",
-        doc="only samples with this routine on their stack",
+        doc="only samples with this function on their stack",
     )
-    cause: str = option(
+    entry_reason: str = option(
         typed(
             "--cause CAUSE",
-            "only samples in the kernel for this cause: a kind ('system call', interrupt, ...) "
+            "only samples in the kernel for this entry reason: a kind ('system call', interrupt, ...) "
             "or one of its members (read, 'page fault')",
             "calls",
         ),
         default="",
         reads="name",
-        doc="only samples in the kernel for this cause, a kind or one of a kind",
+        doc="only samples in the kernel for this entry reason, a kind or one of a kind",
     )
     process: str = option(
         typed("--process NAME|PID", "only samples of processes of this name or number", "calls"),
@@ -764,15 +766,15 @@ class CallingOptions(Options):
         reads="name",
         doc="only samples that hit this image",
     )
-    routine: str = option(
+    function: str = option(
         typed(
-            "--routine ROUTINE",
-            "only samples that hit this routine itself: a name, a pattern, or a part of a name",
+            "--routine FUNCTION",
+            "only samples that hit this function itself: a name, a pattern, or a part of a name",
             "calls",
         ),
         default="",
         reads="name",
-        doc="only samples that hit this routine itself",
+        doc="only samples that hit this function itself",
     )
     cpus: tuple[int, ...] | None = option(
         typed("--cpu LIST", "only samples of these CPUs, such as 0,2-3", "calls"),
@@ -793,18 +795,18 @@ class CallingOptions(Options):
     share: float = option(
         typed(
             "--share SHARE",
-            "hide entries of trees and the graph with less than this share of the hits",
+            "hide entries of trees and the graph with less than this share of the samples",
             "calls",
         ),
         default=0.01,
         reads="share",
-        doc="leave out of trees and of the graph what has less than this share of the hits",
+        doc="leave out of trees and of the graph what has less than this share of the samples",
     )
     rows: int = option(
         typed("--rows N", "show N rows of each table, and all significant ones", "comparers calls"),
         default=20,
         reads="count",
-        doc="how many routines the table of totals has",
+        doc="how many functions the table of totals has",
     )
 
 
@@ -1007,7 +1009,7 @@ class PartOptions(Options):
     include_symbols: tuple[str, ...] = option(
         typed(
             "--include-symbols LIST",
-            "only hits of these functions: names and shell patterns, as symbol: in a specification",
+            "only samples of these functions: names and shell patterns, as symbol: in a specification",
             "report",
         ),
         default=(),
@@ -1015,7 +1017,7 @@ class PartOptions(Options):
         is_repeated=True,
     )
     exclude_symbols: tuple[str, ...] = option(
-        typed("--exclude-symbols LIST", "no hits of these functions, likewise", "report"),
+        typed("--exclude-symbols LIST", "no samples of these functions, likewise", "report"),
         default=(),
         reads="symbols",
         is_repeated=True,
@@ -1023,7 +1025,7 @@ class PartOptions(Options):
     exclude_dependent: bool = option(
         typed(
             "--exclude-dependent",
-            "only hits in programs themselves: none of the kernel, its modules and shared "
+            "only samples in programs themselves: none of the kernel, its modules and shared "
             "libraries",
             "report",
         ),
@@ -1313,7 +1315,7 @@ class CommandOptions(Options):
             "archive",
         ),
         default=False,
-        doc="keep programs and libraries with hits whole",
+        doc="keep programs and libraries with samples whole",
     )
     clear: bool = option(typed("--clear", "remove all of it", "cache"), default=False)
     port: int = option(

@@ -6,7 +6,7 @@ import numpy as np
 
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import TICK_NS
-from prospect.profile.model import KIND_JIT, KIND_KERNEL, MODE_KERNEL, Profile, SampleTable
+from prospect.profile.model import CPUMODE_KERNEL, KIND_JIT, KIND_KERNEL, Profile, SampleTable
 from prospect.profile.source_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
@@ -53,16 +53,16 @@ def line_table(rows) -> LineTable:
     )
 
 
-def code_table(routines, lines=None, source=None) -> CodeTable:
+def code_table(functions, lines=None, source=None) -> CodeTable:
     """Build a table from {function row: its instructions, or why it has none}."""
-    parts = [() if isinstance(part, str) else part for part in routines.values()]
+    parts = [() if isinstance(part, str) else part for part in functions.values()]
     rows = [row for part in parts for row in part]
     table = line_table(lines) if lines is not None else None
     texts = {} if table is None or source is None else source
     return CodeTable(
-        function_index=np.array(list(routines), np.int32),
+        function_index=np.array(list(functions), np.int32),
         start=np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64),
-        reason=[part if isinstance(part, str) else "" for part in routines.values()],
+        reason=[part if isinstance(part, str) else "" for part in functions.values()],
         address=np.array([row[0] for row in rows], np.uint64),
         size_bytes=np.array([row[1] for row in rows], np.uint8),
         text=[row[2] for row in rows],
@@ -89,7 +89,7 @@ def annotated_loop() -> Profile:
     for offset, count in ((2, 10), (5, 60), (10, 25), (13, 4), (7, 1)):
         build.hit(command, work, count, offset=offset)
     build.hit(command, compiled, 12)
-    build.hit(command, fault, 8, MODE_KERNEL)
+    build.hit(command, fault, 8, CPUMODE_KERNEL)
     build.hit(other, helper, 60)
     code = code_table(
         {
@@ -104,7 +104,7 @@ def annotated_loop() -> Profile:
 
 
 def sampled_loop(count: int = 6000, *, period: bool = False) -> Profile:
-    """The loop in two processes and a few routines more, with a time, a CPU and a thread each.
+    """The loop in two processes and a few functions more, with a time, a CPU and a thread each.
 
     The second half of the time has other instructions than the first.
 
@@ -120,7 +120,7 @@ def sampled_loop(count: int = 6000, *, period: bool = False) -> Profile:
         process_index=np.tile(hits.process_index, 2),
         **{
             name: np.tile(getattr(hits, name), 2)
-            for name in ("comm_index", "location_index", "mode", "event", "cause_index")
+            for name in ("comm_index", "location_index", "mode", "event", "entry_reason_index")
         },
     )
     hits.process_index[rows:] = 1

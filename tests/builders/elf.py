@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 
 TEXT_ADDRESS = 0x1000
-_SEGMENT_TYPES = {layout.SHT_NOTE: layout.PT_NOTE, layout.SHT_DYNAMIC: layout.PT_DYNAMIC}
+_SEGMENT_TYPES = {
+    elf_layout.SHT_NOTE: elf_layout.PT_NOTE,
+    elf_layout.SHT_DYNAMIC: elf_layout.PT_DYNAMIC,
+}
 
 
 @dataclass(frozen=True)
@@ -31,15 +34,15 @@ class Symbol:
     name: str | bytes
     value: int
     size: int = 0
-    kind: int = layout.STT_FUNC
-    binding: int = layout.STB_GLOBAL
+    kind: int = elf_layout.STT_FUNC
+    binding: int = elf_layout.STB_GLOBAL
     visibility: int = 0
     section: str | int = ".text"
 
 
 @dataclass(frozen=True)
 class Segment:
-    type: int = layout.PT_LOAD
+    type: int = elf_layout.PT_LOAD
     flags: int = 5
     offset: int = 0
     vaddr: int = 0
@@ -62,14 +65,14 @@ class _Strings:
 
 def code(name=".text", address=TEXT_ADDRESS, data=b"\x90" * 0x1000, size=None):
     """An executable section; with `size` alone one without bytes, as in a debug file."""
-    flags = layout.SHF_ALLOC | layout.SHF_EXECINSTR
+    flags = elf_layout.SHF_ALLOC | elf_layout.SHF_EXECINSTR
     if size is not None:
-        return Section(name, type=layout.SHT_NOBITS, flags=flags, addr=address, size=size)
+        return Section(name, type=elf_layout.SHT_NOBITS, flags=flags, addr=address, size=size)
     return Section(name, data, flags=flags, addr=address)
 
 
 def build_id_note(build_id):
-    return struct.pack("<III", 4, len(build_id), layout.NT_GNU_BUILD_ID) + b"GNU\0" + build_id
+    return struct.pack("<III", 4, len(build_id), elf_layout.NT_GNU_BUILD_ID) + b"GNU\0" + build_id
 
 
 def debug_link_section(name, crc32):
@@ -90,9 +93,9 @@ def elf_file(
     segments=None,
     build_id=None,
     is_64=True,
-    machine=layout.EM_X86_64,
-    elf_type=layout.ET_DYN,
-    byte_order=layout.ELFDATA2LSB,
+    machine=elf_layout.EM_X86_64,
+    elf_type=elf_layout.ET_DYN,
+    byte_order=elf_layout.ELFDATA2LSB,
     with_section_headers=True,
     extended_indexes=False,
 ):
@@ -107,13 +110,13 @@ def elf_file(
             Section(
                 ".note.gnu.build-id",
                 build_id_note(build_id),
-                layout.SHT_NOTE,
-                layout.SHF_ALLOC,
+                elf_layout.SHT_NOTE,
+                elf_layout.SHF_ALLOC,
             )
         )
     for name, strings, kind, table in (
-        (".symtab", ".strtab", layout.SHT_SYMTAB, symbols),
-        (".dynsym", ".dynstr", layout.SHT_DYNSYM, dynamic_symbols),
+        (".symtab", ".strtab", elf_layout.SHT_SYMTAB, symbols),
+        (".dynsym", ".dynstr", elf_layout.SHT_DYNSYM, dynamic_symbols),
     ):
         if table is not None:
             rows += _symbol_sections(
@@ -142,7 +145,7 @@ def _symbol_sections(rows, table, names, *, is_64, extended):
         number = numbers[section] if isinstance(section, str) else section
         escaped = extended and isinstance(section, str)
         wide += struct.pack("<I", number if escaped else 0)
-        shndx = layout.SHN_XINDEX if escaped else number
+        shndx = elf_layout.SHN_XINDEX if escaped else number
         info = symbol.binding << 4 | symbol.kind
         start = strings.add(symbol.name)
         if is_64:
@@ -155,10 +158,10 @@ def _symbol_sections(rows, table, names, *, is_64, extended):
             )
     made = [
         Section(name, bytes(packed), kind, link=strings_name, entsize=24 if is_64 else 16),
-        Section(strings_name, bytes(strings.data), layout.SHT_STRTAB),
+        Section(strings_name, bytes(strings.data), elf_layout.SHT_STRTAB),
     ]
     if extended:
-        made.append(Section(name + "_shndx", bytes(wide), layout.SHT_SYMTAB_SHNDX, link=name))
+        made.append(Section(name + "_shndx", bytes(wide), elf_layout.SHT_SYMTAB_SHNDX, link=name))
     return made
 
 
@@ -193,12 +196,12 @@ def _lay_out(
     names = _Strings()
     header_size = 64 if is_64 else 52
     segment_size, section_size = (56, 64) if is_64 else (32, 40)
-    rows = [Section("", type=0), *rows, Section(".shstrtab", type=layout.SHT_STRTAB)]
+    rows = [Section("", type=0), *rows, Section(".shstrtab", type=elf_layout.SHT_STRTAB)]
     name_starts = [names.add(row.name) for row in rows]
-    rows[-1] = Section(".shstrtab", bytes(names.data), layout.SHT_STRTAB)
+    rows[-1] = Section(".shstrtab", bytes(names.data), elf_layout.SHT_STRTAB)
 
     if segments is None:
-        count = sum(1 for row in rows if row.flags & layout.SHF_ALLOC and row.data)
+        count = sum(1 for row in rows if row.flags & elf_layout.SHF_ALLOC and row.data)
     else:
         count = len(segments)
     offset = header_size + count * segment_size
@@ -211,20 +214,20 @@ def _lay_out(
     if segments is None:
         segments = [
             Segment(
-                type=_SEGMENT_TYPES.get(row.type, layout.PT_LOAD),
+                type=_SEGMENT_TYPES.get(row.type, elf_layout.PT_LOAD),
                 flags=4
-                | (layout.PF_W if row.flags & layout.SHF_WRITE else 0)
-                | (layout.PF_X if row.flags & layout.SHF_EXECINSTR else 0),
+                | (elf_layout.PF_W if row.flags & elf_layout.SHF_WRITE else 0)
+                | (elf_layout.PF_X if row.flags & elf_layout.SHF_EXECINSTR else 0),
                 offset=start,
                 vaddr=row.addr,
                 filesz=len(row.data),
             )
             for row, start in zip(rows, offsets, strict=True)
-            if row.flags & layout.SHF_ALLOC and row.data
+            if row.flags & elf_layout.SHF_ALLOC and row.data
         ]
 
     word = "Q" if is_64 else "I"
-    ident = layout.ELFMAG + bytes([2 if is_64 else 1, byte_order, 1]) + bytes(9)
+    ident = elf_layout.ELFMAG + bytes([2 if is_64 else 1, byte_order, 1]) + bytes(9)
     out = bytearray(ident)
     out += struct.pack(
         f"<HHI{word}{word}{word}IHHHHHH",
@@ -237,10 +240,10 @@ def _lay_out(
         0,
         header_size,
         segment_size,
-        layout.PN_XNUM if extended else len(segments),
+        elf_layout.PN_XNUM if extended else len(segments),
         section_size,
         0 if extended or not with_section_headers else len(rows),
-        layout.SHN_XINDEX if extended else (len(rows) - 1 if with_section_headers else 0),
+        elf_layout.SHN_XINDEX if extended else (len(rows) - 1 if with_section_headers else 0),
     )
     for segment in segments:
         memsz = segment.filesz if segment.memsz is None else segment.memsz

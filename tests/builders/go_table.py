@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 
 from builders.elf import Section, code, elf_file, rela
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.go_table import GO_1_16, GO_1_18, GO_1_20
 
 TEXT = 0x401000
@@ -17,7 +17,7 @@ TABLE = 0x500000
 TREES = 0x600000
 MODULE = 0x700000
 VERSIONS = (GO_1_16, GO_1_18, GO_1_20)
-_QUANTUM = {layout.EM_X86_64: 1, layout.EM_386: 1, layout.EM_AARCH64: 4}
+_QUANTUM = {elf_layout.EM_X86_64: 1, elf_layout.EM_386: 1, elf_layout.EM_AARCH64: 4}
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def go_image(
     files=("main.go",),
     text=TEXT,
     stated_text=TEXT,
-    machine=layout.EM_X86_64,
+    machine=elf_layout.EM_X86_64,
     is_64=True,
     gofunc_word=40,
     section=".gopclntab",
@@ -181,26 +181,32 @@ def go_image(
         Section(
             ".note.go.buildid",
             struct.pack("<III", 4, 4, 4) + b"Go\0\0" + b"abcd",
-            layout.SHT_NOTE,
-            layout.SHF_ALLOC,
+            elf_layout.SHT_NOTE,
+            elf_layout.SHF_ALLOC,
         ),
-        Section(section, edit(table), flags=layout.SHF_ALLOC, addr=TABLE),
-        Section(".rodata", trees or b"\0", flags=layout.SHF_ALLOC, addr=TREES),
+        Section(section, edit(table), flags=elf_layout.SHF_ALLOC, addr=TABLE),
+        Section(".rodata", trees or b"\0", flags=elf_layout.SHF_ALLOC, addr=TREES),
     ]
     if with_module:
         kind = "<64Q" if is_64 else "<64I"
         content = struct.pack(kind, *([0] * 64 if is_relocated else words))
-        flags = layout.SHF_ALLOC | layout.SHF_WRITE
+        flags = elf_layout.SHF_ALLOC | elf_layout.SHF_WRITE
         sections.append(Section(".noptrdata", content, flags=flags, addr=MODULE))
     if is_relocated:
         entries = rela(
-            [(MODULE + 8 * row, layout.R_X86_64_RELATIVE, 0, words[row]) for row in slots]
+            [(MODULE + 8 * row, elf_layout.R_X86_64_RELATIVE, 0, words[row]) for row in slots]
         )
         where = MODULE + 0x10000
-        dynamic = struct.pack("<4Q", layout.DT_RELA, where, layout.DT_RELASZ, len(entries))
+        dynamic = struct.pack("<4Q", elf_layout.DT_RELA, where, elf_layout.DT_RELASZ, len(entries))
         sections += [
-            Section(".rela.dyn", entries, layout.SHT_RELA, layout.SHF_ALLOC, addr=where),
-            Section(".dynamic", dynamic, layout.SHT_DYNAMIC, layout.SHF_ALLOC, addr=where + 0x1000),
+            Section(".rela.dyn", entries, elf_layout.SHT_RELA, elf_layout.SHF_ALLOC, addr=where),
+            Section(
+                ".dynamic",
+                dynamic,
+                elf_layout.SHT_DYNAMIC,
+                elf_layout.SHF_ALLOC,
+                addr=where + 0x1000,
+            ),
         ]
     return elf_file(
         sections=[*sections, *more.pop("sections", ())],

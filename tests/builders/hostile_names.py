@@ -47,5 +47,5 @@ def with_hostile_names(profile: Profile) -> Profile:
         processes=replace(profile.processes, name=renamed(profile.processes.name)),
         functions=replace(profile.functions, name=functions, linkage_name=functions),
         objects=replace(profile.objects, path=paths, note=renamed(profile.objects.note)),
-        causes=replace(profile.causes, name=renamed(profile.causes.name)),
+        entry_reasons=replace(profile.entry_reasons, name=renamed(profile.entry_reasons.name)),
     )

@@ -15,7 +15,7 @@ from prospect.symbols.resolution import Resolution
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
 
 KERNEL = "[kernel.kallsyms]"
 CONTEXT_KERNEL = 2**64 - 128

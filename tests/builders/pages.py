@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def whole_report(profile: Profile, name: str = "html", **options: Any) -> bytes:
-    """Return a report of every process and routine, in any format."""
+    """Return a report of every process and function, in any format."""
     out = io.BytesIO()
     settings = {"detail": "4", "user_threshold_s": 0.0, "kernel_threshold_s": 0.0, **options}
     make_renderer(name, **settings).render(profile, out)

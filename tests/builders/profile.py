@@ -13,18 +13,18 @@ from builders.profile_builder import (
 from prospect.profile.model import (
     BIRTH_EXEC,
     BIRTH_FORK,
-    CAUSE_EXCEPTION,
-    CAUSE_IDLE,
-    CAUSE_INTERRUPT,
-    CAUSE_KERNEL_THREAD,
-    CAUSE_SOFTIRQ,
-    CAUSE_SYSCALL,
-    CAUSE_UNCLASSIFIED,
+    CPUMODE_KERNEL,
+    CPUMODE_USER,
+    ENTRY_REASON_EXCEPTION,
+    ENTRY_REASON_IDLE,
+    ENTRY_REASON_INTERRUPT,
+    ENTRY_REASON_KERNEL_THREAD,
+    ENTRY_REASON_SOFTIRQ,
+    ENTRY_REASON_SYSCALL,
+    ENTRY_REASON_UNCLASSIFIED,
     KIND_ANON,
     KIND_KERNEL,
     KIND_MODULE,
-    MODE_KERNEL,
-    MODE_USER,
     HitTable,
     Profile,
 )
@@ -82,13 +82,13 @@ def qsort_profile(**facts: Any) -> Profile:
     idle = build.function("default_idle", kernel, 0xFFFFFFFF81006E10, **kallsyms)
     other = build.function("schedule", kernel, 0xFFFFFFFF81017D40, **kallsyms)
     interrupt = build.function("e1000_intr", module, 0xFFFFFFFFC0301000, **kallsyms)
-    build.hit(qsort, page, 4, MODE_KERNEL, offset=8)
-    build.hit(qsort, page, 2, MODE_KERNEL, offset=12)
-    build.hit(qsort, interrupt, 1, MODE_KERNEL)
-    build.hit(swapper, idle, 608, MODE_KERNEL, offset=0x20)
-    build.hit(swapper, other, 3, MODE_KERNEL)
-    build.hit(kthread, other, 2, MODE_KERNEL)
-    build.hit(shell, other, 2, MODE_KERNEL)
+    build.hit(qsort, page, 4, CPUMODE_KERNEL, offset=8)
+    build.hit(qsort, page, 2, CPUMODE_KERNEL, offset=12)
+    build.hit(qsort, interrupt, 1, CPUMODE_KERNEL)
+    build.hit(swapper, idle, 608, CPUMODE_KERNEL, offset=0x20)
+    build.hit(swapper, other, 3, CPUMODE_KERNEL)
+    build.hit(kthread, other, 2, CPUMODE_KERNEL)
+    build.hit(shell, other, 2, CPUMODE_KERNEL)
     build.hit(shell, build.function("execute_command", program, 0x8050000), 5)
     build.hit(recorder, build.function("read_loop", program, 0x8060000), 3)
     build.mapping(qsort, program, 0x8048000, 0x2000, hits=156)
@@ -168,23 +168,23 @@ def interrupted_profile(**facts: Any) -> Profile:
         address = 0xFFFFFFFF82000000 + 0x100 * len(names)
         names[name] = build.function(name, kernel, address, source=NameSource.KALLSYMS)
     build.hit(spin, build.function("main", program, 0x401000), 500)
-    for process, name, count, cause in (
-        (spin, "clear_page", 6, (CAUSE_EXCEPTION, "page fault")),
-        (spin, "do_syscall_64", 7, (CAUSE_SYSCALL, "write")),
-        (spin, "do_syscall_64", 2, (CAUSE_SYSCALL, "(entry and exit)")),
-        (spin, "tcp_v4_rcv", 350, (CAUSE_SOFTIRQ, "NET_RX")),
-        (spin, "net_rx_action", 60, (CAUSE_SOFTIRQ, "NET_RX")),
-        (spin, "e1000_intr", 40, (CAUSE_INTERRUPT, "e1000_intr")),
-        (spin, "hrtimer_interrupt", 11, (CAUSE_INTERRUPT, "local timer")),
-        (sender, "tcp_sendmsg", 310, (CAUSE_SYSCALL, "sendto")),
-        (sender, "tcp_v4_rcv", 20, (CAUSE_SOFTIRQ, "NET_RX")),
-        (sender, "tcp_sendmsg", 1, (CAUSE_UNCLASSIFIED, "")),
-        (ksoftirqd, "tcp_v4_rcv", 49, (CAUSE_SOFTIRQ, "NET_RX")),
-        (kworker, "process_one_work", 9, (CAUSE_KERNEL_THREAD, "kworker")),
-        (swapper, "default_idle", 600, (CAUSE_IDLE, "")),
-        (swapper, "e1000_intr", 35, (CAUSE_INTERRUPT, "e1000_intr")),
+    for process, name, count, entry_reason in (
+        (spin, "clear_page", 6, (ENTRY_REASON_EXCEPTION, "page fault")),
+        (spin, "do_syscall_64", 7, (ENTRY_REASON_SYSCALL, "write")),
+        (spin, "do_syscall_64", 2, (ENTRY_REASON_SYSCALL, "(entry and exit)")),
+        (spin, "tcp_v4_rcv", 350, (ENTRY_REASON_SOFTIRQ, "NET_RX")),
+        (spin, "net_rx_action", 60, (ENTRY_REASON_SOFTIRQ, "NET_RX")),
+        (spin, "e1000_intr", 40, (ENTRY_REASON_INTERRUPT, "e1000_intr")),
+        (spin, "hrtimer_interrupt", 11, (ENTRY_REASON_INTERRUPT, "local timer")),
+        (sender, "tcp_sendmsg", 310, (ENTRY_REASON_SYSCALL, "sendto")),
+        (sender, "tcp_v4_rcv", 20, (ENTRY_REASON_SOFTIRQ, "NET_RX")),
+        (sender, "tcp_sendmsg", 1, (ENTRY_REASON_UNCLASSIFIED, "")),
+        (ksoftirqd, "tcp_v4_rcv", 49, (ENTRY_REASON_SOFTIRQ, "NET_RX")),
+        (kworker, "process_one_work", 9, (ENTRY_REASON_KERNEL_THREAD, "kworker")),
+        (swapper, "default_idle", 600, (ENTRY_REASON_IDLE, "")),
+        (swapper, "e1000_intr", 35, (ENTRY_REASON_INTERRUPT, "e1000_intr")),
     ):
-        build.hit(process, names[name], count, MODE_KERNEL, cause=cause)
+        build.hit(process, names[name], count, CPUMODE_KERNEL, entry_reason=entry_reason)
     return build.build()
 
 
@@ -215,8 +215,8 @@ def hostile_profile() -> Profile:
         start=100,
     ):
         process = build.process(name, pid, is_command=True, birth=BIRTH_EXEC)
-        for address, routine in enumerate(("@SUM(A1)", wide, "\u202eabc", '"', "関数", "f\udc80")):
-            function = build.function(routine, evil, 0x1000 + 0x100 * address)
+        for address, symbol in enumerate(("@SUM(A1)", wide, "\u202eabc", '"', "関数", "f\udc80")):
+            function = build.function(symbol, evil, 0x1000 + 0x100 * address)
             build.hit(process, function, 40 - address)
         nameless = build.function("", gone, 0x7F00DEAD0000, source=NameSource.NO_ANONYMOUS)
         build.hit(process, nameless, 9)
@@ -246,7 +246,7 @@ def perf_profile() -> Profile:
     fold = build.function("fold_binary", program, 0x402000)
     build.hit(cc, parse, 3000, period=9_000_000_000)
     build.hit(cc, fold, 1000, period=3_000_000_000)
-    build.hit(make, fold, 10, mode=MODE_KERNEL, period=30_000_000)
+    build.hit(make, fold, 10, mode=CPUMODE_KERNEL, period=30_000_000)
     build.hit(cc, parse, 7, event=1, period=7)
     build.hit(cc, fold, 8, event=1, period=8)
     build.hit(make, fold, 5, mode=5, event=1, period=5)
@@ -270,8 +270,8 @@ def rowless_profile() -> Profile:
     return build.build()
 
 
-def huge_profile(process_count: int, routine_count: int, seed: int = 1) -> Profile:
-    """Many processes that share many routines; every process has some of each."""
+def huge_profile(process_count: int, function_count: int, seed: int = 1) -> Profile:
+    """Many processes that share many functions; every process has some of each."""
     random = np.random.default_rng(seed)
     build = ProfileBuilder(run_info(cpus=64, wall_seconds=600.0))
     kernel = build.object("[kernel.kallsyms]", KIND_KERNEL)
@@ -286,17 +286,17 @@ def huge_profile(process_count: int, routine_count: int, seed: int = 1) -> Profi
     for function in range(4000):
         build.locations[function, build.functions[function]["address"]] = function
     profile = build.build()
-    process = np.repeat(np.arange(process_count, dtype=np.int32), routine_count // process_count)
+    process = np.repeat(np.arange(process_count, dtype=np.int32), function_count // process_count)
     location = random.integers(0, 4000, len(process), dtype=np.int32)
     count = random.integers(20, 60, len(process), dtype=np.int64)
-    mode = np.where(location < 2000, MODE_USER, MODE_KERNEL).astype(np.uint8)
+    mode = np.where(location < 2000, CPUMODE_USER, CPUMODE_KERNEL).astype(np.uint8)
     hits = HitTable(
         process_index=process,
         comm_index=np.zeros(len(process), np.int32),
         location_index=location,
         mode=mode,
         event=np.zeros(len(process), np.uint8),
-        cause_index=np.zeros(len(process), np.int32),
+        entry_reason_index=np.zeros(len(process), np.int32),
         count=count,
         period=count * 3_906_250,
     )

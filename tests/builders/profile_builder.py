@@ -10,10 +10,10 @@ import numpy as np
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
-    CAUSE_NONE,
+    CPUMODE_USER,
+    ENTRY_REASON_NONE,
     KIND_ELF,
-    MODE_USER,
-    CauseTable,
+    EntryReasonTable,
     FunctionTable,
     HitTable,
     LocationTable,
@@ -81,8 +81,8 @@ class ProfileBuilder:
     locations: dict[tuple[int, int], int] = field(default_factory=dict)
     mappings: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     hits: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
-    causes: list[tuple[int, str]] = field(default_factory=lambda: [(CAUSE_NONE, "")])
-    hit_causes: list[int] = field(default_factory=list)
+    entry_reasons: list[tuple[int, str]] = field(default_factory=lambda: [(ENTRY_REASON_NONE, "")])
+    hit_reasons: list[int] = field(default_factory=list)
     losses: list[tuple[int, int, int]] = field(default_factory=list)
 
     def process(self, name: str, pid: int, **columns: Any) -> int:
@@ -137,12 +137,12 @@ class ProfileBuilder:
         process: int,
         function: int,
         count: int,
-        mode: int = MODE_USER,
+        mode: int = CPUMODE_USER,
         *,
         event: int = 0,
         period: int | None = None,
         offset: int = 0,
-        cause: tuple[int, str] = (CAUSE_NONE, ""),
+        entry_reason: tuple[int, str] = (ENTRY_REASON_NONE, ""),
     ) -> None:
         if function < 0:
             location = -1
@@ -153,9 +153,9 @@ class ProfileBuilder:
             rate = self.run.events[event].frequency_hz or 1000.0
             period = round(count * 1e9 / rate)
         self.hits.append((process, location, mode, event, count, period))
-        if cause not in self.causes:
-            self.causes.append(cause)
-        self.hit_causes.append(self.causes.index(cause))
+        if entry_reason not in self.entry_reasons:
+            self.entry_reasons.append(entry_reason)
+        self.hit_reasons.append(self.entry_reasons.index(entry_reason))
 
     def mapping(
         self,
@@ -201,7 +201,7 @@ class ProfileBuilder:
                 location_index=_column(self.hits, 1, np.int32),
                 mode=_column(self.hits, 2, np.uint8),
                 event=_column(self.hits, 3, np.uint8),
-                cause_index=np.array(self._hit_causes(), np.int32),
+                entry_reason_index=np.array(self._hit_entry_reasons(), np.int32),
                 count=_column(self.hits, 4, np.int64),
                 period=_column(self.hits, 5, np.int64),
             ),
@@ -210,17 +210,17 @@ class ProfileBuilder:
                 lost=_column(self.losses, 1, np.int64),
                 throttled=_column(self.losses, 2, np.int64),
             ),
-            causes=CauseTable(
-                np.array([kind for kind, _ in self.causes], np.uint8),
-                [name for _, name in self.causes],
+            entry_reasons=EntryReasonTable(
+                np.array([kind for kind, _ in self.entry_reasons], np.uint8),
+                [name for _, name in self.entry_reasons],
             ),
             samples=no_samples(),
             clocks=no_clocks(),
         )
 
-    def _hit_causes(self) -> list[int]:
-        """Causes by hit; those that a test put into `hits` itself have none."""
-        return self.hit_causes + [0] * (len(self.hits) - len(self.hit_causes))
+    def _hit_entry_reasons(self) -> list[int]:
+        """Entry reasons by hit; those that a test put into `hits` itself have none."""
+        return self.hit_reasons + [0] * (len(self.hits) - len(self.hit_reasons))
 
     def _process_table(self) -> ProcessTable:
         return ProcessTable(

@@ -28,7 +28,7 @@ PROSPECT = (sys.executable, "-m", "prospect")
 # small as {ring_bytes}, where that is not None, are full soon.
 _BY_TIMER = """
 import sys
-from prospect.recording import events as recording_events
+from prospect.recording import opened_events as recording_events
 from prospect.capture.events import event_choice
 event_choice._hardware_attr = lambda *_: None
 if {ring_bytes}:

@@ -8,7 +8,7 @@ import numpy as np
 
 from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from builders.stacks import with_stacks
-from prospect.profile.model import BIRTH_EXEC, KIND_KERNEL, MODE_KERNEL, MODE_USER
+from prospect.profile.model import BIRTH_EXEC, CPUMODE_KERNEL, CPUMODE_USER, KIND_KERNEL
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ RATE_HZ = 1000.0
 
 
 def run_of(hits: dict[str, int], **facts: Any) -> Profile:
-    """Return a recording of one program with so many hits a routine.
+    """Return a recording of one program with so many hits a function.
 
     A name that begins with "k:" is the kernel's; an empty one stands for hits without a name.
     """
@@ -43,7 +43,7 @@ def run_of(hits: dict[str, int], **facts: Any) -> Profile:
             name.removeprefix("k:"), kernel if is_kernel else program, 0x1000 * (row + 1)
         )
         if count:
-            build.hit(process, function, count, MODE_KERNEL if is_kernel else MODE_USER)
+            build.hit(process, function, count, CPUMODE_KERNEL if is_kernel else CPUMODE_USER)
     return build.build()
 
 
@@ -73,20 +73,20 @@ def simulated_run(
     tails: float = np.inf,
     **facts: Any,
 ) -> Profile:
-    """Return a recording of a run of routines that take `seconds` on average.
+    """Return a recording of a run of functions that take `seconds` on average.
 
     Args:
         random: the source of chance.
-        seconds: true mean time of each routine.
-        common: standard deviation, between runs, of what all routines share.
-        row: of what is each routine's own.
+        seconds: true mean time of each function.
+        common: standard deviation, between runs, of what all functions share.
+        row: of what is each function's own.
         tails: degrees of freedom of both: few make runs that are far off now and then.
         facts: of the run, see `run_info`.
     """
     true = np.asarray(seconds, np.float64)
     factors = 1.0 + common * _deviate(random, 1, tails) + row * _deviate(random, len(true), tails)
     counts = random.poisson(np.maximum(true * factors, 0.0) * RATE_HZ)
-    names = [f"{'k:' if place % 4 == 3 else ''}routine_{place}" for place in range(len(true))]
+    names = [f"{'k:' if place % 4 == 3 else ''}function_{place}" for place in range(len(true))]
     return run_of(dict(zip(names, counts.tolist(), strict=True)), **facts)
 
 

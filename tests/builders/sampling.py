@@ -104,7 +104,7 @@ def sampled_profile(
         location_index=zeros,
         mode=np.full(rows, 2, np.uint8),
         event=zeros.astype(np.uint16),
-        cause_index=zeros,
+        entry_reason_index=zeros,
         count=np.bincount(what, minlength=rows),
         period=np.bincount(what, np.array(periods_ns)[clock], rows).astype(np.int64),
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from prospect.wall.records import Births, Processes, SchedulerRecords, Switches, Wakings
+from prospect.wall.schedule_records import Births, Processes, SchedulerRecords, Switches, Wakings
 
 
 class Timeline:

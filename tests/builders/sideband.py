@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.columns import (
+from prospect.events.record_columns import (
     TASK_COMM,
     TASK_EXEC,
     TASK_EXIT,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from builders import perfdata as build
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock, RecordingInfo
+from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
-from prospect.elf import layout
 from prospect.elf.frame_rows import FrameRows
 from prospect.unwind.interface import UnwindInput
 
@@ -54,7 +54,7 @@ class OneImage:
         return self.rows
 
 
-def samples(states, *, machine=layout.EM_X86_64, blocks=1, registers=()):
+def samples(states, *, machine=elf_layout.EM_X86_64, blocks=1, registers=()):
     """The input of samples, each a dict of pc, words from sp on, and what else it has.
 
     Keys: pc, words; sp, fp, context, cut (bytes that are missing), and DWARF numbers.

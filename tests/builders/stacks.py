@@ -9,14 +9,14 @@ import numpy as np
 from builders.profile_builder import ProfileBuilder, run_info
 from prospect.profile.model import (
     BIRTH_EXEC,
-    CAUSE_IDLE,
-    CAUSE_NONE,
-    CAUSE_SYSCALL,
+    CPUMODE_KERNEL,
+    CPUMODE_USER,
+    ENTRY_REASON_IDLE,
+    ENTRY_REASON_NONE,
+    ENTRY_REASON_SYSCALL,
     KIND_ELF,
     KIND_JIT,
     KIND_KERNEL,
-    MODE_KERNEL,
-    MODE_USER,
     NO_COPY,
     LocationTable,
     Profile,
@@ -58,27 +58,27 @@ def stacks_profile(*, lines: bool = False) -> Profile:
         "default_idle": (kernel, 0xFFFFFFFF81300000),
     }
     rows = {name: build.function(name, *place) for name, place in names.items()}
-    reading = (CAUSE_SYSCALL, "read")
+    reading = (ENTRY_REASON_SYSCALL, "read")
     stacks = [
-        (work, ("main", "work"), 5, (CAUSE_NONE, "")),
-        (work, ("main", "work", "work", "work"), 3, (CAUSE_NONE, "")),
-        (work, ("main", "work", "a;b <c>&\"' 1"), 2, (CAUSE_NONE, "")),
-        (work, ("main", "jitted"), 4, (CAUSE_NONE, "")),
-        (work, ("main", ""), 1, (CAUSE_NONE, "")),
+        (work, ("main", "work"), 5, (ENTRY_REASON_NONE, "")),
+        (work, ("main", "work", "work", "work"), 3, (ENTRY_REASON_NONE, "")),
+        (work, ("main", "work", "a;b <c>&\"' 1"), 2, (ENTRY_REASON_NONE, "")),
+        (work, ("main", "jitted"), 4, (ENTRY_REASON_NONE, "")),
+        (work, ("main", ""), 1, (ENTRY_REASON_NONE, "")),
         (work, ("main", "read", "do_syscall_64", "vfs_read"), 6, reading),
-        (swapper, ("default_idle",), 9, (CAUSE_IDLE, "")),
+        (swapper, ("default_idle",), 9, (ENTRY_REASON_IDLE, "")),
     ]
     forest: dict[tuple[int, int], int] = {}
     hit_of, stack_of = [], []
-    for process, path, count, cause in stacks:
-        row, mode = -1, MODE_USER
+    for process, path, count, entry_reason in stacks:
+        row, mode = -1, CPUMODE_USER
         for name in path:
             is_kernel = names[name][0] == kernel
-            mode = MODE_KERNEL if is_kernel else MODE_USER
+            mode = CPUMODE_KERNEL if is_kernel else CPUMODE_USER
             address = names[name][1] + 4
             location = build.locations.setdefault((rows[name], address), len(build.locations))
             row = forest.setdefault((row, location), len(forest))
-        build.hit(process, rows[path[-1]], count, mode, offset=4, cause=cause)
+        build.hit(process, rows[path[-1]], count, mode, offset=4, entry_reason=entry_reason)
         hit_of += [len(build.hits) - 1] * count
         stack_of += [row] * count
     build.mapping(work, program, 0x401000, 0x3000, pgoff=0x1000, hits=11)
@@ -145,7 +145,7 @@ def profile_of_stacks(
             row = forest.setdefault((row, location), len(forest))
         is_kernel = kind_of.get(where) == KIND_KERNEL
         process = processes[nth % len(processes)]
-        build.hit(process, rows[frame], count, MODE_KERNEL if is_kernel else MODE_USER)
+        build.hit(process, rows[frame], count, CPUMODE_KERNEL if is_kernel else CPUMODE_USER)
         hit_of += [len(build.hits) - 1] * count
         stack_of += [row] * count
     found = build.build()
@@ -174,7 +174,7 @@ def _stack_table(forest: list[tuple[int, int]], profile: Profile) -> StackTable:
     return StackTable(
         np.array([row[0] for row in forest], np.int32),
         location,
-        np.where(kinds == KIND_KERNEL, MODE_KERNEL, MODE_USER).astype(np.uint8),
+        np.where(kinds == KIND_KERNEL, CPUMODE_KERNEL, CPUMODE_USER).astype(np.uint8),
         np.array(depth, np.int32),
     )
 
@@ -238,7 +238,7 @@ def random_stacks_profile(
     stacks = StackTable(
         np.concatenate(caller).astype(np.int32),
         np.concatenate(location).astype(np.int32),
-        np.full(sum(map(len, caller)), MODE_USER, np.uint8),
+        np.full(sum(map(len, caller)), CPUMODE_USER, np.uint8),
         np.concatenate(depths).astype(np.int32),
     )
     # A thread has its own stacks.
@@ -253,9 +253,9 @@ def random_stacks_profile(
         process_index=(distinct // locations).astype(np.int32),
         comm_index=np.zeros(size, np.int32),
         location_index=(distinct % locations).astype(np.int32),
-        mode=np.full(size, MODE_USER, np.uint8),
+        mode=np.full(size, CPUMODE_USER, np.uint8),
         event=np.zeros(size, np.uint16),
-        cause_index=np.zeros(size, np.int32),
+        entry_reason_index=np.zeros(size, np.int32),
         count=count.astype(np.int64),
         period=count.astype(np.int64) * TICK_NS,
     )
@@ -286,7 +286,7 @@ def with_stacks(build: ProfileBuilder, samples: list[tuple[int, list[int]]]) -> 
             address = build.functions[function]["address"] + 4
             location = build.locations.setdefault((function, address), len(build.locations))
             row = forest.setdefault((row, location), len(forest))
-        build.hit(process, path[-1], 1, MODE_USER, offset=4)
+        build.hit(process, path[-1], 1, CPUMODE_USER, offset=4)
         hit_of.append(len(build.hits) - 1)
         stack_of.append(row)
     profile = build.build()

@@ -91,17 +91,17 @@ def lose_a_value(file: Path, column: str) -> None:
     lossy.unlink()
 
 
-def by_routine(profile: Profile, times: int = 1) -> Counter[tuple[str, ...]]:
-    """Return the hits of each process, thread, mode, cause, routine and object."""
+def by_function(profile: Profile, times: int = 1) -> Counter[tuple[str, ...]]:
+    """Return the hits of each process, thread, mode, entry reason, function and object."""
     whole = complete(profile)
     hits, functions = whole.hits, whole.functions
     function = whole.locations.function_index.take(hits.location_index)
     counted: Counter[tuple[str, ...]] = Counter()
-    for process, comm, mode, cause, routine, count in zip(
+    for process, comm, mode, entry_reason, symbol, count in zip(
         hits.process_index.tolist(),
         hits.comm_index.tolist(),
         hits.mode.tolist(),
-        hits.cause_index.tolist(),
+        hits.entry_reason_index.tolist(),
         function.tolist(),
         hits.count.tolist(),
         strict=True,
@@ -110,9 +110,9 @@ def by_routine(profile: Profile, times: int = 1) -> Counter[tuple[str, ...]]:
             whole.processes.name[process],
             whole.comms[comm],
             str(mode),
-            whole.causes.name[cause],
-            functions.name[routine],
-            whole.objects.path[functions.object_index[routine]],
+            whole.entry_reasons.name[entry_reason],
+            functions.name[symbol],
+            whole.objects.path[functions.object_index[symbol]],
         )
         counted[key] += count * times
     return counted

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-PORTIONS = ("user", "kernel", "interrupt", "other")
+MODES = ("user", "kernel", "interrupt", "other")
 
 
 def document(profile: Any, detail: str, threshold_s: float = 0.0) -> dict[str, Any]:
@@ -51,27 +51,30 @@ def _figures(details: dict[str, Any]) -> str:
 def _check_statistics(found: dict[str, Any], profile: Any) -> None:
     counts = found["statistics"]
     assert counts["samples"] == int(profile.hits.count.sum())
-    assert counts["user_hits"] + counts["system_hits"] + counts["unknown_hits"] == counts["samples"]
-    parts = ("kernel_thread_hits", "user_kernel_hits", "process_0_hits")
-    assert sum(counts[part] for part in parts) <= counts["kernel_hits"]
-    assert counts["kernel_hits"] == counts["system_hits"]
-    of_events = [event["total"][part]["hits"] for event in found["events"] for part in PORTIONS]
+    assert (
+        counts["user_samples"] + counts["system_samples"] + counts["unknown_samples"]
+        == counts["samples"]
+    )
+    parts = ("kernel_thread_samples", "user_kernel_samples", "process_0_samples")
+    assert sum(counts[part] for part in parts) <= counts["kernel_samples"]
+    assert counts["kernel_samples"] == counts["system_samples"]
+    of_events = [event["total"][part]["hits"] for event in found["events"] for part in MODES]
     assert sum(of_events) == counts["samples"]
 
 
 def _check_event(event: dict[str, Any]) -> None:
-    for portion in PORTIONS:
+    for mode in MODES:
         for figure in ("hits", "seconds"):
-            rows = sum(process[portion][figure] for process in event["processes"])
-            rest = event["processes_skipped"][portion][figure]
-            assert rows + rest == pytest.approx(event["total"][portion][figure], abs=1e-6)
+            rows = sum(process[mode][figure] for process in event["processes"])
+            rest = event["processes_skipped"][mode][figure]
+            assert rows + rest == pytest.approx(event["total"][mode][figure], abs=1e-6)
         for process in event["details"]:
-            table = process["routines"][portion]
-            assert table["hits"] == process[portion]["hits"]
+            table = process["functions"][mode]
+            assert table["hits"] == process[mode]["hits"]
             _check_table(table)
-    _check_causes(event["kernel_causes"], event["total"])
+    _check_entry_reasons(event["kernel_entry_reasons"], event["total"])
     for process in event["details"]:
-        _check_causes(process["kernel_causes"], process)
+        _check_entry_reasons(process["kernel_entry_reasons"], process)
     for table in event["kernel_profiles"]:
         _check_table(table)
 
@@ -79,8 +82,8 @@ def _check_event(event: dict[str, Any]) -> None:
 def _check_quality(event: dict[str, Any], detail: str, *, is_whole: bool) -> None:
     """Assert that the quality of symbols is that of every hit of what `-V` asks for."""
     quality = event["symbol_quality"]
-    everything = sum(event["total"][portion]["hits"] for portion in PORTIONS)
-    shown = sum(process[portion]["hits"] for process in event["details"] for portion in PORTIONS)
+    everything = sum(event["total"][mode]["hits"] for mode in MODES)
+    shown = sum(process[mode]["hits"] for process in event["details"] for mode in MODES)
     assert shown <= quality["hits"] <= everything
     if detail in "4k":
         assert quality["hits"] == everything
@@ -88,22 +91,24 @@ def _check_quality(event: dict[str, Any], detail: str, *, is_whole: bool) -> Non
         assert quality["hits"] == shown
     assert quality["hits"] == sum(source["hits"] for source in quality["sources"])
     named = sum(source["hits"] for source in quality["sources"] if source["named"])
-    assert quality["named_hits"] == named
+    assert quality["named_samples"] == named
 
 
-def _check_causes(causes: dict[str, Any] | None, totals: dict[str, Any]) -> None:
-    """Assert that causes of kernel time add up to it; and that only told ones are interrupts."""
-    if causes is None:
+def _check_entry_reasons(entry_reasons: dict[str, Any] | None, totals: dict[str, Any]) -> None:
+    """Assert that entry reasons of kernel time add up to it; and that only told ones are interrupts."""
+    if entry_reasons is None:
         assert totals["interrupt"]["hits"] == 0
         return
     for figure in ("hits", "seconds"):
-        rows = sum(row[figure] for row in causes["rows"])
+        rows = sum(row[figure] for row in entry_reasons["rows"])
         kernel = totals["kernel"][figure] + totals["interrupt"][figure]
-        assert rows + causes["skipped"][figure] == pytest.approx(causes[figure], abs=1e-6)
-        assert causes[figure] == pytest.approx(kernel, abs=1e-6)
-    if not causes["skipped"]["causes"]:
+        assert rows + entry_reasons["skipped"][figure] == pytest.approx(
+            entry_reasons[figure], abs=1e-6
+        )
+        assert entry_reasons[figure] == pytest.approx(kernel, abs=1e-6)
+    if not entry_reasons["skipped"]["entry_reasons"]:
         by_kind = {"interrupt": 0, "softirq": 0}
-        for row in causes["rows"]:
+        for row in entry_reasons["rows"]:
             by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["hits"]
         assert by_kind["interrupt"] <= totals["interrupt"]["hits"]
         assert totals["interrupt"]["hits"] <= by_kind["interrupt"] + by_kind["softirq"]
@@ -114,24 +119,24 @@ def _check_table(table: dict[str, Any]) -> None:
         rows = sum(row[figure] for row in table["rows"])
         assert rows + table["skipped"][figure] == pytest.approx(table[figure], abs=1e-6)
     has_weight = any(row["share"] for row in table["rows"])  # not where all periods are 0
-    if has_weight and not table["skipped"]["routines"]:
+    if has_weight and not table["skipped"]["functions"]:
         assert table["rows"][-1]["accumulated"] == pytest.approx(1.0)
 
 
 def _check_kernel_profiles(event: dict[str, Any]) -> None:
-    """Assert that the first kernel profile is the sum of the others, routine by routine."""
-    whole, *parts = (_by_routine(profile) for profile in event["kernel_profiles"])
+    """Assert that the first kernel profile is the sum of the others, function by function."""
+    whole, *parts = (_by_function(profile) for profile in event["kernel_profiles"])
     assert len(parts) >= 3
     added: dict[Any, int] = {}
     for part in parts:
-        for routine, hits in part.items():
-            added[routine] = added.get(routine, 0) + hits
+        for function, hits in part.items():
+            added[function] = added.get(function, 0) + hits
     assert added == whole
     total = event["total"]
     assert sum(whole.values()) == total["kernel"]["hits"] + total["interrupt"]["hits"]
 
 
-def _by_routine(profile: dict[str, Any]) -> dict[Any, int]:
+def _by_function(profile: dict[str, Any]) -> dict[Any, int]:
     rows: dict[Any, int] = {}
     for row in profile["rows"]:
         key = row["object"], row["address"], row["linkage_name"], row["source"]
@@ -145,9 +150,9 @@ def _check_tables(profile: Any) -> None:
     assert int(profile.hits_table(detail="4")["hits"].sum()) == samples
     assert int(profile.functions_table(detail="4")["hits"].sum()) == samples
     processes = profile.processes_table(detail="4")
-    portion = profile.hits_table(detail="4")["portion"]
+    mode = profile.hits_table(detail="4")["mode"]
     for name in ("user", "kernel", "interrupt"):
-        expected = profile.hits_table(detail="4")["hits"][portion == name].sum()
+        expected = profile.hits_table(detail="4")["hits"][mode == name].sum()
         assert processes[f"{name}_hits"].sum() == expected
     user_rows = profile.hits.mode == 2
     mapped = int(profile.mappings_table(detail="4")["hits"].sum())

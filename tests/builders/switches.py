@@ -9,7 +9,7 @@ from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.options import NamingOptions

@@ -12,8 +12,8 @@ import numpy as np
 
 from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from prospect.profile.model import (
-    MODE_KERNEL,
-    MODE_USER,
+    CPUMODE_KERNEL,
+    CPUMODE_USER,
     STOP_FULL,
     STOP_THROTTLED,
     ClockStopTable,
@@ -105,9 +105,9 @@ class Ticking:
         kernel, image = build.object("[kernel.kallsyms]", kind=1), build.object("/bin/work")
         counts = np.bincount([row for *_, row in self.samples], minlength=len(HIT_ROWS)).tolist()
         build.hit(program, build.function("main", image, 0x1000), counts[0])
-        build.hit(program, build.function("copy", kernel, 0x2000), counts[1], MODE_KERNEL)
-        build.hit(idle, build.function("halt", kernel, 0x3000), counts[2], MODE_KERNEL)
-        assert build.hits[0][2] == MODE_USER
+        build.hit(program, build.function("copy", kernel, 0x2000), counts[1], CPUMODE_KERNEL)
+        build.hit(idle, build.function("halt", kernel, 0x3000), counts[2], CPUMODE_KERNEL)
+        assert build.hits[0][2] == CPUMODE_USER
         # A ring's records are in the order of their times, rings stand one after the other.
         samples = sorted(self.samples, key=lambda sample: (sample[1], sample[0]))
         return replace(

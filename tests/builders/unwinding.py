@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from prospect.assembly.stacks.user_stacks import find_user_contexts
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
 from prospect.elf.symbols import read_symbols
@@ -84,7 +84,7 @@ def read_recording(path):
         if number < len(DWARF_OF_PERF_X86_64) and DWARF_OF_PERF_X86_64[number] >= 0
     }
     given = UnwindInput(
-        machine=layout.EM_X86_64,
+        machine=elf_layout.EM_X86_64,
         context=contexts.of_sample.take(user.sample),
         pc=user.register(PERF_PC),
         sp=user.register(PERF_SP),

@@ -71,7 +71,7 @@ def test_a_long_report_is_written_in_few_pieces(name):
             self.writes += 1
             return super().write(data)
 
-    run = run_of({f"routine_{number}": 20 for number in range(5000)})
+    run = run_of({f"function_{number}": 20 for number in range(5000)})
     out = Counting()
     make_diff_renderer(name, rows=5000).render(compare([run], [run]), out)
     assert len(out.getvalue()) > 80_000

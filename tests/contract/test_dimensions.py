@@ -11,10 +11,10 @@ import pytest
 
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, fill, window_at
-from prospect.api.profile import Profile
-from prospect.api.store import part_of, read_store
+from prospect.api.interface import Profile
+from prospect.api.store_part import part_of, read_store
 from prospect.cli.commands import COMMANDS
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.dimensions import (
     BY_NAME,
     COLUMN_DIMENSIONS,
@@ -31,7 +31,7 @@ from prospect.profile.complete import complete
 from prospect.profile.group_names import service_of
 from prospect.profile.model import NO_CPU
 from prospect.records import asdict, replace
-from prospect.store.schema import SAMPLE_KEYS
+from prospect.store.file_schema import SAMPLE_KEYS
 
 REPORT = next(command for command in COMMANDS if command.name == "report")
 DAEMON = next(command for command in COMMANDS if command.name == "daemon")
@@ -94,14 +94,14 @@ def test_rows_by_it_are_the_same_in_text_json_csv_and_by_each_spelling(key):
     rows = json.loads(profile.report(format="json", sort=(key,), detail="4", threshold=None))
     assert rows["keys"] == [key]
     (event,) = rows["events"]
-    assert event["hits"] == 30
-    assert sum(row["hits"] for row in event["rows"]) + event["left_out"]["hits"] == 30
+    assert event["samples"] == 30
+    assert sum(row["samples"] for row in event["rows"]) + event["left_out"]["samples"] == 30
     for row in event["rows"]:
         assert isinstance(row[key], int if one.is_number else str | None)
     text = profile.report(sort=(key,), detail="4")
     assert one.heading in text
     table = list(csv.DictReader(io.StringIO(profile.report(format="csv", sort=(key,), detail="4"))))
-    assert sum(int(row["hits"]) for row in table) == 30
+    assert sum(int(row["samples"]) for row in table) == 30
     for word in one.sort:
         assert profile.report(sort=(word,), detail="4") == text
         assert parse(REPORT, ["--sort", word])[0].sort == (key,)
@@ -117,17 +117,17 @@ def test_classes_of_it_have_together_what_was_recorded(name, tmp_path):
         profile = read_store(store(tmp_path / "s"), apart=name)
     hits = int(profile.hits.count.sum())
     table = profile.columns_table(name, detail="4")
-    assert sum(int(column.sum()) for title, column in table.items() if title.endswith(" hits")) == (
-        hits
-    )
+    assert sum(
+        int(column.sum()) for title, column in table.items() if title.endswith(" samples")
+    ) == (hits)
     document = json.loads(
         profile.report(format="json", columns=name, detail="4", user_threshold_s=0.0)
     )
     (found,) = document["tables"]
-    assert sum(row["hits"] for row in found["classes"]) == hits
+    assert sum(row["samples"] for row in found["classes"]) == hits
     assert f"by {name}" in profile.report(columns=name, detail="4")
     head = profile.report(format="csv", columns=name, detail="4").splitlines()[0]
-    assert all(f'"{name} {one["class"]} hits"' in head for one in found["classes"])
+    assert all(f'"{name} {one["class"]} samples"' in head for one in found["classes"])
     for word in one.columns:
         assert known_dimension(word) == name
 
@@ -142,13 +142,13 @@ def test_a_store_is_not_asked_for_what_is_no_dimension(tmp_path):
 def test_a_store_has_it(name, tmp_path):
     found = read_store(store(tmp_path / "s"), apart=name)
     table = found.columns_table(name, detail="4")
-    assert sum(int(column.sum()) for title, column in table.items() if title.endswith(" hits")) == (
-        60
-    )
+    assert sum(
+        int(column.sum()) for title, column in table.items() if title.endswith(" samples")
+    ) == (60)
     if not BY_NAME[name].needs_store and name not in ("hour", "host"):
         of_recording = recording().columns_table(name, detail="4")
-        assert {title for title in table if title.endswith(" hits")} == {
-            title for title in of_recording if title.endswith(" hits")
+        assert {title for title in table if title.endswith(" samples")} == {
+            title for title in of_recording if title.endswith(" samples")
         }
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import prospect
-from prospect.api.diff import TABLES as DIFFERENCE_TABLES
+from prospect.api.differences import TABLES as DIFFERENCE_TABLES
 from prospect.cli import help as pages
 from prospect.cli.commands import PROFILE, RECORD, STAT, SUBCOMMANDS, Command
+from prospect.cli.option_parser import parse
 from prospect.cli.option_table import OPTIONS
-from prospect.cli.options import parse
-from prospect.figures.tables import TABLES
+from prospect.figures.flat_tables import TABLES
 from prospect.options import Settings
 from prospect.records import asdict
 from prospect.render.registry import FORMATS

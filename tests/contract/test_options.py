@@ -15,7 +15,7 @@ from prospect.api.keywords import takes, written_out
 from prospect.cli import completion, option_table
 from prospect.cli import help as pages
 from prospect.cli.commands import REPORT
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.options import Settings
 from prospect.records import Record, field_names, project
 
@@ -60,7 +60,7 @@ def test_a_declaration_is_all_that_a_new_option_takes(monkeypatch):
     class Wider(Settings, Novelties):
         """Settings of the next release."""
 
-    monkeypatch.setattr("prospect.cli.options.Settings", Wider)
+    monkeypatch.setattr("prospect.cli.option_parser.Settings", Wider)
     monkeypatch.setattr(
         option_table, "OPTIONS", option_table.table_of((*Settings.__bases__, Novelties))
     )

@@ -64,7 +64,7 @@ UNASKED = {
     "prospect.estimate.call_figures",
     "prospect.estimate.annotate.event_code",
     "prospect.figures.report.disassembly_choice",
-    "prospect.figures.routine_choice",
+    "prospect.figures.function_choice",
     "prospect.estimate.annotate.event_lines",
     "prospect.figures.calls.calls_view",
     "prospect.figures.report.event_figures",

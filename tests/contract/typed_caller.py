@@ -17,7 +17,7 @@ profile = prospect.record(["make"], pids=[1], frequency_hz=99, python="never", n
 profile = prospect.record(for_s=3)
 text: str = profile.report(detail=4, sort=["pid"], columns="cpu", output="x")
 text = prospect.calls(path, detail=2, cpus=(1,), between=(1.0, 2.5), use_cache=False)
-text = prospect.annotate(path, "main", most_routines=3, search_dirs=["a"], disassembler="gdb")
+text = prospect.annotate(path, "main", most_functions=3, search_dirs=["a"], disassembler="gdb")
 text = prospect.archive(path, whole_images=True)
 change: prospect.Difference = prospect.diff("a", after=[profile, "b"], scope=4, stacks=True)
 text = change.report(format="html", rows=9)

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.archived.answers import Answers, Code, Image, Owner
 from prospect.archived.archive_format import decode, encode, pack, unpack
+from prospect.archived.kept_answers import Answers, Code, Image, Owner
 from prospect.archived.symbolizers import Collector, restored
 from prospect.errors import RecordingError
 from prospect.lines.symcache import no_frames

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from builders.elf import Section, Symbol, code, debug_link_section, elf_file, rela
 from builders.examples import examples
 from builders.go_table import TEXT, VERSIONS, GoFunction, go_image
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
@@ -25,7 +25,7 @@ SYMBOLS = [
     Symbol("f", 0x1000, 16),
     Symbol("_f", 0x1000, 16),
     Symbol("g", 0x1020),
-    Symbol("label", 0x1028, kind=layout.STT_NOTYPE),
+    Symbol("label", 0x1028, kind=elf_layout.STT_NOTYPE),
 ]
 
 
@@ -34,7 +34,7 @@ def seed(**keywords):
     sections = [
         code(),
         Section(".plt", stub, flags=6, addr=0x500, entsize=16),
-        Section(".rela.plt", rela([(0x4000, 7, 1, 0)]), layout.SHT_RELA),
+        Section(".rela.plt", rela([(0x4000, 7, 1, 0)]), elf_layout.SHT_RELA),
         debug_link_section("a.debug", 1),
     ]
     keywords = {"symbols": SYMBOLS, "dynamic_symbols": SYMBOLS, "build_id": bytes(20)} | keywords
@@ -46,8 +46,8 @@ SEEDS = [
     seed(symbols=None),
     seed(is_64=False),
     seed(extended_indexes=True),
-    seed(machine=layout.EM_AARCH64),
-    seed(machine=layout.EM_ARM, is_64=False),
+    seed(machine=elf_layout.EM_AARCH64),
+    seed(machine=elf_layout.EM_ARM, is_64=False),
 ]
 GO_FUNCTIONS = [
     GoFunction(
@@ -159,7 +159,7 @@ def big_image(**fields):
     """A megabyte of header tables: each entry costs, however many the header claims."""
     data = bytearray(1 << 20)
     data[:7] = b"\x7fELF\x02\x01\x01"
-    header = np.frombuffer(data, layout.EHDR_64, 1)
+    header = np.frombuffer(data, elf_layout.EHDR_64, 1)
     header["shentsize"], header["phentsize"] = 64, 56
     for name, value in fields.items():
         header[name] = value
@@ -168,44 +168,44 @@ def big_image(**fields):
 
 def note_segments():
     data = big_image(phoff=64, phnum=0xFFFF, shoff=64)
-    table = np.frombuffer(data, layout.PHDR_64, 18000, 64)
-    table["type"], table["offset"], table["filesz"] = layout.PT_NOTE, 0x100, 1 << 19
+    table = np.frombuffer(data, elf_layout.PHDR_64, 18000, 64)
+    table["type"], table["offset"], table["filesz"] = elf_layout.PT_NOTE, 0x100, 1 << 19
     return data
 
 
 def overlapping_sections():
     """Sixteen thousand sections, each of them the symbol table and strings of the others."""
     data = big_image(shoff=64, shnum=16000, shstrndx=1)
-    table = np.frombuffer(data, layout.SHDR_64, 16000, 64)
-    table["type"] = layout.SHT_SYMTAB
-    table["flags"] = layout.SHF_EXECINSTR | layout.SHF_ALLOC
+    table = np.frombuffer(data, elf_layout.SHDR_64, 16000, 64)
+    table["type"] = elf_layout.SHT_SYMTAB
+    table["flags"] = elf_layout.SHF_EXECINSTR | elf_layout.SHF_ALLOC
     table["size"], table["offset"], table["link"] = 1 << 20, 0, 1
     return data
 
 
 def symbols_with_one_endless_name():
     """Symbols of code whose names all begin in one text without a NUL, at one address."""
-    rows = np.zeros(20000, layout.SYM_64)
+    rows = np.zeros(20000, elf_layout.SYM_64)
     rows["name"][1:], rows["info"][1:], rows["shndx"][1:] = 1, 0x12, 1
     rows["value"][1:] = 0x1000
     sections = [
         code(),
-        Section(".dynsym", rows.tobytes(), layout.SHT_DYNSYM, link=".dynstr"),
-        Section(".dynstr", b"_" * (1 << 20), layout.SHT_STRTAB),
+        Section(".dynsym", rows.tobytes(), elf_layout.SHT_DYNSYM, link=".dynstr"),
+        Section(".dynstr", b"_" * (1 << 20), elf_layout.SHT_STRTAB),
     ]
     return elf_file(sections=sections)
 
 
 def nested_symbols():
     """Each symbol inside the one before."""
-    rows = np.zeros(50000, layout.SYM_64)
+    rows = np.zeros(50000, elf_layout.SYM_64)
     number = np.arange(len(rows), dtype=np.uint64)
     rows["name"], rows["info"], rows["shndx"] = 1, 0x12, 1
     rows["value"], rows["size"] = 0x1000 + number, 200000 - 2 * number
     sections = [
         code(size=300000),
-        Section(".symtab", rows.tobytes(), layout.SHT_SYMTAB, link=".strtab"),
-        Section(".strtab", b"\0f\0", layout.SHT_STRTAB),
+        Section(".symtab", rows.tobytes(), elf_layout.SHT_SYMTAB, link=".strtab"),
+        Section(".strtab", b"\0f\0", elf_layout.SHT_STRTAB),
     ]
     return elf_file(sections=sections)
 

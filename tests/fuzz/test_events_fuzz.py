@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.errors import RecordingError
 from prospect.events import record_starts
 from prospect.events.decode import decode

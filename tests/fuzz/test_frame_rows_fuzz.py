@@ -11,14 +11,14 @@ from builders.eh_frame import cie, entry, frame_sections
 from builders.elf import Section, code, elf_file
 from builders.examples import examples
 from builders.stack_copies import CODE, STACK, OneImage, samples
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.frame_rows import FrameRows, read_frame_rows
 from prospect.elf.image import ElfImage
 from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
 
-def read(name, content, machine=layout.EM_X86_64):
+def read(name, content, machine=elf_layout.EM_X86_64):
     section = Section(name, content, flags=2, addr=0x6000)
     return read_frame_rows(ElfImage.parse(elf_file(sections=[code(), section], machine=machine)))
 
@@ -33,7 +33,7 @@ def check(rows):
 @given(
     st.binary(max_size=200),
     st.sampled_from([".eh_frame", ".debug_frame"]),
-    st.sampled_from([layout.EM_X86_64, layout.EM_AARCH64]),
+    st.sampled_from([elf_layout.EM_X86_64, elf_layout.EM_AARCH64]),
 )
 def test_any_bytes(content, name, machine):
     check(read(name, content, machine))
@@ -100,7 +100,7 @@ addresses = st.one_of(
     st.lists(
         st.tuples(addresses, addresses, st.lists(addresses, max_size=40), addresses), max_size=6
     ),
-    st.sampled_from([layout.EM_X86_64, layout.EM_AARCH64]),
+    st.sampled_from([elf_layout.EM_X86_64, elf_layout.EM_AARCH64]),
     st.sampled_from([interface.MODE_CFI, interface.MODE_FRAME_POINTER]),
 )
 def test_any_rules_and_any_stacks_end(packed, states, machine, mode):

@@ -17,7 +17,7 @@ from fuzz.cases import CLOCK_ID, EXTRAS, clock_records, file_of
 from fuzz.changes import changed, changed_json
 from prospect.errors import ProspectError
 from prospect.live.session import LiveSession
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.target import target_source
 from prospect.target.serving import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.target_source import source_on

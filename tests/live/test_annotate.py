@@ -63,16 +63,16 @@ def work(recorded):
     ran = run("annotate", "--format", "json", "work", "hot.data", cwd=recorded)
     assert ran.returncode == 0, ran.stderr
     (event,) = json.loads(ran.stdout)["events"]
-    (routine,) = event["routines"]
-    return routine
+    (function,) = event["functions"]
+    return function
 
 
-def test_hits_of_instructions_and_of_blocks_add_up_to_the_routines(work):
-    assert work["routine"] == "work"
-    assert work["hits"] > 60
-    assert work["hits_between_instructions"] == 0
-    assert sum(row["hits"] for row in work["instructions"]) == work["hits"]
-    assert sum(block["hits"] for block in work["blocks"]) == work["hits"]
+def test_hits_of_instructions_and_of_blocks_add_up_to_the_functions(work):
+    assert work["function"] == "work"
+    assert work["samples"] > 60
+    assert work["samples_between_instructions"] == 0
+    assert sum(row["samples"] for row in work["instructions"]) == work["samples"]
+    assert sum(block["samples"] for block in work["blocks"]) == work["samples"]
     assert sum(row["percent"] for row in work["instructions"]) == pytest.approx(100.0, abs=1e-3)
 
 
@@ -82,14 +82,14 @@ def test_the_hits_are_in_the_block_of_the_loop(work):
         r for r in rows if r["flow"] == "branch" and int(r["target"], 16) < int(r["address"], 16)
     ]
     loop = range(int(back["target"], 16), int(back["address"], 16) + 1)
-    inside = sum(row["hits"] for row in rows if int(row["address"], 16) in loop)
-    assert inside >= 0.98 * work["hits"]
+    inside = sum(row["samples"] for row in rows if int(row["address"], 16) in loop)
+    assert inside >= 0.98 * work["samples"]
     assert int(work["hottest"], 16) in loop
     assert int(work["likely_meant"] or work["hottest"], 16) in loop
 
 
 def test_instructions_have_the_lines_of_the_source(work):
-    hit = [row for row in work["instructions"] if row["hits"]]
+    hit = [row for row in work["instructions"] if row["samples"]]
     assert {frame["function"] for row in hit for frame in row["frames"]} == {"work", "mix"}
     for row in hit:
         outer, *inlined = row["frames"]
@@ -114,7 +114,7 @@ def test_the_text_shows_source_between_instructions(recorded):
     assert "hot.c:" not in plain
 
 
-def test_the_image_and_a_pattern_name_the_same_routine(recorded):
+def test_the_image_and_a_pattern_name_the_same_function(recorded):
     by_name = run("annotate", "work", "hot.data", cwd=recorded)
     assert by_name.stdout == run("annotate", "w?rk", "hot.data", cwd=recorded).stdout
     by_image = run("annotate", "--routines", "1", "annotated", "hot.data", cwd=recorded)

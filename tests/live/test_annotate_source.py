@@ -66,11 +66,11 @@ def test_hits_stand_at_the_lines_of_the_loop(recorded):
     )
     (event,) = document["events"]
     files = {file["file"].rpartition("/")[2]: file["events"][0] for file in document["files"]}
-    in_files = sum(file["hits"] for file in files.values())
-    assert in_files + sum(one["hits"] for one in event["without_line"]) == event["hits"]
-    assert files["hot.c"]["hits"] + files["mix.h"]["hits"] >= 0.9 * event["hits"]
+    in_files = sum(file["samples"] for file in files.values())
+    assert in_files + sum(one["samples"] for one in event["without_line"]) == event["samples"]
+    assert files["hot.c"]["samples"] + files["mix.h"]["samples"] >= 0.9 * event["samples"]
     assert {line["line"] for line in files["mix.h"]["lines"]} <= {2, 3}
-    at_line = {line["line"]: line["hits"] for line in files["hot.c"]["lines"]}
+    at_line = {line["line"]: line["samples"] for line in files["hot.c"]["lines"]}
     # The loop, and now and then what stands around it, which runs 300 times.
     assert set(at_line) <= {2, 3, 4, 5, 6, 7, 10, 11}
     assert at_line.get(4, 0) + at_line[5] >= 0.98 * sum(at_line.values())
@@ -92,9 +92,9 @@ def test_the_report_by_source_line_has_every_hit_of_the_process(recorded):
     (event,) = document["events"]
     (process,) = (one for one in event["details"] if one["name"] == "hot")
     lines = process["source_lines"]
-    portions = ("user", "kernel", "interrupt", "other")
-    assert lines["hits"] == sum(process[one]["hits"] for one in portions)
-    assert sum(row["hits"] for row in lines["rows"]) == lines["hits"]
+    modes = ("user", "kernel", "interrupt", "other")
+    assert lines["samples"] == sum(process[one]["samples"] for one in modes)
+    assert sum(row["samples"] for row in lines["rows"]) == lines["samples"]
     inlined = [row for row in lines["rows"] if (row["file"] or "").endswith("mix.h")]
     assert {row["function"] for row in inlined} == {"mix"}
     assert all(row["inlined_into"][:1] == ["work"] for row in inlined)
@@ -105,13 +105,13 @@ def test_the_report_by_source_line_has_every_hit_of_the_process(recorded):
     assert profile.report(lines=True, classic=True) == text
 
 
-def test_inlined_functions_are_routines_among_calls(recorded):
+def test_inlined_functions_are_functions_among_calls(recorded):
     without, whole = (
         json.loads(run(recorded, "calls", *more, "--format", "json", "hot.data").stdout)
         for more in ([], ["--inline"])
     )
     names = [
-        {one["name"]: one["self_hits"] for one in document["events"][0]["routines"]}
+        {one["name"]: one["self_samples"] for one in document["events"][0]["functions"]}
         for document in (without, whole)
     ]
     assert "mix" not in names[0]

@@ -107,7 +107,7 @@ def test_the_chain_of_a_program_is_right(chain_of, mode, program):
     assert len(profile.samples) == profile.hits.count.sum()
     assert (profile.samples.stack_index >= 0).all()
     plain = profile_of(file, stacks=False)
-    assert routines(plain, program) == routines(profile, program)
+    assert functions(plain, program) == functions(profile, program)
     if mode == "fp":
         assert profile.stack_copies is None
     else:
@@ -116,15 +116,15 @@ def test_the_chain_of_a_program_is_right(chain_of, mode, program):
         assert quality.samples == quality.without_copy + sum(quality.by_end.values())
 
 
-def routines(profile, comm):
-    """Return hits and periods by routine and mode, of one program's samples."""
+def functions(profile, comm):
+    """Return hits and periods by function and mode, of one program's samples."""
     hits = profile.hits
     function = profile.locations.function_index[hits.location_index]
     of_program = np.array(profile.comms)[hits.comm_index] == comm
     found = Counter()
     for row in np.flatnonzero(of_program).tolist():
         key = profile.functions.name[function[row]], int(hits.mode[row])
-        found[*key, "hits"] += int(hits.count[row])
+        found[*key, "samples"] += int(hits.count[row])
         found[*key, "period"] += int(hits.period[row])
     return found
 

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
 ]
 FRAME_POINTERS = ("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
-# Children %, self %, samples in the routine itself, whether in the kernel, the symbol.
+# Children %, self %, samples in the function itself, whether in the kernel, the symbol.
 ROW = re.compile(r" *([\d.]+)% +([\d.]+)% +(\d+) +\[(.)\] (.*)")
 
 
@@ -68,7 +68,7 @@ def test_totals_are_those_of_perf(recording):
     theirs = {row[5]: (float(row[1]), int(row[3])) for row in rows if row}
     checked = 0
     for name, (percent, own) in theirs.items():
-        # A frame's return address may be the first of the next routine, which perf then names;
+        # A frame's return address may be the first of the next function, which perf then names;
         # only what has the same name in both, and is no mere bit of a chain, can be compared.
         if name in ours and percent > 0.5:
             assert own == ours[name][1], name
@@ -87,7 +87,7 @@ def test_totals_are_those_of_the_program(recording):
     # How often depends on what a clock is in step with.
     assert totals["inner"][0] <= totals["outer"][0] + totals["ping"][0] + 0.1 * hits
     # The C library keeps no frame pointers: what calls it is not on these stacks. In all stacks,
-    # not only in those through main: in a routine's first instructions its caller is hidden.
+    # not only in those through main: in a function's first instructions its caller is hidden.
     _, everything = totals_by_name(recording)
     for name in ("outer", "ping"):
         below, _ = totals_by_name(recording, through=name)

@@ -15,9 +15,9 @@ import pytest
 import prospect as library
 from builders.command_line import BURN, PROSPECT, names, run
 from builders.waiting import wait_for
-from prospect.estimate.ledger.tick_ledger import tick_ledger
-from prospect.figures.portions import event_seconds
-from prospect.figures.report.view import ReportView
+from prospect.estimate.accounting.sample_accounting import sample_accounting
+from prospect.figures.modes import event_seconds
+from prospect.figures.report.report_view import ReportView
 from prospect.profile.model import KIND_KERNEL
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
@@ -58,11 +58,11 @@ def test_a_killed_recording_has_the_times_of_what_was_written(here):
     assert profile.run.uname.startswith(f"Linux {os.uname().nodename} {os.uname().release}")
     assert 0 < time.time() - profile.run.started_at < 60
     assert 1.0 < profile.run.wall_seconds < 60
-    ledger = tick_ledger(profile)
-    assert (abs(ledger.by_cpu.closure_share) < 0.02).all()
+    accounting = sample_accounting(profile)
+    assert (abs(accounting.by_cpu.closure_share) < 0.02).all()
     all_s = profile.run.wall_seconds * profile.run.cpus
     sampled_s = float(event_seconds(event.event, profile.hits.count, profile.hits.period).sum())
-    missing_s = ledger.unsampled_s + float(ledger.idle_s.sum())
+    missing_s = accounting.unsampled_s + float(accounting.idle_s.sum())
     assert sampled_s + missing_s == pytest.approx(all_s, rel=0.03)
     is_kernel = profile.objects.kind == KIND_KERNEL
     named = [name for name, row in _functions(profile) if is_kernel[row] and name]
@@ -120,7 +120,7 @@ def test_a_full_disk_is_status_1_and_its_ticks_are_lost_and_not_idle(here, words
     profile = library.open("r", use_cache=False)
     assert profile.run.is_cut
     assert any("cut" in warning for warning in ReportView(profile).warnings)
-    counts = tick_ledger(profile).by_cpu
+    counts = sample_accounting(profile).by_cpu
     assert counts.lost.sum() > 0
     assert (abs(counts.closure_share) < 0.02).all()
 

@@ -126,7 +126,7 @@ def test_the_python_interface_records(here, capfd):
     profile = library.record(["sh", "-c", f"echo own; {BURN}"], frequency_hz=1000, save="run.data")
     assert capfd.readouterr().out == "own\n"
     assert profile.run.command[0] == "sh"
-    hits = int(profile.hits_table(detail="4")["hits"].sum())
+    hits = int(profile.hits_table(detail="4")["samples"].sum())
     assert hits > 0
     assert library.open("run.data").hits.count.sum() == hits
     with pytest.raises(library.errors.UsageError):

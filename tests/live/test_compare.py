@@ -21,7 +21,7 @@ def compare(*arguments, cwd):
     )  # fmt: skip
 
 
-def test_the_changed_routine_is_found_without_a_recording_by_hand(tmp_path):
+def test_the_changed_function_is_found_without_a_recording_by_hand(tmp_path):
     old, new = (
         build_program(tmp_path / build, "changed", f"-DREPS={reps}")
         for build, reps in (("old", 30), ("new", 300))
@@ -41,7 +41,7 @@ def test_the_changed_routine_is_found_without_a_recording_by_hand(tmp_path):
     ran = compare(*words, *fail_if, "--format", "json", "--save", "kept", cwd=tmp_path)
     assert ran.returncode == 3, ran
     document = json.loads(ran.stdout)
-    assert document["routines"]["rows"][0]["name"] == "changed"
+    assert document["functions"]["rows"][0]["name"] == "changed"
     assert [len(document[side]) for side in "ab"] == [int(RUNS)] * 2
     callers = {row["name"]: row for row in document["inclusive"]["rows"]}
     assert callers["main"]["significant"]

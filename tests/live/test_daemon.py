@@ -19,13 +19,13 @@ import pytest
 import prospect
 from builders.command_line import run, running
 from builders.daemon import RunningDaemon, children_of, status, until
-from builders.stored import Writer, by_routine
-from prospect.api.store import read_store
+from builders.stored import Writer, by_function
+from prospect.api.store_part import read_store
 from prospect.daemon.daemon_rights import KEPT
 from prospect.errors import StoreError
 from prospect.live.session import LiveSession
 from prospect.profile.naming import NameSource
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.windows import Span, window_of
@@ -43,15 +43,15 @@ LOAD = (
 
 
 def reported(*words):
-    """Return the hits of each routine in a whole report."""
+    """Return the hits of each function in a whole report."""
     out = run("report", *words, "-V4", "-m", "0", "-k", "0", "--format", "csv").stdout
     hits = Counter()
     for row in csv.DictReader(out.splitlines()):
-        hits[row["routine"], row["object"], row["mode"]] += int(row["hits"])
+        hits[row["function"], row["object"], row["mode"]] += int(row["samples"])
     return hits
 
 
-def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_path):
+def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_function(tmp_path):
     session = LiveSession(RecordOptions(frequency_hz=400, call_graph="fp"))
     with (
         StoreDirectory(str(tmp_path / "s"), create=True) as store,
@@ -73,12 +73,12 @@ def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_p
     stored = read_store(str(tmp_path / "s"), stacks=True)
     saved = prospect.open(tmp_path / "saved", stacks=True)
     assert int(stored.hits.count.sum()) == samples == len(saved.samples)
-    theirs, ours = by_routine(saved), by_routine(stored)
+    theirs, ours = by_function(saved), by_function(stored)
     # Sorted by time, a recording knows a process from its fork on; see `live.session`.
     differ = sum(abs(ours[key] - theirs[key]) for key in ours.keys() | theirs.keys())
     assert differ <= max(4, 0.01 * samples)
     assert int(stored.hits.period.sum()) == int(saved.hits.period.sum())
-    # Whichever process it was, the routine is the same: by routine the two reports are equal.
+    # Whichever process it was, the function is the same: by function the two reports are equal.
     of_store = reported("--store", str(tmp_path / "s"))
     assert of_store == reported(str(tmp_path / "saved"))
     assert sum(of_store.values()) == samples
@@ -272,7 +272,7 @@ def test_what_is_kept_apart_is_chosen_and_shown_side_by_side(tmp_path):
     ) as daemon:
         time.sleep(2)
         daemon.ask("dump")
-        assert "hits in a library are kept by program anyway" in daemon.said()
+        assert "samples in a library are kept by program anyway" in daemon.said()
         assert status(daemon)["separate"] == ["process", "thread", "cpu"]
         load = daemon.load.pid
         assert daemon.end() == 0
@@ -280,7 +280,7 @@ def test_what_is_kept_apart_is_chosen_and_shown_side_by_side(tmp_path):
     def hits(*words):
         ran = run("report", "--store", str(store), *words, "--format", "json", "-V4")
         (event,) = json.loads(ran.stdout)["tables"]
-        return {one["class"]: one["hits"] for one in event["classes"]}
+        return {one["class"]: one["samples"] for one in event["classes"]}
 
     of_load = sum(hits(f"tgid:{load}", "--columns", "cpu").values())
     assert of_load > 50

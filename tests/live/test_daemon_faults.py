@@ -17,8 +17,8 @@ import pytest
 
 from builders.command_line import run, running
 from builders.daemon import BUSY, HALF_BUSY, RunningDaemon, status, until
-from builders.stored import by_routine
-from prospect.api.store import read_store
+from builders.stored import by_function
+from prospect.api.store_part import read_store
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.sampling import Sampling
 from prospect.daemon.window_writing import StoreWriting
@@ -71,7 +71,7 @@ int main(void)
 """
 
 
-def books(store):
+def accounting(store):
     """Return the sums of the books; they balance within 1 %, and what a grid's ends may leave."""
     out = run("sql", BOOKS, "--store", str(store), "--format", "json").stdout
     (sums,) = json.loads(out)
@@ -103,7 +103,7 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
         assert after["samples"] > before["samples"]
         assert after["windows_lost"] == 0
         assert daemon.end() == 0
-    sums = books(tmp_path / "s")
+    sums = accounting(tmp_path / "s")
     assert sums["lost"] >= after["lost"] > 0  # more may be lost behind the status
     # The load ran all the time: what is not there was lost, and is counted as that.
     assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 5 * 4000
@@ -132,7 +132,7 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
     for place in (0, 2):
         on_1 = read_store(str(tmp_path / "s"), [f"session:on{place}", "cpu:1"])
         assert on_1.hits.count.sum() > 50
-    books(tmp_path / "s")
+    accounting(tmp_path / "s")
 
 
 @pytest.mark.parallel
@@ -180,7 +180,7 @@ def test_clocks_that_are_set_cost_no_window_and_count_none_twice(
     found = read_store(str(tmp_path / "s"))
     assert found.hits.count.sum() == samples > 100
     assert any(says in limit for limit in found.run.limits)
-    assert sum(by_routine(found).values()) == samples
+    assert sum(by_function(found).values()) == samples
 
 
 @needs_gcc
@@ -198,7 +198,7 @@ def test_ten_thousand_processes_a_second_do_not_fill_its_memory(tmp_path):
         assert daemon.end() == 0
     found = read_store(str(tmp_path / "s"), ["comm:storm"])
     assert found.hits.count.sum() > 100
-    books(tmp_path / "s")
+    accounting(tmp_path / "s")
 
 
 @pytest.mark.skipif(not LAST_PID.exists(), reason="this kernel lets nobody choose a pid")
@@ -240,7 +240,7 @@ def test_a_program_that_is_replaced_while_it_runs_keeps_its_names(tmp_path):
                 second.wait()
             first.wait()
         assert daemon.end() == 0
-    hits = {key[4]: count for key, count in by_routine(read_store(str(tmp_path / "s"))).items()}
+    hits = {key[4]: count for key, count in by_function(read_store(str(tmp_path / "s"))).items()}
     assert hits["before_the_deploy"] > 100
     assert hits["after_the_deploy"] > 100
 

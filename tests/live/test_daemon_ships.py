@@ -11,8 +11,8 @@ from builders.collector import Collector
 from builders.command_line import run
 from builders.daemon import RunningDaemon, children_of, status, until
 from builders.s3_server import BUCKET
-from builders.stored import by_routine, fill, window_at
-from prospect.api.store import read_store
+from builders.stored import by_function, fill, window_at
+from prospect.api.store_part import read_store
 from prospect.store.directory import StoreDirectory
 
 pytest.importorskip("duckdb")
@@ -50,7 +50,7 @@ def test_what_it_sampled_is_in_the_bucket_once_whatever_ends_it(s3_server, tmp_p
         assert "unsent     0.0 MB" in daemon.control("status").stdout
         assert daemon.end() == 0
     here, there = (read_store(str(each)) for each in (tmp_path / "s", URL))
-    assert by_routine(here) == by_routine(there)
+    assert by_function(here) == by_function(there)
     assert here.hits.count.sum() > 3 * 30
     assert "waits" not in daemon.said()
 

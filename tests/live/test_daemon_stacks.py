@@ -9,7 +9,7 @@ import pytest
 
 from builders.command_line import running
 from builders.daemon import RunningDaemon, status
-from prospect.api.store import read_store
+from prospect.api.store_part import read_store
 from prospect.profile.complete import complete
 
 pytest.importorskip("duckdb")

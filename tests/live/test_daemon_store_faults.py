@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from builders.daemon import RunningDaemon, children_of, status, until
-from prospect.api.store import read_store
+from prospect.api.store_part import read_store
 from prospect.store.directory import StoreDirectory
 from prospect.store.removal import remove
 

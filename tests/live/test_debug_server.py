@@ -75,12 +75,12 @@ def report(stripped, cache: Path, *options: str, urls: str | None = "", **more: 
 
 
 def sources(document, program):
-    """Return where names of the program's routines came from, and the names."""
+    """Return where names of the program's functions came from, and the names."""
     (event,) = document["events"]
     rows = [
         row
         for process in event["details"]
-        for row in process["routines"]["user"]["rows"]
+        for row in process["functions"]["user"]["rows"]
         if row["object"] == str(program)
     ]
     # A stub of the linkage table has its name in any case; now and then a sample hits one.
@@ -249,8 +249,8 @@ def annotated(recording, cache: Path, urls: str, what: str):
     return {
         frame["file"].rpartition("/")[2]
         for event in json.loads(ran.stdout)["events"]
-        for routine in event["routines"]
-        for row in routine["instructions"]
+        for function in event["functions"]
+        for row in function["instructions"]
         for frame in row["frames"]
     }
 

@@ -43,7 +43,7 @@ def diff(*arguments):
     )
 
 
-def test_the_changed_routine_is_at_the_top_with_its_true_change(sides):
+def test_the_changed_function_is_at_the_top_with_its_true_change(sides):
     (before, after), times = sides
     table = prospect.diff(before, after).table()
     assert table["name"][0] == "changed"
@@ -82,7 +82,7 @@ def test_the_exit_status_answers_a_build_server(sides):
     assert (back.returncode, back.stderr) == (0, ""), back
     document = json.loads(diff("--format", "json", "--fail-if", "faster by 5%", *forth).stdout)
     assert document["condition"]["outcome"] == "not met"
-    assert document["routines"]["rows"][0]["name"] == "changed"
+    assert document["functions"]["rows"][0]["name"] == "changed"
 
 
 def test_a_recording_differs_in_nothing_from_itself(sides):
@@ -100,4 +100,4 @@ def test_a_second_of_the_system_is_compared_by_the_second(tmp_path):
     ran = diff("-V4", tmp_path / "a", tmp_path / "b")
     assert ran.returncode == 0, ran
     assert "per second of wall time" in ran.stdout
-    assert "By routine" in ran.stdout
+    assert "By function" in ran.stdout

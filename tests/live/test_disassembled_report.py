@@ -78,7 +78,7 @@ def recorded(tmp_path_factory):
 
 def tables(directory, *options):
     (event,) = json.loads(reported(directory, *options, "--format", "json"))["events"]
-    parts = [table for one in event["details"] for table in one["routines"].values()]
+    parts = [table for one in event["details"] for table in one["functions"].values()]
     return [*parts, *event["kernel_profiles"][:1]]
 
 
@@ -98,37 +98,37 @@ def mnemonic(text):
 def test_every_instruction_with_a_hit_is_one_of_objdumps(recorded):
     compared = 0
     for table in tables(recorded, "-ee", "-V3"):
-        for routine in table["disassembly"]:
-            hit = {one["address"]: one for one in routine["instructions"]}
-            if not hit or not Path(routine["object"]).is_file():
+        for function in table["disassembly"]:
+            hit = {one["address"]: one for one in function["instructions"]}
+            if not hit or not Path(function["object"]).is_file():
                 continue
             end = max(address + one["size_bytes"] for address, one in hit.items())
-            listed = objdump(routine["object"], min(hit), end)
+            listed = objdump(function["object"], min(hit), end)
             for address, one in hit.items():
-                assert listed[address] == (one["size_bytes"], mnemonic(one["text"])), routine
+                assert listed[address] == (one["size_bytes"], mnemonic(one["text"])), function
                 compared += 1
     assert compared >= 10
 
 
 def test_every_hit_of_a_table_is_at_an_instruction_between_them_or_said_to_have_none(recorded):
     for table in tables(recorded, "-ee", "-V4"):
-        assert sum(routine["hits"] for routine in table["disassembly"]) == table["hits"]
-        for routine in table["disassembly"]:
-            at_some = sum(one["hits"] for one in routine["instructions"])
-            assert routine["no_instructions_because"] or (
-                at_some + routine["hits_between_instructions"] == routine["hits"]
+        assert sum(function["samples"] for function in table["disassembly"]) == table["samples"]
+        for function in table["disassembly"]:
+            at_some = sum(one["samples"] for one in function["instructions"])
+            assert function["no_instructions_because"] or (
+                at_some + function["samples_between_instructions"] == function["samples"]
             )
 
 
 def test_what_is_likely_meant_is_the_instruction_that_takes_the_time(recorded):
     (divide,) = [
-        routine
+        function
         for table in tables(recorded, "-e")
-        for routine in table["disassembly"]
-        if routine["name"] == "divide"
+        for function in table["disassembly"]
+        if function["name"] == "divide"
     ]
     hottest = {one["address"]: one for one in divide["instructions"]}[divide["hottest"]]
-    assert hottest["hits"] > divide["hits"] / 2
+    assert hottest["samples"] > divide["samples"] / 2
     meant = objdump(str(recorded / "busy"), divide["likely_meant"], divide["hottest"])
     assert [text for _, text in meant.values()] == ["div"]
 
@@ -145,10 +145,10 @@ def test_the_text_has_prospects_form_of_address_in_both_syntaxes(recorded):
 def test_gdb_has_the_same_hits_at_the_same_instructions(recorded):
     def hits(*options):
         return [
-            (routine["name"], one["address"], one["size_bytes"], one["flow"], one["hits"])
+            (function["name"], one["address"], one["size_bytes"], one["flow"], one["samples"])
             for table in tables(recorded, "-e", *options)
-            for routine in table["disassembly"]
-            for one in routine["instructions"]
+            for function in table["disassembly"]
+            for one in function["instructions"]
         ]
 
     assert hits("--disassembler", "gdb", "-g", "2") == hits()

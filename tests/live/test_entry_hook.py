@@ -97,7 +97,7 @@ def test_one_that_fails_is_named_once_and_calls_are_counted_all_the_same(recorde
     said = [line for line in report["notes"] if says in line]
     assert len(said) == 1, report["notes"]
     assert counted(report)["hook"] is None
-    assert sum(routine["counted"] for routine in counted(report)["routines"]) >= 1000
+    assert sum(function["counted"] for function in counted(report)["functions"]) >= 1000
 
 
 def test_without_counted_calls_or_a_hook_of_that_name_nothing_starts():

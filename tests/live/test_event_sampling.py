@@ -34,7 +34,7 @@ def hits_of(profile, event):
     table = profile.hits_table(detail="4")
     chosen = table["event"] == event
     hits = {}
-    for name, count in zip(table["process"][chosen], table["hits"][chosen], strict=True):
+    for name, count in zip(table["process"][chosen], table["samples"][chosen], strict=True):
         hits[name] = hits.get(name, 0) + int(count)
     return hits
 

@@ -14,8 +14,8 @@ import pytest
 
 from builders.perf_tool import reads_itself
 from prospect.abi import constants as abi
-from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode
+from prospect.events.record_columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [

@@ -1,4 +1,4 @@
-"""Whatever a process is made of, its hits are in the right routine of the right object."""
+"""Whatever a process is made of, its hits are in the right function of the right object."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def report(*words):
 
 
 def user_hits(profile, process):
-    return hits_by(profile, "object", "function", process=process, portion="user")
+    return hits_by(profile, "object", "function", process=process, mode="user")
 
 
-def check(profile, process, path, routines=SPINS, least=50):
-    """Assert that 99 % of a process's hits in PATH are in its routines, most in ROUTINES."""
+def check(profile, process, path, functions=SPINS, least=50):
+    """Assert that 99 % of a process's hits in PATH are in its functions, most in FunctionS."""
     counts = user_hits(profile, process)
-    inside = {routine: hits for (where, routine), hits in counts.items() if where == str(path)}
-    burning = [inside.get(routine, 0) for routine in routines]
+    inside = {function: hits for (where, function), hits in counts.items() if where == str(path)}
+    burning = [inside.get(function, 0) for function in functions]
     assert min(burning) > least, counts
     assert sum(burning) >= 0.95 * sum(inside.values()), counts
-    known = sum(hits for routine, hits in inside.items() if routine in {*routines, *READING})
+    known = sum(hits for function, hits in inside.items() if function in {*functions, *READING})
     assert known >= 0.99 * sum(inside.values()), counts
     assert sum(inside.values()) >= 0.9 * sum(counts.values()), counts
 
@@ -144,10 +144,10 @@ def test_a_path_means_another_program_in_another_root(tmp_path, background, home
         ended = prospect.open(file, use_cache=False)
     finally:
         Path("/burner").unlink()
-    named = {routine for (path, routine), hits in user_hits(alive, "burner").items() if hits > 50}
-    # The other program burns in its first routine for as long as the recording runs.
+    named = {function for (path, function), hits in user_hits(alive, "burner").items() if hits > 50}
+    # The other program burns in its first function for as long as the recording runs.
     assert named == set(SPINS)
-    nameless = hits_by(ended, "object", function="", process="burner", portion="user")
+    nameless = hits_by(ended, "object", function="", process="burner", mode="user")
     assert nameless["/burner"] > 100
     assert "/burner was replaced since it ran" in ended.report(detail="4")
     assert not home.exists()
@@ -166,7 +166,7 @@ def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, hom
     assert all(name in shown[1] for name in SPINS)
     assert shown[1] == shown[2]
     profile = prospect.open(file, use_cache=False, sysroot=str(root))
-    assert set(SPINS) <= {routine for (_, routine) in user_hits(profile, "burner")}
+    assert set(SPINS) <= {function for (_, function) in user_hits(profile, "burner")}
 
 
 def test_a_program_of_an_overlay_is_named(tmp_path, background):
@@ -345,7 +345,7 @@ done
 BUSY_NAMES = ("sh", "true", "gcc", "cc1", "as", "collect2", "ld", "python3")
 
 
-def test_of_a_busy_systems_hits_nearly_all_have_a_name_and_the_others_a_cause(tmp_path):
+def test_of_a_busy_systems_hits_nearly_all_have_a_name_and_the_others_an_entry_reason(tmp_path):
     file = tmp_path / "r"
     record(file, "sh", "-c", BUSY, tmp_path)
     profile = prospect.open(file, use_cache=False)
@@ -358,8 +358,8 @@ def test_of_a_busy_systems_hits_nearly_all_have_a_name_and_the_others_a_cause(tm
     document = json.loads(report("--format", "json", file))
     for event in document["events"]:
         quality = event["symbol_quality"]
-        assert sum(entry["hits"] for entry in quality["sources"]) == quality["hits"]
+        assert sum(entry["samples"] for entry in quality["sources"]) == quality["samples"]
         for entry in quality["sources"]:
-            assert entry["hits"] > 0
+            assert entry["samples"] > 0
             assert NameSource[entry["source"]].named == entry["named"]
             assert entry["named"] or (entry["objects"] and entry["remedy"]), entry

@@ -51,7 +51,7 @@ def number(text):
 
 
 def graph_blocks(lines):
-    """Return by routine what it took, and the rows above and below it, without indexes."""
+    """Return by function what it took, and the rows above and below it, without indexes."""
     blocks = {}
     own, above, below = None, [], []
     for line in lines:
@@ -172,7 +172,7 @@ def test_what_gprof_sums_up_in_another_form_reads_the_same(profiled):
     once = json.loads(run(*PROSPECT, "calls", "--format", "json", profiled / "gmon.out"))
     program = ("--program", profiled / "a.out")
     twice = json.loads(run(*PROSPECT, "calls", "--format", "json", *program, profiled / "gmon.sum"))
-    assert twice["hits"] == 2 * once["hits"]
+    assert twice["samples"] == 2 * once["samples"]
     calls = {(arc["caller"], arc["callee"]): arc["calls"] for arc in once["arcs"]}
     assert {(arc["caller"], arc["callee"]): arc["calls"] for arc in twice["arcs"]} == {
         arc: 2 * number for arc, number in calls.items()
@@ -196,7 +196,7 @@ def test_gprof_shows_our_flat_profile_of_a_recording(tmp_path):
     report = json.loads(run(*totals, recording))
     ours = {
         row["name"]: row["self_s"]
-        for row in report["events"][0]["routines"]
+        for row in report["events"][0]["functions"]
         if row["object"] == str(program) and row["self_s"] > 0
     }
     assert sum(ours.values()) > 0.1

@@ -14,7 +14,7 @@ import prospect
 from builders.command_line import run_here
 from builders.recordings import build_program, record
 from prospect.figures.runtime_hints import runtime_hints
-from prospect.figures.smaller_profiles import by_routine
+from prospect.figures.smaller_profiles import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_JIT
 from prospect.profile.naming import NameSource
@@ -75,7 +75,7 @@ def jit_functions(profile: prospect.Profile) -> dict[str, NameSource]:
 
 def hints_of(profile: prospect.Profile) -> list[str]:
     """Return what would name the functions of runtimes, of all processes."""
-    return [hint.sentence for hint in runtime_hints(by_routine(complete(profile)), "4")]
+    return [hint.sentence for hint in runtime_hints(by_function(complete(profile)), "4")]
 
 
 def test_a_jitdump_names_the_code_of_the_time(jit, tmp_path):

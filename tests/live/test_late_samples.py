@@ -12,8 +12,8 @@ import pytest
 
 import prospect
 from builders.recordings import prospect_by_timer
-from prospect.estimate.ledger.lateness import USUAL_SHARE, late_shares, sample_lateness
-from prospect.profile.model import MODE_KERNEL, MODE_USER
+from prospect.estimate.accounting.lateness import USUAL_SHARE, late_shares, sample_lateness
+from prospect.profile.model import CPUMODE_KERNEL, CPUMODE_USER
 
 pytestmark = pytest.mark.live
 
@@ -65,7 +65,7 @@ def share_of(profile, chosen):
 def in_kernel(profile, names):
     matches = np.array([bool(names.search(name)) for name in profile.functions.name])
     function = profile.locations.function_index[profile.hits.location_index]
-    return matches[function] & (profile.hits.mode == MODE_KERNEL)
+    return matches[function] & (profile.hits.mode == CPUMODE_KERNEL)
 
 
 def test_place_where_interrupts_come_back_on_is_late_and_a_plain_loop_is_not(profile):
@@ -77,7 +77,7 @@ def test_place_where_interrupts_come_back_on_is_late_and_a_plain_loop_is_not(pro
 
 
 def test_user_mode_is_late_as_often_as_the_base_line_says(profile):
-    share, _, _ = share_of(profile, profile.hits.mode == MODE_USER)
+    share, _, _ = share_of(profile, profile.hits.mode == CPUMODE_USER)
     assert share == pytest.approx(USUAL_SHARE, abs=0.01)
 
 

@@ -20,12 +20,12 @@ from builders.ended_main_thread import process_without_main_thread
 from builders.recordings import hits_by
 from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.live.record_limiters import Bounds
 from prospect.live.session import LiveSession
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import BIRTH_PREEXISTING
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.records import replace
 
 pytestmark = pytest.mark.live
@@ -76,7 +76,7 @@ def test_the_figures_are_those_of_the_saved_recording(watched):
     assert len(shown.samples) == len(saved.samples)
     assert shown.run.begin_ns == saved.run.begin_ns
     assert shown.run.end_ns == saved.run.end_ns
-    columns = ("pid", "thread", "portion", "function", "object")
+    columns = ("pid", "thread", "mode", "function", "object")
     # Of the load alone: files of other programs may be gone before the recording is read.
     children = shown.processes.pid[shown.processes.parent_pid == load].tolist()
     live, whole = (

@@ -14,7 +14,7 @@ import prospect
 from builders.command_line import running
 from prospect.figures.report.waiting import blocked_stacks
 from prospect.live.session import LiveSession
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 
 pytestmark = [
     pytest.mark.live,

@@ -14,7 +14,7 @@ import pytest
 import prospect
 from builders.command_line import run, running
 from builders.recordings import build_program
-from prospect.estimate.ledger.tick_ledger import tick_ledger
+from prospect.estimate.accounting.sample_accounting import sample_accounting
 
 pytestmark = [
     pytest.mark.live,
@@ -47,12 +47,12 @@ def crowd():
         MOST_PIDS.write_text(most)
 
 
-def test_threads_of_others_hold_up_no_recording_and_the_ledger_closes(crowd, tmp_path):
+def test_threads_of_others_hold_up_no_recording_and_the_sample_accounting_closes(crowd, tmp_path):
     ran = run("record", "-H", "999", "-o", f"{tmp_path}/r", "sh", "-c", "sleep 0.2; echo done")
     assert (ran.returncode, ran.stdout) == (0, "done\n")
     profile = prospect.open(tmp_path / "r", use_cache=False)
     assert crowd[0] in profile.processes.pid.tolist()
-    assert (abs(tick_ledger(profile).by_cpu.closure_share) < 0.01).all()
+    assert (abs(sample_accounting(profile).by_cpu.closure_share) < 0.01).all()
 
 
 def test_a_process_of_more_threads_than_files_is_refused_in_one_line(crowd):

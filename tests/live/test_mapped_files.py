@@ -49,9 +49,9 @@ def start(*words):
 
 
 def names_in(file, *paths):
-    """Return the routines that have hits in some objects."""
+    """Return the functions that have hits in some objects."""
     found = hits_by(prospect.open(file, use_cache=False), "object", "function")
-    return {routine for path, routine in found if path in map(str, paths)}
+    return {function for path, function in found if path in map(str, paths)}
 
 
 @pytest.mark.parallel

@@ -48,7 +48,7 @@ def section_of(text):
 
 def test_dd_has_a_memory_map_with_heap_stack_and_what_may_be_done_there():
     title, *rows, total = section_of(report(*DD, "count=20000"))
-    assert title.split() == ["Hits", "Start", "End", "KiB", "Perm", "Offset", "Filename"]
+    assert title.split() == ["Samples", "Start", "End", "KiB", "Perm", "Offset", "Filename"]
     may_do = {(row.split()[-1], row.split()[4]) for row in rows}
     assert {("[heap]", "rw-"), ("[stack]", "rw-"), ("//anon", "rw-"), ("[vdso]", "r-x")} <= may_do
     assert {"r--", "r-x", "rw-"} <= {bits for path, bits in may_do if path.endswith("bin/dd")}

@@ -47,7 +47,7 @@ def test_a_command_of_a_hostile_name_is_recorded_again_and_its_callers_are_shown
     assert recorded["command"] == [f"./{program.name}", "-c", BURN_LONGER]
     assert set(options) < set(recorded["recorder_command_line"])
     assert "Callers of" in typed(callers, here)
-    assert "no routine" not in typed(annotate, here)
+    assert "no function" not in typed(annotate, here)
 
 
 def test_where_threads_wait_for_a_lock_it_leads_to_who_takes_it(here):

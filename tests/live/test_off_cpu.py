@@ -71,7 +71,7 @@ def profile(resting):
 
 def stolen_ns(profile):
     """Return what the host took: switches do not tell it, a thread's own clock leaves it out."""
-    seconds = [books["steal_s"] for books in profile.run.cpu_accounting.values()]
+    seconds = [accounting["steal_s"] for accounting in profile.run.cpu_accounting.values()]
     ticks = 2 * sum(one > 0 for one in seconds)
     return int((sum(seconds) + ticks / os.sysconf("SC_CLK_TCK")) * 1e9)
 

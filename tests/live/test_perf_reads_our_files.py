@@ -12,7 +12,7 @@ from builders import perfdata as build
 from builders.perfdata_features import feature_event_desc, feature_string
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.perfdata.writer import RecordingWriter
 
 pytestmark = [

@@ -35,7 +35,7 @@ LOADS = {
 C_SOURCE = b"".join(b"int f%d(int a){return a*%d+a/%d;}\n" % (n, n, n) for n in range(1, 1000))
 
 
-# Where a load spends its time: a part of the object's name, and of the routine's.
+# Where a load spends its time: a part of the object's name, and of the function's.
 PLACES = {
     "python": ("python", "_PyEval_EvalFrameDefault"),
     "sqlite3": ("libsqlite3", "sqlite3VdbeExec"),
@@ -76,7 +76,7 @@ def test_hits_of_a_load_without_an_object_are_few(load):
     objects = {}
     for row in np.flatnonzero(is_its & (profile.hits.process_index >= 0)).tolist():
         name = table["object"][row]
-        objects[name] = objects.get(name, 0) + int(table["hits"][row])
+        objects[name] = objects.get(name, 0) + int(table["samples"][row])
     check_that_few_have_no_object(objects)
 
 
@@ -92,28 +92,26 @@ def test_hits_of_the_system_without_an_object_are_few(tmp_path):
 
 
 @pytest.mark.parallel
-def test_what_a_load_is_known_to_do_is_among_its_routines(load):
+def test_what_a_load_is_known_to_do_is_among_its_functions(load):
     name, profile = load
     if name not in PLACES:  # the two that do next to nothing
         return
-    place, routine = PLACES[name]
+    place, function = PLACES[name]
     of_command = profile.processes.is_descendant[profile.hits.process_index]
     table = profile.hits_table(detail="4")
     found = {}
     for row in np.flatnonzero(of_command & (profile.hits.process_index >= 0)):
         key = table["object"][row], table["function"][row]
-        found[key] = found.get(key, 0) + int(table["hits"][row])
-    there = {key: hits for key, hits in found.items() if place in key[0] and routine in key[1]}
+        found[key] = found.get(key, 0) + int(table["samples"][row])
+    there = {key: hits for key, hits in found.items() if place in key[0] and function in key[1]}
     assert sum(there.values()) > 0.1 * sum(found.values()), found
 
 
-@pytest.mark.parametrize("portion", ["user", "kernel"])
-def test_a_programs_time_is_what_the_kernel_booked(tmp_path, portion):
+@pytest.mark.parametrize("mode", ["user", "kernel"])
+def test_a_programs_time_is_what_the_kernel_booked(tmp_path, mode):
     system = build_program(tmp_path, "system")
     profile = profile_of(tmp_path / "r", system, 700, frequency_hz=1000)
-    booked = profile.run.accounting[
-        {"user": "command_user_s", "kernel": "command_system_s"}[portion]
-    ]
-    sampled = hits_by(profile, "portion", process="system")[portion] / 1000
+    booked = profile.run.accounting[{"user": "command_user_s", "kernel": "command_system_s"}[mode]]
+    sampled = hits_by(profile, "mode", process="system")[mode] / 1000
     assert booked > 0.2
     assert abs(sampled - booked) < 4 * math.sqrt(sampled / 1000) + 0.05 * booked

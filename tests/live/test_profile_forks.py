@@ -20,7 +20,7 @@ def named_share(profile, which):
     nowhere = table["object"] == "[unknown]"
     starts = np.array([name[:1] for name in table["process"].tolist()])
     nobody = np.isin(starts, (":", "?", "")) | (table["process"] == "unknown")
-    hits = table["hits"]
+    hits = table["samples"]
     assert hits[which].sum() > 0
     return hits[which & ~nowhere & ~nobody].sum() / hits[which].sum()
 
@@ -30,14 +30,14 @@ def test_of_thousands_of_forks_nearly_every_hit_has_a_process_and_an_object(tmp_
     forks = build_program(tmp_path, "forks")
     profile = profile_of(tmp_path / "r", forks, many, 1, frequency_hz=1000)
     table = profile.hits_table(detail="4")
-    everything = np.ones(len(table["hits"]), np.bool_)
+    everything = np.ones(len(table["samples"]), np.bool_)
     share = named_share(profile, everything)
-    sys.stdout.write(f"hits with a process name and an object: {100 * share:.3f}%\n")
+    sys.stdout.write(f"samples with a process name and an object: {100 * share:.3f}%\n")
     assert share >= LEAST_NAMED
     assert profile.losses.lost.sum() == 0
     # A millisecond of each child's at 1000 Hz, and what forking it takes.
-    assert 0.9 * many < sum(hits_by(profile, "portion", process="forks").values()) < 2 * many
-    children = hits_by(profile, "function", process="forks", portion="user")
+    assert 0.9 * many < sum(hits_by(profile, "mode", process="forks").values()) < 2 * many
+    children = hits_by(profile, "function", process="forks", mode="user")
     assert children["child_spins"] > 0.9 * sum(children.values())
 
 
@@ -48,7 +48,7 @@ def test_children_that_only_fork_run_their_parents_program(tmp_path):
     children = processes.is_descendant & ~processes.is_command
     assert children.sum() == 500
     assert {processes.name[row] for row in np.flatnonzero(children)} == {"forks"}
-    user = hits_by(profile, "object", process="forks", portion="user")
+    user = hits_by(profile, "object", process="forks", mode="user")
     assert user[str(forks)] > 0.9 * sum(user.values())
     assert "[unknown]" not in user
 

@@ -1,4 +1,4 @@
-"""Programs whose truth is known: each hit is in the right process, object and routine."""
+"""Programs whose truth is known: each hit is in the right process, object and function."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LIBRARIES = ("alpha", "beta", "gimel", "delta")
 
 
 def spun(profile, name="burner"):
-    """Return the user hits of process NAME by (object, routine)."""
-    return hits_by(profile, "object", "function", process=name, portion="user")
+    """Return the user hits of process NAME by (object, function)."""
+    return hits_by(profile, "object", "function", process=name, mode="user")
 
 
 def check_burner(profile, path, name="burner", *, expected=400):
@@ -34,8 +34,8 @@ def check_burner(profile, path, name="burner", *, expected=400):
     process's kernel hits.
     """
     counts = spun(profile, name)
-    spins = [counts[path, routine] for routine in ("static_spins", "global_spins")]
-    everything = sum(hits_by(profile, "portion", process=name).values())
+    spins = [counts[path, function] for function in ("static_spins", "global_spins")]
+    everything = sum(hits_by(profile, "mode", process=name).values())
     of_user = sum(counts.values())
     assert everything > 0.8 * expected, counts
     assert of_user < 1.4 * expected, counts
@@ -66,7 +66,7 @@ def wait_for_exec(pid, name):
 
 @pytest.mark.parallel
 @pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",), ("-no-pie",)])
-def test_routines_of_each_kind_of_executable_are_named(tmp_path, flags):
+def test_functions_of_each_kind_of_executable_are_named(tmp_path, flags):
     burner = build_program(tmp_path, "burner", *flags)
     profile = profile_of(tmp_path / "r", burner, 200)
     check_burner(profile, str(burner))
@@ -107,7 +107,7 @@ def test_a_chain_of_execs_is_a_process_row_each(tmp_path):
     assert [processes.name[row] for row in rows] == ["sh", "env", "burner"]
     assert len({int(processes.pid[row]) for row in rows}) == 1
     check_burner(profile, str(burner))
-    shell = hits_by(profile, "object", process="sh", portion="user")
+    shell = hits_by(profile, "object", process="sh", mode="user")
     assert str(burner) not in shell
     assert sum(shell.values()) > 10
 
@@ -143,19 +143,19 @@ def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_pat
     paths = {str(library) for library in libraries}
     total = sum(hits for (path, _), hits in counts.items() if path in paths)
     for number, (name, library) in enumerate(zip(LIBRARIES, libraries, strict=True), 1):
-        inside = {routine: n for (path, routine), n in counts.items() if path == str(library)}
+        inside = {function: n for (path, function), n in counts.items() if path == str(library)}
         assert sum(inside.values()) / total == pytest.approx(number / 10, abs=0.05), counts
         local = {f"static_{name}", "hidden_spins"}
         if is_stripped:
-            # Both stand before the one exported routine, in a bracket that has no beginning.
+            # Both stand before the one exported function, in a bracket that has no beginning.
             in_bracket = [
-                n for routine, n in inside.items() if routine.startswith(f"->{name} [fn ")
+                n for function, n in inside.items() if function.startswith(f"->{name} [fn ")
             ]
             assert len(in_bracket) >= 2
             assert sum(in_bracket) > 0.95 * sum(inside.values())
             assert not local & set(inside)
         else:
-            both = [inside[routine] for routine in local]
+            both = [inside[function] for function in local]
             assert both[0] == pytest.approx(both[1], rel=0.3)
             assert sum(both) > 0.9 * sum(inside.values())
 

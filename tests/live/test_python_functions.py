@@ -27,7 +27,7 @@ from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.sampling import Sampling
-from prospect.estimate.ledger.tick_ledger import tick_ledger
+from prospect.estimate.accounting.sample_accounting import sample_accounting
 from prospect.events.decode import decode
 from prospect.live.record_limiters import Bounds
 from prospect.live.session import LiveSession
@@ -35,8 +35,8 @@ from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_PYTHON
-from prospect.recording.events import RecordOptions
-from prospect.store import schema
+from prospect.recording.opened_events import RecordOptions
+from prospect.store import file_schema
 
 pytestmark = [
     pytest.mark.live,
@@ -254,7 +254,7 @@ def test_a_window_of_the_daemon_has_them():
         sampling.take()
         time.sleep(1)
         window, _ = sampling.take()
-    functions = window.tables[schema.FUNCTIONS]
+    functions = window.tables[file_schema.FUNCTIONS]
     found = dict(zip(functions["name"], functions["path"], strict=True))
     assert found["recursion"] == str(PROGRAM)
 
@@ -284,7 +284,7 @@ def test_a_python_whose_file_system_does_not_answer_is_left_out_and_named(tmp_pa
             window, _ = sampling.take()
         finally:
             mapper.kill()
-    assert "recursion" in window.tables[schema.FUNCTIONS]["name"]
+    assert "recursion" in window.tables[file_schema.FUNCTIONS]["name"]
     said = [limit for limit in window.head.run["limits"] if "Python functions: " in limit]
     assert len(said) == 1
     assert "could not be read" in said[0]
@@ -405,8 +405,8 @@ def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
     is_said = [one for one in profile.run.limits if "were read until another tracer" in one]
     command = np.flatnonzero(profile.processes.is_command)
     hits = profile.hits.count[np.isin(profile.hits.process_index, command)].sum()
-    ledger = tick_ledger(complete(profile))
-    lost = int(ledger.by_clock.lost.sum())
+    accounting = sample_accounting(complete(profile))
+    lost = int(accounting.by_clock.lost.sum())
     assert profile.run.dropped_share > 0.02
     if option:
         assert not is_said
@@ -414,7 +414,7 @@ def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
     else:
         assert is_said
         assert lost < 0.5 * hits
-    share = np.abs(ledger.by_clock.closure).sum() / ledger.by_clock.expected.sum()
+    share = np.abs(accounting.by_clock.closure).sum() / accounting.by_clock.expected.sum()
     assert share < 0.02
 
 

@@ -27,7 +27,7 @@ from prospect.live.session import LiveSession
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import KIND_PYTHON
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 
 pytestmark = [
     pytest.mark.live,

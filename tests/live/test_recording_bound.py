@@ -10,8 +10,8 @@ import pytest
 import prospect as library
 from builders.command_line import running
 from builders.recordings import build_program
-from prospect.estimate.ledger.tick_ledger import tick_ledger
-from prospect.figures.report.view import ReportView
+from prospect.estimate.accounting.sample_accounting import sample_accounting
+from prospect.figures.report.report_view import ReportView
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 
@@ -66,7 +66,7 @@ def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end,
     assert "Recorded only the first" in said[0]
     profile = check_cut(tmp_path / "r", MIB)
     assert f"the first {profile.run.wall_seconds:.1f} s" in said[0]
-    counts = tick_ledger(profile).by_cpu
+    counts = sample_accounting(profile).by_cpu
     assert counts.lost.sum() > 0
     assert (abs(counts.closure_share) < 0.02).all()
     seconds = profile.hits.count.sum() / RATE_HZ

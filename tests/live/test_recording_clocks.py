@@ -21,7 +21,7 @@ from prospect.capture.events.sample_cost import measure_sample_cost
 from prospect.capture.kernel import perf_syscalls
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.recording.run import record
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]

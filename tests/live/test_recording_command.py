@@ -16,7 +16,7 @@ import pytest
 
 from builders.waiting import wait_for
 from prospect.errors import CommandError
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.recording.run import record
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]

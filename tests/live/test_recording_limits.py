@@ -22,7 +22,7 @@ from prospect.assembly.tables.clocks import clock_of_id, with_clock_periods
 from prospect.errors import RecordingError, UsageError
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.recording.run import record
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]

@@ -12,7 +12,7 @@ import pytest
 
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.recording.run import record
 from prospect.symbols.images.image_files import open_image
 
@@ -125,7 +125,7 @@ def visible(chain):
     return [address for address in chain if address < 2**64 - 4095]
 
 
-def test_report_names_kernel_routines(recording):
+def test_report_names_kernel_functions(recording):
     report = perf(recording, "report", "--stdio", "--sort", "dso,sym")
     rows = [line for line in report.splitlines() if "%" in line and not line.startswith("#")]
     assert any("[kernel.kallsyms]" in row and "[k]" in row for row in rows)

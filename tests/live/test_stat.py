@@ -269,7 +269,7 @@ def as_nobody(*words):
 
 @pytest.mark.parametrize("answer", ["EPERM", "ENOSYS"])
 @pytest.mark.parametrize("words", [["stat"], ["stat", "--event", "faults"], ["record", "-o", "r"]])
-def test_a_seccomp_profile_is_named_where_it_is_the_cause(tmp_path, answer, words):
+def test_a_seccomp_profile_is_named_where_it_is_the_entry_reason(tmp_path, answer, words):
     number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
     filtered = [
         (0x20, 0, 0, 0),  # load the number of the system call

@@ -50,13 +50,13 @@ def _store(tmp_path_factory):
 
 def test_every_command_counts_the_same_hits(store):
     report = json.loads(answer("report", "--store", store, "-V4", "--format", "json"))
-    hits = report["summary"]["hits"]
+    hits = report["summary"]["samples"]
     listed = json.loads(answer("store", "list", "--store", store, "--format", "json"))
     query = "SELECT sum(n) AS n FROM hits"
     (row,) = json.loads(answer("sql", query, "--store", store, "--format", "json"))
     xml = read(answer("report", "--store", store, "-V4", "--format", "xml"))
     health = json.loads(answer("store", "check", "--store", store, "--format", "json"))
-    assert row["n"] == health["hits"] == sum(day["samples"] for day in listed["days"])
+    assert row["n"] == health["samples"] == sum(day["samples"] for day in listed["days"])
     assert sum(by_symbol(xml).values()) == row["n"]
     assert 100 < hits <= row["n"]
     assert health["damaged"] == []
@@ -64,7 +64,7 @@ def test_every_command_counts_the_same_hits(store):
 
 def test_calls_and_comparisons_are_of_the_load(store):
     calls = json.loads(answer("calls", "--store", store, "-V4", "--format", "json"))
-    assert calls["events"][0]["hits"] > 100
+    assert calls["events"][0]["samples"] > 100
     query = "SELECT DISTINCT t FROM coverage ORDER BY t"
     windows = json.loads(answer("sql", query, "--store", store, "--format", "json"))
     assert len(windows) >= 4
@@ -83,7 +83,7 @@ def test_instructions_are_those_of_files_that_are_there(store):
     (row,) = json.loads(answer("sql", query, "--store", store, "--format", "json"))
     words = ("-V4", "-m0", "-k0", "--format", "json")
     found = json.loads(answer("annotate", "--store", store, row["symbol"], *words))
-    hits = [one["hits"] for event in found["events"] for one in event["routines"]]
+    hits = [one["samples"] for event in found["events"] for one in event["functions"]]
     assert row["n"] in hits
 
 
@@ -116,8 +116,8 @@ def test_the_same_words_choose_a_part_of_a_recording(tmp_path):
     line = prospect("record", "-o", file, "-H", "997", sys.executable, "-c", "sum(range(10**8))")
     subprocess.run(line, capture_output=True, check=True, timeout=300)
     words = ("report", file, "-V4", "--format", "json")
-    whole = json.loads(answer(*words))["summary"]["hits"]
-    every = json.loads(answer(*words, "cpu:0-4095"))["summary"]["hits"]
+    whole = json.loads(answer(*words))["summary"]["samples"]
+    every = json.loads(answer(*words, "cpu:0-4095"))["summary"]["samples"]
     none = subprocess.run(prospect("report", file, "comm:nobody"), capture_output=True, check=False)
     assert every == whole > 100
     assert none.returncode != 0

@@ -13,8 +13,8 @@ import pytest
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.image_symbols import read_symbol_table
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
 

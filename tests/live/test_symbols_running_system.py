@@ -14,8 +14,8 @@ from prospect.profile.naming import NameSource
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.jit.map_files import parse_map_file
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]

@@ -11,7 +11,7 @@ from builders.daemon import RunningDaemon
 from builders.local_target import LocalTarget
 from builders.pythons import VERSIONS, python_of
 from builders.recordings import hits_by
-from prospect.api.store import read_store
+from prospect.api.store_part import read_store
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 BUSY = "python3 -V; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"

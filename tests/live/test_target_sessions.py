@@ -18,10 +18,10 @@ from builders.recordings import build_program, hits_by
 from builders.ssh_target import PLAIN
 from builders.starter import STARTER
 from builders.terminal import SCREEN_LEFT, Terminal
-from prospect.api.store import read_store
+from prospect.api.store_part import read_store
 from prospect.errors import CaptureError
 from prospect.live.session import LiveSession
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.target.target_source import source_on
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
@@ -80,7 +80,7 @@ def test_top_shows_another_machine(target, tmp_path):
     with running([sys.executable, "-c", BUSY]) as load:
         options = ("--target", "there", "-H", "100")
         terminal = Terminal(tmp_path, *options, environment=target.environment)
-        terminal.until(b"Routines")
+        terminal.until(b"Functions")
         terminal.press("2")
         terminal.until(f"pid {load.pid}".encode())
         terminal.press("q")

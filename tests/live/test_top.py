@@ -39,7 +39,7 @@ def spinning(tmp_path_factory):
 @pytest.mark.parallel
 def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path):
     terminal = Terminal(tmp_path, "-H", "100", "--clocks", "2", "--no-cache")
-    terminal.until(b"Routines")
+    terminal.until(b"Functions")
     terminal.press("2")
     terminal.until(f"pid {spinning}".encode())
     terminal.press("s")
@@ -64,7 +64,7 @@ def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path
 )
 def test_a_signal_ends_it_in_good_order(number, tmp_path):
     terminal = Terminal(tmp_path)
-    terminal.until(b"Routines")
+    terminal.until(b"Functions")
     os.kill(terminal.pid, number)
     assert terminal.end() == 128 + number
     assert all(part in terminal.seen for part in SCREEN_LEFT)
@@ -93,7 +93,7 @@ def renaming(renames):
 def test_a_flood_of_names_holds_up_neither_figures_nor_keys_nor_signals(renaming, end, tmp_path):
     """On an idle machine it ends within 0.2 s; nobody knows what else runs beside this test."""
     terminal = Terminal(tmp_path, "-H", "100")
-    terminal.until(b"Routines")
+    terminal.until(b"Functions")
     terminal.press("2")
     terminal.until(f"pid {renaming}".encode())
     terminal.until(b"Program, or the kernel", keys="3")
@@ -112,12 +112,12 @@ def test_a_flood_of_names_holds_up_neither_figures_nor_keys_nor_signals(renaming
 @pytest.mark.parallel
 def test_it_is_stopped_and_goes_on(tmp_path):
     terminal = Terminal(tmp_path)
-    terminal.until(b"Routines")
+    terminal.until(b"Functions")
     terminal.press("\x1a")
     assert os.WIFSTOPPED(os.waitpid(terminal.pid, os.WUNTRACED)[1])
     terminal.seen = b""
     os.kill(terminal.pid, signal.SIGCONT)
-    terminal.until(b"Routines")
+    terminal.until(b"Functions")
     terminal.press("q")
     assert terminal.end() == 0
 
@@ -125,7 +125,7 @@ def test_it_is_stopped_and_goes_on(tmp_path):
 @pytest.mark.parallel
 def test_with_switches_it_says_where_a_thread_waits(tmp_path):
     terminal = Terminal(tmp_path, "-H", "100", "--off-cpu", "--no-cache")
-    terminal.until(b"Routines")
+    terminal.until(b"Functions")
     terminal.press("5")
     terminal.until(b"% blocked")
     terminal.press("\r")

@@ -11,7 +11,7 @@ import pytest
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 

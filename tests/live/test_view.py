@@ -94,9 +94,9 @@ class Viewer:
 
     def hits(self, name, selection=""):
         frame = self.block()["labels"].index(name)
-        status, body = self.get(f"hits?event=0&frame={frame}{selection}")
+        status, body = self.get(f"samples?event=0&frame={frame}{selection}")
         assert status == 200
-        return sum(json.loads(body)["hits"])
+        return sum(json.loads(body)["samples"])
 
     def end(self, number):
         self.process.send_signal(number)
@@ -130,18 +130,18 @@ def test_a_recording_is_served_and_its_code_comes_on_demand(recorded):
         assert viewer.get("", token="x" * 43)[0] == 404
         report = json.loads(viewer.get("data/report")[1])
         expected = {
-            row["name"]: row["hits"]
+            row["name"]: row["samples"]
             for process in report["events"][0]["details"]
-            for row in process["routines"]["user"]["rows"]
+            for row in process["functions"]["user"]["rows"]
         }
         code = viewer.code("compared")
-        (routine,) = code["routines"]
-        assert routine["hits"] >= expected["compared"] > 0
-        assert sum(row["hits"] for row in routine["instructions"]) > 0
-        assert viewer.hits("compared") == routine["hits"]
-        assert 0 < viewer.hits("compared", "&scope=command") <= routine["hits"]
+        (function,) = code["functions"]
+        assert function["samples"] >= expected["compared"] > 0
+        assert sum(row["samples"] for row in function["instructions"]) > 0
+        assert viewer.hits("compared") == function["samples"]
+        assert 0 < viewer.hits("compared", "&scope=command") <= function["samples"]
         assert viewer.hits("compared", "&end_ns=0") == 0
-        (source,) = code["source"]["routines"]
+        (source,) = code["source"]["functions"]
         lines = [fields[5:] for fields in source["instructions"] if fields and len(fields) > 5]
         assert {line for _, line, _ in lines} <= {4, 5, 6, 7}
         assert any(text and "x > y" in text for *_, text in lines)
@@ -170,11 +170,11 @@ def test_no_program_is_kept_from_being_changed_meanwhile(recorded):
         assert [place for place in of_viewer if not place.endswith(f":{recording}")] == []
         shutil.move(recorded / "sorts", recorded / "gone")
         try:
-            (routine,) = viewer.code("compared")["routines"]
+            (function,) = viewer.code("compared")["functions"]
         finally:
             shutil.move(recorded / "gone", recorded / "sorts")
-        assert routine["instructions"] == []
-        assert routine["no_instructions_because"]
+        assert function["instructions"] == []
+        assert function["no_instructions_because"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

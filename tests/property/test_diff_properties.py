@@ -11,9 +11,9 @@ from builders.runs import run_of
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
 
-ROUTINES = ("f", "g", "k:f", "k:h", "", "x.isra.0")
+FUNCTIONS = ("f", "g", "k:f", "k:h", "", "x.isra.0")
 runs = st.lists(
-    st.dictionaries(st.sampled_from(ROUTINES), st.integers(0, 5000)).map(run_of),
+    st.dictionaries(st.sampled_from(FUNCTIONS), st.integers(0, 5000)).map(run_of),
     min_size=1,
     max_size=3,
 )
@@ -21,7 +21,7 @@ units = st.sampled_from(("run", "second", "7 turns"))
 
 
 def keyed(table):
-    keys = zip(table.name, table.object, table.portion.tolist(), strict=True)
+    keys = zip(table.name, table.object, table.mode.tolist(), strict=True)
     return {key: row for row, key in enumerate(keys)}
 
 
@@ -31,7 +31,7 @@ def test_the_other_way_round_every_change_is_its_negative(before, after, per):
     options = CompareOptions(per=per)
     forth, back = compare(before, after, options), compare(after, before, options)
     assert forth.tested == back.tested
-    for name in ("total", "portions", "processes", "objects", "routines"):
+    for name in ("total", "modes", "processes", "objects", "functions"):
         one, other = getattr(forth, name), getattr(back, name)
         rows = keyed(other)
         place = [rows[key] for key in keyed(one)]
@@ -46,8 +46,8 @@ def test_the_other_way_round_every_change_is_its_negative(before, after, per):
 @given(before=runs, after=runs, per=units)
 def test_every_table_adds_up_to_the_total(before, after, per):
     found = compare(before, after, CompareOptions(per=per))
-    for table in (found.portions, found.processes, found.objects, found.routines):
-        for column in ("hits", "mean", "change"):
+    for table in (found.modes, found.processes, found.objects, found.functions):
+        for column in ("samples", "mean", "change"):
             np.testing.assert_allclose(
                 getattr(table, column).sum(axis=0),
                 getattr(found.total, column).sum(axis=0),
@@ -59,7 +59,7 @@ def test_every_table_adds_up_to_the_total(before, after, per):
 @given(before=runs, after=runs)
 def test_what_is_marked_has_an_interval_without_nothing(before, after):
     found = compare(before, after)
-    for table in (found.processes, found.objects, found.routines):
+    for table in (found.processes, found.objects, found.functions):
         assert (np.abs(table.change) > table.half_width)[table.significant].all()
         assert (table.half_width > 0).all()
         known = np.isfinite(table.relative)

@@ -15,7 +15,7 @@ from builders import perfdata
 from builders.examples import examples
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events import record_starts
 from prospect.events.decode import decode
 

@@ -62,7 +62,7 @@ def test_pprof_has_the_same_samples(name, inline):
         totals = Counter()
         for sample in profile.sample:
             labels = {strings[label.key]: strings[label.str] for label in sample.label}
-            kept = tuple(labels.get(key) for key in ("process", "pid", "thread", "cause"))
+            kept = tuple(labels.get(key) for key in ("process", "pid", "thread", "entry_reason"))
             stack = tuple(places[number] for number in sample.location_id)
             for nth, value in enumerate(sample.value):
                 totals[kept, stack, nth] += value

@@ -10,8 +10,8 @@ from builders.eh_frame import PCREL_SDATA4, cie, encoded, entry, sleb128, uleb12
 from builders.elf import Section, code, elf_file
 from builders.examples import examples
 from builders.reference_cfi import ARM, X86, plain_rule, rows_of_function
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
-from prospect.elf import layout
 from prospect.elf.frame_entries import read_frames
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
@@ -56,7 +56,7 @@ programs = st.lists(instructions, max_size=30).map(b"".join)
 
 
 def image_of(bodies, machine):
-    out = bytearray(entry(cie(register=16 if machine == layout.EM_X86_64 else 30)))
+    out = bytearray(entry(cie(register=16 if machine == elf_layout.EM_X86_64 else 30)))
     for number, program in enumerate(bodies):
         body = len(out) + 4
         start = 0x10000 + 0x1000 * number
@@ -106,12 +106,12 @@ def unpacked(rule, numbers):
 @settings(max_examples=examples(200))
 @given(
     st.lists(programs, min_size=1, max_size=6),
-    st.sampled_from([layout.EM_X86_64, layout.EM_AARCH64]),
+    st.sampled_from([elf_layout.EM_X86_64, elf_layout.EM_AARCH64]),
 )
 def test_every_address_of_every_function(bodies, machine):
     image = image_of(bodies, machine)
     frames, table = read_frames(image), read_frame_rows(image)
-    numbers = X86 if machine == layout.EM_X86_64 else ARM
+    numbers = X86 if machine == elf_layout.EM_X86_64 else ARM
     assert len(frames) == len(bodies)
     for row in range(len(frames)):
         steps = rows_of_function(frames, row)

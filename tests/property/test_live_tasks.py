@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from builders.examples import examples
 from builders.process_model import describe_mapping, run_model, steps
 from prospect.abi.attr import EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.events.event_choice import SAMPLE_TYPE, SIDE_BAND_FLAGS, _timer_attr
 from prospect.events.decode import decode
 from prospect.live.tasks import LiveTasks, pids_of

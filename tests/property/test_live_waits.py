@@ -13,7 +13,7 @@ from builders.examples import examples
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from builders.switches import PERIOD, RECORDS, SWITCH, SWITCH_ID
 from prospect.abi import constants as abi
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.columns.table_rows import gather

@@ -15,7 +15,7 @@ from builders.examples import examples
 from builders.perfdata_features import feature_string
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.perfdata.byteorder import to_little_endian
 from prospect.perfdata.feature_decoding import decode_feature
 from prospect.perfdata.feature_encoding import encode_features

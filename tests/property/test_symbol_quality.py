@@ -1,4 +1,4 @@
-"""Symbol quality accounts for every hit: parts add up, and what has no name has a cause."""
+"""Symbol quality accounts for every hit: parts add up, and what has no name has an entry reason."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.profile_builder import ProfileBuilder
-from prospect.figures.portions import event_hits
-from prospect.figures.report.quality import symbol_quality
+from prospect.figures.modes import event_hits
+from prospect.figures.report.symbol_quality import symbol_quality
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
 
 ROWS = st.lists(
@@ -16,7 +16,7 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-def test_sources_add_up_to_all_hits_and_causes_to_their_objects(rows):
+def test_sources_add_up_to_all_hits_and_entry_reasons_to_their_objects(rows):
     build = ProfileBuilder()
     process = build.process("p", 1)
     objects = [build.object(f"/object{number}") for number in range(10)]
@@ -40,7 +40,7 @@ def test_sources_add_up_to_all_hits_and_causes_to_their_objects(rows):
             assert sum(found.hits for found in entry.objects) == entry.hits
 
 
-def test_every_cause_has_a_label_and_a_remedy():
+def test_every_entry_reason_has_a_label_and_a_remedy():
     assert set(LABELS) == set(NameSource)
     assert {source for source in NameSource if not source.named} <= set(REMEDIES)
     assert all(text.strip() for text in (*LABELS.values(), *REMEDIES.values()))

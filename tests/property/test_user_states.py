@@ -12,7 +12,7 @@ from builders import perfdata
 from builders.examples import examples
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events.decode import decode
 
 _PARTS = (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from builders.scheduler import Timeline
 from prospect.wall.path import RUNNING, WAITING, critical_path
-from prospect.wall.records import Asked
+from prospect.wall.schedule_records import Asked
 
 END = 60
 times = st.integers(0, END + 5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from prospect.spelling import _mistakes, nearest, suggestion
 
 COMMANDS = ("record", "report", "annotate", "calls", "diff", "stat", "list", "doctor", "help")
-ROUTINES = (
+FUNCTIONS = (
     "_dl_relocate_object",
     "std::vector<int>::push_back",
     "qsort_r",
@@ -63,8 +63,8 @@ def test_two_mistakes_of_six_letters_are_another_word():
         ("sor", ""),
     ],
 )
-def test_a_routine_may_be_named_in_part(typed, meant):
-    assert nearest(typed, ROUTINES, parts=True) == meant
+def test_a_function_may_be_named_in_part(typed, meant):
+    assert nearest(typed, FUNCTIONS, parts=True) == meant
 
 
 def test_of_equally_near_words_the_first_is_taken():

@@ -21,8 +21,8 @@ from prospect.assembly.code.later_code import code_by_identity
 from prospect.errors import UsageError
 from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.estimate.annotate.source_view import source_view
+from prospect.figures.function_choice import FunctionChoice, choose_functions
 from prospect.figures.processes import DETAILS, chosen_locations
-from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.files.output_tree import OutputTree
 from prospect.lines.source_files import SourcePlaces, find_source
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
@@ -30,7 +30,7 @@ from prospect.perfdata.reader import open_recording
 from prospect.profile.source_tables import SourceFile
 from prospect.records import Record, field, replace
 from prospect.render.json.annotation_documents import JsonAnnotation, JsonSource
-from prospect.render.text.annotation import MARK, TextAnnotation, TextSource
+from prospect.render.text.annotated_code import MARK, TextAnnotation, TextSource
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -47,10 +47,10 @@ FORMATS = ("text", "json")
 
 
 class AnnotateOptions(Record):
-    """The routines to annotate, and how.
+    """The functions to annotate, and how.
 
     Attributes:
-        choice: which routines.
+        choice: which functions.
         disassembler: how instructions are written.
         source: whether source lines and inlined functions are shown.
         whole: whether instructions far from all hits are shown too.
@@ -58,7 +58,7 @@ class AnnotateOptions(Record):
         colour, boxes: see `TextAnnotation`.
     """
 
-    choice: RoutineChoice = field(default_factory=RoutineChoice)
+    choice: FunctionChoice = field(default_factory=FunctionChoice)
     disassembler: DisassemblerOptions = field(default_factory=DisassemblerOptions)
     source: bool = True
     whole: bool = False
@@ -70,7 +70,7 @@ class AnnotateOptions(Record):
 def annotate(
     path: str | Profile, options: AnnotateOptions, naming: NamingOptions, sinks: Callbacks
 ) -> tuple[AnnotationView, TextAnnotation | JsonAnnotation]:
-    """Read a recording, disassemble the chosen routines, and pair them with their renderer.
+    """Read a recording, disassemble the chosen functions, and pair them with their renderer.
 
     Args:
         path: a perf.data file, "-" for a pipe on standard input; or a profile whose objects are
@@ -86,7 +86,7 @@ def annotate(
     _check(options)
     choice = options.choice
     code = CodeChoice(
-        lambda profile: choose_routines(profile, choice),
+        lambda profile: choose_functions(profile, choice),
         disassembler=options.disassembler,
         with_lines=options.source,
     )
@@ -122,7 +122,7 @@ class SourceOptions(Record):
     """The sources to annotate, and how.
 
     Attributes:
-        what: a routine or an image by name or pattern, whose hits count alone; "" for all.
+        what: a function or an image by name or pattern, whose hits count alone; "" for all.
         detail: `-V`: whose hits count.
         places: where sources are.
         include, exclude: patterns of source paths; all of them, less the excluded, where none.
@@ -265,7 +265,7 @@ def _functions(profile: Profile, options: SourceOptions) -> NDArray[np.int64] | 
     if not options.what:
         return None
     most = max(len(profile.functions), 1)
-    return choose_routines(profile, RoutineChoice(options.what, options.detail, 0.0, 0.0, most))
+    return choose_functions(profile, FunctionChoice(options.what, options.detail, 0.0, 0.0, most))
 
 
 def _kept_lines(archive: bytes | memoryview) -> dict[str, dict[int, str]] | None:

@@ -1,7 +1,7 @@
 """Make an archive: a recording with all that a report of it needs elsewhere.
 
 `prospect report` and `prospect annotate` show the copy on another machine as they show the
-recording here. It is made by making a report and the annotation of all routines, and keeping what
+recording here. It is made by making a report and the annotation of all functions, and keeping what
 they asked.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
-from prospect.archived.answers import Answers
 from prospect.archived.archive_format import encode
+from prospect.archived.kept_answers import Answers
 from prospect.archived.symbolizers import Collector
 from prospect.assembly.code.code import CodeChoice
 from prospect.errors import RecordingError, UsageError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.analysis.profile_request import Callbacks
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
@@ -42,8 +42,8 @@ SUFFIX = ".archive"
 # Such files compress, with lines, to well under 1 MB and have nearly all hits of most recordings.
 _CODE_BYTES = 1 << 20
 _ALL_CODE_BYTES = 1 << 62
-# The cost of a routine besides its code, and one of unknown size.
-_LEAST_ROUTINE_BYTES = 64
+# The cost of a function besides its code, and one of unknown size.
+_LEAST_FUNCTION_BYTES = 64
 
 
 class Archive(Record, eq=False):
@@ -113,7 +113,7 @@ def make_archive(
         info = recording.info
         most_bytes = _ALL_CODE_BYTES if whole_images else _CODE_BYTES
         collector = Collector(whole_images=whole_images, call_frames=_samples_registers(info))
-        code = CodeChoice(functools.partial(_hottest_routines, most_bytes))
+        code = CodeChoice(functools.partial(_hottest_functions, most_bytes))
         wanted = ProfileRequest(lines=True, stacks=True, code=code)
         build_profile(recording, naming, wanted, replace(sinks, collector=collector))
     section = encode(_answers(path, info.recorded_at, collector))
@@ -144,8 +144,8 @@ def _samples_registers(info: RecordingInfo) -> bool:
     return any(event.attr.sample_type & abi.PERF_SAMPLE_REGS_USER for event in info.events)
 
 
-def _hottest_routines(most_bytes: int, profile: Profile) -> NDArray[np.int64]:
-    """Choose routines with hits, the hottest first, as far as their code has room."""
+def _hottest_functions(most_bytes: int, profile: Profile) -> NDArray[np.int64]:
+    """Choose functions with hits, the hottest first, as far as their code has room."""
     functions = profile.functions
     function_of = profile.locations.function_index.take(profile.hits.location_index)
     hits = np.bincount(function_of, profile.hits.count, len(functions))
@@ -159,7 +159,7 @@ def _hottest_routines(most_bytes: int, profile: Profile) -> NDArray[np.int64]:
     ):
         if size <= left:
             chosen.append(function)
-            left -= max(size, _LEAST_ROUTINE_BYTES)
+            left -= max(size, _LEAST_FUNCTION_BYTES)
     return np.array(chosen, np.int64)
 
 

@@ -19,7 +19,7 @@ from prospect.analysis.profile_request import (
     damage_words,
 )
 from prospect.announcing import bytes_of, silent
-from prospect.assembly.causes.hit_causes import label_samples, with_causes
+from prospect.assembly.entry_reasons.hit_reasons import label_samples, with_entry_reasons
 from prospect.assembly.extras import recorded_until
 from prospect.assembly.placing.jit import find_jit_code
 from prospect.assembly.placing.location_names import (
@@ -54,21 +54,21 @@ from prospect.events.decode import decode
 from prospect.files.budget import ReadBudget
 from prospect.options import NamingOptions
 from prospect.profile.builder import TableBuilder
-from prospect.profile.model import CAUSE_NONE, CauseTable, Profile
+from prospect.profile.model import ENTRY_REASON_NONE, EntryReasonTable, Profile
 from prospect.records import NamedTuple, replace
 from prospect.spaces.attribution import attribute
 from prospect.spaces.process_history import build_spaces
-from prospect.symbols.options import debug_servers
+from prospect.symbols.naming_options import debug_servers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.analysis.profile_request import RecordSource
     from prospect.announcing import Announce
-    from prospect.archived.answers import Answers
-    from prospect.assembly.causes.hit_causes import SampleCauses
+    from prospect.archived.kept_answers import Answers
     from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.assembly.entry_reasons.hit_reasons import SampleEntryReasons
     from prospect.assembly.labels import Labelled
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.placement import Placement
@@ -77,11 +77,11 @@ if TYPE_CHECKING:
     from prospect.assembly.threads.turns import TurnSource
     from prospect.assembly.threads.waits import Waits
     from prospect.assembly.threads.wall_path import CommandPath
-    from prospect.events.columns import Events
+    from prospect.events.record_columns import Events
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
-    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.symbolizer import Symbolizer
 
 
@@ -185,13 +185,16 @@ def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -
     placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), announce)
     builder = TableBuilder()
     location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, announce)
-    announce("adding up hits")
+    announce("adding up samples")
     profile = _assemble(placed, location_index, object_rows, builder)
     run = _with_limits_of_archive(profile.run, placed.symbolizer, order)
-    profile, cause = replace(profile, run=run), placed.hits.label
+    profile, entry_reason = replace(profile, run=run), placed.hits.label
     if placed.labels:
-        profile, cause = placed.labels.added_to(profile, cause), placed.labels.causes_of(cause)
-    profile = with_causes(profile, cause, placed.labelled.causes)
+        profile, entry_reason = (
+            placed.labels.added_to(profile, entry_reason),
+            placed.labels.entry_reasons_of(entry_reason),
+        )
+    profile = with_entry_reasons(profile, entry_reason, placed.labelled.entry_reasons)
     if wanted.hints:
         profile = _with_raw_data(profile, placed)
     finds_inlined = wanted.callees and profile.stacks is not None
@@ -239,7 +242,7 @@ class _Placed(NamedTuple):
     history: ProcessHistory
     symbol_options: SymbolOptions
     symbolizer: Symbolizer
-    labelled: SampleCauses
+    labelled: SampleEntryReasons
     labels: Labelled | None
     hits: Attribution
     calls: SampleCallers | None
@@ -350,7 +353,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     )
 
 
-def _labels(events: Events, labelled: SampleCauses, order: _Order) -> Labelled | None:
+def _labels(events: Events, labelled: SampleEntryReasons, order: _Order) -> Labelled | None:
     """Label samples as --label asks."""
     if not order.naming.label:
         return None
@@ -365,7 +368,7 @@ def _assemble(
     object_rows: NDArray[np.int32],
     builder: TableBuilder,
 ) -> Profile:
-    """Make the tables of a profile, but for the causes of kernel time."""
+    """Make the tables of a profile, but for the entry reasons of kernel time."""
     events, info, history, hits = placed.events, placed.info, placed.history, placed.hits
     stacks = stack_index = None
     if placed.calls is not None:
@@ -397,7 +400,7 @@ def _assemble(
         mappings=describe_mappings(hits, placed.of_hits, object_rows, history),
         hits=hit_table,
         losses=describe_losses(events, info),
-        causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
+        entry_reasons=EntryReasonTable(np.array([ENTRY_REASON_NONE], np.uint8), [""]),
         samples=describe_samples(events.samples, hits, stack_index),
         clocks=clocks.table,
         clock_stops=describe_clock_stops(clocks, events.losses),

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordBlock, RecordingInfo
+    from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
     from prospect.announcing import Announce
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.code.code import CodeChoice
     from prospect.assembly.code.later_code import LaterCode
-    from prospect.events.columns import Events
+    from prospect.events.record_columns import Events
     from prospect.options import Detail
     from prospect.profile.model import Profile
     from prospect.symbols.kept_names import KeptNames

@@ -1,7 +1,7 @@
 """A recording of a command → how long it would take if some of its functions were faster.
 
 The samples say how much of each thread's time a function had, with all that it calls where stacks
-were recorded; the schedule says what that time held up. See `prospect.wall.replay`.
+were recorded; the schedule says what that time held up. See `prospect.wall.schedule_replay`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.analysis.reading import read_profile
 from prospect.errors import UsageError
-from prospect.estimate.what_if import Change, Outcome, WhatIf
+from prospect.estimate.what_if_times import Change, Outcome, WhatIf
 from prospect.figures.calls.sample_choice import SampleChoice, choose_samples
-from prospect.figures.portions import event_has_time
-from prospect.figures.routine_names import routine_names
+from prospect.figures.function_names import function_names
+from prospect.figures.modes import event_has_time
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import replace
-from prospect.wall.replay import Replay, saved_by
+from prospect.wall.schedule_replay import Replay, saved_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -113,7 +113,7 @@ class _Run:
 
     def _is_of(self, name: str) -> NDArray[np.bool_]:
         through, own = (name, "") if self.has_callees else ("", name)
-        choice = SampleChoice("4", through=through, routine=own)
+        choice = SampleChoice("4", through=through, function=own)
         return choose_samples(self._samples, choice).take(self._rows)
 
     def _saved(
@@ -145,7 +145,7 @@ class _Run:
         count = np.bincount(function, minlength=len(profile.functions))
         names: dict[str, None] = {}
         for row in np.argsort(-count, kind="stable")[: np.count_nonzero(count)].tolist():
-            name = routine_names(profile, row)[-1]
+            name = function_names(profile, row)[-1]
             if name and len(names) < _MOST_TRIED:
                 names.setdefault(name)
         return names

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import zstandard
 
-from prospect.archived.answers import (
+from prospect.archived.kept_answers import (
     Answers,
     Asked,
     Code,
@@ -545,12 +545,12 @@ def _code(
     owner, start = columns.index("code_owner", len(owners)), columns.get("code_start", np.uint64)
     machine = columns.get("code_machine", np.uint32)
     reasons = _texts_at(columns, "code_reason", texts)
-    _same_length("routines", owner, start, counts, machine, reasons)
+    _same_length("functions", owner, start, counts, machine, reasons)
     bounds = itertools.pairwise(counted(counts, len(content), "bytes of code").tolist())
     rows = zip(owner.tolist(), start.tolist(), machine.tolist(), reasons, bounds, strict=True)
     for row, first, em, reason, (low, high) in rows:
         if row < 0 or (low == high and not reason):
-            raise damaged("a routine has neither code nor a reason")
+            raise damaged("a function has neither code nor a reason")
         yield (owners[row], first), Code(content[low:high], em, reason)
 
 

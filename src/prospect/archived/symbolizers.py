@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.archived.answers import DEEPEST, Asked, Code, FrameTree, Image, ObjectLines, owner_of
-from prospect.elf import layout
+from prospect.archived.kept_answers import (
+    DEEPEST,
+    Asked,
+    Code,
+    FrameTree,
+    Image,
+    ObjectLines,
+    owner_of,
+)
+from prospect.elf import elf_layout
 from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
@@ -37,12 +45,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
-    from prospect.archived.answers import Answers, Owner
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.archived.kept_answers import Answers, Owner
     from prospect.lines.symcache import Frames
     from prospect.profile.run_info import ProcessNote
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import HitObject, ObjectKey
-    from prospect.symbols.options import SymbolOptions
 
 _LARGEST_IMAGE_BYTES = 16 << 30
 _LARGEST_NOTE_BYTES = 1 << 16
@@ -91,7 +99,7 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
 
 
 def _header_ranges(image: ElfImage, *, call_frames: bool) -> Iterator[tuple[int, int]]:
-    header_type = layout.EHDR_64 if image.is_64 else layout.EHDR_32
+    header_type = elf_layout.EHDR_64 if image.is_64 else elf_layout.EHDR_32
     header = np.frombuffer(image.data, header_type, 1)[0]
     yield 0, header_type.itemsize
     for offset, size, count in (
@@ -101,7 +109,7 @@ def _header_ranges(image: ElfImage, *, call_frames: bool) -> Iterator[tuple[int,
         yield int(offset), int(offset) + int(size) * count
     if int(header["shstrndx"]) < len(image.sections):
         yield _range(image, int(header["shstrndx"]), _LARGEST_NOTE_BYTES)
-    for note in image.segments[image.segments["type"] == layout.PT_NOTE]:
+    for note in image.segments[image.segments["type"] == elf_layout.PT_NOTE]:
         start = int(note["offset"])
         yield start, start + min(int(note["filesz"]), _LARGEST_NOTE_BYTES)
     for name in _CALL_FRAMES if call_frames else ():

@@ -11,8 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events
 
 _LARGEST_I32 = (1 << 31) - 1
 _LARGEST_I64 = (1 << 63) - 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
     from prospect.profile.model import Profile
 
 _MOST_LABELS = 1 << 14
@@ -64,22 +64,22 @@ class Labelled(Record):
     """Keys that separate samples in addition to process and place.
 
     Attributes:
-        state: u16[n] a number for each sample's cause and label; None where neither is known.
-        cause: u16[s] of each state, its cause; None where a state is its cause.
+        state: u16[n] a number for each sample's entry reason and label; None where neither is known.
+        entry_reason: u16[s] of each state, its entry reason; None where a state is its entry reason.
         label: i32[s] row of `names`, the last of which is "" for none.
         names: of labels, None where no label source was asked.
         failure: what a source's failure leaves out, "" for nothing.
     """
 
     state: NDArray[np.uint16] | None
-    cause: NDArray[np.uint16] | None = None
+    entry_reason: NDArray[np.uint16] | None = None
     label: NDArray[np.int32] | None = None
     names: list[str] | None = None
     failure: str = ""
 
-    def causes_of(self, state: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """Return the causes of hits."""
-        return state if self.cause is None else self.cause.take(state)
+    def entry_reasons_of(self, state: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """Return the entry reasons of hits."""
+        return state if self.entry_reason is None else self.entry_reason.take(state)
 
     def added_to(self, profile: Profile, state: NDArray[np.uint16]) -> Profile:
         """Return a profile whose hits have these states with the labels of its hits."""
@@ -92,12 +92,12 @@ class Labelled(Record):
         return replace(profile, hits=hits, labels=self.names)
 
 
-def label_by(samples: Samples, cause: NDArray[np.uint16] | None, wanted: str) -> Labelled:
-    """Return causes with the labels that a label source gives; the causes alone if it fails.
+def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: str) -> Labelled:
+    """Return entry reasons with the labels that a label source gives; the entry reasons alone if it fails.
 
     Args:
         samples: n of them.
-        cause: u16[n] what separates them already.
+        entry_reason: u16[n] what separates them already.
         wanted: "NAME" or "NAME:ARGUMENT" of a label source.
 
     Raises:
@@ -111,12 +111,14 @@ def label_by(samples: Samples, cause: NDArray[np.uint16] | None, wanted: str) ->
     try:
         texts, row = _asked(source, samples, argument)
     except PluginError as error:
-        return Labelled(cause, failure=f"{error}; samples have no labels")
-    before = np.zeros(len(samples), np.int64) if cause is None else cause.astype(np.int64)
+        return Labelled(entry_reason, failure=f"{error}; samples have no labels")
+    before = (
+        np.zeros(len(samples), np.int64) if entry_reason is None else entry_reason.astype(np.int64)
+    )
     both, state = np.unique(before * (len(texts) + 1) + row, return_inverse=True)
     if len(both) > _MOST_STATES:
         failure = f"{described(source)} gave too many labels; samples have none"
-        return Labelled(cause, failure=failure)
+        return Labelled(entry_reason, failure=failure)
     of_state, label = np.divmod(both, len(texts) + 1)
     return Labelled(
         state.astype(np.uint16), of_state.astype(np.uint16), label.astype(np.int32), [*texts, ""]

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from prospect.cli.commands import ANNOTATE, CALLS, DIFF, RECORD, REPORT, VIEW, Command
-from prospect.cli.options import given_options
+from prospect.cli.option_parser import given_options
 from prospect.cli.terminal import fit_for, is_ascii_locale, say, takes_escapes
 from prospect.options import NamingOptions
 from prospect.records import field_names

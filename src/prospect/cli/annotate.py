@@ -25,7 +25,7 @@ _MAGICS = (b"PERFILE2", b"2ELIFREP")
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Annotate what `words` name: a routine or an image, a recording, both in this order, or none.
+    """Annotate what `words` name: a function or an image, a recording, both in this order, or none.
 
     Raises:
         ProspectError: the recording cannot be read, nothing in it is called that, or the
@@ -50,7 +50,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
-    """Annotate routines that a part of a store has hits in, from files that are still there.
+    """Annotate functions that a part of a store has hits in, from files that are still there.
 
     Raises:
         ProspectError: nothing fits, or nothing is called what was asked for.
@@ -74,7 +74,7 @@ def _is_specification(word: str) -> bool:
 
 
 def _operands(words: list[str]) -> tuple[str, str]:
-    """Return the routine or image, and the recording, "" for none: one word may be either."""
+    """Return the function or image, and the recording, "" for none: one word may be either."""
     if len(words) == 2:
         return words[0], words[1]
     word = words[0] if words else ""
@@ -110,7 +110,7 @@ def _write_sources(
     """Write annotated sources to a file, or below the chosen directory where that is None."""
     get_ready()
     from prospect.analysis.annotation import annotate_sources
-    from prospect.api.annotate import AnnotateKeywords, source_options
+    from prospect.api.annotations import AnnotateKeywords, source_options
 
     with Progress("reading the recording") as progress:
         options = source_options(
@@ -132,7 +132,7 @@ def _write(
 ) -> None:
     get_ready()
     from prospect.analysis.annotation import annotate
-    from prospect.api.annotate import AnnotateKeywords, instruction_options
+    from prospect.api.annotations import AnnotateKeywords, instruction_options
 
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = instruction_options(

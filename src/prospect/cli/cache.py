@@ -14,7 +14,7 @@ from prospect.files.user_cache import cache_obstacle
 from prospect.fleet import remote_cache
 from prospect.recording.sampling_cost import COST_SUFFIX
 from prospect.records import NamedTuple
-from prospect.symbols import cache as tables
+from prospect.symbols import table_cache as tables
 from prospect.symbols.cache_directory import PART_SUFFIX, CacheDirectory
 from prospect.symbols.images import debug_files
 from prospect.version import generator

@@ -14,7 +14,7 @@ from prospect.files.outputs import ReportFile
 from prospect.records import project, replace
 
 if TYPE_CHECKING:
-    from prospect.api.calls import CallsOptions
+    from prospect.api.call_views import CallsOptions
     from prospect.options import Settings
 
 
@@ -45,7 +45,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 def _write(recording: str | StorePart, settings: Settings, target: ReportFile) -> int:
     get_ready()
-    from prospect.api.calls import examine_calls
+    from prospect.api.call_views import examine_calls
 
     options = _options(settings, colour=takes_colour(target))
     unread = Unread()
@@ -57,7 +57,7 @@ def _write(recording: str | StorePart, settings: Settings, target: ReportFile) -
 
 
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:
-    from prospect.api.calls import CallsKeywords, calls_options
+    from prospect.api.call_views import CallsKeywords, calls_options
 
     asked = project(settings, CallsKeywords)
     if asked.callers_of and asked.sections == CallsKeywords.sections:

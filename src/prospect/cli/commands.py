@@ -57,8 +57,8 @@ VIEW = Command(
 )
 ANNOTATE = Command(
     "annotate",
-    "[ROUTINE|IMAGE] [FILE|-|--store DIR SPEC...]",
-    "show the instructions of the hottest or the named routines, with hits and source lines",
+    "[FUNCTION|IMAGE] [FILE|-|--store DIR SPEC...]",
+    "show the instructions of the hottest or the named functions, with samples and source lines",
     2,
     has_store=True,
 )

@@ -66,7 +66,7 @@ def _own_directory(settings: Settings) -> str:
     Raises:
         ProspectError: it is on no machine, or in no place that there is.
     """
-    from prospect.fleet.places import S3, place_of
+    from prospect.fleet.store_places import S3, place_of
 
     place = place_of(settings.store or usual_store(settings.target))
     if place.scheme == S3:
@@ -84,7 +84,7 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
 
     from prospect.daemon.metrics import is_address
     from prospect.daemon.unit import unit_text
-    from prospect.fleet.places import FILE, place_of
+    from prospect.fleet.store_places import FILE, place_of
 
     sent_to = place_of(settings.ship) if settings.ship else None
     directory = sent_to.path if sent_to and sent_to.scheme == FILE else ""
@@ -121,7 +121,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
     import shlex
 
     from prospect.cli.commands import DAEMON
-    from prospect.cli.options import parse
+    from prospect.cli.option_parser import parse
     from prospect.daemon.daemon_limits import MEMORY_LIMIT, MEMORY_LIMIT_WITH_COPIES
     from prospect.daemon.daemon_options import DaemonOptions
     from prospect.daemon.metrics import is_address

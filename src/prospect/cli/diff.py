@@ -20,7 +20,7 @@ from prospect.records import asdict, project
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.api.profile import Profile
+    from prospect.api.interface import Profile
     from prospect.estimate.compare.comparison import CompareOptions
     from prospect.options import Settings
 
@@ -131,7 +131,7 @@ def write(
         ProspectError: as `run` does.
     """
     get_ready()
-    from prospect.api.diff import diff_by
+    from prospect.api.differences import diff_by
     from prospect.render.comparison_words import verdict_line
     from prospect.render.diff_registry import make_diff_renderer
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
 from prospect.plugins import KINDS, package_of, plugins
-from prospect.recording.doctor import OK, Check, examine
+from prospect.recording.diagnosis import OK, Check, examine
 from prospect.records import asdict, replace
 from prospect.version import __version__, generator
 
 if TYPE_CHECKING:
     from prospect.options import Settings
-    from prospect.recording.doctor import Diagnosis
+    from prospect.recording.diagnosis import Diagnosis
 
 
 def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from prospect.cli.operands import usual_store
-from prospect.cli.options import unexpected
+from prospect.cli.option_parser import unexpected
 from prospect.cli.progress import Progress
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
@@ -100,7 +100,7 @@ def _lines(answer: Answer, name: str, origin: str) -> Iterator[str]:
 def _table(table: AnswerTable) -> Iterator[str]:
     from prospect.fleet.answers import TERMINAL
     from prospect.render.escape import escaped
-    from prospect.render.text.columns import Column, table_lines
+    from prospect.render.text.text_table import Column, table_lines
 
     rows = table.rows[: table.most]
     return table_lines(

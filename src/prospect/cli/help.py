@@ -46,7 +46,7 @@ EXAMPLES = (
     ("look at it in a browser", "prospect view run.data"),
     ("the callers of the functions with most time", "prospect calls run.data"),
     ("the callers of one function", "prospect calls --callers-of qsort_r run.data"),
-    ("the instructions and source lines of a routine", "prospect annotate qsort_r run.data"),
+    ("the instructions and source lines of a function", "prospect annotate qsort_r run.data"),
     ("a flame graph", "prospect report --format svg -f flames.svg run.data"),
     ("one file to report on elsewhere", "prospect archive run.data"),
     ("a recording by perf", "perf record -a -o - sleep 9 | prospect report -V4 -"),

@@ -51,11 +51,11 @@ _COMMANDS_OF_PERF = {
 _OPTIONS_OF_PERF = {
     "--stdio": "the report is text anyway",
     "--tui": "prospect view shows a recording in a browser",
-    "--children": "prospect calls has routines with all that they call",
-    "--no-children": "the report has routines by themselves, prospect calls with all they call",
+    "--children": "prospect calls has functions with all that they call",
+    "--no-children": "the report has functions by themselves, prospect calls with all they call",
     "--dsos": "prospect report --sort object, or prospect calls --object IMAGE",
     "--comms": "prospect report --sort thread, or prospect calls --thread NAME",
-    "--symbols": "prospect report --sort routine, or prospect calls --routine NAME",
+    "--symbols": "prospect report --sort function, or prospect calls --routine NAME",
 }
 
 

@@ -10,7 +10,7 @@ from prospect.cli.progress import Progress
 from prospect.cli.terminal import show
 from prospect.errors import UsageError
 from prospect.render.escape import escaped
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from prospect.capture.events.event_listing import CheckedEvent, ListedEvent

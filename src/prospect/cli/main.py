@@ -10,7 +10,7 @@ import os
 import sys
 
 from prospect.cli.commands import EXAMPLES, HELP, PERF_WORDS, PROFILE, REPORT, SUBCOMMANDS, Command
-from prospect.cli.options import parse, unexpected
+from prospect.cli.option_parser import parse, unexpected
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
 

@@ -6,14 +6,14 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from prospect.cli.options import unexpected
+from prospect.cli.option_parser import unexpected
 from prospect.errors import RecordingError, UsageError
 from prospect.files.outputs import are_same_file
 from prospect.options import DEFAULT_RECORDING
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from prospect.api.profile import Profile
+    from prospect.api.interface import Profile
     from prospect.cli.commands import Command
     from prospect.options import Settings
 
@@ -134,7 +134,7 @@ class StorePart(NamedTuple):
         Raises:
             ProspectError: nothing fits, or the store cannot be read.
         """
-        from prospect.api.store import read_store
+        from prospect.api.store_part import read_store
 
         return read_store(
             self.path,
@@ -158,7 +158,7 @@ class RecordingPart(NamedTuple):
         Raises:
             UsageError: nothing fits, or the recording does not say what a word asks for.
         """
-        from prospect.api.store import part_of
+        from prospect.api.store_part import part_of
 
         return part_of(profile, self.words, apart)
 

@@ -6,7 +6,7 @@ from prospect.cli.terminal import say
 from prospect.errors import CommandError, ProspectError
 from prospect.files.outputs import RecordingFile
 from prospect.options import DEFAULT_RECORDING, RecordingOptions
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.records import asdict, project
 
 TYPE_CHECKING = False

@@ -56,7 +56,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 def _table(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     from prospect.render.escape import escaped
-    from prospect.render.text.columns import Column, table_lines
+    from prospect.render.text.text_table import Column, table_lines
 
     every = list(rows)
     columns = [

@@ -13,7 +13,7 @@ from prospect.cli.terminal import show
 from prospect.errors import StoreError, UsageError
 from prospect.records import asdict as contents_by_name
 from prospect.render.escape import escaped
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.text_table import Column, table_lines
 from prospect.store.directory import StoreDirectory
 from prospect.store.removal import clean
 
@@ -60,7 +60,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError("store check: checks the whole store; drop the specifications")
     asked_for = (*chosen.texts, *chosen.numbers)
     if unknown := [each for each in asked_for if WORDS[each].table != SEGMENTS]:
-        raise UsageError(f"store list: {unknown[0]}: chooses hits; prospect report --store does")
+        raise UsageError(f"store list: {unknown[0]}: chooses samples; prospect report --store does")
     with opened(settings.store or usual_store()) as store:
         try:
             if word == "list":
@@ -99,8 +99,8 @@ def health_fields(health: Health) -> dict[str, Any]:
         "segments": health.segments,
         "damaged": health.damaged,
         "nameless": [contents_by_name(one) for one in health.nameless],
-        "hits": health.hits,
-        "nameless_hits": health.nameless_hits,
+        "samples": health.hits,
+        "nameless_samples": health.nameless_hits,
         "dropped": [one._asdict() for one in health.dropped],
     }
 
@@ -150,7 +150,7 @@ def _checked(health: Health) -> Iterator[str]:
     share = 100.0 * health.nameless_hits / max(health.hits, 1)
     state = "damaged" if health.damaged else "whole"
     yield (
-        f"{pluralize(health.segments, 'segment')}, {state}; {share:.1f} % of {health.hits} hits"
+        f"{pluralize(health.segments, 'segment')}, {state}; {share:.1f} % of {health.hits} samples"
         " without a name"
     )
 
@@ -200,7 +200,7 @@ def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]
 def _of_hosts(path: str) -> HostsDirectory | None:
     """Return stores of many hosts, None where one host's store is named."""
     from prospect.fleet.opening import opened
-    from prospect.fleet.places import FILE, place_of
+    from prospect.fleet.store_places import FILE, place_of
     from prospect.store.hosts import HostsDirectory
 
     if place_of(path).scheme != FILE:

@@ -66,7 +66,7 @@ def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
 def say(message: str) -> None:
     """Print one diagnostic line on stderr, whatever its text contains, even if nobody reads it."""
     if "://" in message:
-        from prospect.fleet.places import without_credentials
+        from prospect.fleet.store_places import without_credentials
 
         message = without_credentials(message)
     line = "".join(c if c.isprintable() else _written_out(c) for c in f"prospect: {message}")

@@ -72,7 +72,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
 def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession:
     from prospect.live.session import LiveSession, SteadySession
     from prospect.options import RecordingOptions
-    from prospect.recording.events import RecordOptions
+    from prospect.recording.opened_events import RecordOptions
     from prospect.records import asdict, project, replace
 
     recording = project(settings, RecordingOptions)

@@ -98,7 +98,7 @@ def duration(text: str) -> float:
 def size(text: str) -> int:
     """Read a size of a recording, in bytes; K, M, G and T are powers of 1024."""
     from prospect.files.budget import size_in_bytes
-    from prospect.recording.events import LEAST_MAX_BYTES
+    from prospect.recording.opened_events import LEAST_MAX_BYTES
 
     try:
         found = size_in_bytes(text)
@@ -219,7 +219,7 @@ def port(text: str) -> int:
 
 def call_graph(text: str) -> str:
     """Read how callers are recorded."""
-    from prospect.capture.events.call_graph import parse_call_graph
+    from prospect.capture.events.recorded_callers import parse_call_graph
 
     if not text:
         raise UsageError("give a mode, such as dwarf")
@@ -301,7 +301,7 @@ def collector(text: str) -> str:
 
 def place(text: str) -> str:
     """Read the name of a directory, or the URL of one or of a bucket."""
-    from prospect.fleet.places import refuse_credentials
+    from prospect.fleet.store_places import refuse_credentials
 
     try:
         refuse_credentials(file_name(text))
@@ -423,7 +423,7 @@ def merged(text: str) -> tuple[str, ...]:
     """Read what a report is to add up."""
     if "unitmask" in text.split(","):
         raise UsageError(
-            "hits of events with different unit masks count different things and do not add up; "
+            "samples of events with different unit masks count different things and do not add up; "
             "choose one by unit-mask:, or see them side by side by --columns event"
         )
     return some_of(text, MERGED)

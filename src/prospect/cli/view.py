@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.assembly.code.later_code import LaterCode
     from prospect.options import Settings
-    from prospect.web.recording import ServedRecording
+    from prospect.web.recording_answers import ServedRecording
     from prospect.web.server import LoopbackServer
     from prospect.web.site import GuardedSite
 
@@ -98,10 +98,10 @@ def _prepared(
 ) -> ServedRecording:
     get_ready()
     from prospect.analysis.profile_request import ProfileRequest
-    from prospect.api import profile as api
+    from prospect.api import interface as api
     from prospect.assembly.code.code import code_of_report
     from prospect.render.html import HtmlRenderer
-    from prospect.web.recording import CodeFinder, serve_profile
+    from prospect.web.recording_answers import CodeFinder, serve_profile
 
     choice = code_of_report(settings)
     found: list[LaterCode] = []

@@ -41,9 +41,9 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     try:
         get_ready()
         from prospect.analysis.what_if import what_if
-        from prospect.estimate.what_if import Change
+        from prospect.estimate.what_if_times import Change
         from prospect.render.json.what_if_document import JsonWhatIf
-        from prospect.render.text.what_if import TextWhatIf
+        from prospect.render.text.text_what_if import TextWhatIf
 
         unread = Unread()
         with Progress("reading the recording") as progress:

@@ -37,7 +37,7 @@ def group_sums(
 
     Args:
         keys: columns of integers [n], none negative; the product of their ranges fits in 64 bits
-            (two row numbers of 31 bits and a portion of 2 do).
+            (two row numbers of 31 bits and a mode of 2 do).
         values: i64[n] columns; a broadcast scalar, for all that is the same, takes no time.
 
     Returns:

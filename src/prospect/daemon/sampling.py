@@ -29,7 +29,7 @@ from prospect.live.record_limiters import Bounds, ShortLivesLimiter
 from prospect.live.session import LiveSession
 from prospect.live.source import KernelSource
 from prospect.profile.group_names import service_of
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.records import replace
 from prospect.store.segments import COVERAGE
 from prospect.store.windows import Span, lost_samples, window_of
@@ -125,7 +125,7 @@ def give_back() -> None:
 
 
 # As `profile.run_notes` expects, which adds them up.
-_PUT_OFF = "Limits of the daemon: files with hits and names that were put off: {}."
+_PUT_OFF = "Limits of the daemon: files with samples and names that were put off: {}."
 _US = 10**6
 _NS_IN_US = 1000
 _BOUNDS = Bounds(

@@ -26,7 +26,7 @@ from prospect.daemon.daemon_limits import (
 from prospect.daemon.store_children import StoreChild
 from prospect.daemon.store_work import PUSH, SHIP
 from prospect.errors import StoreError
-from prospect.fleet.lost import books_aside, set_aside
+from prospect.fleet.lost import accounting_aside, set_aside
 from prospect.fleet.sending import Shipment, host_name, is_chosen, sent_before, waiting
 from prospect.fleet.shipping import Shipped
 from prospect.store.segments import DAY
@@ -150,7 +150,7 @@ class Shipping(_Sender):
                 return
 
     def set_aside(self, segment: Segment) -> None:
-        """Keep the books of a segment that is removed, if it was to be sent and was not."""
+        """Keep the accounting of a segment that is removed, if it was to be sent and was not."""
         url, share, _, host = self._shipment
         if (
             url
@@ -175,7 +175,7 @@ class Shipping(_Sender):
     def _begin(self, shipment: Shipment) -> None:
         self._look(shipment)
         try:
-            if self._waiting_bytes or books_aside(self._store):
+            if self._waiting_bytes or accounting_aside(self._store):
                 self._child = StoreChild(SHIP, self._store, json.dumps(shipment).encode())
                 self._killed_s = time.monotonic() + LONGEST_SENDING_S
                 return

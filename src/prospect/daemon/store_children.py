@@ -19,7 +19,7 @@ from prospect.daemon.daemon_limits import KILLED_S, MOST_SAID
 from prospect.daemon.store_work import HAS_MORE, MERGE, NO_SPACE, WRITE
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
-from prospect.store.schema import read_head, written_head
+from prospect.store.file_schema import read_head, written_head
 from prospect.store.segments import Segment
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns
-    from prospect.store.schema import Head
+    from prospect.store.file_schema import Head
 
 _PROGRAM = "prospect.daemon.store_work"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
 
 _SHT_PROGBITS = 1
-_MACHINES_OF_32_BITS = (layout.EM_386, layout.EM_ARM)
+_MACHINES_OF_32_BITS = (elf_layout.EM_386, elf_layout.EM_ARM)
 _NO_MACHINE, _LAST_MACHINE = 0, 0xFFFF  # e_machine: u16
 _NAMES = b"\0.text\0.shstrtab\0"
 # After code that ends within an instruction a disassembler asks for more: it gets zeros.
@@ -50,7 +50,7 @@ class Piece(NamedTuple):
 
 def target_of(image: ElfImage) -> Target:
     """Return the machine that an image's code is for."""
-    header_type = layout.EHDR_64 if image.is_64 else layout.EHDR_32
+    header_type = elf_layout.EHDR_64 if image.is_64 else elf_layout.EHDR_32
     header = np.frombuffer(image.data, header_type, 1)[0]
     return Target(image.machine, image.is_64, int(header["flags"]))
 
@@ -75,7 +75,9 @@ def code_image(pieces: Sequence[Piece]) -> bytes:
     # A jitdump may say a machine of 32 bits and addresses of 64.
     is_64 = target.is_64 or pieces[-1].address >= 1 << 32
     header_type, section_type = (
-        (layout.EHDR_64, layout.SHDR_64) if is_64 else (layout.EHDR_32, layout.SHDR_32)
+        (elf_layout.EHDR_64, elf_layout.SHDR_64)
+        if is_64
+        else (elf_layout.EHDR_32, elf_layout.SHDR_32)
     )
     sections = np.zeros(len(pieces) + 2, section_type)
     content = bytearray(_NAMES)
@@ -85,27 +87,27 @@ def code_image(pieces: Sequence[Piece]) -> bytes:
         code = piece.content + bytes(min(_PADDING_BYTES, max(following - piece.end, 0)))
         section = sections[row]
         section["name"], section["type"] = _NAMES.index(b".text"), _SHT_PROGBITS
-        section["flags"] = layout.SHF_ALLOC | layout.SHF_EXECINSTR
+        section["flags"] = elf_layout.SHF_ALLOC | elf_layout.SHF_EXECINSTR
         section["addr"], section["size"] = piece.address, len(code)
         section["offset"], section["addralign"] = first_byte + len(content), 1
         content += code
     names = sections[-1]
-    names["name"], names["type"] = _NAMES.index(b".shstrtab"), layout.SHT_STRTAB
+    names["name"], names["type"] = _NAMES.index(b".shstrtab"), elf_layout.SHT_STRTAB
     names["offset"], names["size"], names["addralign"] = first_byte, len(_NAMES), 1
     header = np.zeros(1, header_type)
-    ident = layout.ELFMAG + bytes(
-        [layout.ELFCLASS64 if is_64 else layout.ELFCLASS32, layout.ELFDATA2LSB, 1]
+    ident = elf_layout.ELFMAG + bytes(
+        [elf_layout.ELFCLASS64 if is_64 else elf_layout.ELFCLASS32, elf_layout.ELFDATA2LSB, 1]
     )
     header["ident"] = np.void(ident.ljust(16, b"\0"))
     for name, value in (
-        ("type", layout.ET_EXEC),
+        ("type", elf_layout.ET_EXEC),
         ("machine", target.machine),
         ("version", 1),
         ("flags", target.flags),
         ("shoff", first_byte + len(content)),
         ("ehsize", header_type.itemsize),
         ("shentsize", section_type.itemsize),
-        ("shnum", len(sections) if len(sections) < layout.SHN_LORESERVE else 0),
+        ("shnum", len(sections) if len(sections) < elf_layout.SHN_LORESERVE else 0),
         ("shstrndx", len(sections) - 1),
     ):
         header[name] = value
@@ -140,7 +142,7 @@ def segment_of(image: ElfImage, address: int) -> tuple[int, int] | None:
         The address's offset in the file, and how many bytes the segment has there from it on; None
         where no segment holds it.
     """
-    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     # As a difference, because a damaged segment may end beyond the last address.
     distance = np.uint64(address) - loads["vaddr"]
     covering = np.flatnonzero((loads["vaddr"] <= np.uint64(address)) & (distance < loads["filesz"]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.profile.source_tables import NO_TARGET
 from prospect.records import Record, replace
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prospect.options import Syntax
 
-_X86_BITS = {layout.EM_386: 32, layout.EM_X86_64: 64}
+_X86_BITS = {elf_layout.EM_386: 32, elf_layout.EM_X86_64: 64}
 
 
 class Instructions(Record):

@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.disasm.code_image import apart, code_image
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.options import DisassemblerOptions
 from prospect.profile.source_tables import (
     FLOW_BRANCH,
@@ -166,7 +166,7 @@ class _Pool(Record, frozen=False):
             return [f"gdb cannot be started: {error}"] * len(pieces)
         self.open.add(gdb)
         try:
-            if pieces[0].target.machine in (layout.EM_386, layout.EM_X86_64):
+            if pieces[0].target.machine in (elf_layout.EM_386, elf_layout.EM_X86_64):
                 gdb.ask(f"-gdb-set disassembly-flavor {self.syntax}", _LEAST_ANSWER_BYTES)
             elif gdb.takes_for_x86():
                 return [_OTHER_MACHINE] * len(pieces)

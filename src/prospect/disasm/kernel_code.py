@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from prospect.disasm.code_image import code_at, segment_of
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.records import Record
@@ -29,10 +29,10 @@ from prospect.symbols.objects import Missing
 if TYPE_CHECKING:
     from typing import Self
 
-    from prospect.symbols.cache import SymbolCache
     from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.kernel.running_kernel import KernelPlaces
-    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.naming_options import SymbolOptions
+    from prospect.symbols.table_cache import SymbolCache
 
 NOT_RUNNING = "the recorded kernel is not the running one: give its vmlinux with -L"
 MOVED = "the machine has restarted since, and its kernel is elsewhere: give vmlinux with -L"
@@ -143,7 +143,7 @@ class KernelCore:
         except (OSError, ElfError):
             os.close(descriptor)
             return f"{path} is not a core file that can be read: give the kernel's vmlinux with -L"
-        if image.type != layout.ET_CORE:
+        if image.type != elf_layout.ET_CORE:
             os.close(descriptor)
             return f"{path} is not a core file: give the kernel's vmlinux with -L"
         return cls(descriptor, image)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import capstone
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.profile.source_tables import (
     FLOW_BRANCH,
     FLOW_CALL,
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from prospect.options import Syntax
 
 _MODES = {
-    layout.EM_X86_64: (capstone.CS_ARCH_X86, capstone.CS_MODE_64),
-    layout.EM_386: (capstone.CS_ARCH_X86, capstone.CS_MODE_32),
-    layout.EM_AARCH64: (capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
-    layout.EM_ARM: (capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM),
-    layout.EM_RISCV: (
+    elf_layout.EM_X86_64: (capstone.CS_ARCH_X86, capstone.CS_MODE_64),
+    elf_layout.EM_386: (capstone.CS_ARCH_X86, capstone.CS_MODE_32),
+    elf_layout.EM_AARCH64: (capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
+    elf_layout.EM_ARM: (capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM),
+    elf_layout.EM_RISCV: (
         capstone.CS_ARCH_RISCV,
         capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC,
     ),
@@ -55,9 +55,9 @@ def decode_other(
     engine = capstone.Cs(*_MODES[machine])
     engine.skipdata = True
     engine.detail = True
-    if syntax == "att" and machine in (layout.EM_X86_64, layout.EM_386):
+    if syntax == "att" and machine in (elf_layout.EM_X86_64, elf_layout.EM_386):
         engine.syntax = capstone.CS_OPT_SYNTAX_ATT
-    is_relative = machine == layout.EM_RISCV
+    is_relative = machine == elf_layout.EM_RISCV
     rows = []
     for one in engine.disasm(code, address):
         operands = one.op_str

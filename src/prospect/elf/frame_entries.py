@@ -22,7 +22,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.elf import eh_pointers as pointers
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.eh_pointers import EhData
 from prospect.elf.image import NO_ADDRESS
 from prospect.records import Record
@@ -124,7 +124,7 @@ def walk_entries(data: EhData) -> NDArray[np.int64]:
 
 def _header_data(image: ElfImage) -> EhData | None:
     """Return .eh_frame_hdr, by its segment where an image has no section headers."""
-    found = np.flatnonzero(image.segments["type"] == layout.PT_GNU_EH_FRAME)
+    found = np.flatnonzero(image.segments["type"] == elf_layout.PT_GNU_EH_FRAME)
     # A debug file has the segment too, but something else is where it says.
     if image.find_section(b".eh_frame_hdr") >= 0 or not len(found):
         return _section(image, b".eh_frame_hdr")
@@ -156,7 +156,7 @@ def _data_behind(image: ElfImage, header: EhData) -> EhData | None:
     offset = image.offset_of_svma(address)
     if offset[0] == NO_ADDRESS:
         return None
-    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     ends = loads["offset"] + loads["filesz"]
     holding = ends[(loads["offset"] <= offset[0]) & (ends > offset[0])]
     content = image.data[int(offset[0]) : int(holding.max(initial=np.uint64(0)))]
@@ -285,7 +285,7 @@ def read_debug_frames(image: ElfImage) -> FrameTable | None:
 def _content(image: ElfImage) -> memoryview:
     """Return the section, unpacked where it is compressed; nothing where that fails."""
     row = image.find_section(b".debug_frame")
-    if row < 0 or not image.sections[row]["flags"] & layout.SHF_COMPRESSED:
+    if row < 0 or not image.sections[row]["flags"] & elf_layout.SHF_COMPRESSED:
         return image.section_data(row)
     offset, size = int(image.sections[row]["offset"]), int(image.sections[row]["size"])
     packed = image.data[offset : offset + size]

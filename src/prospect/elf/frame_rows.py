@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
-from prospect.elf import layout
 from prospect.elf.eh_pointers import DW_EH_PE_ABSPTR, EhData
 from prospect.elf.frame_entries import read_debug_frames, read_frames
 from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps, signal_rule
@@ -45,9 +45,9 @@ _ENTRY_BYTES = 32
 # interrupted frame's sp is. A search for one constant is ten times as fast as one for two.
 _RT_SIGRETURN = {
     # mov $15, %rax or %eax; syscall: where the stack pointer is, the ucontext begins
-    layout.EM_X86_64: (re.compile(rb"\x0f\0\0\0\x0f\x05"), (b"\x48\xc7\xc0", b"\xb8"), 160),
+    elf_layout.EM_X86_64: (re.compile(rb"\x0f\0\0\0\x0f\x05"), (b"\x48\xc7\xc0", b"\xb8"), 160),
     # mov x8, #139; svc #0: siginfo and the ucontext up to its registers lie above sp
-    layout.EM_AARCH64: (re.compile(rb"\x68\x11\x80\xd2\x01\0\0\xd4"), (b"",), 560),
+    elf_layout.EM_AARCH64: (re.compile(rb"\x68\x11\x80\xd2\x01\0\0\xd4"), (b"",), 560),
 }
 
 
@@ -305,7 +305,7 @@ def _landmarks(image: ElfImage) -> list[Landmark]:
 
 def _entry(image: ElfImage) -> Iterator[Landmark]:
     """Say that the entry point has no caller: dynamic linkers and musl do not describe theirs."""
-    entry = int(np.frombuffer(image.data, layout.EHDR_64, 1)[0]["entry"])
+    entry = int(np.frombuffer(image.data, elf_layout.EHDR_64, 1)[0]["entry"])
     if entry:
         yield Landmark(entry, entry + _ENTRY_BYTES, rules.END)
 
@@ -322,7 +322,7 @@ def _trampolines(image: ElfImage) -> list[Landmark]:
     # Segments that overlap would have the same bytes searched again and again.
     left = len(image.data)
     for segment in image.segments:
-        if segment["type"] != layout.PT_LOAD or not segment["flags"] & layout.PF_X:
+        if segment["type"] != elf_layout.PT_LOAD or not segment["flags"] & elf_layout.PF_X:
             continue
         offset, address = int(segment["offset"]), int(segment["vaddr"])
         code = image.data[offset : offset + min(int(segment["filesz"]), left)]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class MachineRegisters(NamedTuple):
 
 MACHINES = {
     # struct sigcontext_64 in arch/x86/include/uapi/asm/sigcontext.h (Linux 6.18)
-    layout.EM_X86_64: MachineRegisters(7, 6, 3, 16, -1, -40, -32, 8),
+    elf_layout.EM_X86_64: MachineRegisters(7, 6, 3, 16, -1, -40, -32, 8),
     # struct sigcontext in arch/arm64/include/uapi/asm/sigcontext.h
-    layout.EM_AARCH64: MachineRegisters(31, 29, 30, 30, 0, -16, -8, 8),
+    elf_layout.EM_AARCH64: MachineRegisters(31, 29, 30, 30, 0, -16, -8, 8),
 }
 
 

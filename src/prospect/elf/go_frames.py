@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import segments
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
-from prospect.elf import layout
 from prospect.elf.go_table import ASSEMBLY, GO_1_16, WRITES_SP
 from prospect.elf.image import NO_ADDRESS
 
@@ -80,7 +80,7 @@ def _rules(
     machine: int, depth: NDArray[np.int64], is_saved: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Return the rules of frames of some sizes, i64[r]."""
-    if machine == layout.EM_X86_64:
+    if machine == elf_layout.EM_X86_64:
         cfa, saved = depth + _WORD, is_saved & (depth > 0)
         rule = np.where(saved, rules.RULE_AT_CFA << rules.FP_BITS | _SAVED_BELOW_RETURN, 0)
         rule = rule << rules.FP_SHIFT
@@ -105,7 +105,7 @@ def _saves_frame_register(table: GoTable) -> NDArray[np.bool_]:
     something else there.
     """
     is_saved = np.ones(len(table), np.bool_)
-    if table.image.machine != layout.EM_X86_64:
+    if table.image.machine != elf_layout.EM_X86_64:
         return is_saved
     rows = np.flatnonzero(table.flags & ASSEMBLY)
     is_saved[rows] = False

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.go_values import GoValues
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.relocations import RelativeRelocations, relative_relocations
@@ -286,7 +286,7 @@ def _places(image: ElfImage) -> Iterator[tuple[int, int]]:
     is_go = is_go or any(image.find_section(name) >= 0 for name in _SIGNS)
     if not is_go or not image.has_note(_NOTE_OWNER, _NOTE_BUILD_ID):
         return
-    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     # Segments of a damaged image that overlap must not have the same bytes searched again.
     left = len(image.data)
     for segment in loads[:_MOST_SEARCHED_SEGMENTS]:
@@ -373,8 +373,8 @@ def _sound(
     if not len(kept) or entry[-1] <= entry[kept[-1]]:
         return kept[:0]
     low, high = entry[kept[0]], entry[-1]
-    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
-    code = loads[(loads["flags"] & layout.PF_X) != 0]
+    loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
+    code = loads[(loads["flags"] & elf_layout.PF_X) != 0]
     inside = (code["vaddr"] <= low) & (high - code["vaddr"] <= code["memsz"])
     return kept if inside.any() else kept[:0]
 
@@ -402,9 +402,9 @@ def _find_module(
     """
     word_bytes = 8 if image.is_64 else 4
     starts = relocations.places_of(table)[:_MOST_CANDIDATES]
-    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     left = len(image.data)
-    for segment in loads[(loads["flags"] & layout.PF_W) != 0][:_MOST_SEARCHED_SEGMENTS]:
+    for segment in loads[(loads["flags"] & elf_layout.PF_W) != 0][:_MOST_SEARCHED_SEGMENTS]:
         begin, size = int(segment["offset"]), min(int(segment["filesz"]), left)
         begin += -begin % word_bytes
         content = image.data[begin : begin + size]

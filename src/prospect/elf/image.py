@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
-from prospect.elf.layout import NT_GNU_BUILD_ID
+from prospect.elf import elf_layout
+from prospect.elf.elf_layout import NT_GNU_BUILD_ID
 from prospect.errors import ElfError
 from prospect.records import NamedTuple, Record, replace
 
@@ -77,7 +77,7 @@ class ElfImage(Record, eq=False):
         """
         data = memoryview(buffer).cast("B")
         is_64 = _check_ident(bytes(data[:16]))
-        header_type = layout.EHDR_64 if is_64 else layout.EHDR_32
+        header_type = elf_layout.EHDR_64 if is_64 else elf_layout.EHDR_32
         if len(data) < header_type.itemsize:
             raise ElfError("ELF file is cut off within its header; restore the whole file")
         header = np.frombuffer(data, header_type, 1)[0]
@@ -109,7 +109,7 @@ class ElfImage(Record, eq=False):
         if not 0 <= row < len(self.sections):
             return self.data[:0]
         section = self.sections[row]
-        if section["type"] == layout.SHT_NOBITS or section["flags"] & layout.SHF_COMPRESSED:
+        if section["type"] == elf_layout.SHT_NOBITS or section["flags"] & elf_layout.SHF_COMPRESSED:
             return self.data[:0]
         return _slice(self.data, int(section["offset"]), int(section["size"]))
 
@@ -173,13 +173,13 @@ class ElfImage(Record, eq=False):
     @cached_property
     def _loads(self) -> tuple[NDArray[np.void], NDArray[np.void]]:
         """PT_LOAD segments: those without execute permission, then those with it."""
-        loads = self.segments[self.segments["type"] == layout.PT_LOAD]
-        executable = (loads["flags"] & layout.PF_X) != 0
+        loads = self.segments[self.segments["type"] == elf_layout.PT_LOAD]
+        executable = (loads["flags"] & elf_layout.PF_X) != 0
         return loads[~executable], loads[executable]
 
     def _notes(self) -> Iterator[memoryview]:
         """Give every area of notes: segments first, since a stripped image may lack sections."""
-        notes = self.segments[self.segments["type"] == layout.PT_NOTE]
+        notes = self.segments[self.segments["type"] == elf_layout.PT_NOTE]
         for segment in notes[:_MOST_NOTE_SEGMENTS]:
             yield _slice(self.data, int(segment["offset"]), int(segment["filesz"]))
         yield self.section_data(self.find_section(b".note.gnu.build-id"))
@@ -187,20 +187,23 @@ class ElfImage(Record, eq=False):
 
 def _check_ident(ident: bytes) -> bool:
     """Return whether the class is 64 bits; raise for what is not little-endian ELF."""
-    if ident[:4] != layout.ELFMAG or len(ident) < 16:
+    if ident[:4] != elf_layout.ELFMAG or len(ident) < 16:
         raise ElfError("not an ELF file")
-    if ident[5] == layout.ELFDATA2MSB:
+    if ident[5] == elf_layout.ELFDATA2MSB:
         raise ElfError("big-endian ELF is not supported; report on a machine of that kind")
-    if ident[4] not in {layout.ELFCLASS32, layout.ELFCLASS64} or ident[5] != layout.ELFDATA2LSB:
+    if (
+        ident[4] not in {elf_layout.ELFCLASS32, elf_layout.ELFCLASS64}
+        or ident[5] != elf_layout.ELFDATA2LSB
+    ):
         raise ElfError("ELF file of unknown class or byte order; restore the file")
-    return ident[4] == layout.ELFCLASS64
+    return ident[4] == elf_layout.ELFCLASS64
 
 
 def _read_sections(
     data: memoryview, header: np.void, *, is_64: bool, damage: list[str]
 ) -> NDArray[np.void]:
-    wide = layout.SHDR_64
-    stored = wide if is_64 else layout.SHDR_32
+    wide = elf_layout.SHDR_64
+    stored = wide if is_64 else elf_layout.SHDR_32
     offset, count = int(header["shoff"]), int(header["shnum"])
     if offset and not count:
         # gABI, "ELF Header": a number that does not fit is in the first section's sh_size.
@@ -225,10 +228,10 @@ def _read_segments(
     is_64: bool,
     damage: list[str],
 ) -> NDArray[np.void]:
-    wide = layout.PHDR_64
-    stored = wide if is_64 else layout.PHDR_32
+    wide = elf_layout.PHDR_64
+    stored = wide if is_64 else elf_layout.PHDR_32
     offset, count = int(header["phoff"]), int(header["phnum"])
-    if count == layout.PN_XNUM and len(sections):
+    if count == elf_layout.PN_XNUM and len(sections):
         count = int(sections[0]["info"])
     if not offset or not count:
         return np.zeros(0, wide)
@@ -243,7 +246,7 @@ def _read_segments(
 
 def _section_names(data: memoryview, header: np.void, sections: NDArray[np.void]) -> memoryview:
     row = int(header["shstrndx"])
-    if row == layout.SHN_XINDEX and len(sections):
+    if row == elf_layout.SHN_XINDEX and len(sections):
         row = int(sections[0]["link"])
     if not 0 < row < len(sections):
         return data[:0]

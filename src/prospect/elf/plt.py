@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 PLT_SECTIONS = (b".plt", b".plt.sec", b".plt.got", b".iplt")
 _RELOCATIONS = (b".rela.plt", b".rela.dyn", b".rela.iplt")
 _SLOT_TYPES = {
-    layout.EM_X86_64: (
-        layout.R_X86_64_JUMP_SLOT,
-        layout.R_X86_64_GLOB_DAT,
-        layout.R_X86_64_IRELATIVE,
+    elf_layout.EM_X86_64: (
+        elf_layout.R_X86_64_JUMP_SLOT,
+        elf_layout.R_X86_64_GLOB_DAT,
+        elf_layout.R_X86_64_IRELATIVE,
     ),
-    layout.EM_AARCH64: (
-        layout.R_AARCH64_JUMP_SLOT,
-        layout.R_AARCH64_GLOB_DAT,
-        layout.R_AARCH64_IRELATIVE,
+    elf_layout.EM_AARCH64: (
+        elf_layout.R_AARCH64_JUMP_SLOT,
+        elf_layout.R_AARCH64_GLOB_DAT,
+        elf_layout.R_AARCH64_IRELATIVE,
     ),
 }
 _AARCH64_BTI_C = 0xD503245F
@@ -62,7 +62,7 @@ def read_plt(image: ElfImage) -> PltStubs:
     empty = np.zeros(0, np.uint64)
     if not image.is_64 or image.machine not in _SLOT_TYPES:
         return PltStubs(empty, empty, np.zeros(0, np.int64), empty)
-    find = _x86_64_stubs if image.machine == layout.EM_X86_64 else _aarch64_stubs
+    find = _x86_64_stubs if image.machine == elf_layout.EM_X86_64 else _aarch64_stubs
     rows = [image.find_section(name) for name in PLT_SECTIONS]
     found = [find(image, row) for row in rows if row >= 0]
     start, end, slot = (
@@ -89,8 +89,8 @@ def _slot_relocations(image: ElfImage) -> NDArray[np.void]:
     kept = []
     for name in _RELOCATIONS:
         data = image.section_data(image.find_section(name))
-        size = layout.RELA_64.itemsize
-        table = np.frombuffer(data[: len(data) - len(data) % size], layout.RELA_64)
+        size = elf_layout.RELA_64.itemsize
+        table = np.frombuffer(data[: len(data) - len(data) % size], elf_layout.RELA_64)
         kept.append(table[np.isin(table["type"], _SLOT_TYPES[image.machine])])
     return np.concatenate(kept)
 

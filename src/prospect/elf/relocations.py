@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.symbols import area_at, dynamic_entries
 from prospect.records import Record
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
 
 _TYPES = {
-    layout.EM_X86_64: layout.R_X86_64_RELATIVE,
-    layout.EM_AARCH64: layout.R_AARCH64_RELATIVE,
+    elf_layout.EM_X86_64: elf_layout.R_X86_64_RELATIVE,
+    elf_layout.EM_AARCH64: elf_layout.R_AARCH64_RELATIVE,
 }
 
 
@@ -58,9 +58,9 @@ class RelativeRelocations(Record, eq=False):
 def relative_relocations(image: ElfImage) -> RelativeRelocations:
     """Read the relative relocations of an image; none for 32-bit images."""
     entries = dynamic_entries(image) if image.is_64 and image.machine in _TYPES else {}
-    area = area_at(image, entries.get(layout.DT_RELA))[: entries.get(layout.DT_RELASZ, 0)]
-    size = layout.RELA_64.itemsize
-    table = np.frombuffer(area[: len(area) - len(area) % size], layout.RELA_64)
+    area = area_at(image, entries.get(elf_layout.DT_RELA))[: entries.get(elf_layout.DT_RELASZ, 0)]
+    size = elf_layout.RELA_64.itemsize
+    table = np.frombuffer(area[: len(area) - len(area) % size], elf_layout.RELA_64)
     if len(table):
         table = table[table["type"] == _TYPES[image.machine]]
     order = np.argsort(table["offset"], kind="stable")

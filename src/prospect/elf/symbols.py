@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import NO_ADDRESS
 from prospect.records import Record, replace
 
@@ -62,9 +62,9 @@ class ElfSymbols(Record, eq=False):
 def read_symbols(image: ElfImage, name: bytes) -> ElfSymbols | None:
     """Read the symbol table section of this name; None if there is none that can be read."""
     row = image.find_section(name)
-    if row < 0 or image.sections[row]["type"] not in {layout.SHT_SYMTAB, layout.SHT_DYNSYM}:
+    if row < 0 or image.sections[row]["type"] not in {elf_layout.SHT_SYMTAB, elf_layout.SHT_DYNSYM}:
         return None
-    stored = layout.SYM_64 if image.is_64 else layout.SYM_32
+    stored = elf_layout.SYM_64 if image.is_64 else elf_layout.SYM_32
     data = image.section_data(row)
     table = np.frombuffer(data[: len(data) - len(data) % stored.itemsize], stored)[:MOST_SYMBOLS]
     if not len(table):
@@ -92,8 +92,8 @@ def symbol_columns(
 def _section_rows(image: ElfImage, table_row: int, shndx: NDArray[np.uint16]) -> NDArray[np.int64]:
     """Resolve st_shndx: rows that the image does not have become `NO_SECTION`."""
     section = shndx.astype(np.int64)
-    section[shndx >= layout.SHN_LORESERVE] = NO_SECTION
-    escaped = np.flatnonzero(shndx == layout.SHN_XINDEX)
+    section[shndx >= elf_layout.SHN_LORESERVE] = NO_SECTION
+    escaped = np.flatnonzero(shndx == elf_layout.SHN_XINDEX)
     if len(escaped):
         wide = _extended_indexes(image, table_row)
         escaped = escaped[escaped < len(wide)]
@@ -104,7 +104,7 @@ def _section_rows(image: ElfImage, table_row: int, shndx: NDArray[np.uint16]) ->
 
 def _extended_indexes(image: ElfImage, table_row: int) -> NDArray[np.uint32]:
     """Return the SHT_SYMTAB_SHNDX section of a symbol table, empty if it has none."""
-    of_table = (image.sections["type"] == layout.SHT_SYMTAB_SHNDX) & (
+    of_table = (image.sections["type"] == elf_layout.SHT_SYMTAB_SHNDX) & (
         image.sections["link"] == table_row
     )
     rows = np.flatnonzero(of_table)
@@ -121,9 +121,11 @@ def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]
     sections = _executable_segments(image)
     image = replace(image, sections=sections)
     entries = dynamic_entries(image)
-    strings = area_at(image, entries.get(layout.DT_STRTAB))[: entries.get(layout.DT_STRSZ, 0)]
-    stored = layout.SYM_64 if image.is_64 else layout.SYM_32
-    area = area_at(image, entries.get(layout.DT_SYMTAB))
+    strings = area_at(image, entries.get(elf_layout.DT_STRTAB))[
+        : entries.get(elf_layout.DT_STRSZ, 0)
+    ]
+    stored = elf_layout.SYM_64 if image.is_64 else elf_layout.SYM_32
+    area = area_at(image, entries.get(elf_layout.DT_SYMTAB))
     count = min(_count_symbols(image, entries), len(area) // stored.itemsize, MOST_SYMBOLS)
     table = np.frombuffer(area[: count * stored.itemsize], stored)
     if not len(table) or not len(strings):
@@ -133,10 +135,10 @@ def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]
 
 def _executable_segments(image: ElfImage) -> NDArray[np.void]:
     """Return sections with the place of the executable PT_LOADs, behind the empty first one."""
-    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
-    code = loads[(loads["flags"] & layout.PF_X) != 0][:_MOST_CODE_SEGMENTS]
-    sections = np.zeros(1 + len(code), layout.SHDR_64)
-    sections["flags"][1:] = layout.SHF_ALLOC | layout.SHF_EXECINSTR
+    loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
+    code = loads[(loads["flags"] & elf_layout.PF_X) != 0][:_MOST_CODE_SEGMENTS]
+    sections = np.zeros(1 + len(code), elf_layout.SHDR_64)
+    sections["flags"][1:] = elf_layout.SHF_ALLOC | elf_layout.SHF_EXECINSTR
     for target, source in (("addr", "vaddr"), ("offset", "offset"), ("size", "filesz")):
         sections[target][1:] = code[source]
     return sections
@@ -144,8 +146,8 @@ def _executable_segments(image: ElfImage) -> NDArray[np.void]:
 
 def dynamic_entries(image: ElfImage) -> dict[int, int]:
     """Return the values of PT_DYNAMIC by tag."""
-    found = image.segments[image.segments["type"] == layout.PT_DYNAMIC][:1]
-    stored = layout.DYN_64 if image.is_64 else layout.DYN_32
+    found = image.segments[image.segments["type"] == elf_layout.PT_DYNAMIC][:1]
+    stored = elf_layout.DYN_64 if image.is_64 else elf_layout.DYN_32
     for segment in found:
         offset, size = int(segment["offset"]), int(segment["filesz"])
         data = image.data[offset : offset + size]
@@ -163,10 +165,10 @@ def area_at(image: ElfImage, svma: int | None) -> memoryview:
 
 
 def _count_symbols(image: ElfImage, entries: dict[int, int]) -> int:
-    plain = _words(area_at(image, entries.get(layout.DT_HASH))[:8])
+    plain = _words(area_at(image, entries.get(elf_layout.DT_HASH))[:8])
     if len(plain) == 2:
         return int(plain[1])  # a chain entry a symbol
-    area = area_at(image, entries.get(layout.DT_GNU_HASH))
+    area = area_at(image, entries.get(elf_layout.DT_GNU_HASH))
     header = _words(area[: 4 * _GNU_HASH_HEADER_WORDS])
     if len(header) < _GNU_HASH_HEADER_WORDS:
         return 0
@@ -192,5 +194,5 @@ def _sections_by_address(sections: NDArray[np.void], table: NDArray[np.void]) ->
     value = table["value"].astype(np.uint64)
     for row in range(1, len(sections)):
         section[value - sections["addr"][row] < sections["size"][row]] = row
-    section[table["shndx"] == layout.SHN_UNDEF] = layout.SHN_UNDEF
+    section[table["shndx"] == elf_layout.SHN_UNDEF] = elf_layout.SHN_UNDEF
     return section

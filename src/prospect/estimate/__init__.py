@@ -1,1 +1,1 @@
-"""Profiles → how far their figures can be trusted: error bars, alarms, the tick ledger."""
+"""Profiles → how far their figures can be trusted: error bars, alarms, the sample accounting."""

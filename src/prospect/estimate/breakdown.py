@@ -18,9 +18,9 @@ from prospect.estimate.errors.error_bars import error_bars, half_widths
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.estimate.wall_seconds import wall_seconds
 from prospect.figures.hit_keys import hit_keys, kept_apart_for
-from prospect.figures.portions import event_seconds, event_weight
+from prospect.figures.modes import event_seconds, event_weight
 from prospect.figures.processes import chosen_hits, idle_hits
-from prospect.profile.model import CAUSE_IDLE
+from prospect.profile.model import ENTRY_REASON_IDLE
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
-    from prospect.estimate.report import EventReport
-    from prospect.profile.complete import ProfileByRoutine
+    from prospect.estimate.finished_report import EventReport
+    from prospect.profile.complete import ProfileByFunction
     from prospect.profile.run_info import EventInfo
 
 
@@ -77,7 +77,7 @@ class Breakdown(Record):
         total_hits, total_s: of all rows, shown or not.
     """
 
-    profile: ProfileByRoutine
+    profile: ProfileByFunction
     design: Design
     chosen: NDArray[np.bool_]
     example: NDArray[np.int64]
@@ -174,7 +174,7 @@ class Breakdown(Record):
 
 
 def breakdown(
-    profile: ProfileByRoutine,
+    profile: ProfileByFunction,
     design: Design,
     chosen: NDArray[np.bool_],
     keys: Sequence[NDArray[np.int64]],
@@ -244,7 +244,9 @@ def rows_by_keys(
     grid = report.grid if profile is report.profile else tick_grid(profile)
     chosen = chosen_hits(profile, report.detail) & (profile.hits.event == event.event_index)
     if not idle:
-        chosen &= profile.causes.kind.take(profile.hits.cause_index) != CAUSE_IDLE
+        chosen &= (
+            profile.entry_reasons.kind.take(profile.hits.entry_reason_index) != ENTRY_REASON_IDLE
+        )
     columns = [hit_keys(profile, key) for key in keys]
     bound = bound or Bound(least_s=report.user_threshold_s)
     design = sampling_design(profile, event.event_index, grid)

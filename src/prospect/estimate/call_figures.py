@@ -19,11 +19,11 @@ import numpy as np
 from prospect.estimate.statistics.beta import student_quantile
 from prospect.figures.calls.call_graph import call_graph, frame_totals
 from prospect.figures.calls.sample_choice import SampleChoice, choose_samples
-from prospect.figures.portions import event_has_time, event_seconds
+from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import chosen_by_detail
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.counted_calls import callers_of, calls_by_function, in_processes
-from prospect.profile.model import CAUSE_EXCEPTION, CAUSE_SYSCALL, MODE_USER
+from prospect.profile.model import CPUMODE_USER, ENTRY_REASON_EXCEPTION, ENTRY_REASON_SYSCALL
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ _NORMAL = 1.96  # of the normal distribution, for that
 _LEAST_COST_ERROR = 0.1
 # About a tenth of what a probe takes is sampled in the probed function, as the probe returns to it.
 _MOST_PROBE_SHARE = 0.5
-# Causes of kernel time that are a probe's: its breakpoint, the step behind it, its system call.
+# Entry reasons of kernel time that are a probe's: its breakpoint, the step behind it, its system call.
 # Source: ``arch/x86/kernel/uprobes.c``, Linux 6.18.
-_PROBE_CAUSES = {
-    (CAUSE_EXCEPTION, "breakpoint"),
-    (CAUSE_EXCEPTION, "debug"),
-    (CAUSE_SYSCALL, "uprobe"),
+_PROBE_ENTRY_REASONS = {
+    (ENTRY_REASON_EXCEPTION, "breakpoint"),
+    (ENTRY_REASON_EXCEPTION, "debug"),
+    (ENTRY_REASON_SYSCALL, "uprobe"),
 }
 # Neighbouring differences share a window: three of them have two degrees of freedom.
 _DF_OF_A_DIFFERENCE = 2.0 / 3.0
@@ -127,19 +127,19 @@ def call_figures(
 
 
 class CallNumbers(Record):
-    """How often routines were called, for tables whose rows are the profile's functions.
+    """How often functions were called, for tables whose rows are the profile's functions.
 
     Attributes:
-        of_routine: calls by row of the profile's functions; only those that are known.
+        of_function: calls by row of the profile's functions; only those that are known.
         of_arc: the same by rows of the caller and the callee.
     """
 
-    of_routine: dict[int, float]
+    of_function: dict[int, float]
     of_arc: dict[tuple[int, int], float]
 
 
 def call_numbers(view: CallsView) -> CallNumbers | None:
-    """Return how often each routine was called.
+    """Return how often each function was called.
 
     Returns:
         None where calls were not counted, or only samples by another choice than `-V` are shown.
@@ -150,17 +150,17 @@ def call_numbers(view: CallsView) -> CallNumbers | None:
     chosen = _chosen_processes(counts, view.profile, view.detail)
     counted = calls_by_function(counts, chosen)
     missed, half = _missed(counts, chosen)
-    of_routine: dict[int, float] = {}
+    of_function: dict[int, float] = {}
     of_arc: dict[tuple[int, int], float] = {}
     function: list[int] = counts.functions.function_index.tolist()
     for row in np.flatnonzero((counted > 0) & ~np.isnan(half)).tolist():
         callee, scale = function[row], 1.0 + float(missed[row]) / float(counted[row])
         if callee >= 0:
-            of_routine[callee] = float(counted[row]) * scale
+            of_function[callee] = float(counted[row]) * scale
             callers, calls = callers_of(counts, row, chosen)
             for caller, number in zip(callers.tolist(), calls.tolist(), strict=True):
                 of_arc[caller, callee] = number * scale
-    return CallNumbers(of_routine, of_arc)
+    return CallNumbers(of_function, of_arc)
 
 
 def _chosen_processes(
@@ -289,7 +289,7 @@ def _self_seconds(
     if not event_has_time(event):
         return np.full(functions, np.nan)
     rows = np.flatnonzero(
-        (hits.event == event_index) & (hits.mode == MODE_USER) & chosen.take(hits.process_index)
+        (hits.event == event_index) & (hits.mode == CPUMODE_USER) & chosen.take(hits.process_index)
     )
     function = profile.locations.function_index.take(hits.location_index.take(rows))
     seconds = event_seconds(event, hits.count.take(rows), hits.period.take(rows))
@@ -305,9 +305,13 @@ def _total_seconds(
         return np.full(functions, np.nan)
     samples = stack_samples(profile, "4")
     chosen = choose_samples(samples, SampleChoice(detail))
-    causes = zip(profile.causes.kind.tolist(), profile.causes.name, strict=True)
-    is_probe = np.array([cause in _PROBE_CAUSES for cause in causes], np.bool_)
-    of_sample = is_probe.take(samples.of_hit(profile.hits.cause_index))
+    entry_reasons = zip(
+        profile.entry_reasons.kind.tolist(), profile.entry_reasons.name, strict=True
+    )
+    is_probe = np.array(
+        [entry_reason in _PROBE_ENTRY_REASONS for entry_reason in entry_reasons], np.bool_
+    )
+    of_sample = is_probe.take(samples.of_hit(profile.hits.entry_reason_index))
     own, probes = (
         _seconds_by_function(call_graph(samples, some, event_index), functions)
         for some in (chosen & ~of_sample, chosen & of_sample)

@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.estimate.wall_account import Programs, samples_of_event
-from prospect.figures.routine_names import shown_names
+from prospect.figures.function_names import shown_names
 from prospect.figures.wall_waits import blocked_by
 from prospect.profile.model import (
     PATH_BLOCKED,
@@ -22,7 +22,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import TurnTable
 
 _NS = 1e-9
@@ -73,7 +73,7 @@ class SlowTurn(NamedTuple):
 
 def slow_turns(
     profile: CompleteProfile,
-    by_routine: ProfileByRoutine,
+    by_function: ProfileByFunction,
     event_index: int,
     turns: TurnTable,
     chosen: NDArray[np.bool_],
@@ -82,7 +82,7 @@ def slow_turns(
 
     Args:
         profile: with its waits.
-        by_routine: the same with fewer hits.
+        by_function: the same with fewer hits.
         event_index: the event whose samples say which function ran.
         turns: of the profile.
         chosen: bool[n] which of them, whole ones.
@@ -93,7 +93,7 @@ def slow_turns(
     kept = [_longest(turns.pieces, *bound) for bound in bounds.T.tolist()]
     path = _pieces_at(turns.pieces, np.concatenate([*kept, np.empty(0, np.int64)]))
     programs = Programs(profile, path)
-    what = _what(profile, by_routine, event_index, path)
+    what = _what(profile, by_function, event_index, path)
     names = [*profile.processes.name, ""]
     found, first = [], 0
     for row, own, (begin, end) in zip(rows.tolist(), kept, bounds.T.tolist(), strict=True):
@@ -154,15 +154,15 @@ def _pieces_at(pieces: WallPath, rows: NDArray[np.int64]) -> WallPath:
 
 
 def _what(
-    profile: CompleteProfile, by_routine: ProfileByRoutine, event_index: int, path: WallPath
+    profile: CompleteProfile, by_function: ProfileByFunction, event_index: int, path: WallPath
 ) -> list[str]:
     """Return what each piece was: the function that most samples hit, or what blocked it."""
     what = [""] * len(path)
-    piece, function = samples_of_event(by_routine, event_index, path)
+    piece, function = samples_of_event(by_function, event_index, path)
     (of_piece, of_function), (samples,) = group_sums(
         [piece, function], [np.ones(len(piece), np.int64)]
     )
-    names = shown_names(by_routine.functions, of_function.tolist())
+    names = shown_names(by_function.functions, of_function.tolist())
     for at in np.argsort(samples, kind="stable").tolist():
         what[int(of_piece[at])] = names[at]
     reason, reasons = blocked_by(profile, path)

@@ -17,17 +17,17 @@ from prospect.columns.sorting import distinct, run_starts
 from prospect.estimate.breakdown import Bound, breakdown
 from prospect.estimate.errors.error_bars import half_widths, parts_of
 from prospect.estimate.wall_seconds import WallTime, wall_seconds
-from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.function_names import main_callers, shown_name, shown_names
 from prospect.figures.hit_keys import hit_keys
-from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
+from prospect.figures.modes import MODE_COUNT, MODE_USER, hit_modes
 from prospect.figures.processes import (
     busy_of_run,
     chosen_by_detail,
     chosen_hits,
     idle_hits,
 )
-from prospect.figures.routine_names import main_callers, shown_name, shown_names
-from prospect.profile.model import CAUSE_NONE
+from prospect.profile.model import ENTRY_REASON_NONE
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record, replace
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
     from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.errors.error_bars import Parts
-    from prospect.estimate.report import EventReport
+    from prospect.estimate.finished_report import EventReport
     from prospect.estimate.with_callees import CalleesRow
     from prospect.figures.hit_keys import Keys
     from prospect.profile.run_info import EventInfo
 
 MOST_PROGRAMS = 3
 MOST_FUNCTIONS = 5
-_MOST_CAUSES = 4
+_MOST_ENTRY_REASONS = 4
 _BRACKETS = (NameSource.BRACKET, NameSource.BOUNDS)
 
 
@@ -58,7 +58,7 @@ class ProgramRow(NamedTuple):
         hits: samples.
         seconds, half_width_s: time, and half of its 95 % interval; NaN where the event has none.
         user_share: part of it in user mode, 0 to 1.
-        by_portion: seconds, or hits where there is no time, by portion.
+        by_mode: seconds, or hits where there is no time, by mode.
         service: the service, container or other control group in which most of its hits are, ""
             for none.
         other_services: in how many others it was hit.
@@ -71,7 +71,7 @@ class ProgramRow(NamedTuple):
     seconds: float
     half_width_s: float
     user_share: float
-    by_portion: tuple[float, ...]
+    by_mode: tuple[float, ...]
     service: str = ""
     other_services: int = 0
     wall_s: float = math.nan
@@ -128,7 +128,7 @@ class InShort(Record):
             none where callers in user space are not known.
         needed_s: how long a run would have to be to tell the first functions apart; 0 where they
             are, infinite where no run would do.
-        causes: why the kernel ran, most time first: what, and seconds or hits.
+        entry_reasons: why the kernel ran, most time first: what, and seconds or hits.
         kernel_s: time in the kernel, interrupts included; hits where there is no time.
         nameless: part of the hits in code without names, 0 to 1.
         nameless_source: the reason that most of those hits have no name; None if all have one.
@@ -151,7 +151,7 @@ class InShort(Record):
     functions: tuple[FunctionRow, ...]
     more_functions: int
     needed_s: float
-    causes: tuple[tuple[str, float], ...]
+    entry_reasons: tuple[tuple[str, float], ...]
     kernel_s: float
     nameless: float
     nameless_source: NameSource | None = None
@@ -213,11 +213,11 @@ class _Summary:
 
     def __init__(self, event: EventReport) -> None:
         report, design = event.report, event.design
-        profile = report.by_routine
+        profile = report.by_function
         hits, processes = profile.hits, profile.processes
         self._detail, self._design, self._profile = report.detail, design, profile
         self._event = event.event
-        self._cause_kind = profile.causes.kind.take(hits.cause_index)
+        self._entry_reason_kind = profile.entry_reasons.kind.take(hits.entry_reason_index)
         self._is_busy = (hits.event == event.event_index) & ~idle_hits(profile)
         if profile.run.busy:
             self._busy_hits, self._busy_s = busy_of_run(profile.run, event.event_index)
@@ -240,7 +240,7 @@ class _Summary:
         every = np.where(chosen, 0, -1).astype(np.int32)
         parts = parts_of(self._design, (every, programs.row_of_hit, functions.row_of_hit))
         rows, needed_s = self._function_rows(functions, parts)
-        is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
+        is_kernel = chosen & (self._entry_reason_kind != ENTRY_REASON_NONE)
         source = self._profile.functions.source
         of_source = np.bincount(source.take(self._function[chosen]), hits.count[chosen], 64)
         of_reason = of_source[NameSource.NO_STRIPPED :]
@@ -261,7 +261,7 @@ class _Summary:
             functions=rows,
             more_functions=functions.left_out,
             needed_s=needed_s,
-            causes=self._causes(is_kernel),
+            entry_reasons=self._entry_reasons(is_kernel),
             kernel_s=float(self._amounts(is_kernel).sum()),
             nameless=float(nameless_hits) / max(count, 1),
             nameless_source=commonest if nameless_hits else None,
@@ -321,9 +321,9 @@ class _Summary:
         member = table.row_of_hit >= 0
         row, amounts = table.row_of_hit[member], self._amounts(member)
         rows = len(table)
-        cell = row * np.int64(PORTION_COUNT) + hit_portions(self._profile)[member]
-        portions = np.bincount(cell, amounts, rows * PORTION_COUNT).reshape(rows, PORTION_COUNT)
-        user = portions[:, PORTION_USER] / np.maximum(portions.sum(axis=1), 1e-12)
+        cell = row * np.int64(MODE_COUNT) + hit_modes(self._profile)[member]
+        modes = np.bincount(cell, amounts, rows * MODE_COUNT).reshape(rows, MODE_COUNT)
+        user = modes[:, MODE_USER] / np.maximum(modes.sum(axis=1), 1e-12)
         processes = self._profile.processes
         is_asked_for = chosen_by_detail(processes, self._detail)
         has_hits = np.zeros(len(processes), np.bool_)
@@ -341,7 +341,7 @@ class _Summary:
                 seconds=float(table.seconds[at]),
                 half_width_s=float(halves[at]),
                 user_share=float(user[at]),
-                by_portion=tuple(portions[at].tolist()),
+                by_mode=tuple(modes[at].tolist()),
                 service=services[at][0],
                 other_services=services[at][1],
                 wall_s=wall_s[at],
@@ -400,13 +400,16 @@ class _Summary:
         mains = owner.take(order).take(starts).tolist()
         return [(keys.names[main], more) for main, more in zip(mains, others.tolist(), strict=True)]
 
-    def _causes(self, is_kernel: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
-        causes = self._profile.causes
-        cause = self._profile.hits.cause_index[is_kernel]
-        amount = np.bincount(cause, self._amounts(is_kernel), len(causes))
-        first = np.argsort(-amount, kind="stable")[:_MOST_CAUSES]
+    def _entry_reasons(self, is_kernel: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
+        entry_reasons = self._profile.entry_reasons
+        entry_reason = self._profile.hits.entry_reason_index[is_kernel]
+        amount = np.bincount(entry_reason, self._amounts(is_kernel), len(entry_reasons))
+        first = np.argsort(-amount, kind="stable")[:_MOST_ENTRY_REASONS]
         return tuple(
-            (causes.name[row] or CAUSE_KIND_NAMES[causes.kind[row]], float(amount[row]))
+            (
+                entry_reasons.name[row] or ENTRY_REASON_KIND_NAMES[entry_reasons.kind[row]],
+                float(amount[row]),
+            )
             for row in first.tolist()
             if amount[row] > 0
         )

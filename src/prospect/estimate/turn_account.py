@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.options import Detail
-    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import TurnTable
 
 _NS = 1e-9
@@ -121,13 +121,13 @@ class TurnAccount(Record):
 
 
 def turn_account(
-    profile: CompleteProfile, by_routine: ProfileByRoutine, event_index: int, detail: Detail
+    profile: CompleteProfile, by_function: ProfileByFunction, event_index: int, detail: Detail
 ) -> TurnAccount | None:
     """Add up the pieces of turns; None for a profile without turns of what `-V` asks for.
 
     Args:
         profile: with its waits.
-        by_routine: the same with fewer hits.
+        by_function: the same with fewer hits.
         event_index: the event whose samples divide the time on CPUs.
         detail: `-V`.
     """
@@ -143,11 +143,11 @@ def turn_account(
     is_whole = chosen & (turns.state == TURN_WHOLE)
     kinds = _Grouped(profile, turns, is_whole)
     return TurnAccount(
-        kinds=tuple(kinds.accounts(by_routine, event_index)),
+        kinds=tuple(kinds.accounts(by_function, event_index)),
         cut=int(np.count_nonzero(chosen & (turns.state == TURN_CUT))),
         unclear=int(np.count_nonzero(chosen & (turns.state == TURN_UNCLEAR))),
         threads_without=_threads_without(profile, turns, is_shown),
-        slowest=slow_turns(profile, by_routine, event_index, turns, is_whole),
+        slowest=slow_turns(profile, by_function, event_index, turns, is_whole),
     )
 
 
@@ -176,12 +176,12 @@ class _Grouped:
         self._group = np.zeros(len(turns), np.int64)
         self._group[rows] = found.place.astype(np.int64) + 1
 
-    def accounts(self, by_routine: ProfileByRoutine, event_index: int) -> list[KindOfTurns]:
+    def accounts(self, by_function: ProfileByFunction, event_index: int) -> list[KindOfTurns]:
         """Return the account of each group, those with most time first."""
         turns, length_s = self._turns, (self._turns.length_ns * _NS).astype(np.float64)
         order = np.lexsort((turns.length_ns, self._group))
         ends = np.searchsorted(self._group.take(order), np.arange(len(self._names) + 1), "right")
-        rows = self._rows(by_routine, event_index)
+        rows = self._rows(by_function, event_index)
         takers: dict[int, list[Taker]] = {}
         pieces = Owned(turns.pieces, self._group.take(turns.turn_of_piece), *self._limits)
         programs = Programs(self._profile, turns.pieces)
@@ -213,7 +213,7 @@ class _Grouped:
             )
         return sorted(found, key=lambda one: -one.seconds)
 
-    def _rows(self, by_routine: ProfileByRoutine, event_index: int) -> dict[int, list[TurnRow]]:
+    def _rows(self, by_function: ProfileByFunction, event_index: int) -> dict[int, list[TurnRow]]:
         """Return the rows of each group, without shares."""
         turns, pieces = self._turns, self._turns.pieces
         if not len(pieces):
@@ -228,7 +228,7 @@ class _Grouped:
         first, texts = owners.row, ["", *turns.during]
         found: dict[int, list[TurnRow]] = {}
         owned = Owned(pieces, owners.place.astype(np.int64), *self._limits)
-        for owner, row in rows_by_owner(self._profile, by_routine, event_index, owned):
+        for owner, row in rows_by_owner(self._profile, by_function, event_index, owned):
             at = int(first[owner])
             found.setdefault(int(group[at]), []).append(
                 TurnRow(

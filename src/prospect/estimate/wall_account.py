@@ -15,8 +15,8 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.estimate.wall_limits import quota_ns, stolen_half_width_s, stolen_ns
 from prospect.figures.critical_path import samples_on
-from prospect.figures.portions import event_has_time
-from prospect.figures.routine_names import shown_names
+from prospect.figures.function_names import shown_names
+from prospect.figures.modes import event_has_time
 from prospect.figures.wall_waits import blocked_by
 from prospect.profile.model import (
     PATH_BLOCKED,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import WallPath
 
 _NS = 1e-9
@@ -126,13 +126,13 @@ class WallAccount(Record):
 
 
 def wall_account(
-    profile: CompleteProfile, by_routine: ProfileByRoutine, event_index: int
+    profile: CompleteProfile, by_function: ProfileByFunction, event_index: int
 ) -> WallAccount | None:
     """Add up the pieces of the critical path; None for a profile without one.
 
     Args:
         profile: with its waits.
-        by_routine: the same with fewer hits.
+        by_function: the same with fewer hits.
         event_index: the event whose samples divide the time on CPUs.
     """
     path = profile.wall
@@ -143,7 +143,7 @@ def wall_account(
     rows = [
         row._replace(program=programs.names[program])
         for program, row in rows_by_owner(
-            profile, by_routine, event_index, Owned(path, programs.of_piece, *limits)
+            profile, by_function, event_index, Owned(path, programs.of_piece, *limits)
         )
     ]
     whole = Owned(path, np.zeros(len(path), np.int64), *limits)
@@ -176,17 +176,17 @@ class Owned(NamedTuple):
 
 
 def rows_by_owner(
-    profile: CompleteProfile, by_routine: ProfileByRoutine, event_index: int, pieces: Owned
+    profile: CompleteProfile, by_function: ProfileByFunction, event_index: int, pieces: Owned
 ) -> Iterator[tuple[int, WallRow]]:
     """Yield rows for pieces that are alike, each with their owner, without a program and a share.
 
     Args:
         profile: with its waits.
-        by_routine: the same with fewer hits.
+        by_function: the same with fewer hits.
         event_index: the event whose samples divide the time on CPUs.
         pieces: with their owners.
     """
-    yield from _running(by_routine, event_index, pieces)
+    yield from _running(by_function, event_index, pieces)
     yield from _by_host(pieces)
     yield from _waiting(pieces)
     yield from _blocked(profile, pieces)
@@ -239,7 +239,7 @@ def _summed(
 
 
 def _running(
-    profile: ProfileByRoutine, event_index: int, pieces: Owned
+    profile: ProfileByFunction, event_index: int, pieces: Owned
 ) -> Iterator[tuple[int, WallRow]]:
     path, owner = pieces.path, pieces.owner
     rows = np.flatnonzero(path.state == PATH_RAN)
@@ -274,7 +274,7 @@ def _running(
 
 
 def samples_of_event(
-    profile: ProfileByRoutine, event_index: int, path: WallPath
+    profile: ProfileByFunction, event_index: int, path: WallPath
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the piece and the function of each sample that hit a thread of the path there."""
     if not event_has_time(profile.run.events[event_index]):

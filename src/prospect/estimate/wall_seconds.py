@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.complete import ProfileByFunction
 
 _NS = 1e-9
 # Threads' numbers and nanoseconds share a word: 3.2 days, and 32,768 threads.
@@ -56,7 +56,7 @@ class WallTime(NamedTuple):
 
 
 def wall_seconds(
-    profile: ProfileByRoutine, design: Design, chosen: NDArray[np.bool_]
+    profile: ProfileByFunction, design: Design, chosen: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
     """Return f64[h] the wall time of each of some hits, 0 for the others.
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi.runtime_frames import is_frames_event, without_frames_event
-from prospect.events.columns import Events
+from prospect.events.record_columns import Events
 from prospect.events.record_starts import Fault, Looks, find_records
+from prospect.events.sample_schema import schema_of
 from prospect.events.samples import SampleColumns
-from prospect.events.schema import schema_of
 from prospect.events.side_tables import SideRecords, side_tables
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventDescription
-    from prospect.abi.recording import RecordBlock
+    from prospect.abi.recorded_facts import RecordBlock
     from prospect.events.runtime_records import RuntimeColumns
-    from prospect.events.schema import Schema
+    from prospect.events.sample_schema import Schema
     from prospect.events.side_tables import Records
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import segments
-from prospect.events.columns import RawData, RawFields
+from prospect.events.record_columns import RawData, RawFields
 from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
 
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]

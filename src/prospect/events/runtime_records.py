@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import runtime_frames as wire
-from prospect.abi.layout import layout_of
+from prospect.abi.record_layout import layout_of
 from prospect.columns.buffers import segments
-from prospect.events.schema import IdTable
+from prospect.events.sample_schema import IdTable
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:

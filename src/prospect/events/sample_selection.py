@@ -13,7 +13,7 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import CallBranches, RawData, RawFields, Samples, UserStates
+    from prospect.events.record_columns import CallBranches, RawData, RawFields, Samples, UserStates
 
     Rows = NDArray[np.int64]
 

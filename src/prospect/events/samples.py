@@ -26,10 +26,10 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.buffers import Column, narrowed, segments
 from prospect.columns.sorting import distinct
-from prospect.events.columns import Samples
+from prospect.events.record_columns import Samples
 from prospect.events.record_starts import LARGEST_RECORD_WORDS
+from prospect.events.sample_schema import at_rows
 from prospect.events.sample_selection import chosen_samples
-from prospect.events.schema import at_rows
 from prospect.events.user_states import Mark, UserStateColumns
 from prospect.records import NamedTuple, replace
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from prospect.columns.buffers import Scalar
     from prospect.events.raw_fields import RawColumns
     from prospect.events.runtime_records import RuntimeColumns
-    from prospect.events.schema import GroupLayout, IdTable, Schema
+    from prospect.events.sample_schema import GroupLayout, IdTable, Schema
 
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]

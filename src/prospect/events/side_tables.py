@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import record_struct
+from prospect.abi.record_layout import record_struct
 from prospect.columns.buffers import segments
-from prospect.events.columns import (
+from prospect.events.record_columns import (
     TASK_COMM,
     TASK_EXEC,
     TASK_EXIT,
@@ -30,7 +30,7 @@ from prospect.events.columns import (
     Switches,
     Tasks,
 )
-from prospect.events.schema import at_rows
+from prospect.events.sample_schema import at_rows
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.schema import PerEvent, Schema
+    from prospect.events.sample_schema import PerEvent, Schema
 
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]

@@ -16,7 +16,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
-from prospect.events.columns import CallBranches, RecordedRegisters, UserStates
+from prospect.events.record_columns import CallBranches, RecordedRegisters, UserStates
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.schema import Trailing
+    from prospect.events.sample_schema import Trailing
 
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]

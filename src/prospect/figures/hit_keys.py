@@ -17,11 +17,11 @@ from prospect.columns.grouping import exact_sums
 from prospect.columns.table_rows import gather
 from prospect.dimensions import BY_NAME
 from prospect.errors import UsageError
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_NAMES, hit_portions
-from prospect.figures.routine_names import shown_name
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.function_names import shown_name
+from prospect.figures.modes import MODE_NAMES, hit_modes
 from prospect.profile.group_names import group_name
-from prospect.profile.model import CAUSE_NONE, NO_CPU, HitClasses
+from prospect.profile.model import ENTRY_REASON_NONE, NO_CPU, HitClasses
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.dimensions import Dimension
-    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.complete import ProfileByFunction
     from prospect.profile.model import Profile
 
 _AnyProfile = TypeVar("_AnyProfile", bound="Profile")
@@ -61,9 +61,9 @@ class Keys(NamedTuple):
 class HitColumns:
     """The columns of a profile's hits, i64[h], and what rows of them are called."""
 
-    mode_names = PORTION_NAMES
+    mode_names = MODE_NAMES
 
-    def __init__(self, profile: ProfileByRoutine) -> None:
+    def __init__(self, profile: ProfileByFunction) -> None:
         self.profile = profile
 
     @cached_property
@@ -94,8 +94,8 @@ class HitColumns:
 
     @cached_property
     def mode(self) -> NDArray[np.int64]:
-        """PORTION_*."""
-        return hit_portions(self.profile)
+        """MODE_*."""
+        return hit_modes(self.profile)
 
     @property
     def event_names(self) -> list[str]:
@@ -149,19 +149,19 @@ class HitColumns:
         functions = self.profile.functions
         return self.rows(self.function, functions.name, lambda row: shown_name(functions, row))
 
-    def causes(self) -> Keys:
-        """Return why the kernel ran; causes of several kinds with one name show their kinds."""
-        causes = self.profile.causes
-        kinds = [CAUSE_KIND_NAMES[kind] for kind in causes.kind.tolist()]
-        names = [name or kind for name, kind in zip(causes.name, kinds, strict=True)]
+    def entry_reasons(self) -> Keys:
+        """Return why the kernel ran; entry reasons of several kinds with one name show their kinds."""
+        entry_reasons = self.profile.entry_reasons
+        kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in entry_reasons.kind.tolist()]
+        names = [name or kind for name, kind in zip(entry_reasons.name, kinds, strict=True)]
         times = Counter(names)
 
         def shown(row: int) -> str:
-            if causes.kind[row] == CAUSE_NONE:
+            if entry_reasons.kind[row] == ENTRY_REASON_NONE:
                 return "(user code)"
             return names[row] if times[names[row]] == 1 else f"{kinds[row]} {names[row]}"
 
-        return self.rows(self.profile.hits.cause_index.astype(np.int64), names, shown)
+        return self.rows(self.profile.hits.entry_reason_index.astype(np.int64), names, shown)
 
     def labels(self) -> Keys:
         """Return what labels say.
@@ -211,7 +211,7 @@ class SampleColumns:
         return ((run.started_at + since_s) // _HOUR_S).astype(np.int64)
 
 
-def hit_keys(profile: ProfileByRoutine, dimension: str) -> Keys:
+def hit_keys(profile: ProfileByFunction, dimension: str) -> Keys:
     """Return what each hit has of a dimension.
 
     Args:

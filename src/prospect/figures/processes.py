@@ -11,14 +11,14 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.table_rows import gather
-from prospect.figures.portions import (
-    KERNEL_PORTIONS,
-    PORTION_COUNT,
-    PORTION_USER,
+from prospect.figures.modes import (
+    KERNEL_MODES,
+    MODE_COUNT,
+    MODE_USER,
     ROUNDING_S,
     event_has_time,
     event_seconds,
-    hit_portions,
+    hit_modes,
     rows_of_rows,
 )
 from prospect.figures.ranked_rows import unranked
@@ -27,21 +27,21 @@ from prospect.profile.model import (
     BIRTH_EXEC,
     BIRTH_FORK,
     BIRTH_PREEXISTING,
-    CAUSE_IDLE,
-    CAUSE_NONE,
-    CAUSE_UNCLASSIFIED,
-    CAUSE_UNRECORDED,
-    MODE_KERNEL,
+    CPUMODE_KERNEL,
+    ENTRY_REASON_IDLE,
+    ENTRY_REASON_NONE,
+    ENTRY_REASON_UNCLASSIFIED,
+    ENTRY_REASON_UNRECORDED,
 )
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.figures.portions import EventHits
+    from prospect.figures.modes import EventHits
     from prospect.figures.ranked_rows import RankedRows
     from prospect.options import Detail
-    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import ProcessTable, Profile, WaitTable
     from prospect.profile.run_info import RunInfo, Throttled
 
@@ -54,21 +54,21 @@ DETAIL_WORDS: dict[Detail, str] = {
 }
 BIRTH_NAMES = {BIRTH_PREEXISTING: "preexisting", BIRTH_FORK: "fork", BIRTH_EXEC: "exec"}
 STILL_RUNNING_NS = 2**64 - 1
-# Process zero is idle in hits of these causes.
-IDLE_CAUSES = (CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED)
+# Process zero is idle in hits of these entry reasons.
+IDLE_ENTRY_REASONS = (ENTRY_REASON_NONE, ENTRY_REASON_UNCLASSIFIED, ENTRY_REASON_UNRECORDED)
 
 
 class ProcessTotals(Record):
     """Hits and seconds of each process row.
 
     Attributes:
-        hits: i64[p, PORTION_COUNT] by portion.
-        seconds: f64[p, PORTION_COUNT] by portion.
+        hits: i64[p, MODE_COUNT] by mode.
+        seconds: f64[p, MODE_COUNT] by mode.
         kept: bool[p] whether the process passes a threshold: user time over -m, or time of
-            another portion over -k; any hit at all where the event has no time.
-        order: i64[p] all rows by descending user time, then the other portions' time, then row.
-        row_of_hit: i32 of each hit of the profile its process times PORTION_COUNT, plus its
-            portion; -1 for hits of other events.
+            another mode over -k; any hit at all where the event has no time.
+        order: i64[p] all rows by descending user time, then the other modes' time, then row.
+        row_of_hit: i32 of each hit of the profile its process times MODE_COUNT, plus its
+            mode; -1 for hits of other events.
     """
 
     hits: NDArray[np.int64]
@@ -87,50 +87,50 @@ class ProcessTotals(Record):
         """The rows that pass none, i64, in report order."""
         return self.order[~self.kept.take(self.order)]
 
-    def by_portion(self) -> RankedRows:
-        """Return the rows of processes and portions, the kept ones ranked by user time."""
+    def by_mode(self) -> RankedRows:
+        """Return the rows of processes and modes, the kept ones ranked by user time."""
         rows = unranked(self.row_of_hit, self.hits.size)
-        user = self.kept_rows * PORTION_COUNT + PORTION_USER
+        user = self.kept_rows * MODE_COUNT + MODE_USER
         rows.above[user[1:]] = user[:-1]
         return rows
 
     def totals(self) -> RankedRows:
-        """Return the rows of all processes together: the portions."""
-        return self._portions(np.ones_like(self.kept))
+        """Return the rows of all processes together: the modes."""
+        return self._modes(np.ones_like(self.kept))
 
     def skipped(self) -> RankedRows:
-        """Return the portions of the processes that pass no threshold."""
-        return self._portions(~self.kept)
+        """Return the modes of the processes that pass no threshold."""
+        return self._modes(~self.kept)
 
-    def _portions(self, chosen: NDArray[np.bool_]) -> RankedRows:
-        portion = np.tile(np.arange(PORTION_COUNT, dtype=np.int32), len(chosen))
-        portion[~np.repeat(chosen, PORTION_COUNT)] = -1
-        return unranked(rows_of_rows(self.row_of_hit, portion), PORTION_COUNT)
+    def _modes(self, chosen: NDArray[np.bool_]) -> RankedRows:
+        mode = np.tile(np.arange(MODE_COUNT, dtype=np.int32), len(chosen))
+        mode[~np.repeat(chosen, MODE_COUNT)] = -1
+        return unranked(rows_of_rows(self.row_of_hit, mode), MODE_COUNT)
 
 
 def process_totals(
     hits: EventHits, process_count: int, user_threshold_s: float, kernel_threshold_s: float
 ) -> ProcessTotals:
-    """Sum an event's hits by process and portion."""
-    (process, portion), (count, period) = group_sums(
-        (hits.process, hits.portion), (hits.count, hits.period)
+    """Sum an event's hits by process and mode."""
+    (process, mode), (count, period) = group_sums(
+        (hits.process, hits.mode), (hits.count, hits.period)
     )
-    count_by = np.zeros((process_count, PORTION_COUNT), np.int64)
-    seconds_by = np.zeros((process_count, PORTION_COUNT))
-    count_by[process, portion] = count
-    seconds_by[process, portion] = hits.seconds(count, period)
+    count_by = np.zeros((process_count, MODE_COUNT), np.int64)
+    seconds_by = np.zeros((process_count, MODE_COUNT))
+    count_by[process, mode] = count
+    seconds_by[process, mode] = hits.seconds(count, period)
     if hits.has_time:
-        threshold = np.full(PORTION_COUNT, kernel_threshold_s)
-        threshold[PORTION_USER] = user_threshold_s
+        threshold = np.full(MODE_COUNT, kernel_threshold_s)
+        threshold[MODE_USER] = user_threshold_s
         passes = seconds_by > threshold + ROUNDING_S
         weight = seconds_by
     else:
         passes = count_by > 0
-        weight = np.zeros((process_count, PORTION_COUNT))
-        weight[process, portion] = hits.weight(count, period)
-    user = weight[:, PORTION_USER]
+        weight = np.zeros((process_count, MODE_COUNT))
+        weight[process, mode] = hits.weight(count, period)
+    user = weight[:, MODE_USER]
     order = np.lexsort((user - weight.sum(axis=1), -user))
-    row = (hits.process * PORTION_COUNT + hits.portion).astype(np.int32)
+    row = (hits.process * MODE_COUNT + hits.mode).astype(np.int32)
     return ProcessTotals(
         hits=count_by,
         seconds=seconds_by,
@@ -177,12 +177,12 @@ def throttled(profile: Profile, detail: Detail) -> tuple[Throttled, ...]:
     return tuple(sorted(found, key=lambda one: -one.seconds))
 
 
-def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
+def chosen_hits(profile: ProfileByFunction, detail: Detail) -> NDArray[np.bool_]:
     """Return bool[h]: which hits of a completed profile `-V` asks for."""
     shown = shown_detail(profile.processes, detail)
     chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)
     if shown == "k":
-        chosen &= np.isin(hit_portions(profile), KERNEL_PORTIONS)
+        chosen &= np.isin(hit_modes(profile), KERNEL_MODES)
     return chosen
 
 
@@ -200,28 +200,28 @@ def are_chosen_waits(
     """Return bool[w]: which of a profile's waits `-V` asks for; with "k" those in the kernel."""
     chosen = shown_processes(profile.processes, detail).take(waits.process_index)
     if detail == "k":
-        chosen = chosen & (waits.mode == MODE_KERNEL)
+        chosen = chosen & (waits.mode == CPUMODE_KERNEL)
     return chosen
 
 
-def idle_hits(profile: ProfileByRoutine) -> NDArray[np.bool_]:
+def idle_hits(profile: ProfileByFunction) -> NDArray[np.bool_]:
     """Return bool[h]: which hits of a completed profile are of an idle CPU."""
     hits = profile.hits
     is_of_zero = (profile.processes.pid == 0).take(hits.process_index)
-    return are_idle(profile.causes.kind.take(hits.cause_index), is_of_zero)
+    return are_idle(profile.entry_reasons.kind.take(hits.entry_reason_index), is_of_zero)
 
 
 def are_idle(kind: NDArray[np.integer], is_of_zero: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which hits are of an idle CPU, bool[h].
 
     Args:
-        kind: [h] of their causes.
+        kind: [h] of their entry reasons.
         is_of_zero: bool[h] whether they are of process zero.
     """
-    # Without call chains, hits of idle CPUs have no cause of their own.
-    is_idle: NDArray[np.bool_] = np.isin(kind, IDLE_CAUSES)
+    # Without call chains, hits of idle CPUs have no entry reason of their own.
+    is_idle: NDArray[np.bool_] = np.isin(kind, IDLE_ENTRY_REASONS)
     is_idle &= is_of_zero
-    is_idle |= kind == CAUSE_IDLE
+    is_idle |= kind == ENTRY_REASON_IDLE
     return is_idle
 
 

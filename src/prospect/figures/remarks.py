@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prospect.options import Detail
-    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.run_info import EventInfo, RunInfo
 
 # As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names after it.
@@ -29,10 +29,10 @@ _EVENTS_NAMED = 3
 _PROCESSES_NAMED = 5
 # Counters of lost records, with the kinds of records and the figures that lack them.
 _LOST_RECORDS = {
-    "lost_beside": "mappings, processes and the like, the kernel does not say which; hits may have"
+    "lost_beside": "mappings, processes and the like, the kernel does not say which; samples may have"
     " wrong names or none",
     "lost_switches": "switches and waits; times of waiting and of single threads are too short or"
-    " missing, hits and their names are not affected",
+    " missing, samples and their names are not affected",
 }
 
 
@@ -103,8 +103,8 @@ def run_notes(
     if timeless:
         varies = any(event.weighs_periods for event in timeless)
         notes.append(
-            f"Hits of {_some_events([event.name for event in timeless])} do not measure "
-            f"time: rows are sorted by {'their periods' if varies else 'hits'}, "
+            f"Samples of {_some_events([event.name for event in timeless])} do not measure "
+            f"time: rows are sorted by {'their periods' if varies else 'samples'}, "
             "and -m and -k leave nothing out."
         )
     if not len(profile.hits):
@@ -140,7 +140,7 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
     if profile.run.is_cut:
         warnings.append(
             "The recording is cut: its file had no room for the last samples, or was not to grow"
-            " (--max-size). They are lost in the tick ledger, and in no other figure."
+            " (--max-size). They are lost in the sample accounting, and in no other figure."
         )
     lost = int(counters.get("lost", 0))
     if lost:
@@ -155,7 +155,7 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
         warnings.append(
             "Because another tracer's BPF programs were running, the kernel dropped up to"
             f" {profile.run.dropped_share:.1%} of the samples, as Python functions were read; they"
-            " are lost in the tick ledger, and in no other figure (--no-python drops none)."
+            " are lost in the sample accounting, and in no other figure (--no-python drops none)."
         )
     for counter, what in _LOST_RECORDS.items():
         if records := int(counters.get(counter, 0)):
@@ -178,7 +178,7 @@ NO_SAMPLES = "The recording has no samples: run longer, or raise the rate (-H)."
 NO_HITS = "This part of the store has no samples: nothing was measured, or nothing ran."
 
 
-def nothing_chosen(profile: ProfileByRoutine, detail: Detail) -> str:
+def nothing_chosen(profile: ProfileByFunction, detail: Detail) -> str:
     """Say which other `-V` has hits, not of idle CPUs nor of Prospect; see `has_chosen` first."""
     processes, hits = profile.processes, profile.hits
     if not int(hits.count.sum()):
@@ -198,13 +198,13 @@ def nothing_chosen(profile: ProfileByRoutine, detail: Detail) -> str:
     return f"{none}; {' and '.join(found)}."
 
 
-def has_chosen(profile: ProfileByRoutine, detail: Detail) -> bool:
+def has_chosen(profile: ProfileByFunction, detail: Detail) -> bool:
     """Say whether `-V` asks for any hit of a completed profile."""
     return bool(profile.hits.count[chosen_hits(profile, detail)].sum())
 
 
 def below_thresholds(seconds: float, user_threshold_s: float, kernel_threshold_s: float) -> str:
-    """Say that no routine has enough time to be shown.
+    """Say that no function has enough time to be shown.
 
     Args:
         seconds: the time of all of them.
@@ -212,8 +212,8 @@ def below_thresholds(seconds: float, user_threshold_s: float, kernel_threshold_s
         kernel_threshold_s: `-k`.
     """
     return (
-        f"No routine passes -m {user_threshold_s:g} and -k {kernel_threshold_s:g}, all together "
-        f"have {seconds:.3g} s: give -m 0 -k 0, or name a routine."
+        f"No function passes -m {user_threshold_s:g} and -k {kernel_threshold_s:g}, all together "
+        f"have {seconds:.3g} s: give -m 0 -k 0, or name a function."
     )
 
 
@@ -233,7 +233,7 @@ def no_sample_left(detail: Detail, left_without: list[tuple[str, int]], everywhe
     return f"No sample of -V {detail} passes {given}: {hint}."
 
 
-def _words(profile: ProfileByRoutine, detail: Detail) -> str:
+def _words(profile: ProfileByFunction, detail: Detail) -> str:
     """Return whose hits they are; processes that the recorder was attached to are no command."""
     words = "the command itself" if detail == "2" else DETAIL_WORDS[detail]
     return words if profile.run.command else words.replace("the command", "the process")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.options import Detail
-    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.complete import ProfileByFunction
     from prospect.profile.run_info import RunInfo
 
 # A smaller part of what is asked for is not worth a sentence.
@@ -225,7 +225,7 @@ _RUNTIMES = (
 )
 
 
-def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHint, ...]:
+def runtime_hints(profile: ProfileByFunction, detail: Detail) -> tuple[RuntimeHint, ...]:
     """Return which runtimes' functions have no names, and what would name them."""
     functions, objects, hits = profile.functions, profile.objects, profile.hits
     chosen = chosen_hits(profile, detail)
@@ -281,7 +281,7 @@ def runtime_hints(profile: ProfileByRoutine, detail: Detail) -> tuple[RuntimeHin
     return tuple(sorted(found, key=lambda one: -one.share))
 
 
-def _named_rows(profile: ProfileByRoutine, rows: list[int], image: re.Pattern[str]) -> list[int]:
+def _named_rows(profile: ProfileByFunction, rows: list[int], image: re.Pattern[str]) -> list[int]:
     """Return which of these processes have the name of a runtime: Java's is not its image's."""
     is_java = image.fullmatch("libjvm.so") is not None
     name = profile.processes.name
@@ -294,7 +294,7 @@ def _hint(what: str, share: float, remedy: str, more: str, page: str) -> Runtime
     return RuntimeHint(share, f"{what} have no names: {remedy or more or page}", sentence)
 
 
-def _hit_files(profile: ProfileByRoutine, function: NDArray[np.integer]) -> dict[int, str]:
+def _hit_files(profile: ProfileByFunction, function: NDArray[np.integer]) -> dict[int, str]:
     """Return the file names of the images that were hit, by their rows."""
     objects = profile.objects
     rows = distinct(profile.functions.object_index.take(distinct(function)).astype(np.int64))

@@ -83,7 +83,7 @@ def only_exported(samples: StackSamples) -> StackSamples:
     """Return the same samples of a profile that holds nothing but what they refer to.
 
     Files for other tools must not name rows that were not asked for: processes, threads,
-    objects, functions, causes and source files of other samples are left out, and with them
+    objects, functions, entry reasons and source files of other samples are left out, and with them
     mappings, code, losses by CPU and exact counts.
     """
     profile = replace(samples.profile, waits=None)
@@ -131,8 +131,14 @@ def _of_hits(
     object_index = profile.functions.object_index[function.rows]
     of_object = _kept(_used(len(profile.objects), object_index))
     comm = _kept(_used(len(profile.comms), *(table.comm_index for table in tables)))
-    no_cause = np.zeros(1, np.int32)
-    cause = _kept(_used(len(profile.causes), *(table.cause_index for table in tables), no_cause))
+    no_entry_reason = np.zeros(1, np.int32)
+    entry_reason = _kept(
+        _used(
+            len(profile.entry_reasons),
+            *(table.entry_reason_index for table in tables),
+            no_entry_reason,
+        )
+    )
 
     def renumbered(table: _HitsOrWaits) -> _HitsOrWaits:
         return replace(
@@ -140,7 +146,7 @@ def _of_hits(
             process_index=process.number[table.process_index],
             comm_index=comm.number[table.comm_index],
             location_index=location.number[table.location_index],
-            cause_index=cause.number[table.cause_index],
+            entry_reason_index=entry_reason.number[table.entry_reason_index],
         )
 
     left = gather(profile.processes, process.rows)
@@ -155,7 +161,7 @@ def _of_hits(
         locations=replace(
             gather(profile.locations, location.rows), function_index=function.number[function_index]
         ),
-        causes=gather(profile.causes, cause.rows),
+        entry_reasons=gather(profile.entry_reasons, entry_reason.rows),
         mappings=gather(profile.mappings, np.empty(0, np.intp)),
         hits=renumbered(hits),
         waits=waits and renumbered(waits),

@@ -1,7 +1,7 @@
 """Profiles with fewer hits: without addresses.
 
 A recording of millions of samples has hundreds of thousands of addresses and some thousands of
-routines, and every table of a flat report goes through the hits once more.
+functions, and every table of a flat report goes through the hits once more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
 from prospect.columns.table_rows import gather, looked_up
-from prospect.profile.complete import ProfileByRoutine
+from prospect.profile.complete import ProfileByFunction
 from prospect.records import asdict, replace
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _MOST_KEYS = 1 << 63
 
 
-def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
-    """Return the profile with its hits added up by process, routine, mode, cause and event.
+def by_function(profile: CompleteProfile) -> ProfileByFunction:
+    """Return the profile with its hits added up by process, function, mode, entry reason and event.
 
     Returns:
         A profile with the same samples and fewer hits; the same one where nothing is to be added.
@@ -39,7 +39,7 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
         hits.process_index,
         hits.mode,
         function,
-        hits.cause_index,
+        hits.entry_reason_index,
     ]
     if hits.host_hour is not None:
         keys.append(hits.host_hour + 1)
@@ -59,4 +59,4 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
         "samples": replace(samples, hit_index=looked_up(row_of_hit, samples.hit_index)),
         "part_of": profile.part_of and profile.part_of.renumbered(row_of_hit),
     }
-    return ProfileByRoutine(**{**asdict(profile), **added_up})
+    return ProfileByFunction(**{**asdict(profile), **added_up})

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import alike
-from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.critical_path import waits_on
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.profile.late import gather
-from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL, PATH_BLOCKED
+from prospect.profile.model import CPUMODE_KERNEL, ENTRY_REASON_SYSCALL, PATH_BLOCKED
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -91,27 +91,27 @@ def blocked_by(profile: CompleteProfile, path: WallPath) -> tuple[NDArray[np.int
     if waits is None or not len(waits):
         return row, [UNKNOWN]
     piece, wait = waits_on(path, waits, PATH_BLOCKED)
-    cause = waits.cause_index.take(wait)
+    entry_reason = waits.entry_reason_index.take(wait)
     stack = np.full(len(wait), -1, np.int32)
     if waits.stack_index is not None and profile.stacks is not None:
         stack = waits.stack_index.take(wait)
-    found = alike([cause, stack])
+    found = alike([entry_reason, stack])
     calls = _calls(profile)
     reasons = [UNKNOWN]
-    for of_cause, of_stack in zip(
-        cause.take(found.row).tolist(), stack.take(found.row).tolist(), strict=True
+    for of_entry_reason, of_stack in zip(
+        entry_reason.take(found.row).tolist(), stack.take(found.row).tolist(), strict=True
     ):
-        call = calls[of_cause]
+        call = calls[of_entry_reason]
         reasons.append(Reason(call, _device(profile, of_stack) or _BY_CALL.get(call, "")))
     row[piece] = found.place + np.int32(1)
     return row, reasons
 
 
 def _calls(profile: CompleteProfile) -> Sequence[str]:
-    causes = profile.causes
+    entry_reasons = profile.entry_reasons
     return [
-        name if kind == CAUSE_SYSCALL else name or CAUSE_KIND_NAMES[kind]
-        for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+        name if kind == ENTRY_REASON_SYSCALL else name or ENTRY_REASON_KIND_NAMES[kind]
+        for kind, name in zip(entry_reasons.kind.tolist(), entry_reasons.name, strict=True)
     ]
 
 
@@ -122,7 +122,7 @@ def _device(profile: CompleteProfile, stack: int) -> str:
         return ""
     locations: list[int] = []
     while stack >= 0 and len(locations) < _MOST_FRAMES:
-        if stacks.mode[stack] == MODE_KERNEL:
+        if stacks.mode[stack] == CPUMODE_KERNEL:
             locations.append(int(stacks.location_index[stack]))
         stack = int(stacks.caller_index[stack])
     functions = profile.locations.function_index.take(np.array(locations, np.int64))

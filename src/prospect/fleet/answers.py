@@ -15,7 +15,7 @@ from prospect.fleet.build_outliers import build_outliers
 from prospect.fleet.coverage import coverage
 from prospect.fleet.deploys import deploys
 from prospect.fleet.outliers import outliers
-from prospect.fleet.top import top
+from prospect.fleet.top_functions import top
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped
 from prospect.render.html.answer_page import Interval, Link
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.fleet.coverage import Coverage
     from prospect.fleet.deploys import Deploys
     from prospect.fleet.outliers import Outliers
-    from prospect.fleet.top import Top
+    from prospect.fleet.top_functions import Top
     from prospect.render.html.answer_page import Cell
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification

@@ -12,8 +12,8 @@ from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.choosing import conditions_of
 from prospect.store.engine import EngineError
-from prospect.store.reading import choose
-from prospect.store.schema import WHOLE_WINDOW
+from prospect.store.file_schema import WHOLE_WINDOW
+from prospect.store.segment_reading import choose
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
 from prospect.store.tables import make_tables
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from prospect.announcing import Announce
     from prospect.store.directory import StoreDirectory
-    from prospect.store.reading import Part
+    from prospect.store.segment_reading import Part
     from prospect.store.tables import EngineMaker, Queries
 
 _OF_FUNCTIONS = [
     name for name, word in WORDS.items() if word.table == FUNCTION_ROWS and not word.excludes
 ]
 _US = 1e-6
-_BOOKS = ("expected", "recorded", "lost", "throttled", "idle", "missing")
+_ACCOUNTED = ("expected", "recorded", "lost", "throttled", "idle", "missing")
 
 
 class Question(NamedTuple):
@@ -113,7 +113,7 @@ def question(
         engine.close()
 
 
-class HostBooks(NamedTuple):
+class HostAccounting(NamedTuple):
     """The measured time and ticks of a host.
 
     Attributes:
@@ -139,13 +139,13 @@ class HostBooks(NamedTuple):
     missing: int
 
 
-def books_of(asked: Question) -> list[HostBooks]:
+def accounting_of(asked: Question) -> list[HostAccounting]:
     """Read what was measured of each host, in the order of their names."""
     times = Specification(since_us=asked.chosen.since_us, until_us=asked.chosen.until_us)
     conditions, parameters = conditions_of(asked.part, times)
     condition = " AND ".join(conditions)
-    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _BOOKS)
-    named = ", ".join(_BOOKS)
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _ACCOUNTED)
+    named = ", ".join(_ACCOUNTED)
     # Windows are counted by the row that each of them has for itself: to group the rows of all CPUs
     # by window, 1,440 of a host's day, is most of what this would take.
     rows = asked.engine.rows(
@@ -161,6 +161,6 @@ def books_of(asked: Question) -> list[HostBooks]:
         [*parameters, *parameters],
     )
     return [
-        HostBooks(host, cpus, begin, ended, max(length, 0) * _US, windows, *books)
-        for host, cpus, begin, ended, length, windows, *books in rows
+        HostAccounting(host, cpus, begin, ended, max(length, 0) * _US, windows, *accounting)
+        for host, cpus, begin, ended, length, windows, *accounting in rows
     ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.fleet.asking import books_of, question
+from prospect.fleet.asking import accounting_of, question
 from prospect.records import NamedTuple, Record
 from prospect.store.conditions import is_one_of
 from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
-    from prospect.fleet.asking import HostBooks, Question, Wanted
+    from prospect.fleet.asking import HostAccounting, Question, Wanted
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -50,7 +50,7 @@ class Coverage(Record):
         remarks: a sentence for each thing that is left out.
     """
 
-    hosts: list[HostBooks]
+    hosts: list[HostAccounting]
     begin_us: int
     end_us: int
     samples: int
@@ -64,7 +64,7 @@ class Coverage(Record):
         """How long each host should have been measured."""
         return max((self.end_us - self.begin_us) * _US, 0.0)
 
-    def unmeasured_s(self, one: HostBooks) -> float:
+    def unmeasured_s(self, one: HostAccounting) -> float:
         """How long a host was not measured."""
         return max(self.span_s - one.measured_s, 0.0)
 
@@ -80,8 +80,8 @@ def coverage(
         StoreError: nothing fits, or nothing can be read.
     """
     with question(store, chosen, make_engine) as asked:
-        books = books_of(asked)
-        begin, end = _span(asked, books)
+        accounting = accounting_of(asked)
+        begin, end = _span(asked, accounting)
         condition, parameters = asked.condition
         of_functions, more = asked.of_functions
         named, numbers = is_one_of("source", SOURCES_WITH_NAMES)
@@ -102,7 +102,7 @@ def coverage(
             f"SELECT coalesce(sum(n), 0)::BIGINT FROM samples WHERE {condition}", parameters
         )
         result = Coverage(
-            hosts=books,
+            hosts=accounting,
             begin_us=begin,
             end_us=end,
             samples=samples,
@@ -115,10 +115,10 @@ def coverage(
     return result
 
 
-def _span(asked: Question, books: list[HostBooks]) -> tuple[int, int]:
+def _span(asked: Question, accounting: list[HostAccounting]) -> tuple[int, int]:
     """Return from when to when was asked for, but no later than anything is known of."""
-    begin = min((one.begin_us for one in books), default=0)
-    end = max((one.end_us for one in books), default=0)
+    begin = min((one.begin_us for one in accounting), default=0)
+    end = max((one.end_us for one in accounting), default=0)
     chosen = asked.chosen
     return (
         chosen.since_us if chosen.since_us > -ALWAYS else begin,

@@ -12,7 +12,7 @@ import os
 from urllib.parse import urlsplit
 
 from prospect.errors import PushError, StoreError
-from prospect.fleet.places import is_loopback, refuse_credentials
+from prospect.fleet.store_places import is_loopback, refuse_credentials
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False

@@ -19,7 +19,7 @@ import numpy as np
 
 from prospect.errors import StoreError
 from prospect.files.locks import lock
-from prospect.fleet.asking import books_of, question
+from prospect.fleet.asking import accounting_of, question
 from prospect.fleet.hits import (
     BY_HOST,
     HITS,
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.fleet.asking import HostBooks, Question
+    from prospect.fleet.asking import HostAccounting, Question
     from prospect.fleet.kept_days import KeptDay
     from prospect.store.engine import Columns, Engine
+    from prospect.store.file_schema import Head
     from prospect.store.hosts import HostsDirectory
-    from prospect.store.schema import Head
     from prospect.store.segments import Segment
     from prospect.store.tables import EngineMaker, Queries
 
@@ -130,11 +130,11 @@ def _make(
     store.left_out = frozenset(one for one in store.segments() if one not in wanted)
     with question(store, Specification(), make_engine) as asked:
         columns = summed(asked)
-        books = books_of(asked)
+        accounting = accounting_of(asked)
         parts, heads = asked.part.segments, asked.part.heads
         head = replace(heads[-1], host_share=min(one.host_share for one in heads))
         path = path_of(parts[0].begin_s, _digest(parts))
-        _write(store, asked.engine.planner, path, _tables(columns, books, parts), head)
+        _write(store, asked.engine.planner, path, _tables(columns, accounting, parts), head)
     for one in before:
         if one.path != path:
             store.remove_kept(one.path)
@@ -222,17 +222,17 @@ def _digest(parts: list[Segment]) -> str:
 
 
 def _tables(
-    columns: Columns, books: list[HostBooks], parts: list[Segment]
+    columns: Columns, accounting: list[HostAccounting], parts: list[Segment]
 ) -> dict[str, tuple[dict[str, str], Columns]]:
     """Return what each file has, in the order in which they get their names."""
     return {
         "functions": (FUNCTIONS_COLUMNS, columns),
-        "hosts": (HOSTS_COLUMNS, _columns_of(HOSTS_COLUMNS, books)),
+        "hosts": (HOSTS_COLUMNS, _columns_of(HOSTS_COLUMNS, accounting)),
         "parts": (PARTS_COLUMNS, _columns_of(PARTS_COLUMNS, parts)),
     }
 
 
-def _columns_of(types: dict[str, str], rows: Sequence[HostBooks | Segment]) -> Columns:
+def _columns_of(types: dict[str, str], rows: Sequence[HostAccounting | Segment]) -> Columns:
     return {
         name: [getattr(one, name) for one in rows]
         if type_ == "VARCHAR"

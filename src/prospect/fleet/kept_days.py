@@ -11,14 +11,14 @@ from prospect.errors import StoreError
 from prospect.fleet.host_counts import SKETCH
 from prospect.records import NamedTuple
 from prospect.store.engine import Engine, EngineError
+from prospect.store.file_schema import HEAD_KEY, read_head
 from prospect.store.hosts import FLEET
-from prospect.store.schema import HEAD_KEY, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from prospect.store.file_schema import Head
     from prospect.store.hosts import HostsDirectory
-    from prospect.store.schema import Head
     from prospect.store.segments import Segment
 
 DAY_S = 86400
@@ -37,7 +37,7 @@ FUNCTIONS_COLUMNS = {
     "products": "DOUBLE",
     **dict.fromkeys(SKETCH, "BIGINT"),
 }
-# As `asking.HostBooks`.
+# As `asking.HostAccounting`.
 HOSTS_COLUMNS = {
     "host": "VARCHAR",
     "cpus": "BIGINT",

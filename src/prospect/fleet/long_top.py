@@ -17,7 +17,7 @@ import numpy as np
 from prospect.announcing import pluralize
 from prospect.dimensions import WORDS
 from prospect.estimate.statistics.clusters import ClusterSums
-from prospect.fleet.asking import HostBooks, books_of, question
+from prospect.fleet.asking import HostAccounting, accounting_of, question
 from prospect.fleet.host_counts import SKETCH, STANDARD_ERROR, estimated, merged_columns
 from prospect.fleet.keeping import summed
 from prospect.fleet.kept_days import DAY_S, FUNCTIONS_COLUMNS, HOSTS_COLUMNS, days_of, ranges_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from prospect.fleet.kept_days import KeptDay
     from prospect.store.directory import StoreDirectory
-    from prospect.store.schema import Head
+    from prospect.store.file_schema import Head
     from prospect.store.segments import Segment
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -67,7 +67,7 @@ class Summed(NamedTuple):
         samples, weight: of all that was chosen.
         functions: how many there are.
         hosts_hit: how many hosts had any.
-        books: what was measured of each host.
+        accounting: what was measured of each host.
         heads: of what was read, the latest last.
         remarks: a sentence for each thing that is estimated, or left out.
     """
@@ -78,7 +78,7 @@ class Summed(NamedTuple):
     weight: int
     functions: int
     hosts_hit: int
-    books: list[HostBooks]
+    accounting: list[HostAccounting]
     heads: list[Head]
     remarks: list[str]
 
@@ -160,7 +160,7 @@ def summed_with_days(
                 live = asked.part.heads[-1]
                 if live.events == heads[-1].events:
                     heads += asked.part.heads
-                    pieces.add_live(summed(asked), books_of(asked))
+                    pieces.add_live(summed(asked), accounting_of(asked))
                 else:
                     remarks.append(
                         "Other time in the hosts' stores is left out: other events or"
@@ -168,9 +168,9 @@ def summed_with_days(
                     )
                 remarks += asked.part.remarks
         found, total = pieces.rows(chosen, rows), pieces.total()
-    times, books = pieces.most_times, _by_host(pieces.books)
+    times, accounting = pieces.most_times, _by_host(pieces.accounting)
     remarks.append(_of_days(kept.days, times))
-    every = len(books)
+    every = len(accounting)
     n, w, hosts_hit, squares, _ = total
     sums = ClusterSums(
         of_rows=found["w"].astype(np.float64),
@@ -196,7 +196,7 @@ def summed_with_days(
         weight=w,
         functions=int(found["every"][0]) if len(found["every"]) else 0,
         hosts_hit=min(hosts_hit, every),
-        books=books,
+        accounting=accounting,
         heads=heads,
         remarks=remarks,
     )
@@ -206,7 +206,7 @@ class _Pieces:
     """Sums of all hosts that are read together.
 
     Attributes:
-        books: what was measured of each host, by piece.
+        accounting: what was measured of each host, by piece.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class _Pieces:
         """Let the engine read days."""
         self._engine = engine
         self._times: list[int] = []
-        self.books: list[list[HostBooks]] = []
+        self.accounting: list[list[HostAccounting]] = []
         services = chosen.texts.get("service")
         level, self._parameters = ("is_all", []) if services is None else _of_services(services)
         named = ", ".join(f'"{name}"' for name in HOSTS_COLUMNS)
@@ -230,34 +230,34 @@ class _Pieces:
                 f"SELECT count(DISTINCT service) FROM piece_{number} WHERE is_total"
             )
             self._times.append(several)
-            self.books.append(
+            self.accounting.append(
                 [
-                    HostBooks(*row)
+                    HostAccounting(*row)
                     for row in engine.rows(f"SELECT {named} FROM read_parquet(?)", [hosts])
                 ]
             )
 
-    def add_live(self, columns: dict[str, Any], books: list[HostBooks]) -> None:
+    def add_live(self, columns: dict[str, Any], accounting: list[HostAccounting]) -> None:
         """Add what hosts' stores have, of all services that were chosen."""
         self._engine.register("live", columns)
         number = len(self._times)
         self._engine.keep(f"piece_{number}", f"SELECT {_TYPED} FROM live WHERE is_all")
         self._times.append(1)
-        self.books.append(books)
+        self.accounting.append(accounting)
 
     @property
     def most_times(self) -> int:
         """The most numbers that a host's sum consists of."""
         counts: Counter[str] = Counter()
-        for times, books in zip(self._times, self.books, strict=True):
-            for one in books:
+        for times, accounting in zip(self._times, self.accounting, strict=True):
+            for one in accounting:
                 counts[one.host] += times
         return max(counts.values(), default=1)
 
     def total(self) -> tuple[int, int, int, float, int]:
         """Return sums of all that was chosen: samples, periods, hosts, squares, pieces."""
         found = self._engine.columns(self._query("is_total", "true"))
-        hosts = _hosts(found, sum(map(len, self.books)))
+        hosts = _hosts(found, sum(map(len, self.accounting)))
         if not hosts:
             return 0, 0, 0, 0.0, 0
         first = {name: column[0].item() for name, column in found.items() if name != "path"}
@@ -299,15 +299,17 @@ def _hosts(found: dict[str, Any], every: int) -> list[int]:
     return [int(one) for one in np.where(found["pieces"] == 1, found["most"], counts)]
 
 
-def _by_host(pieces: list[list[HostBooks]]) -> list[HostBooks]:
+def _by_host(pieces: list[list[HostAccounting]]) -> list[HostAccounting]:
     """Add up what was measured of each host."""
-    found: dict[str, HostBooks] = {}
-    for one in (each for books in pieces for each in books):
+    found: dict[str, HostAccounting] = {}
+    for one in (each for accounting in pieces for each in accounting):
         before = found.get(one.host)
         if before is None:
             found[one.host] = one
             continue
-        sums = {name: getattr(before, name) + getattr(one, name) for name in HostBooks._fields[4:]}
+        sums = {
+            name: getattr(before, name) + getattr(one, name) for name in HostAccounting._fields[4:]
+        }
         found[one.host] = one._replace(
             cpus=max(before.cpus, one.cpus),
             begin_us=min(before.begin_us, one.begin_us),

@@ -1,7 +1,7 @@
-"""Windows that were removed before they could be sent: their books are sent instead.
+"""Windows that were removed before they could be sent: their accounting are sent instead.
 
 Retention goes by age and bytes, whatever was sent: a target that is away costs the disk no more
-than the store may have. The books of unsent windows stay, a few KB a window, until they are sent
+than the store may have. The accounting of unsent windows stay, a few KB a window, until they are sent
 with every sample counted as lost: so readers of the target do not take a host that lost an hour for
 one that was idle.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prospect.fleet.targets import Target
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
-    from prospect.store.schema import Head
+    from prospect.store.file_schema import Head
     from prospect.store.segments import Segment
 
 FOLDER = "unsent"
@@ -33,16 +33,16 @@ _UNFINISHED_S = 3600.0
 
 
 def set_aside(store: StoreDirectory, segment: Segment) -> None:
-    """Keep the books of a segment that is removed unsent; takes no room on a full disk."""
-    aside = books_aside(store)
+    """Keep the accounting of a segment that is removed unsent; takes no room on a full disk."""
+    aside = accounting_aside(store)
     with suppress(OSError):
         for one in aside[: max(len(aside) + 1 - _MOST_ASIDE, 0)]:
             os.unlink(_path(one), dir_fd=store.descriptor)
         store.move(segment.path(COVERAGE), _path(segment))
 
 
-def books_aside(store: StoreDirectory) -> list[Segment]:
-    """Return the segments whose books wait to be sent, by their windows' numbers."""
+def accounting_aside(store: StoreDirectory) -> list[Segment]:
+    """Return the segments whose accounting wait to be sent, by their windows' numbers."""
     with suppress(OSError), os.scandir(store.root + FOLDER) as entries:
         stems = [entry.name.removesuffix(f".{COVERAGE}{SUFFIX}") for entry in entries]
         found = (segment_of(MINUTE, f"{stem}.{SAMPLES}{SUFFIX}") for stem in stems)
@@ -66,10 +66,10 @@ def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
         StoreError: the target does not take one, or DuckDB is not installed.
         OSError: the disk has no room for them.
     """
-    aside = books_aside(store)
+    aside = accounting_aside(store)
     if not aside:
         return 0
-    from prospect.records import replace  # noqa: PLC0415 - only if there are such books
+    from prospect.records import replace  # noqa: PLC0415 - only if there are such accounting
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
 
     with closing(Engine(store, memory=_MEMORY)) as engine:
@@ -108,19 +108,19 @@ def _send_run(
     store: StoreDirectory, target: Target, engine: Engine, head: Head, run: list[Segment]
 ) -> int:
     """Make one segment of several, without samples, and send it; return how many windows."""
-    from prospect.store.schema import COLUMNS, ORDER  # noqa: PLC0415 - after the engine
+    from prospect.store.file_schema import COLUMNS, ORDER  # noqa: PLC0415 - after the engine
     from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - after the engine
 
     sums = {name: f'"{name}"' for name in COLUMNS[COVERAGE]}
     sums |= {"lost": "lost + recorded", "recorded": "0"}
-    books = ", ".join(
+    accounting = ", ".join(
         f'({sums[name]})::{type_} AS "{name}"' for name, type_ in COLUMNS[COVERAGE].items()
     )
     listed = ", ".join(f"'{store.root}{_path(one)}'" for one in run)
     nothing = ", ".join(f'NULL::{type_} AS "{name}"' for name, type_ in COLUMNS[SAMPLES].items())
     source = f"read_parquet([{listed}], hive_partitioning=false)"
     queries = {
-        COVERAGE: f"SELECT {books} FROM {source} ORDER BY {ORDER[COVERAGE]}",
+        COVERAGE: f"SELECT {accounting} FROM {source} ORDER BY {ORDER[COVERAGE]}",
         SAMPLES: f"SELECT {nothing} WHERE false",
     }
     whole = run[0]._replace(end_s=max(one.end_s for one in run), last=run[-1].last)
@@ -146,7 +146,7 @@ def _send_run(
 
 def latest_head(store: StoreDirectory, engine: Engine) -> Head | None:
     """Return the head of the latest segment that is whole, None for none."""
-    from prospect.store.reading import checked  # noqa: PLC0415 - after the engine
+    from prospect.store.segment_reading import checked  # noqa: PLC0415 - after the engine
 
     for one in sorted(store.segments(), key=lambda one: one.begin_s, reverse=True):
         if head := checked(store, engine, [one])[0].get(one):

@@ -21,13 +21,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
-from prospect.fleet.places import is_loopback
+from prospect.fleet.store_places import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from prospect.fleet.places import Place
+    from prospect.fleet.store_places import Place
 
 CONNECT_S, SILENT_S, WHOLE_S = 5.0, 20.0, 300.0
 """How long may pass until a connection, between two pieces of an answer, and for all of it."""

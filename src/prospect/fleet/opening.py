@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.fleet.places import FILE, place_of
+from prospect.fleet.store_places import FILE, place_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.hosts import HostsDirectory, has_hosts
 from prospect.store.tables import local_engine
@@ -42,12 +42,12 @@ def engine_of(name: str) -> EngineMaker:
     """
     if name == "local":
         return local_engine
-    from prospect.fleet.spark.session import address_of  # noqa: PLC0415 - only if asked for
+    from prospect.fleet.spark.spark_session import address_of  # noqa: PLC0415 - only if asked for
 
     address_of(name)
 
     def spark_engine(store: StoreDirectory) -> Queries:
-        from prospect.fleet.spark.engine import SparkEngine  # noqa: PLC0415 - only if asked for
+        from prospect.fleet.spark.spark_engine import SparkEngine  # noqa: PLC0415 - only if asked for
 
         return SparkEngine(store, name)
 

@@ -27,7 +27,7 @@ from urllib.parse import unquote
 
 from prospect.errors import PushError, RecordingError
 from prospect.fleet.endpoint import OTLP, PYROSCOPE, endpoint_of
-from prospect.fleet.places import is_loopback
+from prospect.fleet.store_places import is_loopback
 from prospect.foreign.protobuf_fields import fields
 from prospect.render.otlp import OtlpRenderer
 from prospect.render.pprof import PprofRenderer
@@ -143,10 +143,10 @@ def _post(endpoint: Endpoint, body: bytes) -> None:
     except TimeoutError:
         raise _RefusedError("it does not answer in time", may_pass=True) from None
     except (OSError, http.client.HTTPException) as error:
-        cause = getattr(error, "reason", None) or error
-        if isinstance(cause, TimeoutError):
+        entry_reason = getattr(error, "reason", None) or error
+        if isinstance(entry_reason, TimeoutError):
             raise _RefusedError("it does not answer in time", may_pass=True) from None
-        said = getattr(cause, "strerror", None) or type(cause).__name__
+        said = getattr(entry_reason, "strerror", None) or type(entry_reason).__name__
         raise _RefusedError(f"it cannot be reached: {said}", may_pass=True) from None
     if endpoint.backend is OTLP and (rejected := _rejected(answer)):
         raise _RefusedError(f"it refuses {rejected} of its profiles", may_pass=False)

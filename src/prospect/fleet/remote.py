@@ -26,7 +26,7 @@ from prospect.store.segments import HOST_PREFIX, KINDS, TIERS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.fleet.places import Place
+    from prospect.fleet.store_places import Place
     from prospect.store.segments import Segment
 
 _THREADS = 16

@@ -2,7 +2,7 @@
 
 If only a share p of hosts sends an hour, each represents 1/p of them (Horvitz and Thompson, J. Am.
 Stat. Assoc. 47 (1952)): the sums of periods are divided by p, which the segment's head says, too.
-Numbers of samples and the books stay as they were counted.
+Numbers of samples and the accounting stay as they were counted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Shipped(NamedTuple):
 
     Attributes:
         sent_bytes: that the target has taken.
-        lost_windows: of which only the books were left to send.
+        lost_windows: of which only the accounting were left to send.
         complaint: why the rest waits, "" if nothing does.
     """
 
@@ -114,8 +114,8 @@ def contents_to_send(store: StoreDirectory, share: float) -> Iterator[Contents]:
         return
     from prospect.records import replace  # noqa: PLC0415 - after the engine
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB
-    from prospect.store.reading import checked  # noqa: PLC0415 - 60 MB
-    from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS  # noqa: PLC0415 - 60 MB
+    from prospect.store.file_schema import COLUMNS, ORDER, SAMPLE_KEYS  # noqa: PLC0415 - 60 MB
+    from prospect.store.segment_reading import checked  # noqa: PLC0415 - 60 MB
     from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - 60 MB
 
     keys = ", ".join(f'"{name}"::{COLUMNS[SAMPLES][name]} AS "{name}"' for name in SAMPLE_KEYS)

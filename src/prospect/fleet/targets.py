@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from prospect.errors import StoreError
-from prospect.fleet.places import FILE, place_of
+from prospect.fleet.store_places import FILE, place_of
 from prospect.store.directory import StoreDirectory
 
 

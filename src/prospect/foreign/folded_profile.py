@@ -63,7 +63,7 @@ def folded_profile(origin: str, data: memoryview) -> Profile:
     name = "samples"
     if scale > 1:
         name = f"samples/{scale}"
-        limits += (f"Counts have fractions: a hit is 1/{scale} of what the file counts.",)
+        limits += (f"Counts have fractions: a sample is 1/{scale} of what the file counts.",)
     start, location = stacks.columns()
     zeros, threads = np.zeros(len(weights), np.int64), np.array(comm, np.int64)
     names = comms.texts()
@@ -75,7 +75,7 @@ def folded_profile(origin: str, data: memoryview) -> Profile:
             process=threads,
             comm=threads,
             event=zeros,
-            cause=zeros,
+            entry_reason=zeros,
             count=weights,
             period=weights,
         ),

@@ -25,7 +25,7 @@ import numpy as np
 from prospect.elf.symbols import read_symbols
 from prospect.errors import RecordingError
 from prospect.foreign.stack_profile import (
-    no_causes,
+    no_entry_reasons,
     no_losses,
     no_mappings,
     process_table,
@@ -33,7 +33,7 @@ from prospect.foreign.stack_profile import (
 )
 from prospect.profile.builder import NamedAddresses, TableBuilder, no_clocks, no_samples
 from prospect.profile.counted_calls import CallCounts, CountedFunctions
-from prospect.profile.model import KIND_ELF, MODE_USER, HitTable, Profile
+from prospect.profile.model import CPUMODE_USER, KIND_ELF, HitTable, Profile
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
 from prospect.records import NamedTuple, Record
@@ -431,14 +431,14 @@ def gmon_profile(
             process_index=zeros,
             comm_index=zeros,
             location_index=function.astype(np.int32),
-            mode=np.full(len(function), MODE_USER, np.uint8),
+            mode=np.full(len(function), CPUMODE_USER, np.uint8),
             event=zeros.astype(np.uint16),
-            cause_index=zeros,
+            entry_reason_index=zeros,
             count=hits,
             period=units,
         ),
         losses=no_losses(),
-        causes=no_causes(),
+        entry_reasons=no_entry_reasons(),
         samples=no_samples(),
         clocks=no_clocks(),
         call_counts=_calls(data, functions, names, program),

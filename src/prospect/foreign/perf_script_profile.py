@@ -391,7 +391,7 @@ class _Sums(Record, frozen=False):
                 process=np.array(process, np.int64),
                 comm=np.array(comm, np.int64),
                 event=event_index,
-                cause=np.zeros(len(count), np.int64),
+                entry_reason=np.zeros(len(count), np.int64),
                 count=count,
                 period=np.where(unknown, count, period),
             ),

@@ -1,7 +1,7 @@
 """pprof's profiles → a Profile.
 
 The file is one message of google/pprof's ``proto/profile.proto``, gzipped or not. Samples are
-summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `cause` are
+summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `entry_reason` are
 understood, as Prospect writes them; a profile without them is of one process. A number of samples
 and the time or the count that they represent are two values of one event; any other value is an
 event of its own, whose unit is counted one by one. Types and units are kept.
@@ -34,7 +34,7 @@ from prospect.foreign.stack_profile import (
     run_info,
     stack_profile,
 )
-from prospect.profile.model import CAUSE_NONE, CAUSE_UNCLASSIFIED, CauseTable
+from prospect.profile.model import ENTRY_REASON_NONE, ENTRY_REASON_UNCLASSIFIED, EntryReasonTable
 from prospect.profile.run_info import TIME_UNITS, EventInfo
 from prospect.profile.source_tables import LineTable
 from prospect.records import Record, field, replace
@@ -310,7 +310,7 @@ def pprof_profile(origin: str, data: memoryview) -> Profile:
         signed(whole.numbers.get(_PERIOD, 0)),
         whole.text(whole.numbers.get(_DEFAULT_TYPE, 0)),
     )
-    processes, comms, causes, place = _labels(samples.labels, whole)
+    processes, comms, entry_reasons, place = _labels(samples.labels, whole)
     return stack_profile(
         frames,
         _weighted(start, location, place, events),
@@ -322,7 +322,7 @@ def pprof_profile(origin: str, data: memoryview) -> Profile:
         ),
         processes=processes,
         comms=comms,
-        causes=causes,
+        entry_reasons=entry_reasons,
         lines=lines,
     )
 
@@ -411,19 +411,19 @@ def _period_unit(whole: _Message) -> str:
 
 
 class _Places(Record):
-    """Columns i64[n] of samples: rows of processes, names of threads and causes."""
+    """Columns i64[n] of samples: rows of processes, names of threads and entry reasons."""
 
     process: NDArray[np.int64]
     comm: NDArray[np.int64]
-    cause: NDArray[np.int64]
+    entry_reason: NDArray[np.int64]
 
 
 def _labels(
     labels: Sequence[tuple[bytes, ...]], whole: _Message
-) -> tuple[list[tuple[str, int]], list[str], CauseTable, _Places]:
+) -> tuple[list[tuple[str, int]], list[str], EntryReasonTable, _Places]:
     processes: dict[tuple[str, int], int] = {}
     comms: dict[str, int] = {}
-    causes: dict[str, int] = {"": 0}
+    entry_reasons: dict[str, int] = {"": 0}
     known: dict[tuple[bytes, ...], tuple[int, int, int]] = {}
     for encoded in labels:
         if encoded in known:
@@ -435,12 +435,12 @@ def _labels(
         known[encoded] = (
             processes.setdefault((name, number), len(processes)),
             comms.setdefault(found.get("thread", name), len(comms)),
-            causes.setdefault(found.get("cause", ""), len(causes)),
+            entry_reasons.setdefault(found.get("entry_reason", ""), len(entry_reasons)),
         )
     rows = np.array([known[encoded] for encoded in labels], np.int64).reshape(-1, 3)
-    kinds = np.full(len(causes), CAUSE_UNCLASSIFIED, np.uint8)
-    kinds[0] = CAUSE_NONE
-    table = CauseTable(kinds, list(causes))
+    kinds = np.full(len(entry_reasons), ENTRY_REASON_UNCLASSIFIED, np.uint8)
+    kinds[0] = ENTRY_REASON_NONE
+    table = EntryReasonTable(kinds, list(entry_reasons))
     return list(processes), list(comms), table, _Places(rows[:, 0], rows[:, 1], rows[:, 2])
 
 
@@ -468,7 +468,7 @@ def _weighted(
         process=place.process.take(events.sample),
         comm=place.comm.take(events.sample),
         event=events.event,
-        cause=place.cause.take(events.sample),
+        entry_reason=place.entry_reason.take(events.sample),
         count=events.count,
         period=events.period,
     )

@@ -15,8 +15,10 @@ from prospect.errors import RecordingError
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
-    CAUSE_NONE,
+    CPUMODE_KERNEL,
+    CPUMODE_USER,
     CUT_OBJECT,
+    ENTRY_REASON_NONE,
     KIND_ANON,
     KIND_BPF,
     KIND_ELF,
@@ -25,9 +27,7 @@ from prospect.profile.model import (
     KIND_MODULE,
     KIND_UNKNOWN,
     KIND_VDSO,
-    MODE_KERNEL,
-    MODE_USER,
-    CauseTable,
+    EntryReasonTable,
     FunctionTable,
     HitTable,
     LocationTable,
@@ -139,9 +139,9 @@ def no_losses() -> LossTable:
     return LossTable(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def no_causes() -> CauseTable:
-    """Return the one row that every table of causes has."""
-    return CauseTable(np.array([CAUSE_NONE], np.uint8), [""])
+def no_entry_reasons() -> EntryReasonTable:
+    """Return the one row that every table of entry reasons has."""
+    return EntryReasonTable(np.array([ENTRY_REASON_NONE], np.uint8), [""])
 
 
 class NamedFrames(Record):
@@ -166,7 +166,7 @@ class WeightedStacks(Record):
     Attributes:
         start: i64[n + 1] where the frames of each begin.
         location: i64[m] rows of the locations, the outermost first; at least one each.
-        process, comm, event, cause: i64[n] rows of the profile's tables.
+        process, comm, event, entry_reason: i64[n] rows of the profile's tables.
         count: i64[n] samples.
         period: i64[n] in the event's unit.
     """
@@ -176,7 +176,7 @@ class WeightedStacks(Record):
     process: NDArray[np.int64]
     comm: NDArray[np.int64]
     event: NDArray[np.int64]
-    cause: NDArray[np.int64]
+    entry_reason: NDArray[np.int64]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
 
@@ -188,7 +188,7 @@ def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by ke
     run: RunInfo,
     processes: list[tuple[str, int]],
     comms: list[str],
-    causes: CauseTable | None = None,
+    entry_reasons: EntryReasonTable | None = None,
     lines: LineTable | None = None,
 ) -> Profile:
     """Make a profile of stacks.
@@ -198,7 +198,9 @@ def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by ke
     """
     objects, functions = _objects(frames), _functions(frames)
     is_kernel = np.isin(objects.kind, _KERNEL_KINDS)
-    mode = np.where(is_kernel.take(functions.object_index), MODE_KERNEL, MODE_USER).astype(np.uint8)
+    mode = np.where(is_kernel.take(functions.object_index), CPUMODE_KERNEL, CPUMODE_USER).astype(
+        np.uint8
+    )
     location_mode = mode.take(frames.function_index)
     forest, own = _forest(stacks, location_mode)
     leaf = forest.location_index.take(own)
@@ -216,13 +218,13 @@ def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by ke
             location_index=leaf,
             mode=location_mode.take(leaf),
             event=stacks.event.astype(np.uint16),
-            cause_index=stacks.cause.astype(np.int32),
+            entry_reason_index=stacks.entry_reason.astype(np.int32),
             count=stacks.count,
             period=stacks.period,
             stack_index=own,
         ),
         losses=no_losses(),
-        causes=causes or no_causes(),
+        entry_reasons=entry_reasons or no_entry_reasons(),
         samples=no_samples(),
         clocks=no_clocks(),
         lines=lines,

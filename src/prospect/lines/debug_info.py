@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.files.budget import VARIABLE
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _unpacked_sizes(image: ElfImage) -> Iterator[int]:
             yield _OLD_COMPRESSED.unpack_from(content)[1]
         elif (
             name.startswith(_PREFIX)
-            and section["flags"] & layout.SHF_COMPRESSED
+            and section["flags"] & elf_layout.SHF_COMPRESSED
             and len(content) >= header.size
         ):
             yield header.unpack_from(content)[-2]
@@ -130,5 +130,5 @@ def _section_name(image: ElfImage, offset: int) -> bytes:
 
 def load_address(image: ElfImage) -> int:
     """Return the SVMA that the library counts addresses from: that of the first PT_LOAD."""
-    loads = np.flatnonzero(image.segments["type"] == layout.PT_LOAD)
+    loads = np.flatnonzero(image.segments["type"] == elf_layout.PT_LOAD)
     return int(image.segments["vaddr"][loads[0]]) if len(loads) else 0

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.elf.go_table import GoTable
     from prospect.elf.image import ElfImage
-    from prospect.symbols.cache import FileIdentity, SymbolCache
     from prospect.symbols.images.image_files import DebugImage, FoundImage
+    from prospect.symbols.table_cache import FileIdentity, SymbolCache
 
 
 # Each reader needs several times the memory of what it reads.

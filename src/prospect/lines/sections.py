@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.files.budget import CostlyError, of_others
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def section(image: ElfImage, name: bytes) -> memoryview:
         CostlyError: too little is left of the memory that files of others may take.
     """
     row = image.find_section(name)
-    if row < 0 or not image.sections[row]["flags"] & layout.SHF_COMPRESSED:
+    if row < 0 or not image.sections[row]["flags"] & elf_layout.SHF_COMPRESSED:
         return image.section_data(row)
     start, size = int(image.sections[row]["offset"]), int(image.sections[row]["size"])
     packed = image.data[start : start + size]

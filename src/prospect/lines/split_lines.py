@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.files.budget import CostlyError
 from prospect.files.rights import is_trusted
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prospect.lines.scoped_names import SearchBudget
     from prospect.lines.split_files import UnitSections
     from prospect.lines.split_units import Skeletons, SplitUnit
-    from prospect.symbols.cache import SymbolCache
+    from prospect.symbols.table_cache import SymbolCache
 
 # Version of what is made of a unit and kept: another one is made anew.
 _MADE_WHOLE = 2
@@ -363,21 +363,23 @@ def _elf_file(load_address: int, contents: dict[bytes, memoryview | bytes]) -> b
     kept = {name: content for name, content in contents.items() if len(content)}
     names = b"\0" + b"".join(name + b"\0" for name in kept) + b".shstrtab\0"
     kept[b".shstrtab"] = names
-    place = layout.EHDR_64.itemsize + layout.PHDR_64.itemsize
-    rows = [bytes(layout.SHDR_64.itemsize)]
+    place = elf_layout.EHDR_64.itemsize + elf_layout.PHDR_64.itemsize
+    rows = [bytes(elf_layout.SHDR_64.itemsize)]
     pieces = []
     for name, content in kept.items():
-        kind = layout.SHT_STRTAB if name == b".shstrtab" else 1
+        kind = elf_layout.SHT_STRTAB if name == b".shstrtab" else 1
         at = names.index(b"\0" + name + b"\0") + 1
         rows.append(struct.pack("<IIQQQQIIQQ", at, kind, 0, 0, place, len(content), 0, 0, 1, 0))
         pieces.append(content)
         place += len(content)
-    ident = layout.ELFMAG + bytes([layout.ELFCLASS64, layout.ELFDATA2LSB, 1]) + bytes(9)
+    ident = elf_layout.ELFMAG + bytes([elf_layout.ELFCLASS64, elf_layout.ELFDATA2LSB, 1]) + bytes(9)
     head = ident + struct.pack(
         "<HHIQQQIHHHHHH",
-        *(layout.ET_DYN, layout.EM_X86_64, 1, 0, layout.EHDR_64.itemsize, place, 0),
-        *(layout.EHDR_64.itemsize, layout.PHDR_64.itemsize, 1),
-        *(layout.SHDR_64.itemsize, len(rows), len(rows) - 1),
+        *(elf_layout.ET_DYN, elf_layout.EM_X86_64, 1, 0, elf_layout.EHDR_64.itemsize, place, 0),
+        *(elf_layout.EHDR_64.itemsize, elf_layout.PHDR_64.itemsize, 1),
+        *(elf_layout.SHDR_64.itemsize, len(rows), len(rows) - 1),
     )
-    segment = struct.pack("<IIQQQQQQ", layout.PT_LOAD, 5, 0, load_address, load_address, 0, 0, 1)
+    segment = struct.pack(
+        "<IIQQQQQQ", elf_layout.PT_LOAD, 5, 0, load_address, load_address, 0, 0, 1
+    )
     return b"".join([head, segment, *pieces, *rows])

@@ -26,10 +26,10 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
-from prospect.abi.layout import layout_of
+from prospect.abi.record_layout import layout_of
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended, gather
-from prospect.events.columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
+from prospect.events.record_columns import TASK_EXIT, TASK_FORK, KernelSymbols, Switches
 from prospect.events.runtime_records import TABLES, TEXTS, NameRoom
 from prospect.events.sample_selection import kept_samples
 from prospect.records import NamedTuple, Record, field, replace
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventDescription
-    from prospect.events.columns import Events, Tasks
+    from prospect.events.record_columns import Events, Tasks
     from prospect.events.runtime_records import CodeKey, CodeText, RuntimeImage
     from prospect.live.chosen import Whom
     from prospect.profile.model import ProcessTable

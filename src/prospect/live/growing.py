@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.analysis.pipeline import profile_of_events
 from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.assembly.tables.clocks import clock_of_id
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prospect.abi.attr import EventDescription
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events
     from prospect.live.carried import Followed
     from prospect.live.record_limiters import Bounds
     from prospect.live.source import FetchNames, Running

@@ -270,7 +270,7 @@ def merged_waits(waits: WaitTable) -> WaitTable:
     keys: list[NDArray[Any]] = [
         waits.is_runnable,
         *(waits.process_index, waits.comm_index, waits.location_index, waits.mode),
-        *(waits.cause_index, waits.tid),
+        *(waits.entry_reason_index, waits.tid),
         *([] if waits.stack_index is None else [waits.stack_index]),
     ]
     place = alike(keys).place
@@ -488,7 +488,7 @@ def _without_rows(profile: Profile) -> Profile:
         objects=gather(profile.objects, _NOTHING),
         functions=gather(profile.functions, _NOTHING),
         locations=gather(profile.locations, _NOTHING),
-        causes=gather(profile.causes, _NOTHING),
+        entry_reasons=gather(profile.entry_reasons, _NOTHING),
         hits=gather(profile.hits, _NOTHING),
         samples=gather(profile.samples, _NOTHING),
         clocks=gather(profile.clocks, _NOTHING),
@@ -540,7 +540,7 @@ class _Rows:
         self._objects = _Numbers()
         self._functions = _Numbers()
         self._locations = _Numbers()
-        self._causes = _Numbers()
+        self._entry_reasons = _Numbers()
         self._stacks = _Numbers()
         self._hits = _Numbers()
 
@@ -570,8 +570,8 @@ class _Rows:
         location, new_locations = self._locations.find(
             tuples(locations.function_index, locations.address)
         )
-        cause, new_causes = self._causes.find(
-            zip(part.causes.kind.tolist(), part.causes.name, strict=True)
+        entry_reason, new_entry_reasons = self._entry_reasons.find(
+            zip(part.entry_reasons.kind.tolist(), part.entry_reasons.name, strict=True)
         )
         hits, hit = self._join_hits(
             whole.hits,
@@ -580,7 +580,7 @@ class _Rows:
                 process_index=process[part.hits.process_index],
                 comm_index=comm[part.hits.comm_index],
                 location_index=location[part.hits.location_index],
-                cause_index=cause[part.hits.cause_index],
+                entry_reason_index=entry_reason[part.hits.entry_reason_index],
             ),
         )
         stacks, stack = self._join_stacks(whole.stacks, part.stacks, location)
@@ -592,7 +592,7 @@ class _Rows:
             objects=_join_objects(whole.objects, part.objects, of_object, new_objects),
             functions=appended(whole.functions, functions, new_functions),
             locations=appended(whole.locations, locations, new_locations),
-            causes=appended(whole.causes, part.causes, new_causes),
+            entry_reasons=appended(whole.entry_reasons, part.entry_reasons, new_entry_reasons),
             hits=hits,
             samples=_join_samples(whole.samples, part.samples, hit, stack),
             stacks=stacks,
@@ -604,7 +604,7 @@ class _Rows:
                     process_index=process[part.waits.process_index],
                     comm_index=comm[part.waits.comm_index],
                     location_index=location[part.waits.location_index],
-                    cause_index=cause[part.waits.cause_index],
+                    entry_reason_index=entry_reason[part.waits.entry_reason_index],
                 ),
                 stack,
             ),
@@ -620,7 +620,7 @@ class _Rows:
                 part.location_index,
                 part.mode,
                 part.event,
-                part.cause_index,
+                part.entry_reason_index,
             )
         )
         none = np.zeros(len(part), np.int64)

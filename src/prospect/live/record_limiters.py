@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.record_starts import Positions
-    from prospect.events.schema import PerEvent, Schema
+    from prospect.events.sample_schema import PerEvent, Schema
     from prospect.live.source import Gate
 
     Words = NDArray[np.uint64]

@@ -18,7 +18,7 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 from prospect.errors import ProspectError, RecordingError
-from prospect.events.schema import schema_of
+from prospect.events.sample_schema import schema_of
 from prospect.files.outputs import RecordingFile
 from prospect.live.carried import Followed
 from prospect.live.growing import GrowingProfile
@@ -31,10 +31,10 @@ from prospect.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.live.source import MakeSource, Mark
     from prospect.profile.model import Profile
-    from prospect.recording.events import RecordOptions
+    from prospect.recording.opened_events import RecordOptions
 
 # The profile's memory. Figures of many more samples change no more while one looks, and each costs
 # some 0.2 us a look; but a minute of many CPUs is many samples.
@@ -50,7 +50,7 @@ class LiveState(Record):
     """The state of a session at one moment.
 
     Attributes:
-        profile: everything that is remembered, with samples, clocks, causes and stacks.
+        profile: everything that is remembered, with samples, clocks, entry reasons and stacks.
         own_cpu_percent: what this process takes of one CPU, over the last calls.
         sampling_cpu_percent: what taking samples takes of one CPU, of the processes that are
             sampled; 0 where that cannot be measured.

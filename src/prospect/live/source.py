@@ -29,7 +29,7 @@ from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing, monotonic_ns
 from prospect.live.chosen import Chosen
 from prospect.recording.document import Interval, describe_interval, recording_info
-from prospect.recording.events import open_events, with_rate
+from prospect.recording.opened_events import open_events, with_rate
 from prospect.recording.sampling_cost import sample_cost
 from prospect.records import NamedTuple, replace
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from prospect.abi.attr import EventDescription
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.python.memory_reader import MemoryFrames
-    from prospect.events.columns import Events
+    from prospect.events.record_columns import Events
     from prospect.live.chosen import Whom
     from prospect.profile.model import Profile
     from prospect.recording.document import CpuTimes
-    from prospect.recording.events import RecordOptions
+    from prospect.recording.opened_events import RecordOptions
 
     class Gate(Protocol):
         """Leaves out records that no look could follow.

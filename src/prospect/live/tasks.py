@@ -24,7 +24,7 @@ from prospect.capture.machine.synthesis import (
 )
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended
-from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
+from prospect.events.record_columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.records import NamedTuple, Record, field, replace
 from prospect.spaces.mappings import is_of_kernel
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Events
+    from prospect.events.record_columns import Events
     from prospect.live.source import Running
 
 _Table = TypeVar("_Table", Tasks, Mmaps)

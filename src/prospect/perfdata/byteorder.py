@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import BODIES, MMAP2_BY_BUILD_ID, layout_of
+from prospect.abi.record_layout import BODIES, MMAP2_BY_BUILD_ID, layout_of
 from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.records import NamedTuple
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventAttr, EventDescription
-    from prospect.abi.layout import SampleLayout
+    from prospect.abi.record_layout import SampleLayout
 
     _Words = NDArray[np.uint64]
     _Rows = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import BuildId
+from prospect.abi.recorded_facts import BuildId
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.fields import FieldReader

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.abi.attr import EventDescription
-    from prospect.abi.recording import BuildId, RecordingInfo
+    from prospect.abi.recorded_facts import BuildId, RecordingInfo
 
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 

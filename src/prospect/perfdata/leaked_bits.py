@@ -13,7 +13,7 @@ import os
 import struct
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import HEADER
+from prospect.abi.record_layout import HEADER
 
 _HEADER = struct.Struct("<" + HEADER)
 _MISC_OFFSET = 4

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.feature_decoding import decode_build_id, decode_feature, target_in

@@ -17,7 +17,7 @@ import ctypes
 import struct
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import HEADER, layout_of, record_struct
+from prospect.abi.record_layout import HEADER, layout_of, record_struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _places(data: Records, begin: int, events: Sequence[EventDescription]) -> li
 
     from prospect.events.decode import looks_of  # noqa: PLC0415 - likewise
     from prospect.events.record_starts import Ignored, find_records  # noqa: PLC0415 - likewise
-    from prospect.events.schema import schema_of  # noqa: PLC0415 - likewise
+    from prospect.events.sample_schema import schema_of  # noqa: PLC0415 - likewise
 
     words = np.frombuffer(data, "<u8", (len(data) - begin) // 8, begin)
     found = _Programs()

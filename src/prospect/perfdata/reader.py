@@ -11,7 +11,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.errors import RecordingError
 from prospect.files.held_files import hold_contents, releaser
 from prospect.files.rights import speaks_for
@@ -29,7 +29,7 @@ from prospect.perfdata.metadata import Metadata
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.perfdata.file_header import FileHeader
     from prospect.perfdata.stream import RecordStream
 

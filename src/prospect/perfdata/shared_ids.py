@@ -15,7 +15,7 @@ import numpy as np
 
 from prospect.events.decode import looks_of
 from prospect.events.record_starts import Ignored, find_records
-from prospect.events.schema import IdTable, schema_of
+from prospect.events.sample_schema import IdTable, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

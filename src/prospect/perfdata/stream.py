@@ -18,7 +18,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.byteorder import to_little_endian

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.attr import EventDescription
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
 
 _ENTRY_BYTES = fmt.ATTR_BYTES + fmt.SECTION_BYTES
 

@@ -36,17 +36,17 @@ NO_EVENT_NAME = "unknown"
 _STILL_RUNNING = 2**64 - 1
 
 
-class ProfileByRoutine(Profile):
-    """A profile without an index of -1, its hits by routine and perhaps not by address.
+class ProfileByFunction(Profile):
+    """A profile without an index of -1, its hits by function and perhaps not by address.
 
     Its last process, object, function or location is for what is missing. Rates of events are
-    finite and at least 0. Computations on one need a hit's process, routine, mode,
-    cause and event; its place, thread and stack may be those of one hit among many
+    finite and at least 0. Computations on one need a hit's process, function, mode,
+    entry reason and event; its place, thread and stack may be those of one hit among many
     (`figures.smaller_profiles`).
     """
 
 
-class CompleteProfile(ProfileByRoutine):
+class CompleteProfile(ProfileByFunction):
     """A profile without an index of -1, its hits by address, thread and stack."""
 
 

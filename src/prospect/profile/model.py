@@ -27,8 +27,8 @@ BIRTH_PREEXISTING = 0
 BIRTH_FORK = 1
 BIRTH_EXEC = 2
 
-MODE_KERNEL = 1
-MODE_USER = 2
+CPUMODE_KERNEL = 1
+CPUMODE_USER = 2
 
 KIND_ELF = 0
 KIND_KERNEL = 1
@@ -46,15 +46,15 @@ KIND_JAVASCRIPT = 11
 # The object of the frame that replaces the callers of a stack that were not recorded.
 CUT_OBJECT = "[cut]"
 
-CAUSE_NONE = 0  # user mode, and all that is not the kernel's
-CAUSE_SYSCALL = 1
-CAUSE_EXCEPTION = 2
-CAUSE_INTERRUPT = 3
-CAUSE_SOFTIRQ = 4
-CAUSE_KERNEL_THREAD = 5
-CAUSE_IDLE = 6
-CAUSE_UNCLASSIFIED = 7  # a kernel chain was recorded, and says nothing that is known
-CAUSE_UNRECORDED = 8  # kernel time of a recording without kernel chains
+ENTRY_REASON_NONE = 0  # user mode, and all that is not the kernel's
+ENTRY_REASON_SYSCALL = 1
+ENTRY_REASON_EXCEPTION = 2
+ENTRY_REASON_INTERRUPT = 3
+ENTRY_REASON_SOFTIRQ = 4
+ENTRY_REASON_KERNEL_THREAD = 5
+ENTRY_REASON_IDLE = 6
+ENTRY_REASON_UNCLASSIFIED = 7  # a kernel chain was recorded, and says nothing that is known
+ENTRY_REASON_UNRECORDED = 8  # kernel time of a recording without kernel chains
 
 STOP_THROTTLED = 0
 STOP_FULL = 1
@@ -410,10 +410,10 @@ class MappingTable(Record):
     prot: NDArray[np.int8]
 
 
-class CauseTable(Record):
-    """Why the CPU was in the kernel. Row 0 is CAUSE_NONE, of hits outside the kernel.
+class EntryReasonTable(Record):
+    """Why the CPU was in the kernel. Row 0 is ENTRY_REASON_NONE, of hits outside the kernel.
 
-    `kind` u8[c] is CAUSE_*; `name` distinguishes causes of a kind: the system call ("read"), the
+    `kind` u8[c] is ENTRY_REASON_*; `name` distinguishes entry reasons of a kind: the system call ("read"), the
     exception ("page fault"), the interrupt's vector, the softirq, the kernel thread; "" for none.
     """
 
@@ -431,9 +431,9 @@ class HitTable(Record):
         process_index: i32[h] into processes.
         comm_index: i32[h] into `Profile.comms`: the thread's name at the time.
         location_index: i32[h] into locations.
-        mode: u8[h] PERF_RECORD_MISC_CPUMODE: MODE_KERNEL, MODE_USER or another.
+        mode: u8[h] PERF_RECORD_MISC_CPUMODE: CPUMODE_KERNEL, CPUMODE_USER or another.
         event: u16[h] row of `RunInfo.events`.
-        cause_index: i32[h] into causes.
+        entry_reason_index: i32[h] into entry reasons.
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods, in the event's unit.
         stack_index: i32[h] into `Profile.stacks`: the hits' own frame, in profiles that have stacks
@@ -450,7 +450,7 @@ class HitTable(Record):
     location_index: NDArray[np.int32]
     mode: NDArray[np.uint8]
     event: NDArray[np.uint16]
-    cause_index: NDArray[np.int32]
+    entry_reason_index: NDArray[np.int32]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
     stack_index: NDArray[np.int32] | None = None
@@ -465,7 +465,7 @@ class HitTable(Record):
 class SampleTable(Record):
     """When, where and by which clock each sample was taken, in the order of the recording.
 
-    What it hit is its row of hits. Estimates of error, the ledger and anything by time need this;
+    What it hit is its row of hits. Estimates of error, the sample accounting and anything by time need this;
     it is empty in profiles that were made without it.
 
     Attributes:
@@ -500,7 +500,7 @@ class WaitTable(Record):
 
     Attributes:
         is_runnable: bool[w] whether the thread was ready and waited for a CPU; else it was blocked.
-        process_index, comm_index, location_index, mode, cause_index, label_index: as in `HitTable`.
+        process_index, comm_index, location_index, mode, entry_reason_index, label_index: as in `HitTable`.
         tid: i32[w] the thread.
         cpu: u16[w] that it left.
         begin_ns: u64[w] on the recording's clock.
@@ -515,7 +515,7 @@ class WaitTable(Record):
     comm_index: NDArray[np.int32]
     location_index: NDArray[np.int32]
     mode: NDArray[np.uint8]
-    cause_index: NDArray[np.int32]
+    entry_reason_index: NDArray[np.int32]
     tid: NDArray[np.int32]
     cpu: NDArray[np.uint16]
     begin_ns: NDArray[np.uint64]
@@ -538,7 +538,7 @@ class StackTable(Record):
     Attributes:
         caller_index: i32[s] row of the calling frame, less than the row itself; -1 for outermost.
         location_index: i32[s] into locations: the instruction of the sample, or of the call.
-        mode: u8[s] MODE_KERNEL, MODE_USER or another.
+        mode: u8[s] CPUMODE_KERNEL, CPUMODE_USER or another.
         depth: i32[s] number of callers; 0 for outermost.
     """
 
@@ -637,7 +637,7 @@ class LossTable(Record):
 class Profile(Record):
     """A whole profile. See docs/design.md for the picture of its tables.
 
-    `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts,
+    `lines` are those of the locations, `code` that of chosen functions, `syscalls` the exact counts,
     `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
     recording has no call chains, `stack_copies` where it has no copies of stacks, `threads`, what
     each thread did all its life, and `waits`, its waits with their code, where it has no switches
@@ -659,7 +659,7 @@ class Profile(Record):
     mappings: MappingTable
     hits: HitTable
     losses: LossTable
-    causes: CauseTable
+    entry_reasons: EntryReasonTable
     samples: SampleTable
     clocks: ClockTable
     clock_stops: ClockStopTable | None = None

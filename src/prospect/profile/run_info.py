@@ -86,17 +86,17 @@ class EventInfo(Record):
         return self.unit not in TIME_UNITS or "cpu" in self.name.lower()
 
     @property
-    def hits_title(self) -> str:
+    def samples_title(self) -> str:
         """The title of a column of its hits."""
         if self.unit and not self.counts and self.unit not in TIME_UNITS:
             return self.name if self.unit == "count" else f"{self.unit[:1].upper()}{self.unit[1:]}"
-        return "Hits" if self.counts in ("", "samples") else self.counts.capitalize()
+        return "Samples" if self.counts in ("", "samples") else self.counts.capitalize()
 
     @property
-    def hits_word(self) -> str:
+    def samples_word(self) -> str:
         """The word for one of its hits in a sentence."""
-        title = self.hits_title
-        return "hit" if title == "Hits" else title.lower().removesuffix("s")
+        title = self.samples_title
+        return "sample" if title == "Samples" else title.lower().removesuffix("s")
 
 
 class RunInfo(Record):

@@ -133,17 +133,17 @@ class SourceFile(Record):
 
 
 class CodeTable(Record):
-    """The instructions of chosen routines; those of `function_index[c]` from `start[c]` on.
+    """The instructions of chosen functions; those of `function_index[c]` from `start[c]` on.
 
     Attributes:
         function_index: i32[c] rows of the profile's functions.
-        start: i64[c + 1] first instruction of each routine.
-        reason: list[str] by routine: why it has no instructions; "" where it has some.
-        address: u64[n] rising within a routine; SVMA for images, AVMA for the kernel.
+        start: i64[c + 1] first instruction of each function.
+        reason: list[str] by function: why it has no instructions; "" where it has some.
+        address: u64[n] rising within a function; SVMA for images, AVMA for the kernel.
         text: list[str] mnemonic and operands.
         flow: u8[n] FLOW_*.
         target: u64[n] where a direct call or jump leads, else `NO_TARGET`.
-        target_name: list[str] routine and offset there, as in ``memcpy+16``; "" where unknown.
+        target_name: list[str] function and offset there, as in ``memcpy+16``; "" where unknown.
         lines: of the instructions, one row each; None where they were not asked for.
         source: text of source lines by (row of `lines.files`, line number), as far as readable.
     """

@@ -21,7 +21,7 @@ import numpy as np
 
 from prospect.capture.counting.call_probes import Function
 from prospect.capture.events.probe_places import open_program
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.symbols import read_symbols
 from prospect.errors import UsageError
@@ -137,7 +137,7 @@ def _cached_libraries(cache: bytes) -> Iterator[tuple[str, str]]:
 
 def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Function]:
     found = open_image(b"/proc/self/fd/%d" % file)
-    if found is None or found.image.machine != layout.EM_X86_64:
+    if found is None or found.image.machine != elf_layout.EM_X86_64:
         raise UsageError(
             f"--count-calls: {path} is not a program for this machine: name the image whose"
             " functions are meant, as IMAGE:NAME*"
@@ -176,7 +176,7 @@ def _is_function(
     tables.append(read_symbols(debug.image, b".symtab") if debug else None)
     code, other = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
     for table in filter(None, tables):
-        is_code = table.kind == layout.STT_FUNC
+        is_code = table.kind == elf_layout.STT_FUNC
         code.append(table.value[is_code])
         other.append(table.value[~is_code])
     known, strange = np.concatenate(code), np.concatenate(other)

@@ -9,7 +9,7 @@ import os
 import resource
 
 from prospect.abi import constants as abi
-from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.capture.kernel.procfs import read_setting
 from prospect.capture.machine.kernel_maps import KERNEL_NAME
 from prospect.capture.machine.machine import accounting
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.surroundings import Background
-    from prospect.recording.events import RecordOptions
+    from prospect.recording.opened_events import RecordOptions
 
 CpuTimes = dict[str, list[int]]
 

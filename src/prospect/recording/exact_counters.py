@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.announcing import Announce
-    from prospect.recording.events import RecordOptions
+    from prospect.recording.opened_events import RecordOptions
 
 
 class Counted(Protocol):

@@ -20,7 +20,7 @@ from prospect.recording.document import (
     early_document,
     recording_info,
 )
-from prospect.recording.events import tracing_data
+from prospect.recording.opened_events import tracing_data
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from prospect.abi.recording import BuildId, RecordingInfo
+    from prospect.abi.recorded_facts import BuildId, RecordingInfo
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.events.event_choice import EventPlan
     from prospect.capture.java.java_reader import JavaFunctions
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.runtime_reader import RuntimeFrames
     from prospect.capture.sink import RecordSink
     from prospect.perfdata.writer import RecordingWriter
-    from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
-    from prospect.recording.switch_programs import SwitchPrograms
+    from prospect.recording.followed_switches import SwitchPrograms
+    from prospect.recording.opened_events import RecordOptions
 
 _SIGNALLED = 128
 

@@ -18,7 +18,7 @@ from prospect.capture.machine.mapped_files import MappedFiles
 from prospect.capture.sink import RecordSink, default_bound_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.perfdata.writer import RecordingWriter
-from prospect.recording.events import LEAST_MAX_BYTES, open_events, with_rate
+from prospect.recording.opened_events import LEAST_MAX_BYTES, open_events, with_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from prospect.capture.loop.attached import Attached
     from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.capture.runtimes.runtime_reader import RuntimeFrames
-    from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
+    from prospect.recording.followed_switches import SwitchPrograms
     from prospect.recording.interval import RecordingResult
-    from prospect.recording.switch_programs import SwitchPrograms
+    from prospect.recording.opened_events import RecordOptions
 
 # Room before the records: for sentences on limits and the like, for ids with their CPUs in JSON
 # and again in EVENT_DESC, for characters that JSON may have to spell out.
@@ -260,7 +260,7 @@ class _SwitchPrograms:
 
     def __enter__(self) -> SwitchPrograms | None:
         if self._is_wanted:
-            from prospect.recording.switch_programs import SwitchPrograms  # noqa: PLC0415 - only with --wall
+            from prospect.recording.followed_switches import SwitchPrograms  # noqa: PLC0415 - only with --wall
 
             self._programs = SwitchPrograms(
                 every_thread=self._of_every_thread or self._wakes_only, wakes_only=self._wakes_only

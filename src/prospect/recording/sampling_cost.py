@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import time
 
-from prospect.capture.events.call_graph import KERNEL_CALLERS
 from prospect.capture.events.clock_bank import MOST_CLOCKS, clock_periods_ns, fastest_rate_hz
 from prospect.capture.events.event_choice import choose_events
+from prospect.capture.events.recorded_callers import KERNEL_CALLERS
 from prospect.capture.events.sample_cost import SampleCost, measure_sample_cost
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.errors import CaptureError, UsageError
@@ -22,8 +22,8 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.capture.events.call_graph import CallGraph
     from prospect.capture.events.event_choice import EventPlan
+    from prospect.capture.events.recorded_callers import CallGraph
 
 COST_SUFFIX = ".sample-cost"
 _LONGEST_LINE_BYTES = 4096

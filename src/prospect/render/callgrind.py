@@ -82,7 +82,7 @@ def _head(profile: CompleteProfile, event: EventInfo, total: tuple[int, int]) ->
     run = profile.run
     command = escaped(" ".join(run.command) or run.origin)
     of_other_tool = f" of {escaped(event.name)}" if event.unit else ""
-    samples = event.hits_title.lower() if event.unit else "samples"
+    samples = event.samples_title.lower() if event.unit else "samples"
     return (
         "# callgrind format\nversion: 1\n"
         f"creator: {generator()}\n"

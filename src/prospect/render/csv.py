@@ -17,7 +17,7 @@ from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
 from prospect.estimate.breakdown import rows_by_keys
 from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
-from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
+from prospect.figures.modes import KERNEL_MODES, MODE_COUNT, MODE_NAMES
 from prospect.figures.processes import BIRTH_NAMES
 from prospect.profile.late import gather
 from prospect.profile.model import KIND_NAMES
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.estimate.report import EventReport, Report
-    from prospect.figures.report.view import EventView
+    from prospect.estimate.finished_report import EventReport, Report
+    from prospect.figures.report.report_view import EventView
 
 COLUMNS = (
     "event",
@@ -41,13 +41,13 @@ COLUMNS = (
     "birth",
     "control_group",
     "mode",
-    "hits",
+    "samples",
     "seconds",
     "error_seconds",
     "percent",
     "late_percent",
     "address",
-    "routine",
+    "function",
     "binding",
     "object",
     "object_kind",
@@ -58,16 +58,16 @@ REMAINDER = "REMAINDER"
 END = "\r\n"
 _QUOTE, _TWO_QUOTES = '"', '""'
 NONE = '""'
-_NO_ROUTINE = ",".join([NONE] * 6 + [f'"{REMAINDER}"'])
+_NO_FUNCTION = ",".join([NONE] * 6 + [f'"{REMAINDER}"'])
 _ROWS_AT_ONCE = 1 << 13
 # Surrogates that are no byte, as JSON can carry them.
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class CsvRenderer(FiguresRenderer):
-    """The routine tables of all processes in one, for spreadsheets and data frames.
+    """The function tables of all processes in one, for spreadsheets and data frames.
 
-    With `-V k` it has the kernel portions of every process. Routines under `-m` and `-k` go into
+    With `-V k` it has the kernel modes of every process. Functions under `-m` and `-k` go into
     one row, REMAINDER.
     """
 
@@ -91,7 +91,7 @@ class SortedCsvRenderer(FiguresRenderer):
         titles = (
             "event",
             *self.sort,
-            "hits",
+            "samples",
             "seconds",
             "error_seconds",
             "percent",
@@ -122,42 +122,42 @@ def _sorted_line(event: EventView, names: tuple[str, ...], figures: str) -> str:
 def _lines(report: Report) -> Iterator[str]:
     """Yield the lines of the table, some thousand at a time."""
     yield ",".join(map(quoted, COLUMNS)) + END
-    portions = KERNEL_PORTIONS if report.detail == "k" else range(PORTION_COUNT)
-    routine = functools.cache(functools.partial(_routine, report))  # a row a process asks for each
+    modes = KERNEL_MODES if report.detail == "k" else range(MODE_COUNT)
+    name_of = functools.cache(functools.partial(_function, report))  # a row a process asks for each
     for event in report.events:
-        groups = event.detailed[:, None] * PORTION_COUNT + np.array(portions)
-        starts = event.routines.start
+        groups = event.detailed[:, None] * MODE_COUNT + np.array(modes)
+        starts = event.functions.start
         groups = groups[starts[groups] < starts[groups + 1]]
         # As many groups at once as have about so many rows, and one at least.
         ends = np.cumsum(starts[groups + 1] - starts[groups])
         cuts = np.flatnonzero(np.diff(ends // _ROWS_AT_ONCE)) + 1
         for some in np.split(groups, cuts):
             if len(some):
-                yield _portion_lines(event, some, routine)
+                yield _mode_lines(event, some, name_of)
 
 
-def _portion_lines(
-    event: EventReport, groups: NDArray[np.int64], routine: Callable[[int], str]
+def _mode_lines(
+    event: EventReport, groups: NDArray[np.int64], name_of: Callable[[int], str]
 ) -> str:
-    """Return the lines of some processes' portions, each process times PORTION_COUNT + portion."""
-    table = event.routines
+    """Return the lines of some processes' modes, each process times MODE_COUNT + mode."""
+    table = event.functions
     begin, end = table.start[groups], table.start[groups + 1]
-    shown = event.shown_routines(groups)
+    shown = event.shown_functions(groups)
     rows = segments(begin, shown)
     function = table.function[rows]
     seconds = functools.partial(_seconds, event)
-    late = event.late.routines[rows] if event.late else None
-    # `routine` asks for names one by one: they are made all at once before.
+    late = event.late.functions[rows] if event.late else None
+    # `function` asks for names one by one: they are made all at once before.
     gather(event.report.profile.functions.name, distinct(function).tolist())
     first = _firsts(event, groups)
     columns: tuple[Iterable[str], ...] = (
         np.repeat(np.array(first, object), shown).tolist(),
         _texts(table.hits[rows], str),
         _texts(table.seconds[rows], seconds),
-        _texts(event.estimates.routines.half_width_s[rows], seconds),
+        _texts(event.estimates.functions.half_width_s[rows], seconds),
         _texts(table.share[rows], percent_text),
         [f",{NONE}"] * len(rows) if late is None else _texts(late, percent_text),
-        map(routine, function.tolist()),
+        map(name_of, function.tolist()),
     )
     # Column by column: a line at a time would take twice as long.
     pieces = [""] * (len(columns) * len(rows))
@@ -166,11 +166,11 @@ def _portion_lines(
     behind = np.cumsum(shown).tolist()
     # From the last one on: what is before does not move.
     for group in np.flatnonzero(shown < end - begin)[::-1].tolist():
-        process, portion = divmod(int(groups[group]), PORTION_COUNT)
-        rest = event.routine_table(process, portion)
+        process, mode = divmod(int(groups[group]), MODE_COUNT)
+        rest = event.function_table(process, mode)
         share = float(rest.share[rest.shown :].sum())
         times = f"{_seconds(event, rest.skipped_seconds)},{NONE},{percent_text(share)},{NONE}"
-        line = f"{first[group]},{rest.skipped_hits},{times},{_NO_ROUTINE}{END}"
+        line = f"{first[group]},{rest.skipped_hits},{times},{_NO_FUNCTION}{END}"
         pieces.insert(len(columns) * behind[group], line)
     return "".join(pieces)
 
@@ -178,22 +178,22 @@ def _portion_lines(
 def _firsts(event: EventReport, groups: NDArray[np.int64]) -> list[str]:
     """Return what the lines of each group begin with."""
     processes = event.report.profile.processes
-    process, portion = np.divmod(groups, PORTION_COUNT)
+    process, mode = np.divmod(groups, MODE_COUNT)
     name, rows = quoted(event.event.name), process.tolist()
     births = {number: quoted(name) for number, name in BIRTH_NAMES.items()}
-    portions = [quoted(name) for name in PORTION_NAMES]
+    modes = [quoted(name) for name in MODE_NAMES]
     names, control_groups = processes.name, processes.control_group
     columns = zip(
         rows,
         processes.pid.take(process).tolist(),
         processes.parent_pid.take(process).tolist(),
         processes.birth.take(process).tolist(),
-        portion.tolist(),
+        mode.tolist(),
         strict=True,
     )
     return [
         f"{name},{quoted(names[row])},{pid},{parent},{births.get(birth, NONE)},"
-        f"{quoted(control_groups[row]) if control_groups else NONE},{portions[of]}"
+        f"{quoted(control_groups[row]) if control_groups else NONE},{modes[of]}"
         for row, pid, parent, birth, of in columns
     ]
 
@@ -219,8 +219,8 @@ def percent_text(share: float) -> str:
     return NONE if math.isnan(share) else repr(round(share * 100.0, 6))
 
 
-def _routine(report: Report, function: int) -> str:
-    """Return the fields of a routine, which end a line."""
+def _function(report: Report, function: int) -> str:
+    """Return the fields of a function, which end a line."""
     functions, objects = report.profile.functions, report.profile.objects
     source = NameSource(int(functions.source[function]))
     object_index = int(functions.object_index[function])
@@ -251,7 +251,7 @@ def bytes_of(text: str) -> bytes:
         return replaced.encode("utf-8", "surrogateescape")
 
 
-_FIGURES = ("hits", "seconds", "error_seconds", "percent")
+_FIGURES = ("samples", "seconds", "error_seconds", "percent")
 
 
 class ClassCsvRenderer(FiguresRenderer):

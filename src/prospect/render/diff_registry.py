@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from prospect.errors import UsageError
 from prospect.records import field_names
-from prospect.render.html.diff import HtmlDiff
+from prospect.render.html.diff_page import HtmlDiff
 from prospect.render.json.diff_document import JsonDiff
-from prospect.render.text.diff import TextDiff
+from prospect.render.text.text_diff import TextDiff
 
 if TYPE_CHECKING:
     from typing import BinaryIO

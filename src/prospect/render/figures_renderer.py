@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.figures.processes import chosen_seconds
 from prospect.render.renderer import Renderer, write_pieces
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import event_has_time
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.modes import event_has_time
 from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
@@ -24,7 +24,7 @@ from prospect.figures.stacks.frames import (
     object_label,
 )
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
-from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF, SOURCE_KINDS
+from prospect.profile.model import ENTRY_REASON_IDLE, ENTRY_REASON_NONE, KIND_ELF, SOURCE_KINDS
 from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
@@ -202,21 +202,21 @@ def _samples(samples: StackSamples, forest: NamedForest, rows: NDArray[np.int64]
 
 
 def _markers(samples: StackSamples, rows: NDArray[np.int64], strings: Strings) -> dict[str, Any]:
-    """Return a marker for each stretch of samples with one cause of kernel time."""
-    causes = samples.profile.causes
-    cause = samples.of_hit(samples.profile.hits.cause_index).take(rows)
+    """Return a marker for each stretch of samples with one entry reason of kernel time."""
+    entry_reasons = samples.profile.entry_reasons
+    entry_reason = samples.of_hit(samples.profile.hits.entry_reason_index).take(rows)
     time = _times_ms(samples, rows)
-    start = np.flatnonzero(np.append(True, cause[1:] != cause[:-1]))
+    start = np.flatnonzero(np.append(True, entry_reason[1:] != entry_reason[:-1]))
     end = np.append(start[1:], len(rows)) - 1
-    is_kernel = causes.kind.take(cause.take(start)) != CAUSE_NONE
+    is_kernel = entry_reasons.kind.take(entry_reason.take(start)) != ENTRY_REASON_NONE
     start, end = start[is_kernel], end[is_kernel]
     names = [
-        strings[": ".join(filter(None, (CAUSE_KIND_NAMES[kind], name)))]
-        for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+        strings[": ".join(filter(None, (ENTRY_REASON_KIND_NAMES[kind], name)))]
+        for kind, name in zip(entry_reasons.kind.tolist(), entry_reasons.name, strict=True)
     ]
     return {
         "data": [None] * len(start),
-        "name": [names[row] for row in cause.take(start).tolist()],
+        "name": [names[row] for row in entry_reason.take(start).tolist()],
         "startTime": time.take(start).tolist(),
         "endTime": time.take(end).tolist(),
         "phase": [_MARKER_INTERVAL] * len(start),
@@ -278,8 +278,8 @@ def _frame_table(
     kind_of_object = profile.objects.kind.take(lined.object_index)
     for source, number in _CATEGORY_OF_KIND.items():
         category[kind_of_object == source] = number
-    kind = profile.causes.kind.take(profile.hits.cause_index.take(samples.hit_index))
-    idle = samples.stack_index[kind == CAUSE_IDLE]
+    kind = profile.entry_reasons.kind.take(profile.hits.entry_reason_index.take(samples.hit_index))
+    idle = samples.stack_index[kind == ENTRY_REASON_IDLE]
     category[forest.frame_index.take(forest.row_of_stack.take(idle))] = _IDLE
     is_native = _is_native(profile, frames)
     symbol = np.where(is_native, np.cumsum(is_native) - 1, -1).take(func).tolist()

@@ -12,7 +12,7 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct
-from prospect.figures.portions import event_has_time
+from prospect.figures.modes import event_has_time
 from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
@@ -130,7 +130,7 @@ def _inclusive(
     """Return thread name, row of the forest and inclusive weight, and the weights' unit."""
     event = profile.run.events[int(weights.event[0])]
     value = weights.count
-    unit = escaped(event.hits_title.lower()) if event.unit else "samples"
+    unit = escaped(event.samples_title.lower()) if event.unit else "samples"
     if event_has_time(event):
         value = nanoseconds(profile, weights.event, weights.count, weights.period)
         unit = "ns"

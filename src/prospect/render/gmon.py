@@ -16,7 +16,7 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.errors import UsageError
-from prospect.figures.portions import event_has_time, event_seconds
+from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, shown_processes
 from prospect.profile.complete import complete
 from prospect.profile.counted_calls import in_processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from prospect.figures.routine_names import routine_names
+from prospect.figures.function_names import function_names
 from prospect.options import DEFAULT_RECORDING
 from prospect.profile.model import KIND_ELF, KIND_KERNEL, KIND_MODULE, SOURCE_KINDS
 from prospect.profile.naming import NameSource
@@ -15,7 +15,7 @@ from prospect.shell import operand, shell_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
     from prospect.estimate.summary import FunctionRow, InShort
 
 _RECORDING_SUFFIXES = (".data", ".archive")
@@ -142,7 +142,7 @@ def _of_store(view: Report, first: FunctionRow, repeated: Repeated) -> list[tupl
     if function and run.has_user_callers:
         commands = [command("calls", "--callers-of", function, *part)]
     else:
-        commands = [command("report", "--sort", "service,routine", *part)]
+        commands = [command("report", "--sort", "service,function", *part)]
     spans = ("since:", "until:")
     if run.middle_at and all(word.startswith(spans) for word in words):
         middle = datetime.fromtimestamp(int(run.middle_at)).astimezone().isoformat()
@@ -177,7 +177,7 @@ def _how_to_annotate(view: Report, function: int) -> tuple[str, ...] | None:
 
 def _typed_name(view: Report, function: int) -> str:
     """Return the shortest word that means a function in a command line, "" if it has no name."""
-    names = routine_names(view.profile, function)
+    names = function_names(view.profile, function)
     if not names:
         return ""
     # Without parameters, templates and namespaces.

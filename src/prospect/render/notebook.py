@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
 from prospect.estimate.breakdown import Bound, rows_by_keys
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.stacks.stack_weights import stack_samples
@@ -24,11 +24,11 @@ from prospect.figures.stacks.wall_time import with_waits
 from prospect.render.comparison_words import compared_line, unit_of, verdict_line
 from prospect.render.escape import display_width, escaped, short_name, shortened
 from prospect.render.flame_boxes import flame_graph
-from prospect.render.text.columns import Column
 from prospect.render.text.counts import count_columns, counts_title, time_lines
-from prospect.render.text.diff import change_columns, total_columns
 from prospect.render.text.first_screen import in_short_plain
 from prospect.render.text.numbers import Figures, percent_column, percent_digits
+from prospect.render.text.text_diff import change_columns, total_columns
+from prospect.render.text.text_table import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,9 +52,9 @@ _CLEAR = "rgba(0,0,0,0)"
 
 
 def profile_cell(profile: Profile) -> str:
-    """Return a profile: its hottest routines, its flame graph, and what must be said of it."""
+    """Return a profile: its hottest functions, its flame graph, and what must be said of it."""
     with Report(profile, _DETAIL, 0.0, 0.0) as report:
-        hottest = hottest_routines(report)
+        hottest = hottest_functions(report)
         graph = flame_graph(
             stack_samples(with_waits(profile), report.detail), inlined=profile.lines is not None
         )
@@ -64,16 +64,16 @@ def profile_cell(profile: Profile) -> str:
         return _cell(
             f"<pre>{_in_short(report)}</pre>",
             _warnings(run_warnings(report.profile, run_counters(report.profile))),
-            _routines(hottest),
+            _functions(hottest),
             icicle(graph),
             _notes(notes),
         )
 
 
 def comparison_cell(comparison: Comparison) -> str:
-    """Return a comparison: the total, and the routines that changed most."""
-    unit, routines = unit_of(comparison), comparison.routines
-    shown = routines.shown(_ROWS)
+    """Return a comparison: the total, and the functions that changed most."""
+    unit, functions = unit_of(comparison), comparison.functions
+    shown = functions.shown(_ROWS)
     condition = ""
     if comparison.verdict is not None:
         condition = f"<p>{_text(verdict_line(comparison.verdict))}</p>"
@@ -82,8 +82,8 @@ def comparison_cell(comparison: Comparison) -> str:
         _warnings(comparison.warnings),
         condition,
         _table(total_columns(comparison, unit)),
-        _table(change_columns(routines, unit, "Routine", slice(0, shown))),
-        _left_out(len(routines) - shown),
+        _table(change_columns(functions, unit, "Function", slice(0, shown))),
+        _left_out(len(functions) - shown),
         _notes(comparison.notes),
     )
 
@@ -103,10 +103,10 @@ def _cell(*parts: str) -> str:
     return f'<div style="max-width:1100px">{"".join(parts)}</div>'
 
 
-def hottest_routines(report: Report) -> Breakdown:
-    """Return the first rows by routine, mode and object, of the first event that has any."""
+def hottest_functions(report: Report) -> Breakdown:
+    """Return the first rows by function, mode and object, of the first event that has any."""
     for event in report.events:
-        found = rows_by_keys(event, ("routine", "mode", "object"), Bound(_ROWS), idle=False)
+        found = rows_by_keys(event, ("function", "mode", "object"), Bound(_ROWS), idle=False)
         if len(found):
             break
     return found
@@ -117,19 +117,19 @@ def _in_short(report: Report) -> str:
     return "<br>".join(map(_text, in_short_plain(report, "")[1]))
 
 
-def _routines(rows: Breakdown) -> str:
+def _functions(rows: Breakdown) -> str:
     if not len(rows):
         return ""
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     seconds, halves = figures.time_columns(rows.seconds.tolist(), rows.half_width_s)
-    routines, modes, paths = (list(map(escaped, names)) for names in rows.names)
+    functions, modes, paths = (list(map(escaped, names)) for names in rows.names)
     columns = [
         Column("Pcnt", percent_column(rows.share.tolist(), percent_digits(rows.total_hits))),
-        Column("Hits", [str(hits) for hits in rows.hits.tolist()]),
+        Column("Samples", [str(hits) for hits in rows.hits.tolist()]),
         seconds._replace(when=rows.has_time),
         halves,
         Column("Mode", modes, right=False),
-        Column("Routine", routines, right=False),
+        Column("Function", functions, right=False),
         Column("Filename", paths, right=False),
     ]
     return _table(columns, rows.share.tolist()) + _left_out(rows.left_out)
@@ -176,7 +176,7 @@ def _bars(shares: Sequence[float]) -> list[str]:
 
 
 def _left_out(rows: int) -> str:
-    return f"<p>… and {pluralize(rows, 'more routine')}</p>" if rows > 0 else ""
+    return f"<p>… and {pluralize(rows, 'more function')}</p>" if rows > 0 else ""
 
 
 def _warnings(sentences: Iterable[str]) -> str:

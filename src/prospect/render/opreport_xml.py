@@ -16,15 +16,15 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from prospect.figures.function_names import shown_name
 from prospect.figures.processes import chosen_hits
-from prospect.figures.routine_names import shown_name
 from prospect.profile.naming import NameSource
 from prospect.render.figures_renderer import FiguresRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.run_info import EventInfo, RunInfo
 
@@ -75,15 +75,15 @@ def _binaries(report: Report) -> _Binaries:
         hits.event.take(at).tolist(),
         hits.count.take(at).tolist(),
     )
-    for process, image, routine, event, count in zip(*columns, strict=True):
-        key = (names[process], image, routine, event)
+    for process, image, symbol, event, count in zip(*columns, strict=True):
+        key = (names[process], image, symbol, event)
         sums[key] = sums.get(key, 0) + count
     found: _Binaries = {}
-    for (program, image, routine, event), count in sorted(
+    for (program, image, symbol, event), count in sorted(
         sums.items(), key=lambda item: (-item[1], item[0])
     ):
         symbols = found.setdefault(program, {}).setdefault(image, {})
-        symbols.setdefault(routine, {})[event] = count
+        symbols.setdefault(symbol, {})[event] = count
     return found
 
 
@@ -141,8 +141,8 @@ def _binary(
 
 
 def _symbols(profile: CompleteProfile, symbols: _Symbols, known: dict[int, int]) -> Iterator[str]:
-    for routine, counts in symbols.items():
-        number = known.setdefault(routine, len(known))
+    for symbol, counts in symbols.items():
+        number = known.setdefault(symbol, len(known))
         yield f'<symbol idref="{number}">{_count(profile, counts)}</symbol>\n'
 
 
@@ -164,15 +164,15 @@ def _count(profile: CompleteProfile, counts: _Counts) -> str:
 def _symbol_table(profile: CompleteProfile, known: dict[int, int]) -> Iterator[str]:
     functions = profile.functions
     yield "<symboltable>\n"
-    for routine, number in known.items():
-        has_name = NameSource(int(functions.source[routine])).named
+    for symbol, number in known.items():
+        has_name = NameSource(int(functions.source[symbol])).named
         extent = (
-            f' startingaddr="{int(functions.address[routine]):x}"'
-            f' codelength="{int(functions.size_bytes[routine])}"'
+            f' startingaddr="{int(functions.address[symbol]):x}"'
+            f' codelength="{int(functions.size_bytes[symbol])}"'
             if has_name
             else ""
         )
-        name = shown_name(functions, routine)
+        name = shown_name(functions, symbol)
         yield f'<symboldata id="{number}" name={_quoted(name)}{extent}/>\n'
     if not known:
         yield f'<symboldata id="0" name={_quoted(_NOTHING)}/>\n'

@@ -145,7 +145,9 @@ def _sample_attributes(
             weights.process_index
         ),
         attributes.of("thread.name", profile.comms).take(weights.comm_index),
-        attributes.of("prospect.cause", profile.causes.name).take(weights.cause_index),
+        attributes.of("prospect.entry_reason", profile.entry_reasons.name).take(
+            weights.entry_reason_index
+        ),
     ]
     for key, column, unknown in (
         ("thread.id", weights.tid, -1),

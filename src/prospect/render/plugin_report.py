@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from prospect.errors import UsageError
+from prospect.figures.flat_tables import TABLES
 from prospect.figures.processes import chosen_hits, chosen_waits
 from prospect.figures.selection import only_used
-from prospect.figures.tables import TABLES
 from prospect.plugins import FORMATS, called, plugin
 from prospect.profile.complete import complete
 from prospect.records import replace

@@ -1,7 +1,7 @@
 """pprof: stacks with addresses, build ids, source lines and labels, gzipped.
 
 The message is google/pprof's ``proto/profile.proto``. Labels separate the samples of processes,
-threads, CPUs and causes.
+threads, CPUs and entry reasons.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _labels(
     processes = profile.processes
     yield _label(strings, "process", processes.name), weights.process_index
     yield _label(strings, "thread", profile.comms), weights.comm_index
-    yield _label(strings, "cause", profile.causes.name), weights.cause_index
+    yield _label(strings, "entry_reason", profile.entry_reasons.name), weights.entry_reason_index
     # As texts: pprof takes a number of 0 for none.
     pids = list(map(str, processes.pid.tolist()))
     yield _label(strings, "pid", pids), weights.process_index

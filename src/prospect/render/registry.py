@@ -38,7 +38,7 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "text": Format("text.report", "TextRenderer", has_first_screen=True),
+    "text": Format("text.text_report", "TextRenderer", has_first_screen=True),
     "json": Format("json.report_document", "JsonRenderer", is_json=True, has_first_screen=True),
     "csv": Format("csv", "CsvRenderer"),
     "html": Format("html", "HtmlRenderer", has_stacks=True),
@@ -127,7 +127,7 @@ def make_renderer(name: str, asked: ReportOptions | None = None, **options: Any)
             " pages show wall time without it"
         )
     if options["columns"] and not options["sort"]:
-        options["sort"] = ("routine",)
+        options["sort"] = ("function",)
     is_sorted, has_columns = bool(options["sort"]), bool(options["columns"])
     renderer: Renderer = renderer_class(name, is_sorted=is_sorted, has_columns=has_columns)(
         **options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.figures.portions import event_has_time
+from prospect.figures.modes import event_has_time
 from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,

@@ -14,7 +14,7 @@ import numpy as np
 from prospect.columns.counting import counted
 from prospect.columns.grouping import exact_sums
 from prospect.columns.sorting import run_lengths, run_starts
-from prospect.events.columns import Samples
+from prospect.events.record_columns import Samples
 from prospect.records import Record
 from prospect.spaces.runs import BLOCK_SAMPLES
 from prospect.spaces.sample_groups import KEY_BITS, folded, group_bits, group_samples

@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.columns.table_rows import gather
-from prospect.events.columns import Mmaps
+from prospect.events.record_columns import Mmaps
 from prospect.records import Record, field_names, replace
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Events
+    from prospect.events.record_columns import Events
 
 # More than a JIT that toggles 64 KiB a thousand times a second for minutes comes to.
 _MOST_PIECES = 1 << 20

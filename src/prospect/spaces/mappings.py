@@ -12,7 +12,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Mmaps
+    from prospect.events.record_columns import Mmaps
 
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
 

@@ -14,7 +14,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.sorting import distinct, numbered
 from prospect.columns.table_rows import gather
-from prospect.events.columns import TASK_EXEC, TASK_FORK
+from prospect.events.record_columns import TASK_EXEC, TASK_FORK
 from prospect.records import Record, replace
 from prospect.spaces.address_spaces import (
     MadeMappings,
@@ -30,7 +30,7 @@ from prospect.spaces.task_timeline import TaskIds, Timeline, build_track, collec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Events, Mmaps, Tasks
+    from prospect.events.record_columns import Events, Mmaps, Tasks
     from prospect.spaces.address_spaces import AddressSpaces
     from prospect.spaces.mappings import Mappings
     from prospect.spaces.replay import ProcessRows

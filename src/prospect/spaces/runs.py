@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
 BLOCK_SAMPLES = 1 << 16

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
     from prospect.spaces.runs import TaskRuns
     from prospect.spaces.task_timeline import Timeline
 

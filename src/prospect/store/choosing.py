@@ -9,10 +9,10 @@ import numpy as np
 from prospect.columns.grouping import exact_sums
 from prospect.dimensions import BY_NAME, EVENTS, FUNCTIONS, OF_WORD, SEGMENTS, WORDS
 from prospect.errors import StoreError
-from prospect.figures.processes import IDLE_CAUSES, are_idle
-from prospect.profile.model import CAUSE_IDLE
+from prospect.figures.processes import IDLE_ENTRY_REASONS, are_idle
+from prospect.profile.model import ENTRY_REASON_IDLE
 from prospect.store.conditions import conditions_in, is_one_of
-from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
+from prospect.store.file_schema import SAMPLE_KEYS, SAMPLE_SUMS
 from prospect.store.segments import HOUR_US
 from prospect.store.specification import ALWAYS
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from prospect.store.conditions import Condition
     from prospect.store.directory import StoreDirectory
-    from prospect.store.reading import Part
+    from prospect.store.segment_reading import Part
     from prospect.store.specification import Specification
     from prospect.store.tables import Queries
 
@@ -104,12 +104,12 @@ def busy_by_event(
         count, period = (exact_sums(event, rows[name].take(busy), events) for name in ("n", "w"))
         return tuple(zip(count.tolist(), period.tolist(), strict=True))
     conditions, parameters = conditions_of(part, chosen._replace(texts={}, numbers={}))
-    idle, kinds = is_one_of("cause_kind", IDLE_CAUSES)
+    idle, kinds = is_one_of("cause_kind", IDLE_ENTRY_REASONS)
     sums = engine.rows(
         "SELECT event, sum(n)::BIGINT, sum(w)::BIGINT FROM samples"
         f" WHERE {' AND '.join(conditions)} AND cause_kind <> ? AND NOT (pid = 0 AND {idle})"
         " GROUP BY event",
-        [*parameters, CAUSE_IDLE, *kinds],
+        [*parameters, ENTRY_REASON_IDLE, *kinds],
     )
     of_event = {event: (count, period) for event, count, period in sums}
     return tuple(of_event.get(event, (0, 0)) for event in range(events))

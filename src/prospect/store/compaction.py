@@ -25,10 +25,10 @@ import numpy as np
 
 from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, replace
+from prospect.store.file_schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS, kind_of
 from prospect.store.lost_names import lost_names
-from prospect.store.reading import checked, files, name_files
 from prospect.store.removal import remove
-from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS, kind_of
+from prospect.store.segment_reading import checked, files, name_files
 from prospect.store.segments import (
     COVERAGE,
     DAY,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
-    from prospect.store.schema import Head
+    from prospect.store.file_schema import Head
 
     Numbers = NDArray[np.uint64]
     Columns = dict[str, NDArray[Any]]

@@ -11,11 +11,11 @@ from prospect.profile.naming import LABELS
 from prospect.records import Record
 from prospect.store.conditions import is_one_of
 from prospect.store.engine import Engine
+from prospect.store.file_schema import LOST, LOST_SAMPLES
 from prospect.store.lost_names import lost_names
 from prospect.store.names import LOST_NAMES, SOURCES_WITH_NAMES
-from prospect.store.reading import choose
 from prospect.store.retention import dropped
-from prospect.store.schema import LOST, LOST_SAMPLES
+from prospect.store.segment_reading import choose
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
 from prospect.store.tables import make_tables
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.store.directory import StoreDirectory
-    from prospect.store.reading import Part
     from prospect.store.retention import Dropped
+    from prospect.store.segment_reading import Part
 
 _US = 10**6
 _MOST_ROWS = 20
@@ -136,13 +136,13 @@ def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
 
 def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specification) -> list[Day]:
     found: dict[tuple[str, str, str], list[Any]] = {}
-    books = engine.rows(
+    accounting = engine.rows(
         f'SELECT segment, t, max("until") - t, sum(recorded), {LOST_SAMPLES} FROM coverage'
         " WHERE t >= ? AND t < ? GROUP BY segment, t",
         [chosen.since_us, chosen.until_us],
     )
     hosts = part.hosts
-    for row, t, length, recorded, lost in sorted(books, key=lambda row: row[1]):
+    for row, t, length, recorded, lost in sorted(accounting, key=lambda row: row[1]):
         segment = part.segments[row]
         sums = found.setdefault((_day(t / _US), segment.session, hosts[row]), [0, 0, 0, 0, 0])
         for place, value in enumerate((1, length, recorded, lost)):

@@ -24,7 +24,7 @@ import numpy as np
 
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
-from prospect.store.schema import COLUMNS
+from prospect.store.file_schema import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

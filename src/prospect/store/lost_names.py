@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
-from prospect.store.reading import files, name_files
+from prospect.store.segment_reading import files, name_files
 from prospect.store.segments import FUNCTIONS, SAMPLES, STACKS
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.records import NamedTuple
-from prospect.store.schema import WHOLE_WINDOW
+from prospect.store.file_schema import WHOLE_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.store.reading import Part
-    from prospect.store.schema import Head
+    from prospect.store.file_schema import Head
+    from prospect.store.segment_reading import Part
     from prospect.store.tables import Queries
 
 _MOST_NAMED = 3
@@ -70,7 +70,7 @@ class Measured(NamedTuple):
 
 
 def measured(engine: Queries, part: Part) -> Measured:
-    """Read the books of the windows that begin in the span that was asked for.
+    """Read the accounting of the windows that begin in the span that was asked for.
 
     Raises:
         EngineError: they cannot be read.
@@ -91,14 +91,14 @@ def measured(engine: Queries, part: Part) -> Measured:
     lossy = of_samples[(of_samples[:, 1] > 0) | (of_samples[:, 2] > 0)]
     lost, expected = int(of_samples[:, 1].sum()), int(rows[:, 3].sum())
     others = int(rows[:, 1].sum()) - lost
-    books = _books(of_samples[:, 1:].sum(axis=0))
-    remarks = [*share_remarks(part.heads), *books, *_gaps(times.windows)]
+    accounting = _accounting(of_samples[:, 1:].sum(axis=0))
+    remarks = [*share_remarks(part.heads), *accounting, *_gaps(times.windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     if others:
         remarks.append(
             f"{others} records that are no samples were lost, as of mappings, names of threads or"
-            " Python functions: some hits may lack names."
+            " Python functions: some samples may lack names."
         )
     return Measured(
         begin_us=times.windows[0][0] if times.windows else 0,
@@ -111,7 +111,7 @@ def measured(engine: Queries, part: Part) -> Measured:
         cpu=lossy[:, 0].astype(np.int32),
         lost=lossy[:, 1],
         throttled=lossy[:, 2],
-        # A window's books may be out by the tick that came as it ended.
+        # A window's accounting may be out by the tick that came as it ended.
         due=int(np.maximum(clocks[:, 3], clocks[:, 4]).sum()),
         seen=int((clocks[:, 4] + clocks[:, 5]).sum()),
         remarks=remarks,
@@ -169,7 +169,7 @@ def share_remarks(heads: Sequence[Head]) -> list[str]:
     return [sentence]
 
 
-def _books(sums: NDArray[np.int64]) -> list[str]:
+def _accounting(sums: NDArray[np.int64]) -> list[str]:
     """Say what became of every tick that the clocks should have had."""
     lost, throttled, expected, recorded, idle, missing = sums.tolist()
     if not expected:

@@ -24,7 +24,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.store.schema import COLUMNS, LOST
+from prospect.store.file_schema import COLUMNS, LOST
 from prospect.store.segments import FUNCTIONS
 
 if TYPE_CHECKING:

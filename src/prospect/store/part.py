@@ -17,8 +17,8 @@ from prospect.errors import StoreError
 from prospect.profile.builder import no_clocks, no_samples
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
-    CAUSE_NONE,
-    CauseTable,
+    ENTRY_REASON_NONE,
+    EntryReasonTable,
     HitClasses,
     HitTable,
     LossTable,
@@ -34,7 +34,7 @@ from prospect.store.engine import EngineError
 from prospect.store.hosts import asked
 from prospect.store.measured import Measured, measured
 from prospect.store.names import Names, read_names
-from prospect.store.reading import choose
+from prospect.store.segment_reading import choose
 from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES
 from prospect.store.tables import local_engine, make_tables
 from prospect.store.windows import KIND_KERNEL_THREAD, KIND_RECORDER
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.store.directory import StoreDirectory
-    from prospect.store.reading import Part
+    from prospect.store.segment_reading import Part
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
 
@@ -106,9 +106,9 @@ def _read_part(
         make_tables(store, engine, part, kinds, hours=hours)
         rows = chosen_rows(store, engine, part, stacks=apart.stacks, apart=apart.classes)
         names = read_names(engine, rows, stacks=apart.stacks)
-        books = measured(engine, part)
-        run = replace(_run(store, part, books), busy=busy_by_event(engine, part, rows))
-        profile = _profile(part, run, rows, names, books)
+        accounting = measured(engine, part)
+        run = replace(_run(store, part, accounting), busy=busy_by_event(engine, part, rows))
+        profile = _profile(part, run, rows, names, accounting)
         return with_classes(profile, part, rows, apart.classes) if CLASS in rows else profile
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
@@ -122,11 +122,11 @@ class _Processes(NamedTuple):
 
 
 def _profile(
-    part: Part, run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, books: Measured
+    part: Part, run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, accounting: Measured
 ) -> Profile:
     processes = _processes(rows)
     comm_index, comms = _numbered(rows["comm"])
-    causes, cause_index = _causes(rows)
+    entry_reasons, entry_reason_index = _entry_reasons(rows)
     none, times = np.empty(0, np.int32), np.empty(0, np.uint64)
     counts = np.empty(0, np.int64)
     return Profile(
@@ -143,47 +143,47 @@ def _profile(
             location_index=names.location_of_row,
             mode=rows["mode"].astype(np.uint8),
             event=rows["event"].astype(np.uint16),
-            cause_index=cause_index,
+            entry_reason_index=entry_reason_index,
             count=rows["n"].astype(np.int64),
             period=rows["w"].astype(np.int64),
             stack_index=names.stack_of_row,
             host_hour=_host_hours(part, rows) if part.is_share_of_hosts else None,
         ),
-        losses=LossTable(books.cpu, books.lost, books.throttled),
-        causes=causes,
+        losses=LossTable(accounting.cpu, accounting.lost, accounting.throttled),
+        entry_reasons=entry_reasons,
         samples=no_samples(),
         clocks=no_clocks(),
         stacks=names.stacks,
     )
 
 
-def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
+def _run(store: StoreDirectory, part: Part, accounting: Measured) -> RunInfo:
     head, words = part.heads[-1], part.chosen.words
     limits = counted_notes(limit for one in part.heads for limit in one.run["limits"])
     own = [
-        books.span,
-        "A store keeps sums by window: there are no times within one, no mappings, no late hits.",
-        *books.remarks,
+        accounting.span,
+        "A store keeps sums by window: there are no times within one, no mappings, no late samples.",
+        *accounting.remarks,
         *part.remarks,
     ]
     known = {**head.run, "limits": (*own, *limits)}
-    if books.hosts > 1:
-        known |= {"hostname": pluralize(books.hosts, "host"), "cpus": books.cpus}
+    if accounting.hosts > 1:
+        known |= {"hostname": pluralize(accounting.hosts, "host"), "cpus": accounting.cpus}
     return RunInfo(
         **known,
         origin=shlex.join((store.path, *words)),
         store_part=("--store", store.path, *words),
         command=(),
-        started_at=books.begin_us * _US,
-        wall_seconds=books.measured_us * _US,
+        started_at=accounting.begin_us * _US,
+        wall_seconds=accounting.measured_us * _US,
         system_wide=True,
         events=head.events,
         begin_ns=0,
-        end_ns=books.measured_us * 1000,
+        end_ns=accounting.measured_us * 1000,
         host_share=min(one.host_share for one in part.heads),
-        due_ticks=books.due,
-        seen_ticks=books.seen,
-        middle_at=books.middle_us * _US,
+        due_ticks=accounting.due,
+        seen_ticks=accounting.seen,
+        middle_at=accounting.middle_us * _US,
     )
 
 
@@ -232,12 +232,12 @@ def _processes(rows: dict[str, NDArray[Any]]) -> _Processes:
     return _Processes(table, np.array(index, np.int32))
 
 
-def _causes(rows: dict[str, NDArray[Any]]) -> tuple[CauseTable, NDArray[np.int32]]:
-    number: dict[tuple[int, str], int] = {(CAUSE_NONE, ""): 0}
+def _entry_reasons(rows: dict[str, NDArray[Any]]) -> tuple[EntryReasonTable, NDArray[np.int32]]:
+    number: dict[tuple[int, str], int] = {(ENTRY_REASON_NONE, ""): 0}
     keys = zip(rows["cause_kind"].tolist(), rows["cause"].tolist(), strict=True)
     index = [number.setdefault(key, len(number)) for key in keys]
     kinds = np.array([kind for kind, _ in number], np.uint8)
-    return CauseTable(kinds, [name for _, name in number]), np.array(index, np.int32)
+    return EntryReasonTable(kinds, [name for _, name in number]), np.array(index, np.int32)
 
 
 def with_classes(

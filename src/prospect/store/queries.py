@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from prospect.errors import StoreError, UsageError
 from prospect.store.engine import EngineError
 from prospect.store.hosts import HostsDirectory
-from prospect.store.reading import choose
+from prospect.store.segment_reading import choose
 from prospect.store.specification import Specification
 from prospect.store.tables import TABLES, local_engine, make_tables
 

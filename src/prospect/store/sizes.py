@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from prospect.store.engine import EngineError, OutOfMemoryError
-from prospect.store.schema import COLUMNS
+from prospect.store.file_schema import COLUMNS
 from prospect.store.segments import FUNCTIONS
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from prospect.store.engine import Engine, Placed
-from prospect.store.reading import book_files, hit_files, name_files
-from prospect.store.schema import COLUMNS, LOST
+from prospect.store.file_schema import COLUMNS, LOST
+from prospect.store.segment_reading import book_files, hit_files, name_files
 from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, STACKS, SUMS, TOTALS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns
-    from prospect.store.reading import Part
+    from prospect.store.segment_reading import Part
 
 HITS, OBJECTS, FRAMES, HOSTS = "hits", "objects", "frames", "hosts"
 TABLES = (SAMPLES, FUNCTIONS, STACKS, COVERAGE, HITS, OBJECTS, FRAMES, HOSTS)

@@ -9,9 +9,9 @@ from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.choosing import hits_by_step
 from prospect.store.engine import EngineError
+from prospect.store.file_schema import LOST_SAMPLES
 from prospect.store.hosts import asked
-from prospect.store.reading import choose
-from prospect.store.schema import LOST_SAMPLES
+from prospect.store.segment_reading import choose
 from prospect.store.segments import COVERAGE, DAY, FUNCTIONS, SAMPLES
 from prospect.store.tables import local_engine, make_tables
 
@@ -106,7 +106,7 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
     step_s = next((step for step in _STEPS_S if step >= least_s), _STEPS_S[-1])
     begin_s = first_s // step_s * step_s
     end_s = max(-(-last_s // step_s) * step_s, begin_s + step_s)
-    books = engine.rows(
+    accounting = engine.rows(
         "SELECT t // ? AS step, sum(expected)::BIGINT,"
         f' ({LOST_SAMPLES} + sum(throttled))::BIGINT, max("until") {source}'
         " GROUP BY step ORDER BY step",
@@ -116,11 +116,11 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
         part = choose(store, engine.planner, chosen)
         make_tables(store, engine, part, _KINDS)
     hits = hits_by_step(store, engine, part, step_s * _US)
-    begins = [step for step, *_ in books]
+    begins = [step for step, *_ in accounting]
     steps = [
         Step(step * step_s, _end_s(step, after, step_s, until), expected, lost, hits.get(step, 0))
         for (step, expected, lost, until), after in zip(
-            books, [*begins[1:], end_s // step_s], strict=True
+            accounting, [*begins[1:], end_s // step_s], strict=True
         )
     ]
     # A clock that was set anew, or a damaged file: more steps than there is room for.

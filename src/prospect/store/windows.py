@@ -2,7 +2,7 @@
 
 Functions and stacks have numbers that follow from what they are, the same in every window and on
 every machine: the first eight bytes of a BLAKE2b hash. So windows are added up without a table of
-who is who. The books say how much a window was expected to hold and how much it has: without them
+who is who. The accounting say how much a window was expected to hold and how much it has: without them
 no sum over windows is honest, as nothing hit and nothing measured look the same.
 """
 
@@ -15,11 +15,11 @@ import numpy as np
 
 from prospect.columns.grouping import exact_sums
 from prospect.dimensions import CPU, PROCESS, SEPARATIONS, THREAD
+from prospect.estimate.accounting.sample_accounting import sample_accounting
 from prospect.estimate.clocks.grid import as_window, tick_grid
-from prospect.estimate.ledger.tick_ledger import tick_ledger
 from prospect.profile.complete import complete
 from prospect.records import NamedTuple, Record
-from prospect.store.schema import WHOLE_WINDOW, Head, head_of
+from prospect.store.file_schema import WHOLE_WINDOW, Head, head_of
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _sample_columns(
         hits.comm_index.take(hit),
         hits.event.take(hit),
         hits.mode.take(hit),
-        hits.cause_index.take(hit),
+        hits.entry_reason_index.take(hit),
         location,
     ]
     has_stacks = samples.stack_index is not None and len(stacks) > 0
@@ -189,7 +189,7 @@ def _sample_columns(
         each = hits.period // np.maximum(hits.count, 1)
         period = exact_sums(row, each.take(hit), len(first))
     of_hit, group = hit.take(first), of_group.take(keys[0].take(first))
-    comm, cause = hits.comm_index.take(of_hit), hits.cause_index.take(of_hit)
+    comm, entry_reason = hits.comm_index.take(of_hit), hits.entry_reason_index.take(of_hit)
     none = np.full(len(first), -1, np.int32)
     stack = np.zeros(len(first), np.uint64)
     if samples.stack_index is not None and has_stacks:
@@ -206,8 +206,8 @@ def _sample_columns(
         "kind": _process_kinds(profile).take(group),
         "event": hits.event.take(of_hit),
         "mode": hits.mode.take(of_hit),
-        "cause_kind": profile.causes.kind.take(cause),
-        "cause": [profile.causes.name[one] for one in cause.tolist()],
+        "cause_kind": profile.entry_reasons.kind.take(entry_reason),
+        "cause": [profile.entry_reasons.name[one] for one in entry_reason.tolist()],
         "function": functions.take(
             profile.locations.function_index.take(hits.location_index.take(of_hit))
         ),
@@ -312,7 +312,7 @@ def _stack_columns(
 
 
 def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> dict[str, Any]:
-    """Return the books of a window: a row for each CPU with clocks, and one of the whole.
+    """Return the accounting of a window: a row for each CPU with clocks, and one of the whole.
 
     Args:
         profile: of the window, with samples.
@@ -323,19 +323,21 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
     if grid is not None:
         # Clocks run on from window to window: whole periods leave out half a tick a clock of each.
         grid = as_window(grid, profile.run.begin_ns)
-    ledger = tick_ledger(profile, grid)
+    accounting = sample_accounting(profile, grid)
     event = int(profile.clocks.event[0]) if len(profile.clocks) else 0
     cpus: list[int] = []
     steal_us: list[int] = []
     counts = np.zeros((6, 0), np.int64)
     unclocked, other_losses = len(profile.samples), int(profile.losses.lost.sum())
-    if ledger is not None:
-        cpus = ledger.cpu.tolist()
-        counts = np.stack(ledger.by_cpu)
-        steal_us = np.rint(np.nan_to_num(ledger.accounted_steal_s) * 1e6).astype(int).tolist()
-        unclocked = ledger.unclocked
+    if accounting is not None:
+        cpus = accounting.cpu.tolist()
+        counts = np.stack(accounting.by_cpu)
+        steal_us = np.rint(np.nan_to_num(accounting.accounted_steal_s) * 1e6).astype(int).tolist()
+        unclocked = accounting.unclocked
         # Those of no clock, too, as Python's frames in a ring that was full.
-        other_losses = max(other_losses - int(ledger.by_cpu.lost.sum()), ledger.other_losses)
+        other_losses = max(
+            other_losses - int(accounting.by_cpu.lost.sum()), accounting.other_losses
+        )
     whole = np.array([[0], [unclocked], [other_losses], [0], [0], [0]], np.int64)
     expected, recorded, lost, throttled, idle, missing = np.hstack((counts, whole))
     rows = len(cpus) + 1
@@ -354,12 +356,12 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
     }
 
 
-def lost_samples(books: Columns) -> int:
-    """Return how many samples were lost by the books of a window, or records if it has no clocks.
+def lost_samples(accounting: Columns) -> int:
+    """Return how many samples were lost by the accounting of a window, or records if it has no clocks.
 
     Args:
-        books: as `coverage_columns` returns them.
+        accounting: as `coverage_columns` returns them.
     """
-    is_clock = np.asarray(books["cpu"]) != WHOLE_WINDOW
-    lost = np.asarray(books["lost"])
+    is_clock = np.asarray(accounting["cpu"]) != WHOLE_WINDOW
+    lost = np.asarray(accounting["lost"])
     return int((lost[is_clock] if is_clock.any() else lost).sum())

@@ -10,7 +10,7 @@ import numpy as np
 from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.engine import EngineError
-from prospect.store.schema import COLUMNS, HEAD_KEY, ORDER, written_head
+from prospect.store.file_schema import COLUMNS, HEAD_KEY, ORDER, written_head
 from prospect.store.segments import FUNCTIONS, KINDS, MINUTE, SAMPLES, STACKS, Segment
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns, Engine
-    from prospect.store.schema import Head
+    from prospect.store.file_schema import Head
     from prospect.store.windows import Span, Window
 
 _TABLE = "written"
@@ -114,7 +114,7 @@ def copy_to_file(
         if content.hits is not None:
             ((written,),) = engine.rows("SELECT sum(n)::BIGINT FROM read_parquet(?)", [part])
             if (written or 0) != content.hits:
-                raise EngineError(f"{written} hits were written instead of {content.hits}")
+                raise EngineError(f"{written} samples were written instead of {content.hits}")
 
     store.write(path, put)
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
     from prospect.profile.builder import NamedAddresses
     from prospect.symbols.kernel.running_kernel import KernelPlaces
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import HitObject, ObjectKey
-    from prospect.symbols.options import SymbolOptions
     from prospect.symbols.resolution import Resolution
     from prospect.symbols.table import SymbolTable
 

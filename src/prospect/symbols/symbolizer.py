@@ -26,7 +26,6 @@ from prospect.profile.model import (
 from prospect.profile.naming import NameSource
 from prospect.profile.run_notes import replaced_note
 from prospect.records import Record, replace
-from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key, kept_table
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of, key_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
@@ -43,6 +42,7 @@ from prospect.symbols.live_process import live_process
 from prospect.symbols.objects import VSYSCALL, HitObject, Missing
 from prospect.symbols.resolution import Resolution, named, nameless
 from prospect.symbols.servers.missing_files import fetch_missing
+from prospect.symbols.table_cache import FileIdentity, SymbolCache, cache_key, kept_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.kernel.running_kernel import KernelPlaces
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import ObjectKey
-    from prospect.symbols.options import SymbolOptions
     from prospect.symbols.table import SymbolTable
 
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})

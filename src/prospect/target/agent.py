@@ -9,7 +9,7 @@ import signal
 import time
 
 from prospect.capture.sink import RecordSink
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.recording.run import record
 from prospect.target.serving import Served, say, serve, with_tuples
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.abi.recording import BuildId
+from prospect.abi.recorded_facts import BuildId
 from prospect.capture.machine.kernel_maps import KERNEL_NAME, gnu_build_id
 from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, UsageError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import IO, Any
 
-    from prospect.recording.events import RecordOptions
+    from prospect.recording.opened_events import RecordOptions
 
 # Says its pid, and becomes perf. Build ids in records of mappings are known since Linux 5.12.
 _SCRIPT = (

@@ -30,7 +30,7 @@ def _answer(served: Served) -> tuple[Any, int]:
     if question == COUNTS:
         return _counts(served)
     if question == DIAGNOSIS:
-        from prospect.recording.doctor import examine  # noqa: PLC0415 - of its question alone
+        from prospect.recording.diagnosis import examine  # noqa: PLC0415 - of its question alone
 
         diagnosis = examine()
         return asdict(diagnosis) | {"checks": [asdict(one) for one in diagnosis.checks]}, 0
@@ -44,7 +44,7 @@ def _answer(served: Served) -> tuple[Any, int]:
 
 
 def _counts(served: Served) -> tuple[Any, int]:
-    from prospect.recording.stat import CountOptions, count_events  # noqa: PLC0415 - of its question alone
+    from prospect.recording.event_counts import CountOptions, count_events  # noqa: PLC0415 - of its question alone
 
     def write(events: tuple[CountedEvent, ...], interval: CountInterval) -> None:
         os.write(served.output, json.dumps([events, interval]).encode("ascii") + b"\n")

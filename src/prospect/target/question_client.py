@@ -19,7 +19,7 @@ from prospect.profile.event_counts import (
     CountInterval,
     EventCounts,
 )
-from prospect.recording.doctor import STATES, STATUS_NOTHING, Check, Diagnosis
+from prospect.recording.diagnosis import STATES, STATUS_NOTHING, Check, Diagnosis
 from prospect.records import asdict
 from prospect.render.escape import escaped
 from prospect.target.question_agent import COUNTS, DIAGNOSIS, EVENTS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from prospect.recording.stat import CountOptions
+    from prospect.recording.event_counts import CountOptions
 
     _Kind = TypeVar("_Kind")
     OnInterval = Callable[[tuple[CountedEvent, ...], CountInterval], None]

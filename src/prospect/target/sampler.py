@@ -12,7 +12,7 @@ import time
 
 from prospect.live.source import KernelSource
 from prospect.perfdata.writer import RecordingWriter
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.target.agent import Watched
 from prospect.target.serving import (
     CHUNK,

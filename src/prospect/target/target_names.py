@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.recording import BuildId
+from prospect.abi.recorded_facts import BuildId
 from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.analysis.reading import read_profile
 from prospect.elf.image import ElfImage
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from prospect.events.columns import Mmaps
+    from prospect.events.record_columns import Mmaps
     from prospect.profile.model import Profile
     from prospect.symbols.cache_directory import CacheDirectory
 

@@ -12,8 +12,8 @@ from prospect.target.target_process import NoPythonError, Remote
 
 if TYPE_CHECKING:
     from prospect.announcing import Announce
-    from prospect.recording.events import RecordOptions
     from prospect.recording.interval import RecordingResult
+    from prospect.recording.opened_events import RecordOptions
 
 AGENT = "prospect.target.agent"
 # Beside the records: what describes them, and the beginning that is sent again.

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.abi.attr import EventDescription
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events
     from prospect.live.source import MakeGate, MakeSource
     from prospect.profile.model import Profile
-    from prospect.recording.events import RecordOptions
+    from prospect.recording.opened_events import RecordOptions
 
 AGENT = "prospect.target.sampler"
 _MOST_CHUNK_BYTES = 1 << 29

@@ -9,7 +9,8 @@ from rich.cells import cell_len
 
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped
-from prospect.tui.columns import (
+from prospect.tui.lines import BOLD, FAINT, KEY, PLAIN, WARNING, Span, fitted, name_fitted
+from prospect.tui.page_columns import (
     BLOCKS,
     Scale,
     bar_digits,
@@ -18,19 +19,18 @@ from prospect.tui.columns import (
     text_lines,
     title_line,
 )
-from prospect.tui.header import busy_line, foot_line, run_line, tab_line
-from prospect.tui.lines import BOLD, FAINT, KEY, PLAIN, WARNING, Span, fitted, name_fitted
+from prospect.tui.screen_edges import busy_line, foot_line, run_line, tab_line
 
 if TYPE_CHECKING:
-    from prospect.tui.header import Mode
     from prospect.tui.pictures import Picture, Stand
     from prospect.tui.rows import Page, Row
+    from prospect.tui.screen_edges import Mode
 
 
 HEAD_LINES = 4
 _USUAL_WIDTH = 80
 _WAITING = "Waiting for the first samples ..."
-_BEGINNING = "  Sampling. The names of routines are being read ..."
+_BEGINNING = "  Sampling. The names of functions are being read ..."
 _PATIENCE = "  One moment ..."
 _LEAVE = "  q quits"
 # The help: meaning of figures, keys, and what cannot be seen.
@@ -43,12 +43,12 @@ HELP = (
     "  10 s     % CPU of the last ten seconds alone",
     "  minute   the last minute, now at the right; full height is the row's own peak",
     "  colours  the kernel is magenta, interrupts are red",
-    "  a->b [fn 2 of 3]  a routine without a symbol, between those of a and b",
+    "  a->b [fn 2 of 3]  a function without a symbol, between those of a and b",
     "  cost     itself is this program, sampling what samples take from all others",
     "",
-    "  1 2 ... 5, ← →  routines, processes, causes of kernel time, threads, waiting",
+    "  1 2 ... 5, ← →  functions, processes, entry reasons of kernel time, threads, waiting",
     "  ↑ ↓, mouse    choose a row; it stays chosen while others move",
-    "  Enter         of a process, thread or cause: its routines; of a routine:",
+    "  Enter         of a process, thread or entry reason: its functions; of a function:",
     "                who calls it, what it calls, and its instructions; of a thread",
     "                on the page Waiting: by which stacks it was blocked",
     "  Esc           takes the filter away, or goes back",
@@ -97,7 +97,7 @@ def draw_head(picture: Picture, stand: Stand, screen: Screen, mode: Mode) -> lis
 def _titles(page: Page, stand: Stand, width: int) -> list[Span]:
     if page.is_text:
         return [Span(fitted(page.title, width), FAINT)]
-    order = stand.order if stand.place.routine is None else ""
+    order = stand.order if stand.place.function is None else ""
     return title_line(layout(stand.place.page, width, order, _widest(page)), order)
 
 

@@ -1,6 +1,6 @@
 """A state as columns of hits, which every page of the screen groups and adds up.
 
-Time, portions and error bars are those of the report on the same profile.
+Time, modes and error bars are those of the report on the same profile.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.estimate.errors.design import sampling_design
-from prospect.figures.portions import (
-    PORTION_COUNT,
-    PORTION_INTERRUPT,
+from prospect.figures.modes import (
+    MODE_COUNT,
+    MODE_INTERRUPT,
     event_has_time,
-    hit_portions,
+    hit_modes,
 )
 from prospect.profile.complete import complete
-from prospect.profile.model import CAUSE_IDLE
+from prospect.profile.model import ENTRY_REASON_IDLE
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LiveFigures(Record):
         state: as it came.
         profile: its profile, completed.
         event_index: the event that is shown: the first with time and a hit.
-        portion: i64[h] PORTION_*.
+        mode: i64[h] MODE_*.
         function: i64[h] rows of the profile's functions.
         is_idle: bool[h] the CPU had nothing to do.
         is_shown: bool[h] hits of the event that are not idle, of processes that are followed.
@@ -50,7 +50,7 @@ class LiveFigures(Record):
     state: LiveState
     profile: CompleteProfile
     event_index: int
-    portion: NDArray[np.int64]
+    mode: NDArray[np.int64]
     function: NDArray[np.int64]
     is_idle: NDArray[np.bool_]
     is_shown: NDArray[np.bool_]
@@ -73,14 +73,14 @@ class LiveFigures(Record):
     @property
     def is_interrupt(self) -> NDArray[np.bool_]:
         """Which hits interrupted their process, bool[h], and are not its doing."""
-        interrupts: NDArray[np.bool_] = self.portion == PORTION_INTERRUPT
+        interrupts: NDArray[np.bool_] = self.mode == MODE_INTERRUPT
         return interrupts
 
     @property
-    def seconds_by_portion(self) -> NDArray[np.float64]:
-        """Return the time of each portion without idle, f64[PORTION_COUNT]."""
+    def seconds_by_mode(self) -> NDArray[np.float64]:
+        """Return the time of each mode without idle, f64[MODE_COUNT]."""
         shown = self.is_shown
-        sums = np.bincount(self.portion[shown], self.seconds[shown], PORTION_COUNT)
+        sums = np.bincount(self.mode[shown], self.seconds[shown], MODE_COUNT)
         return sums.astype(np.float64)
 
     @cached_property
@@ -133,12 +133,12 @@ def live_figures(state: LiveState) -> LiveFigures:
     present = distinct(hits.event).tolist()
     timed = [row for row in present if event_has_time(profile.run.events[row])]
     event_index = (timed or present or [0])[0]
-    is_idle = profile.causes.kind.take(hits.cause_index) == CAUSE_IDLE
+    is_idle = profile.entry_reasons.kind.take(hits.entry_reason_index) == ENTRY_REASON_IDLE
     return LiveFigures(
         state=state,
         profile=profile,
         event_index=event_index,
-        portion=hit_portions(profile),
+        mode=hit_modes(profile),
         function=profile.locations.function_index.take(hits.location_index).astype(np.int64),
         is_idle=is_idle,
         is_shown=(hits.event == event_index)

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.hit_keys import hit_keys
-from prospect.figures.portions import is_kernel_portion
+from prospect.figures.modes import is_kernel_mode
 from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
 from prospect.profile.group_names import group_name
-from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ
+from prospect.profile.model import ENTRY_REASON_INTERRUPT, ENTRY_REASON_SOFTIRQ
 from prospect.records import NamedTuple
-from prospect.tui.places import (
-    CALLERS,
-    CAUSES,
-    PROCESSES,
-    ROUTINES,
-    THREADS,
-    Cause,
-    Place,
-    Routine,
-)
 from prospect.tui.rows import INTERRUPT, KERNEL, USER, Row
+from prospect.tui.screen_places import (
+    CALLERS,
+    ENTRY_REASONS,
+    FUNCTIONS,
+    PROCESSES,
+    THREADS,
+    EntryReason,
+    Function,
+    Place,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,12 +69,12 @@ def _with_interrupts(figures: LiveFigures, dimension: str) -> _Names:
     return _Names([*keys.names, INTERRUPTS], number)
 
 
-def routine_of(profile: Profile, function: int) -> Routine:
+def function_of(profile: Profile, function: int) -> Function:
     """Return what a row of the functions is, whatever row it has next time."""
     functions = profile.functions
     path = profile.objects.path[int(functions.object_index[function])]
     name = functions.name[function]
-    return Routine(
+    return Function(
         name=name,
         object_path=path,
         address=int(functions.address[function]) if name else 0,
@@ -84,21 +84,21 @@ def routine_of(profile: Profile, function: int) -> Routine:
 
 
 def place_label(path: str) -> str:
-    """Return what a routine's object is called in a column."""
+    """Return what a function's object is called in a column."""
     return "kernel" if path == KERNEL_PATH else object_label(path)
 
 
-def functions_of(profile: CompleteProfile, routine: Routine) -> NDArray[np.int64]:
-    """Return the rows that a routine has in this profile, i64; none if it has no hit here."""
+def functions_of(profile: CompleteProfile, named: Function) -> NDArray[np.int64]:
+    """Return the rows that a function has in this profile, i64; none if it has no hit here."""
     found = [
         row
         for row, name in enumerate(profile.functions.name)
-        if name == routine.name and routine_of(profile, row) == routine
+        if name == named.name and function_of(profile, row) == named
     ]
     return np.array(found, np.int64)
 
 
-def _by_routine(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
+def _by_function(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
     profile = figures.profile
     names = _with_interrupts(figures, "program")
     functions = max(len(profile.functions), 1)
@@ -106,15 +106,15 @@ def _by_routine(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) 
 
     def row(number: int) -> Row:
         process, function = names.distinct[number // functions], number % functions
-        routine = routine_of(profile, function)
+        named = function_of(profile, function)
         paint = KERNEL if is_kernel[function] else USER
         return Row(
-            key=(process, routine),
-            name=routine.label,
+            key=(process, named),
+            name=named.label,
             process=process,
-            place=place_label(routine.object_path),
+            place=place_label(named.object_path),
             paint=INTERRUPT if process == INTERRUPTS else paint,
-            target=Place(CALLERS, process, place.thread, place.cause, routine),
+            target=Place(CALLERS, process, place.thread, place.entry_reason, named),
         )
 
     return Group(names.number * functions + figures.function, row)
@@ -131,7 +131,7 @@ def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -
             name=name,
             place="" if name == INTERRUPTS else pids.get(name, ""),
             paint=INTERRUPT if name == INTERRUPTS else USER,
-            target=Place(ROUTINES, name, place.thread, place.cause),
+            target=Place(FUNCTIONS, name, place.thread, place.entry_reason),
         )
 
     return Group(names.number, row)
@@ -173,48 +173,48 @@ def _by_thread(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -
             name=name,
             process="" if is_interrupt else process,
             paint=INTERRUPT if is_interrupt else USER,
-            target=Place(ROUTINES, process, "" if is_interrupt else name, place.cause),
+            target=Place(FUNCTIONS, process, "" if is_interrupt else name, place.entry_reason),
         )
 
     return Group(threads.number * owners + names.number, row)
 
 
-def _by_cause(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
-    """Group kernel time by cause; time in user mode is one row, so that all adds up."""
-    causes = figures.profile.causes
+def _by_entry_reason(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
+    """Group kernel time by entry reason; time in user mode is one row, so that all adds up."""
+    entry_reasons = figures.profile.entry_reasons
     labels = [
-        cause_label(int(kind), name)
-        for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+        entry_reason_label(int(kind), name)
+        for kind, name in zip(entry_reasons.kind.tolist(), entry_reasons.name, strict=True)
     ]
-    in_kernel = is_kernel_portion(figures.portion)
-    user = len(causes)
+    in_kernel = is_kernel_mode(figures.mode)
+    user = len(entry_reasons)
 
     def row(number: int) -> Row:
         if number == user:
             return Row(key=("user",), name="the programs themselves (user mode)", paint=USER)
-        kind = int(causes.kind[number])
-        cause = Cause(kind, causes.name[number], labels[number])
-        is_interrupt = kind in (CAUSE_INTERRUPT, CAUSE_SOFTIRQ)
+        kind = int(entry_reasons.kind[number])
+        entry_reason = EntryReason(kind, entry_reasons.name[number], labels[number])
+        is_interrupt = kind in (ENTRY_REASON_INTERRUPT, ENTRY_REASON_SOFTIRQ)
         return Row(
-            key=tuple(cause),
-            name=cause.label,
+            key=tuple(entry_reason),
+            name=entry_reason.label,
             paint=INTERRUPT if is_interrupt else KERNEL,
-            target=Place(ROUTINES, place.process, place.thread, cause),
+            target=Place(FUNCTIONS, place.process, place.thread, entry_reason),
         )
 
-    of_hit = np.where(in_kernel, figures.profile.hits.cause_index.astype(np.int64), user)
+    of_hit = np.where(in_kernel, figures.profile.hits.entry_reason_index.astype(np.int64), user)
     return Group(of_hit, row)
 
 
-def cause_label(kind: int, name: str) -> str:
-    """Return a cause in words: its kind, and which of its kind."""
-    return f"{CAUSE_KIND_NAMES[kind]} {name}".rstrip()
+def entry_reason_label(kind: int, name: str) -> str:
+    """Return an entry reason in words: its kind, and which of its kind."""
+    return f"{ENTRY_REASON_KIND_NAMES[kind]} {name}".rstrip()
 
 
 GROUPS: dict[str, Callable[[LiveFigures, Place, NDArray[np.bool_]], Group]] = {
-    ROUTINES: _by_routine,
+    FUNCTIONS: _by_function,
     PROCESSES: _by_process,
-    CAUSES: _by_cause,
+    ENTRY_REASONS: _by_entry_reason,
     THREADS: _by_thread,
 }
 
@@ -230,10 +230,10 @@ def in_scope(figures: LiveFigures, place: Place) -> NDArray[np.bool_]:
         chosen &= ~figures.is_interrupt
     if place.thread:
         chosen &= _equal(profile.comms, place.thread).take(hits.comm_index)
-    if place.cause:
-        is_cause = profile.causes.kind == place.cause.kind
-        is_cause &= _equal(profile.causes.name, place.cause.name)
-        chosen &= is_cause.take(hits.cause_index) & is_kernel_portion(figures.portion)
+    if place.entry_reason:
+        is_entry_reason = profile.entry_reasons.kind == place.entry_reason.kind
+        is_entry_reason &= _equal(profile.entry_reasons.name, place.entry_reason.name)
+        chosen &= is_entry_reason.take(hits.entry_reason_index) & is_kernel_mode(figures.mode)
     return chosen
 
 
@@ -263,17 +263,18 @@ def fitting(figures: LiveFigures, page: str, words: str) -> NDArray[np.bool_]:
     def has(names: Sequence[str]) -> NDArray[np.bool_]:
         return np.array([words in name.casefold() for name in names], np.bool_)
 
-    if page == CAUSES:
-        kinds = profile.causes.kind.tolist()
+    if page == ENTRY_REASONS:
+        kinds = profile.entry_reasons.kind.tolist()
         labels = [
-            cause_label(kind, name) for kind, name in zip(kinds, profile.causes.name, strict=True)
+            entry_reason_label(kind, name)
+            for kind, name in zip(kinds, profile.entry_reasons.name, strict=True)
         ]
-        return has(labels).take(hits.cause_index) & is_kernel_portion(figures.portion)
+        return has(labels).take(hits.entry_reason_index) & is_kernel_mode(figures.mode)
     of_process = has(profile.processes.name).take(hits.process_index)
     chosen = np.where(figures.is_interrupt, words in INTERRUPTS, of_process)
     if page == THREADS:
         chosen |= has(profile.comms).take(hits.comm_index) & ~figures.is_interrupt
-    if page == ROUTINES:
+    if page == FUNCTIONS:
         of_object = has([object_label(path) for path in profile.objects.path])
         of_function = has(profile.functions.name)
         of_function |= of_object.take(profile.functions.object_index)

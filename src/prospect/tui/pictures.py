@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.records import Record, field, replace
-from prospect.tui.calls import calls_page
-from prospect.tui.places import INSTRUCTIONS, WAIT_STACKS, WAITING, Place
-from prospect.tui.tables import BY_TIME, View, orders_of, table_page
-from prospect.tui.waiting import wait_stacks_page, waiting_page
+from prospect.tui.call_pages import calls_page
+from prospect.tui.screen_places import INSTRUCTIONS, WAIT_STACKS, WAITING, Place
+from prospect.tui.table_pages import BY_TIME, View, orders_of, table_page
+from prospect.tui.waiting_pages import wait_stacks_page, waiting_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.tui.figures import LiveFigures
-    from prospect.tui.instructions import CodeMemory
+    from prospect.tui.instruction_page import CodeMemory
     from prospect.tui.rows import Key, Page, Row
 
 
@@ -132,10 +132,10 @@ def take_picture(figures: LiveFigures, stand: Stand, code: CodeMemory) -> Pictur
         page = waiting_page(figures, place, View(stand.words, stand.order))
     elif place.page == WAIT_STACKS:
         page = wait_stacks_page(figures, place)
-    elif place.routine is None:
+    elif place.function is None:
         page = table_page(figures, place, View(stand.words, stand.order))
     elif place.page == INSTRUCTIONS:
-        page = code.page(figures, place.routine)
+        page = code.page(figures, place.function)
     else:
-        page = calls_page(figures, place, place.routine)
+        page = calls_page(figures, place, place.function)
     return Picture(stand.view, figures, page)

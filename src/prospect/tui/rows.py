@@ -24,7 +24,7 @@ class Row(NamedTuple):
         key: who it is, from one refresh to the next.
         name: the text of its widest column; hostile, as all that follows.
         process: whose time it is, "" where the page has no such column.
-        place: the object of a routine, the processes of a name.
+        place: the object of a function, the processes of a name.
         paint: `USER`, `KERNEL`, `INTERRUPT`, `HOT`, or "" for no colour.
         lead: what a tree draws before the name.
         hits: samples.

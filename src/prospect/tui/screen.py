@@ -26,7 +26,6 @@ from textual.app import App
 
 from prospect.errors import ProspectError
 from prospect.records import Record, field, replace
-from prospect.tui.columns import ASCII, BLOCKS
 from prospect.tui.drawing import (
     HEAD_LINES,
     Screen,
@@ -40,11 +39,12 @@ from prospect.tui.drawing import (
     draw_rows,
     draw_status,
 )
-from prospect.tui.header import Mode
 from prospect.tui.keyboard import Keyboard
+from prospect.tui.page_columns import ASCII, BLOCKS
 from prospect.tui.pictures import Cursor, Stand
-from prospect.tui.places import Place
 from prospect.tui.prompt import PromptLine
+from prospect.tui.screen_edges import Mode
+from prospect.tui.screen_places import Place
 from prospect.tui.watch import Watch
 from prospect.tui.widgets import Lines, RowLines
 

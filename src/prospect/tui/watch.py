@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from prospect.tui.figures import live_figures
-from prospect.tui.instructions import CodeMemory
+from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.pictures import Picture, take_picture
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import numpy as np
 from prospect.columns.forests import hashed_forest, joined_forests, without_twins
 from prospect.columns.hashing import mixed, random_seed
 from prospect.columns.sorting import distinct
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
-from prospect.elf import layout
 from prospect.errors import ProspectError
 from prospect.records import NamedTuple
 from prospect.unwind import interface
@@ -106,7 +106,7 @@ class _Walker:
         self.memo = SiteMemo(finder)
         self._given = given
         self._machine = rules.MACHINES[given.machine]
-        self._by_link = given.machine == layout.EM_AARCH64
+        self._by_link = given.machine == elf_layout.EM_AARCH64
         self._most_frames = most_frames
         self._record = 0
         if mode == interface.MODE_FRAME_POINTER:

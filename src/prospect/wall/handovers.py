@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.records import NamedTuple
-from prospect.wall.records import BY_INTERRUPT
+from prospect.wall.schedule_records import BY_INTERRUPT
 from prospect.wall.stretches import by_thread_and_time, numbered_with_times, stretch_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.records import SchedulerRecords
+    from prospect.wall.schedule_records import SchedulerRecords
     from prospect.wall.stretches import Stretches, Threads
 
 # On a CPU, from the waiter's turn until the holder has let go and blocks: some 10 us on an idle

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.records import NamedTuple, Record
-from prospect.wall.records import NOT_RECORDED
+from prospect.wall.schedule_records import NOT_RECORDED
 from prospect.wall.steps import steps
 from prospect.wall.stretches import stretches
 from prospect.wall.takers import Takers, Waits, takers
@@ -21,7 +21,7 @@ from prospect.wall.takers import Takers, Waits, takers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.records import Asked, SchedulerRecords
+    from prospect.wall.schedule_records import Asked, SchedulerRecords
     from prospect.wall.steps import Steps
     from prospect.wall.stretches import Stretches, Threads
 

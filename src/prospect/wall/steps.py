@@ -17,13 +17,13 @@ import numpy as np
 
 from prospect.records import Record
 from prospect.wall.handovers import handovers
-from prospect.wall.records import BY_INTERRUPT, NOT_RECORDED
+from prospect.wall.schedule_records import BY_INTERRUPT, NOT_RECORDED
 from prospect.wall.stretches import by_thread_and_time, stretch_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.records import SchedulerRecords
+    from prospect.wall.schedule_records import SchedulerRecords
     from prospect.wall.stretches import Stretches, Threads
 
 # From a task's leaving its queue, when it can be woken, to the record of the switch: a sample with

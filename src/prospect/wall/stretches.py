@@ -16,7 +16,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.records import SchedulerRecords
+    from prospect.wall.schedule_records import SchedulerRecords
 
 _BIRTH, _IN, _OUT = range(3)
 _DIGIT_BITS = 16

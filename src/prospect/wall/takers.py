@@ -13,7 +13,7 @@ from prospect.wall.stretches import by_thread_and_time, numbered_with_times
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.wall.records import SchedulerRecords
+    from prospect.wall.schedule_records import SchedulerRecords
     from prospect.wall.stretches import Stretches, Threads
 
 NOBODY = 0

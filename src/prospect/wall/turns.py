@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.records import NamedTuple, Record
 from prospect.wall.path import BLOCK, NOT_KNOWN, Parts, parts_of_stretches, pieces_of
-from prospect.wall.records import NOT_RECORDED
+from prospect.wall.schedule_records import NOT_RECORDED
 from prospect.wall.steps import steps
 from prospect.wall.stretches import stretches
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.wall.path import Pieces
-    from prospect.wall.records import SchedulerRecords
+    from prospect.wall.schedule_records import SchedulerRecords
     from prospect.wall.steps import Steps
     from prospect.wall.stretches import Stretches, Threads
 

@@ -13,7 +13,7 @@ from prospect.store.hosts import asked
 if TYPE_CHECKING:
     from prospect.fleet.answers import AnswerTable
     from prospect.render.html.answer_page import Cell
-    from prospect.render.html.timeline import Span
+    from prospect.render.html.timeline_page import Span
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker

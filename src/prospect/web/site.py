@@ -16,13 +16,13 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from prospect.records import Record
-from prospect.web.queries import QueryError, code_query, hits_query, part_query
-from prospect.web.recording import page
+from prospect.web.page_queries import QueryError, code_query, hits_query, part_query
+from prospect.web.recording_answers import page
 
 if TYPE_CHECKING:
     from email.message import Message
 
-    from prospect.web.recording import ServedRecording
+    from prospect.web.recording_answers import ServedRecording
 
 _OWN_HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?", re.IGNORECASE)
 HTML = "text/html; charset=utf-8"
@@ -109,7 +109,7 @@ class Site(GuardedSite):
             event, selection = part_query(query)
             with self._part_turn:
                 return Answer(200, _BYTES, self._recording.part(event, selection))
-        if name == "hits":
+        if name == "samples":
             wanted = hits_query(query)
             with self._part_turn:
                 return Answer(200, _JSON, self._recording.hits(*wanted))

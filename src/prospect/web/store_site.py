@@ -11,28 +11,28 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from prospect.analysis.profile_request import Callbacks
-from prospect.api.diff import diff_by
-from prospect.api.store import read_store
+from prospect.api.differences import diff_by
+from prospect.api.store_part import read_store
 from prospect.errors import ProspectError
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.fleet.opening import engine_of, opened
 from prospect.records import Record, replace
 from prospect.render.diff_registry import make_diff_renderer
-from prospect.render.html.timeline import Bar, Choice, TimelinePage, error_page
+from prospect.render.html.timeline_page import Bar, Choice, TimelinePage, error_page
 from prospect.store.hosts import HostsDirectory
 from prospect.store.specification import SINCE, UNTIL, parse_specifications
 from prospect.store.timeline import timeline
 from prospect.web.fleet_pages import fleet_page, ways_to
-from prospect.web.queries import QueryError, choice_query, fleet_query, span_of
-from prospect.web.recording import CodeFinder, serve_profile
+from prospect.web.page_queries import QueryError, choice_query, fleet_query, span_of
+from prospect.web.recording_answers import CodeFinder, serve_profile
 from prospect.web.site import HTML, NOT_FOUND, Answer, GuardedSite, Site
 
 if TYPE_CHECKING:
-    from prospect.api.profile import Profile
+    from prospect.api.interface import Profile
     from prospect.assembly.code.code import CodeChoice
     from prospect.options import NamingOptions
     from prospect.render.html import HtmlRenderer
-    from prospect.render.html.timeline import Span
+    from prospect.render.html.timeline_page import Span
     from prospect.web.fleet_pages import FleetQuestion
 
 _MOST_BARS = 240

@@ -8,11 +8,11 @@ import pytest
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi import constants as abi
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.stacks.chain_frames import cut_chains
-from prospect.figures.report.view import ReportView
+from prospect.figures.report.report_view import ReportView
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete

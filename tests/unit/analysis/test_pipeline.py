@@ -8,12 +8,12 @@ import pytest
 
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import Callbacks, ProfileRequest
+from prospect.figures.flat_tables import hits_table
 from prospect.figures.report.counters import run_counters
-from prospect.figures.report.view import ReportView
-from prospect.figures.tables import hits_table
+from prospect.figures.report.report_view import ReportView
 from prospect.options import NamingOptions
 
 RECORDS = build.RecordBuilder()
@@ -111,8 +111,8 @@ def test_hits_in_modules_of_another_machines_kernel_are_theirs():
     table = hits_table(profile)
     assert sum(table["hits"][table["object"] == "[mac80211]"]) == 3
     counters = run_counters(profile)
-    assert counters["kernel_module_hits"] == 3
-    assert counters["kernel_hits"] == 4
+    assert counters["kernel_module_samples"] == 3
+    assert counters["kernel_samples"] == 4
 
 
 def test_recorded_callers_go_on_through_mappings_that_are_only_read():

@@ -17,7 +17,7 @@ def test_contents_and_not_names_say_what_a_file_is(tmp_path):
     profile = prospect.open(file)
     assert profile.functions.name == ["main", "work"]
     text = prospect.calls(file, sections=("totals",))
-    assert "4 hits" in text
+    assert "4 samples" in text
 
 
 def test_the_program_of_a_gmon_out_is_asked_for(tmp_path):

@@ -26,7 +26,7 @@ def archive(tmp_path_factory):
     return path
 
 
-def test_names_callers_and_causes_are_those_of_the_machine(archive):
+def test_names_callers_and_entry_reasons_are_those_of_the_machine(archive):
     profile = prospect.open(archive, stacks=True, use_cache=False)
     assert profile.run.arch == "aarch64"
     own = hits_by(profile, "function", process="cpp")
@@ -35,14 +35,14 @@ def test_names_callers_and_causes_are_those_of_the_machine(archive):
     assert own["__memset_sve_zva64"] > 10
     assert sum(own.values()) == 582
     assert own[""] == 3  # in a module of the kernel whose symbols the archive lacks
-    assert {"execve", "page fault", "SVE access"} <= set(profile.causes.name)
+    assert {"execve", "page fault", "SVE access"} <= set(profile.entry_reasons.name)
     assert profile.stacks.depth.max() > 10
 
 
 def test_instructions_are_disassembled_with_their_hits(archive):
     ran = run("annotate", "main", str(archive), "--format", "json", "--no-cache")
     (event,) = json.loads(ran.stdout)["events"]
-    (routine,) = event["routines"]
-    hottest = max(routine["instructions"], key=lambda one: one["hits"])
-    assert (hottest["text"].split()[0], hottest["hits"]) == ("smull", 259)
-    assert any(one["flow"] == "branch" for one in routine["instructions"])
+    (function,) = event["functions"]
+    hottest = max(function["instructions"], key=lambda one: one["samples"])
+    assert (hottest["text"].split()[0], hottest["samples"]) == ("smull", 259)
+    assert any(one["flow"] == "branch" for one in function["instructions"])

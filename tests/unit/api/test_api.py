@@ -20,7 +20,7 @@ from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
 from prospect import Profile
 from prospect.errors import RecordingError, UsageError
-from prospect.figures.tables import TABLES
+from prospect.figures.flat_tables import TABLES
 from prospect.records import asdict
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
@@ -42,16 +42,14 @@ def test_the_columns_of_a_table_are_equally_long(case, name):
 def test_every_table_of_hits_adds_up_to_the_recording(case):
     profile = as_public(case())
     total = profile.hits.count.sum()
-    assert profile.hits_table(detail="4")["hits"].sum() == total
-    assert profile.functions_table(detail="4")["hits"].sum() == total
+    assert profile.hits_table(detail="4")["samples"].sum() == total
+    assert profile.functions_table(detail="4")["samples"].sum() == total
     hits = profile.hits_table(detail="4")
     processes = profile.processes_table(detail="4")
-    for portion in ("user", "kernel"):
-        of_portion = hits["portion"] == portion
-        assert processes[f"{portion}_hits"].sum() == hits["hits"][of_portion].sum()
-        assert processes[f"{portion}_seconds"].sum() == pytest.approx(
-            hits["seconds"][of_portion].sum()
-        )
+    for mode in ("user", "kernel"):
+        of_mode = hits["mode"] == mode
+        assert processes[f"{mode}_hits"].sum() == hits["samples"][of_mode].sum()
+        assert processes[f"{mode}_seconds"].sum() == pytest.approx(hits["seconds"][of_mode].sum())
 
 
 def test_rows_are_those_of_the_report():
@@ -60,11 +58,11 @@ def test_rows_are_those_of_the_report():
     assert functions["function"][0] == "default_idle"
     assert functions["object"][1] == "/home/hp/bench/qsort"
     assert (processes["process"][0], processes["pid"][0]) == ("qsort", 1213)
-    assert processes["user_hits"][0] == 384
+    assert processes["user_samples"][0] == 384
     assert processes["user_seconds"][0] == pytest.approx(1.5, abs=1e-6)
     assert processes["birth"][0] == "exec"
     assert processes["is_command"].tolist().count(True) == 1
-    assert profile.mappings_table(detail="4")["hits"].tolist() == [156, 228]
+    assert profile.mappings_table(detail="4")["samples"].tolist() == [156, 228]
     assert profile.losses_table()["cpu"].tolist() == [0]
 
 
@@ -86,7 +84,7 @@ def test_waits_are_in_a_table_of_their_own():
     assert waits["state"].tolist() == ["blocked", "runnable"]
     assert waits["seconds"].tolist() == pytest.approx([20e-6, 21e-6])
     assert (waits["begin_ns"].tolist(), waits["tid"].tolist()) == ([12_000, 40_000], [5, 5])
-    assert profile.hits_table(detail="4")["hits"].tolist() == [1]
+    assert profile.hits_table(detail="4")["samples"].tolist() == [1]
     with pytest.raises(UsageError, match="has no waits: record with --off-cpu"):
         as_public(qsort_profile()).waits_table()
 
@@ -97,16 +95,18 @@ def test_tables_are_of_what_a_report_shows():
     assert set(hits["process"]) == {"qsort"}
     of_command = profile.processes.is_command | profile.processes.is_descendant
     chosen = of_command[profile.hits.process_index]
-    assert hits["hits"].sum() == profile.hits.count[chosen].sum() < profile.hits.count.sum()
+    assert hits["samples"].sum() == profile.hits.count[chosen].sum() < profile.hits.count.sum()
     functions = profile.functions_table()
     assert functions["function"][0] == "my_compare"
-    assert functions["hits"].sum() == hits["hits"].sum()
+    assert functions["samples"].sum() == hits["samples"].sum()
     assert functions["percent"].sum() == pytest.approx(100)
     assert set(profile.processes_table()["process"]) == {"qsort"}
     assert set(profile.mappings_table()["process"]) == {"qsort"}
-    assert profile.to_arrow("hits").num_rows == len(hits["hits"])
-    assert len(profile.to_pandas("hits", detail=4)) == len(profile.hits_table(detail="4")["hits"])
-    kernel = profile.hits_table(detail="k")["portion"]
+    assert profile.to_arrow("hits").num_rows == len(hits["samples"])
+    assert len(profile.to_pandas("hits", detail=4)) == len(
+        profile.hits_table(detail="4")["samples"]
+    )
+    kernel = profile.hits_table(detail="k")["mode"]
     assert len(kernel)
     assert "user" not in kernel
 
@@ -149,7 +149,9 @@ def test_a_recording_that_made_up_a_surrogate_is_shown_all_the_same():
 
 
 def test_the_repr_is_one_line():
-    assert repr(as_public(qsort_profile())).startswith("<prospect.Profile: qsort: 1014 hits of 6 ")
+    assert repr(as_public(qsort_profile())).startswith(
+        "<prospect.Profile: qsort: 1014 samples of 6 "
+    )
 
 
 @pytest.mark.parametrize("name", OF_ANY)
@@ -169,7 +171,7 @@ def test_a_missing_library_is_named_with_what_installs_it(monkeypatch, library, 
 
 def test_an_unknown_table_is_answered_with_the_known_ones():
     with pytest.raises(
-        UsageError, match="functions, processes, hits, waits, path, mappings, losses, wall"
+        UsageError, match="functions, processes, samples, waits, path, mappings, losses, wall"
     ):
         as_public(qsort_profile()).to_arrow("nonsense")
 

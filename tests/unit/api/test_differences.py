@@ -9,7 +9,7 @@ import pytest
 
 import prospect
 from builders.runs import run_of, stacked_run
-from prospect.api.diff import TABLES
+from prospect.api.differences import TABLES
 from prospect.errors import RecordingError, UsageError
 from prospect.records import replace
 
@@ -31,10 +31,10 @@ def test_each_table_adds_up(name):
     difference = prospect.diff(BEFORE, AFTER)
     table = difference.table(name)
     assert table["b"].sum() - table["a"].sum() == pytest.approx(float(difference.total.change[0]))
-    assert ("object" in table) == (name == "routines")
+    assert ("object" in table) == (name == "functions")
 
 
-def test_routines_with_what_they_call_are_a_table_where_stacks_are_compared():
+def test_functions_with_what_they_call_are_a_table_where_stacks_are_compared():
     run = stacked_run({"main;f": 90, "main": 10})
     run = replace(run, run=replace(run.run, has_user_callers=True))
     table = prospect.diff(run, run, scope="4", stacks=True).table("inclusive")
@@ -43,7 +43,7 @@ def test_routines_with_what_they_call_are_a_table_where_stacks_are_compared():
         "f": 90,
     }
     assert "mode" not in table
-    with pytest.raises(UsageError, match=r"there are processes, objects, routines$"):
+    with pytest.raises(UsageError, match=r"there are processes, objects, functions$"):
         prospect.diff(run, run, scope="4").table("inclusive")
 
 
@@ -62,7 +62,7 @@ def test_a_report_is_returned_and_written(tmp_path):
     assert (tmp_path / "out").read_text() == text
     assert text.splitlines()[-1].startswith("slower by 1% in g: yes.")
     assert difference.verdict.outcome == "met"
-    assert json.loads(difference.report(format="json", rows=1))["routines"]["skipped"]["rows"] == 2
+    assert json.loads(difference.report(format="json", rows=1))["functions"]["skipped"]["rows"] == 2
     with pytest.raises(UsageError, match="text, json"):
         difference.report(format="csv")
 
@@ -72,7 +72,7 @@ def test_a_notebook_shows_a_cell():
 
 
 def test_what_does_not_exist_is_refused_with_what_does():
-    with pytest.raises(UsageError, match="processes, objects, routines"):
+    with pytest.raises(UsageError, match="processes, objects, functions"):
         prospect.diff(BEFORE, AFTER).table("threads")
     with pytest.raises(UsageError):
         prospect.diff(BEFORE, AFTER, scope="9")

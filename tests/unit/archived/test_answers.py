@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prospect.archived.answers import Answers, Asked, Code, Image, Owner, owner_of
 from prospect.archived.archive_format import decode, encode, pack, unpack
+from prospect.archived.kept_answers import Answers, Asked, Code, Image, Owner, owner_of
 from prospect.archived.symbolizers import (
     ArchivedSymbolizer,
     Collector,
@@ -25,8 +25,8 @@ from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_VDSO
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.image_files import FoundImage
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import Missing, ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 
 LIBRARY = ObjectKey(b"/lib/\xff.so", b"\x01\x02", kind=KIND_ELF)

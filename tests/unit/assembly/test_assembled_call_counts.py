@@ -10,7 +10,7 @@ import pytest
 
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builders.sideband import EventLog
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.assembly.tables.process_table import describe_processes
 from prospect.spaces.process_history import build_spaces
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from builders.profile_builder import ProfileBuilder
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.abi.syscall_names import NO_SUCH_CALL, NO_SUCH_NAME
 from prospect.assembly.tables.syscall_table import describe_syscalls
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK

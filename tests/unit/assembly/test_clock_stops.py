@@ -7,7 +7,7 @@ import numpy as np
 from builders.ticks import clock_table
 from prospect.abi import constants as abi
 from prospect.assembly.tables.clocks import Clocks, describe_clock_stops
-from prospect.events.columns import Losses
+from prospect.events.record_columns import Losses
 from prospect.profile.model import STOP_FULL, STOP_THROTTLED
 
 STOP, GO = abi.PERF_RECORD_THROTTLE, abi.PERF_RECORD_UNTHROTTLE

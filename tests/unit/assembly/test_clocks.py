@@ -7,7 +7,7 @@ import pytest
 from builders import perfdata as build
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock, RecordingInfo
+from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
 from prospect.assembly.tables.clocks import (
     clock_count,
     clock_of_id,

@@ -16,7 +16,7 @@ from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.code import code as assembly_code
 from prospect.assembly.code.code import CodeChoice
 from prospect.elf.image import ElfImage
-from prospect.figures.tables import hits_table
+from prospect.figures.flat_tables import hits_table
 from prospect.options import NamingOptions
 from prospect.profile.source_tables import innermost
 from prospect.symbols.images.image_symbols import read_symbol_table
@@ -63,7 +63,7 @@ def offset_of(path, svma):
     return int(found[0])
 
 
-def test_a_routine_has_its_instructions_and_the_names_of_its_targets(tmp_path):
+def test_a_function_has_its_instructions_and_the_names_of_its_targets(tmp_path):
     path = image(tmp_path / "image")
     profile = profile_of(path, [offset_of(path, 0x1005)])
     table = profile.code
@@ -138,7 +138,7 @@ def test_a_file_that_was_cut_off_gives_what_is_left(tmp_path):
     assert len(profile.code.address) <= 1
 
 
-def test_no_routine_chosen_is_an_empty_table(tmp_path):
+def test_no_function_chosen_is_an_empty_table(tmp_path):
     path = image(tmp_path / "image")
     records = [RECORDS.comm(10, 10, "program")]
     choice = CodeChoice(lambda _: np.zeros(0, np.int64))

@@ -8,8 +8,8 @@ from builders.profile_builder import ProfileBuilder
 from prospect.assembly.code import code
 from prospect.assembly.code.code import CodeBytes
 from prospect.disasm.kernel_code import NOT_RUNNING
-from prospect.elf import layout
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, MODE_KERNEL
+from prospect.elf import elf_layout
+from prospect.profile.model import CPUMODE_KERNEL, KIND_BPF, KIND_KERNEL, KIND_MODULE
 
 ADDRESS = 0xFFFFFFFFC0000000
 CODE = bytes(range(32))
@@ -18,7 +18,7 @@ CODE = bytes(range(32))
 class Kernel:
     """The kernel's memory, as `open_kernel` gives it."""
 
-    image = SimpleNamespace(machine=layout.EM_X86_64, is_64=True, data=memoryview(bytes(64)))
+    image = SimpleNamespace(machine=elf_layout.EM_X86_64, is_64=True, data=memoryview(bytes(64)))
 
     def code_at(self, address, size):
         return CODE[address - ADDRESS :][:size]
@@ -27,8 +27,8 @@ class Kernel:
 def found(kind, kernel, monkeypatch, size=16):
     build = ProfileBuilder()
     process = build.process("x", 1)
-    row = build.function("routine", build.object("[object]", kind), ADDRESS, size_bytes=size)
-    build.hit(process, row, 1, MODE_KERNEL, offset=4)
+    row = build.function("function", build.object("[object]", kind), ADDRESS, size_bytes=size)
+    build.hit(process, row, 1, CPUMODE_KERNEL, offset=4)
     owner = SimpleNamespace(key=SimpleNamespace(kind=kind))
     recorded = SimpleNamespace(
         answers=None,
@@ -39,14 +39,14 @@ def found(kind, kernel, monkeypatch, size=16):
         owner=lambda *_: owner,
     )
     monkeypatch.setattr(code, "open_kernel", lambda *_: kernel)
-    return CodeBytes(build.build(), recorded).routine(row)
+    return CodeBytes(build.build(), recorded).function(row)
 
 
 @pytest.mark.parametrize("kind", [KIND_KERNEL, KIND_MODULE, KIND_BPF])
 def test_code_is_what_stands_in_the_kernels_memory(kind, monkeypatch):
     piece = found(kind, Kernel(), monkeypatch)
     assert (piece.content, piece.address) == (CODE[:16], ADDRESS)
-    assert piece.target.machine == layout.EM_X86_64
+    assert piece.target.machine == elf_layout.EM_X86_64
 
 
 def test_without_its_memory_the_kernel_says_what_to_do_and_bpf_that_nothing_can_be_done(

@@ -16,7 +16,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.assembly.tables.event_time import counter_time, counts_cycles
 from prospect.cli.main import main
-from prospect.events.columns import Samples
+from prospect.events.record_columns import Samples
 
 _INSTRUCTIONS = 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.assembly.extras import by_number, counts_of, number_of, texts_of
 from prospect.options import NamingOptions

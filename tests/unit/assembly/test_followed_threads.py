@@ -11,7 +11,7 @@ from builders.sources import CLOCK, BuiltSource
 from builders.switches import BEGIN, END, RECORDS
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.figures.report.waiting import waiting

@@ -6,7 +6,7 @@ import time
 
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID
-from prospect.abi.recording import RecordBlock, RecordingInfo
+from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
 from prospect.assembly.tables.hit_tables import describe_losses
 from prospect.events.decode import decode
 

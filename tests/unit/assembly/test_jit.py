@@ -9,7 +9,7 @@ import pytest
 
 from builders.sideband import EventLog
 from prospect.assembly.placing import jit
-from prospect.events.columns import TASK_EXEC
+from prospect.events.record_columns import TASK_EXEC
 from prospect.records import replace
 
 NEVER = (1 << 64) - 1

@@ -7,7 +7,7 @@ import pytest
 
 from prospect.assembly.placing import jit
 from prospect.assembly.placing.jit import recorded_copies
-from prospect.symbols.options import MapCopy
+from prospect.symbols.naming_options import MapCopy
 
 
 def entry(content, **changed):

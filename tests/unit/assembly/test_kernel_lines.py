@@ -12,13 +12,13 @@ from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.files.rights import EVERYBODY
 from prospect.lines.debug_info import NO_DEBUG_INFO
 from prospect.lines.finder import LineFinder
-from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
+from prospect.profile.model import CPUMODE_KERNEL, KIND_KERNEL
 from prospect.records import replace
 from prospect.symbols.images.image_files import open_image, received_images
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.kernel.kernel_listings import address_of
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 
 pytest.importorskip("symbolic")
@@ -87,7 +87,7 @@ def lines_of(path, options):
     kernel = build.object("[kernel.kallsyms]", KIND_KERNEL)
     work = build.function("do_work", kernel, start + MOVED_BY)
     for offset in range(end - start):
-        build.hit(process, work, 1, MODE_KERNEL, offset=offset)
+        build.hit(process, work, 1, CPUMODE_KERNEL, offset=offset)
     profile = build.build()
     key = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
     recorded = RecordedObjects(

@@ -18,10 +18,10 @@ from builders.eh_frame import OF_ARM64, frame_sections
 from builders.elf import Symbol, code, elf_file
 from builders.perfdata_features import feature_string
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.options import NamingOptions
 from prospect.perfdata.format import HEADER_ARCH
 
@@ -46,18 +46,18 @@ def program(tmp_path_factory):
         elf_file(
             sections=[code(), *frame_sections(functions, register=30, program=OF_ARM64)],
             symbols=[Symbol(name, at, 0x80) for name, at in names.items()],
-            machine=layout.EM_AARCH64,
+            machine=elf_layout.EM_AARCH64,
         )
     )
     return str(path)
 
 
 def stacks_of(program, *samples, arch="aarch64", mask=1 << FP | 1 << LR | 1 << STACK_POINTER):
-    """Return the routines of each sample, the outermost first; empty where there is no name."""
+    """Return the functions of each sample, the outermost first; empty where there is no name."""
     event, records = recorded(program, *samples, mask=mask)
     info = RecordingInfo(events=(event,), arch=arch)
     options = NamingOptions(use_cache=False), ProfileRequest(stacks=True)
-    return routines_of(build_profile(BuiltSource(records, info), *options))
+    return functions_of(build_profile(BuiltSource(records, info), *options))
 
 
 def recorded(program, *samples, mask):
@@ -81,7 +81,7 @@ def recorded(program, *samples, mask):
     return CLOCK._replace(attr=attr), records
 
 
-def routines_of(profile):
+def functions_of(profile):
     assert profile.stack_copies is None  # there is no copy
     assert not profile.run.damage
     return [_names(profile, row) for row in profile.samples.stack_index.tolist()]
@@ -200,7 +200,7 @@ def test_an_archive_keeps_what_tells_it(program, tmp_path):
     archived = prospect.archive(recording, use_cache=False)
     moved.unlink()
     found = prospect.open(archived, stacks=True, use_cache=False)
-    assert routines_of(found) == [["outer", "middle", "leaf"]]
+    assert functions_of(found) == [["outer", "middle", "leaf"]]
 
 
 def test_every_sample_of_many_has_its_own_caller(program):

@@ -8,7 +8,7 @@ import numpy as np
 
 from builders.sideband import EventLog
 from prospect.abi import constants as abi
-from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.assembly.placing.jit import JitRecords
 from prospect.assembly.placing.location_names import recorded_facts
 from prospect.assembly.placing.placement import _FIXED_KEYS, Placement, place

@@ -12,10 +12,10 @@ import pytest
 from prospect.assembly.stacks import recorded_code
 from prospect.assembly.stacks.recorded_code import RecordedCode
 from prospect.elf import frame_rows
-from prospect.symbols.cache import SymbolCache
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
+from prospect.symbols.table_cache import SymbolCache
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ATTR, CLOCK_ID
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock, RecordingInfo
+from prospect.abi.recorded_facts import RecordBlock, RecordingInfo
 from prospect.assembly.extras import recorded_until
 from prospect.assembly.tables.event_time import event_info
 from prospect.assembly.tables.run_facts import describe_run

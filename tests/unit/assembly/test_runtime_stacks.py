@@ -9,7 +9,7 @@ import pytest
 
 from builders import runtime_frames as make
 from prospect.abi import runtime_frames as wire
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.assembly.runtimes.runtime_callers import with_runtime_callers
 from prospect.assembly.runtimes.runtime_stacks import with_runtimes
 from prospect.assembly.stacks.user_stacks import no_user_stacks

@@ -122,7 +122,7 @@ def test_the_report_shows_it(tmp_path):
     (data,) = json.loads(document.getvalue())["sample_data"]
     (of_latency,) = [one for one in data["numbers"] if "miss latency" in one["name"]]
     assert (of_latency["samples"], of_latency["mean"], of_latency["most"]) == (4, 150, 300)
-    assert sum(part["share"] for part in of_latency["routines"]) == pytest.approx(1)
+    assert sum(part["share"] for part in of_latency["functions"]) == pytest.approx(1)
     assert data["texts"][-1]["rows"] == [{"text": "DRAM", "samples": 4, "share": 1.0}]
 
 

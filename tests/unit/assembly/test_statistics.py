@@ -3,7 +3,7 @@
 from builders.sideband import EventLog
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.assembly.tables.run_facts import describe_run
 from prospect.records import replace
 

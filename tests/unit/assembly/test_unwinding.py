@@ -11,7 +11,7 @@ from prospect.assembly.stacks import unwinding
 from prospect.assembly.stacks.unwinding import _continued, user_parts, with_user_part
 from prospect.assembly.stacks.user_stacks import Chains, UserStacks
 from prospect.columns.forests import forest_of_lists
-from prospect.events.columns import CallBranches, Samples
+from prospect.events.record_columns import CallBranches, Samples
 from prospect.unwind import interface
 
 USER = abi.PERF_CONTEXT_USER % (1 << 64)

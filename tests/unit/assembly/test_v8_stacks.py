@@ -11,7 +11,7 @@ from builders import runtime_frames as make
 from builders.v8_heap import a_number
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.assembly.runtimes.runtime_callers import with_runtime_callers
 from prospect.assembly.runtimes.runtime_stacks import find_runtime_stacks, with_runtimes
 from prospect.assembly.stacks.user_stacks import no_user_stacks

@@ -17,12 +17,12 @@ from builders.switches import (
     switched_profile,
     wakes,
 )
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.columns.table_rows import tuples
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.report.view import ReportView
+from prospect.figures.report.report_view import ReportView
 from prospect.figures.report.waiting import waiting
 from prospect.figures.stacks.wall_time import with_waits
 from prospect.options import NamingOptions

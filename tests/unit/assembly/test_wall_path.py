@@ -15,7 +15,7 @@ from builders.switches import (
     switched_profile,
     wakes,
 )
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.options import NamingOptions

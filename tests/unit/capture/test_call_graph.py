@@ -8,8 +8,8 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.events import call_graph
-from prospect.capture.events.call_graph import (
+from prospect.capture.events import recorded_callers
+from prospect.capture.events.recorded_callers import (
     MOST_DEFAULT_BYTES,
     CallGraph,
     default_callers,
@@ -26,7 +26,7 @@ STATES = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER
 def on(monkeypatch):
     def on(machine):
         name = os.uname_result(("Linux", "host", "6.18", "#1", machine))
-        monkeypatch.setattr(call_graph.os, "uname", lambda: name)
+        monkeypatch.setattr(recorded_callers.os, "uname", lambda: name)
 
     on("x86_64")
     return on
@@ -97,7 +97,7 @@ def test_each_mode_asks_for_its_own(on, mode, sample_type, flags):
 def test_the_recording_says_how_many_frames_chains_have(on, tmp_path, monkeypatch):
     sysctl = tmp_path / "perf_event_max_stack"
     sysctl.write_text("1024\n")
-    monkeypatch.setattr(call_graph, "_MAX_STACK", str(sysctl))
+    monkeypatch.setattr(recorded_callers, "_MAX_STACK", str(sysctl))
     attr = with_callers(EventAttr(), CallGraph("fp"))
     assert attr.sample_max_stack == attr.most_frames == 1024
     assert EventAttr.unpack(attr.pack()) == attr

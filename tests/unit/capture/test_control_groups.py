@@ -6,7 +6,7 @@ import pytest
 
 from builders import perfdata
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.machine import surroundings
 from prospect.capture.machine.surroundings import control_group_records
 from prospect.events.decode import decode

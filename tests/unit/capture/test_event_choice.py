@@ -10,8 +10,8 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import event_choice
-from prospect.capture.events.call_graph import CallGraph
 from prospect.capture.events.event_choice import EVERY_TASK, choose_events
+from prospect.capture.events.recorded_callers import CallGraph
 from prospect.capture.kernel import perf_syscalls
 from prospect.errors import CaptureError
 

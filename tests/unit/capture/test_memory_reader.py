@@ -14,8 +14,8 @@ from builders import perfdata
 from builders.runtime_frames import CLOCK, FRAMES, SAMPLES, image
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
-from prospect.abi.layout import sample_layout
-from prospect.abi.recording import RecordBlock
+from prospect.abi.record_layout import sample_layout
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.kernel import scheduling
 from prospect.capture.kernel.rings import Ring
 from prospect.capture.machine.runtime_processes import may_run_python

@@ -9,11 +9,11 @@ import pytest
 from builders.perfdata import USUAL
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.capture.machine.process_snapshot import Snapshot, parse_stat
-from prospect.events.columns import TASK_FORK
 from prospect.events.decode import decode
+from prospect.events.record_columns import TASK_FORK
 
 USER_FLAGS = 0x400000
 PF_KTHREAD = 0x00200000

@@ -11,7 +11,7 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.events.call_graph import sample_bytes
+from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes, ring_size_bytes
 from prospect.errors import CaptureError
 

@@ -10,7 +10,6 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import event_opening, sampled_events
-from prospect.capture.events.call_graph import sample_bytes
 from prospect.capture.events.event_choice import (
     CLOCK_LIMITS,
     CLOCK_TIMER,
@@ -21,6 +20,7 @@ from prospect.capture.events.event_choice import (
     EventPlan,
 )
 from prospect.capture.events.event_parsing import parse_events
+from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.capture.events.sampled_events import sampled_bytes_a_second, with_sampled_events
 from prospect.errors import CaptureError
 
@@ -127,7 +127,7 @@ def test_a_probe_is_opened_by_its_descriptor(monkeypatch, tmp_path):
         ("page-faults/freq=50/", 50),
     ],
 )
-def test_rings_have_room_for_events_that_come_as_often_as_programs_cause_them(
+def test_rings_have_room_for_events_that_come_as_often_as_programs_entry_reason_them(
     opened, events, samples_hz
 ):
     beside = sampled(*parse_events(events)).beside

@@ -11,7 +11,7 @@ import pytest
 from prospect.cli.cache import run
 from prospect.cli.commands import CACHE
 from prospect.cli.main import main
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import SymbolError
 
 FILES = {

@@ -5,7 +5,7 @@ import pytest
 from prospect.cli.calls import _options
 from prospect.cli.commands import CALLS, REPORT
 from prospect.cli.main import main
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import UsageError
 
 
@@ -21,9 +21,9 @@ def choice_of(*arguments):
         (("--process", "cc1*"), "process", "cc1*"),
         (("--thread", "17"), "thread", "17"),
         (("--object", "libc.so.6"), "objects", "libc.so.6"),
-        (("--routine", "malloc"), "routine", "malloc"),
+        (("--routine", "malloc"), "function", "malloc"),
         (("--through", "main"), "through", "main"),
-        (("--cause", "page fault"), "cause", "page fault"),
+        (("--cause", "page fault"), "entry_reason", "page fault"),
         (("--cpu", "0,2-3"), "cpus", (0, 2, 3)),
         (("--between", "0.5,2"), "between_s", (0.5, 2.0)),
         (("-V", "4"), "detail", "4"),

@@ -7,7 +7,7 @@ import pytest
 
 from prospect.cli import profile
 from prospect.cli.commands import PROFILE
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 
 
 @pytest.fixture

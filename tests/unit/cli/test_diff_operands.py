@@ -10,11 +10,11 @@ from base64 import b64decode
 import pytest
 
 from builders.runs import run_of
-from prospect.api import diff as differences
+from prospect.api import differences
 from prospect.cli import diff
 from prospect.cli.commands import DIFF
 from prospect.cli.main import main
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import RecordingError, UsageError
 from prospect.options import Settings
 
@@ -136,7 +136,7 @@ def test_an_impossible_option_is_answered_with_what_to_do(arguments, says):
         ("slower by 3%", 3, "slower by 3%: yes. The command and its descendants took 66.7% more"),
         ("slower by 3% in g", 0, ""),
         ("faster by 3%", 0, ""),
-        ("different by 3% at 99% in f", 3, "different by 3% at 99% in f: yes. The routine f, in"),
+        ("different by 3% at 99% in f", 3, "different by 3% at 99% in f: yes. The function f, in"),
         ("slower by 66%", 0, ""),
     ],
 )
@@ -180,7 +180,7 @@ def test_without_a_condition_the_status_is_0(recordings, capfd):
     ("words", "status", "says"),
     [
         (["before", "missing"], 1, "missing: no such file"),
-        (["--fail-if", "slower by 3% in nowhere", "before", "after"], 2, "'nowhere' has a hit"),
+        (["--fail-if", "slower by 3% in nowhere", "before", "after"], 2, "'nowhere' has a sample"),
         (["--per", "A=1:2,B=3", "before", "after"], 2, "2 counts for A, but A has 1 recording:"),
         (["-f", "before", "before", "after"], 2, "the report would replace a recording"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from prospect.cli import report
 from prospect.cli.commands import REPORT
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import RecordingError, UsageError
 
 

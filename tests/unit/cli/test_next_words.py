@@ -12,13 +12,13 @@ from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stacks_profile
 from prospect.cli.analysis import repeated
 from prospect.cli.commands import COMMANDS, PROFILE, RECORD, REPORT
-from prospect.cli.options import parse
-from prospect.figures.routine_choice import routines_called
+from prospect.cli.option_parser import parse
+from prospect.figures.function_choice import functions_named
 from prospect.options import RecordingOptions
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.records import project, replace
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.text_report import TextRenderer
 from prospect.shell import shell_line
 
 LONG = ["./program", *[f"--option-{number}=a value of many letters" for number in range(9)]]
@@ -116,7 +116,7 @@ def test_functions_and_files_are_read_as_they_are_called(name, recording):
     commands = next_commands(profile, recording=recording)
     (_, calls, of_calls), (_, _, of_annotate) = map(read_by_prospect, commands)
     for typed in (calls.callers_of, of_annotate[0]):
-        assert routines_called(profile, typed).tolist() == [True]
+        assert functions_named(profile, typed).tolist() == [True]
     files = {"perf.data": [], "-x.data": ["./-x.data"]}.get(recording, [recording])
     assert of_calls == files
     # Alone it would be taken for a recording.

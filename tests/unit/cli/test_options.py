@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from prospect.cli.commands import ANNOTATE, COMMANDS, DAEMON, DIFF, PROFILE, RECORD, REPORT
+from prospect.cli.option_parser import parse
 from prospect.cli.option_table import OPTIONS, options_of
-from prospect.cli.options import parse
 from prospect.errors import UsageError
 from prospect.options import Settings
 from prospect.records import field_names

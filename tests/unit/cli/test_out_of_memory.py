@@ -19,7 +19,7 @@ NO_LIMIT = 0
         (500_000_000, "500 MB of address space are not enough: raise the limit (ulimit -v)"),
     ],
 )
-def test_the_limit_is_named_where_it_is_the_cause(monkeypatch, capfd, limit, remedy):
+def test_the_limit_is_named_where_it_is_the_entry_reason(monkeypatch, capfd, limit, remedy):
     def fail(_arguments):
         raise MemoryError
 

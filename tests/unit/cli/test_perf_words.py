@@ -50,7 +50,7 @@ def test_options_of_perf_are_answered_with_what_serves(option, says, capfd):
     assert says in said
 
 
-def test_annotate_takes_a_routine_beside_it(capfd):
+def test_annotate_takes_a_function_beside_it(capfd):
     assert main(["annotate", "work", "-i", "missing.data"]) == 1
     assert "missing.data: no such file" in capfd.readouterr().err
     assert main(["annotate", "work", "other", "--input", "missing.data"]) == 2

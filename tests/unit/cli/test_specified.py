@@ -8,12 +8,12 @@ import json
 import pytest
 
 from builders.stacks import stacks_profile
-from prospect.api.profile import Profile
+from prospect.api.interface import Profile
 from prospect.cli.commands import REPORT
 from prospect.cli.help import option_help
 from prospect.cli.operands import specified
+from prospect.cli.option_parser import parse
 from prospect.cli.option_table import options_of
-from prospect.cli.options import parse
 from prospect.errors import UsageError
 from prospect.records import asdict
 from prospect.render.registry import make_renderer
@@ -47,13 +47,13 @@ def test_what_has_no_meaning_is_refused(arguments, says):
 
 def test_a_threshold_is_a_part_of_the_time_that_is_asked_for():
     profile = stacks_profile()
-    renderer = make_renderer("json", sort=("routine",), detail="4", threshold=20)
+    renderer = make_renderer("json", sort=("function",), detail="4", threshold=20)
     out = io.BytesIO()
     renderer.render(profile, out)
     (event,) = json.loads(out.getvalue())["events"]
-    assert [row["hits"] for row in event["rows"]] == [9, 8, 6]
-    assert event["left_out"]["hits"] == 30 - 23
-    text = Profile(**asdict(profile)).report(sort=["routine"], detail="4", threshold=20)
+    assert [row["samples"] for row in event["rows"]] == [9, 8, 6]
+    assert event["left_out"]["samples"] == 30 - 23
+    text = Profile(**asdict(profile)).report(sort=["function"], detail="4", threshold=20)
     assert f"{event['left_out']['rows']} rows" in text
 
 

@@ -10,7 +10,7 @@ import pytest
 import prospect
 from builders.stacks import stacks_profile
 from prospect.cli.commands import REPORT
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import UsageError
 from prospect.render.registry import FORMATS, renderer_class
 from prospect.render.stack_renderer import StackRenderer

@@ -110,7 +110,7 @@ def test_calls_are_those_of_the_part(store, capfd):
     half = [f"since:{at(0)}", f"until:{at(2)}"]
     words = ["calls", "--store", store, *half, "-V4", "--format", "json"]
     of_half = json.loads(text_of(capfd, *words))
-    hits = [one["events"][0]["hits"] for one in (shown, of_half)]
+    hits = [one["events"][0]["samples"] for one in (shown, of_half)]
     assert hits[0] == 2 * hits[1] > 0
 
 
@@ -260,7 +260,7 @@ def test_a_query_has_the_cpu_time_of_the_report(tmp_path, capfd):
     fill(tmp_path / "s", [window_at(0, replace(profile, run=replace(profile.run, events=events)))])
     words = ["--store", str(tmp_path / "s"), "--format", "json"]
     report = json.loads(text_of(capfd, "report", "comm:comm", "event:cpu-clock", *words))
-    for table in ("hits", "samples"):
+    for table in ("samples", "samples"):
         query = f"SELECT sum(cpu_ns) / 1e9 AS cpu_s FROM {table} WHERE comm = 'comm'"
         (found,) = json.loads(text_of(capfd, "sql", query, *words))
         assert found["cpu_s"] == pytest.approx(report["summary"]["seconds"], abs=1e-6)
@@ -342,7 +342,7 @@ def test_nothing_in_a_query_writes(tmp_path, capfd):
 @pytest.mark.parametrize(
     "query",
     [
-        "DESCRIBE hits",
+        "DESCRIBE samples",
         "SHOW TABLES",
         "FROM main.hits LIMIT 1",
         'WITH "a/b" AS (SELECT 1) SELECT * FROM "a/b"',
@@ -378,8 +378,8 @@ def test_objects_of_a_damaged_store_are_no_files(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("name", ["std::sort(int*, int*)", "<T as a::B>::c", "call(std::less)"])
-def test_a_name_with_colons_is_a_routine(store, capfd, name):
-    assert "no routine" in refused(capfd, "annotate", "--store", store, name)
+def test_a_name_with_colons_is_a_function(store, capfd, name):
+    assert "no function" in refused(capfd, "annotate", "--store", store, name)
 
 
 def test_annotated_sources_need_a_recording(store, capfd):

@@ -59,8 +59,8 @@ def test_reports_on_stdout_are_ascii_in_the_locale_of_posix(monkeypatch, variabl
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert is_ascii_locale() == is_ascii
-    table = "CPU s     ±  Hits\n 1.20  0.10     3\n1.2 ± 0.1 s\n".encode()
-    as_ascii = b"CPU s   +/-  Hits\n 1.20  0.10     3\n1.2 +/- 0.1 s\n"
+    table = "CPU s     ±  Samples\n 1.20  0.10     3\n1.2 ± 0.1 s\n".encode()
+    as_ascii = b"CPU s   +/-  Samples\n 1.20  0.10     3\n1.2 +/- 0.1 s\n"
     assert fit_for(1, table, "text") == (as_ascii if is_ascii else table)
     assert fit_for(1, table, "csv") == table
     with Path(os.devnull).open("wb") as file:

@@ -9,7 +9,7 @@ import pytest
 
 from prospect.cli import top
 from prospect.cli.commands import TOP
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import ProspectError, UsageError
 
 

@@ -81,7 +81,7 @@ def written(tmp_path, monkeypatch):
 
 def hits_of(out: str) -> int:
     (event,) = json.loads(out)["events"]
-    return sum(part["hits"] for part in event["total"].values())
+    return sum(part["samples"] for part in event["total"].values())
 
 
 def is_line_of(err: str, unread_bytes: int, name: str = "perf.data") -> bool:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from prospect.cli.commands import DAEMON
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.daemon.daemon_rights import kept_names
 from prospect.daemon.metrics import METRICS
 

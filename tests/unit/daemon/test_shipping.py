@@ -11,8 +11,8 @@ import pytest
 
 from builders.s3_server import BUCKET
 from builders.stacks import stacks_profile
-from builders.stored import by_routine, fill, window_at
-from prospect.api.store import read_store
+from builders.stored import by_function, fill, window_at
+from prospect.api.store_part import read_store
 from prospect.cli.control import status_text
 from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.daemon_options import DaemonOptions
@@ -20,7 +20,7 @@ from prospect.daemon.metrics import metrics_text
 from prospect.daemon.senders import Shipping
 from prospect.daemon.status import Totals, figures_of
 from prospect.daemon.window_writing import StoreWriting
-from prospect.fleet.lost import books_aside
+from prospect.fleet.lost import accounting_aside
 from prospect.store.directory import StoreDirectory
 from prospect.store.retention import FULL_DISK, Keep, drop
 
@@ -63,7 +63,7 @@ def test_what_waited_is_sent_at_once_and_then_hour_by_hour(s3_server, store):
     assert found.due_s() <= 0
     go_on(found)
     assert said == []
-    assert by_routine(read_store(URL)) == by_routine(stacks_profile(), times=4)
+    assert by_function(read_store(URL)) == by_function(stacks_profile(), times=4)
     assert 0 < found.due_s() < 3600 + 300
     status = status_of(store, found)
     assert status["ship_waiting_s"] == status["ship_waiting_bytes"] == 0
@@ -119,7 +119,7 @@ def test_what_goes_unsent_is_counted_as_lost_in_the_target(s3_server, store):
     found, _ = begun(store)
     gone = sorted(store.segments(), key=lambda one: one.first)[:2]
     drop(store, [(one, FULL_DISK) for one in gone], found.set_aside)
-    assert [one.first for one in books_aside(store)] == [0, 1]
+    assert [one.first for one in accounting_aside(store)] == [0, 1]
     left, new = (Path(store.path, "unsent", f"{name}.made.0123.part") for name in ("old", "new"))
     left.write_bytes(b"")
     new.write_bytes(b"")
@@ -128,9 +128,9 @@ def test_what_goes_unsent_is_counted_as_lost_in_the_target(s3_server, store):
     assert not left.exists()
     assert new.exists()
     assert found.lost_windows == 2
-    assert books_aside(store) == []
+    assert accounting_aside(store) == []
     here, there = read_store(store.path), read_store(URL)
-    assert by_routine(there) == by_routine(here)
+    assert by_function(there) == by_function(here)
     # 240 s were measured, and half of the ticks did not get here.
     assert there.run.wall_seconds == 240
     assert here.run.wall_seconds == 120
@@ -138,8 +138,8 @@ def test_what_goes_unsent_is_counted_as_lost_in_the_target(s3_server, store):
     assert "2 windows removed" in status_text(status_of(store, found))
     # What was sent goes without a word, and so does what nobody wants to be sent.
     drop(store, [(one, FULL_DISK) for one in store.segments()[:1]], found.set_aside)
-    assert books_aside(store) == []
+    assert accounting_aside(store) == []
     other, _ = begun(store, DaemonOptions())
     drop(store, [(one, FULL_DISK) for one in store.segments()], other.set_aside)
-    assert books_aside(store) == []
+    assert accounting_aside(store) == []
     assert other.due_s() == float("inf")

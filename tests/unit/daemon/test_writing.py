@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, window_at
+from builders.stored import BEGIN_S, by_function, window_at
 from prospect.daemon import store_children, window_writing
 from prospect.daemon.store_children import packed, unpacked
 from prospect.daemon.window_writing import StoreWriting
@@ -56,7 +56,7 @@ def test_windows_are_read_as_they_were(store):
     for minute in range(3):
         write(writing, window_at(minute))
     found = read_part(store, parse_specifications([]))
-    assert by_routine(found) == by_routine(stacks_profile(), times=3)
+    assert by_function(found) == by_function(stacks_profile(), times=3)
     assert (writing.windows, writing.failed, writing.complaint, said) == (3, 0, "", [])
     # The next daemon goes on behind it, in another session.
     again = StoreWriting(store, Keep(), said.append)
@@ -101,7 +101,7 @@ def test_hours_and_days_are_made_as_they_end(store):
     tiers = [one.tier for one in sorted(store.segments(), key=lambda one: one.first)]
     assert sorted(tiers) == sorted([DAY, HOUR, HOUR, MINUTE, MINUTE, MINUTE])
     found = read_part(store, parse_specifications([]))
-    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    assert by_function(found) == by_function(stacks_profile(), times=6)
     assert said == []
 
 
@@ -128,7 +128,7 @@ def test_a_child_that_fails_costs_its_window_and_no_other(store, monkeypatch):
     write(writing, window_at(3))
     assert said[-1] == "windows are written again"
     found = read_part(store, parse_specifications([]))
-    assert by_routine(found) == by_routine(stacks_profile(), times=2)
+    assert by_function(found) == by_function(stacks_profile(), times=2)
     assert any("Nothing was measured" in limit for limit in found.run.limits)
 
 
@@ -172,7 +172,7 @@ def test_the_window_that_others_made_room_for_has_the_names_that_they_had_brough
     assert [one.first for one in segments] == [2, 3, 4, 5]
     assert [store.has_ours(one.path(FUNCTIONS)) for one in segments] == [False, True, False, False]
     found = read_part(store, parse_specifications([]), Apart(stacks=True))
-    assert by_routine(found) == by_routine(stacks_profile(), times=4)
+    assert by_function(found) == by_function(stacks_profile(), times=4)
     assert (found.hits.stack_index >= 0).all()
 
 
@@ -188,7 +188,7 @@ def test_what_makes_room_elsewhere_costs_a_window_no_names(store, monkeypatch):
     names = [store.has_ours(one.path(FUNCTIONS)) for one in segments]
     assert (names[0], names[-1]) == (True, False)
     found = read_part(store, parse_specifications([]))
-    assert by_routine(found) == by_routine(stacks_profile(), times=3)
+    assert by_function(found) == by_function(stacks_profile(), times=3)
 
 
 def test_windows_that_wait_for_the_writer_become_one_segment(store):
@@ -208,10 +208,10 @@ def test_windows_that_wait_for_the_writer_become_one_segment(store):
     assert spans == [("current", 0, 3), ("later", 4, 4), ("later", 5, 5)]
     assert (writing.windows, writing.merged, writing.failed) == (6, 2, 0)
     whole = read_part(store, parse_specifications([]))
-    assert by_routine(whole) == by_routine(stacks_profile(), times=6)
+    assert by_function(whole) == by_function(stacks_profile(), times=6)
     middle = [f"{word}:{time_of(minute)}" for word, minute in (("since", 2), ("until", 3))]
     found = read_part(store, parse_specifications(middle), Apart(stacks=True))
-    assert by_routine(found) == by_routine(stacks_profile())
+    assert by_function(found) == by_function(stacks_profile())
     assert found.run.wall_seconds == 60
 
 

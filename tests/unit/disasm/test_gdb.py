@@ -22,12 +22,12 @@ from prospect.disasm.code_image import (
 )
 from prospect.disasm.decoders import disassemble, from_rows, with_flow_of
 from prospect.disasm.gdb import disassemble_by_gdb, error_of, rows_of
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.profile.source_tables import FLOW_NAMES, FLOW_UNKNOWN, NO_TARGET
 
 EM_PPC64 = 21
-X86_64 = Target(layout.EM_X86_64)
+X86_64 = Target(elf_layout.EM_X86_64)
 CODE = bytes.fromhex("55 4889e5 e8f7000000 7402 ebf4 ff10 ffe0 c3 0f0b 488d0510000000")
 needs_gdb = pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb")
 
@@ -36,12 +36,14 @@ def piece(content=CODE, address=0x1000, target=X86_64):
     return Piece(content, address, target)
 
 
-@pytest.mark.parametrize("target", [X86_64, Target(layout.EM_ARM, is_64=False, flags=0x5000000)])
+@pytest.mark.parametrize(
+    "target", [X86_64, Target(elf_layout.EM_ARM, is_64=False, flags=0x5000000)]
+)
 def test_the_image_has_the_code_at_its_addresses_and_nothing_else(target):
     pieces = [piece(b"\x01" * 5, 0x1000, target), piece(b"\x02" * 7, 0x1005, target)]
     image = ElfImage.parse(code_image(pieces))
     assert target_of(image) == target
-    assert image.type == layout.ET_EXEC
+    assert image.type == elf_layout.ET_EXEC
     assert image.sections["addr"].tolist() == [0, 0x1000, 0x1005, 0]
     assert bytes(image.section_data(1)) == b"\x01" * 5
     assert bytes(image.section_data(2)) == b"\x02" * 7 + bytes(16)
@@ -49,7 +51,7 @@ def test_the_image_has_the_code_at_its_addresses_and_nothing_else(target):
     assert image.find_section(b".symtab") == -1
 
 
-@pytest.mark.parametrize("machine", [1 << 31, 0xFFFFFFFF, layout.EM_386, layout.EM_ARM])
+@pytest.mark.parametrize("machine", [1 << 31, 0xFFFFFFFF, elf_layout.EM_386, elf_layout.EM_ARM])
 def test_any_machine_and_address_that_a_jitdump_says_make_an_image(machine):
     target = target_of_machine(machine)
     image = ElfImage.parse(code_image([piece(address=0x7F0000001000, target=target)]))
@@ -133,7 +135,7 @@ def test_flow_of_machines_that_only_gdb_knows(text, flow):
 @pytest.mark.parametrize("syntax", ["att", "intel"])
 def test_gdb_and_the_library_agree(syntax):
     ((answer,),) = disassemble_by_gdb([[piece()]], syntax)
-    ours = disassemble(CODE, 0x1000, layout.EM_X86_64, syntax)
+    ours = disassemble(CODE, 0x1000, elf_layout.EM_X86_64, syntax)
     theirs = with_flow_of(from_rows(answer), ours)
     assert theirs.address.tolist() == ours.address.tolist()
     assert theirs.size_bytes.tolist() == ours.size_bytes.tolist()
@@ -180,8 +182,8 @@ def test_a_machine_that_no_library_here_knows():
 @pytest.mark.skipif(not shutil.which("gdb-multiarch"), reason="needs gdb-multiarch")
 def test_gdb_and_capstone_agree_on_where_instructions_are():
     code = bytes.fromhex("fd7bbfa93f000094c1ffff54faffff17c0035fd6")
-    ((answer,),) = disassemble_by_gdb([[piece(code, target=Target(layout.EM_AARCH64))]])
-    ours = disassemble(code, 0x1000, layout.EM_AARCH64)
+    ((answer,),) = disassemble_by_gdb([[piece(code, target=Target(elf_layout.EM_AARCH64))]])
+    ours = disassemble(code, 0x1000, elf_layout.EM_AARCH64)
     assert [row[:2] for row in answer] == list(
         zip(ours.address.tolist(), ours.size_bytes.tolist(), strict=True)
     )

@@ -9,17 +9,17 @@ from builders.elf import Section, Segment, Symbol, build_id_note, code, elf_file
 from prospect.disasm import kernel_code
 from prospect.disasm.code_image import code_at
 from prospect.disasm.kernel_code import KernelCore, KernelImage, LiveKernel, open_kernel
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.symbols.kernel.running_kernel import KernelPlaces
-from prospect.symbols.options import SymbolOptions
+from prospect.symbols.naming_options import SymbolOptions
 
 TEXT = 0xFFFFFFFF81000000
 MODULE = 0xFFFFFFFFC0000000
 CODE = bytes(range(64))
 
 
-def core_file(*segments, kind=layout.ET_CORE):
+def core_file(*segments, kind=elf_layout.ET_CORE):
     """Return a core file with segments (address, bytes, size that it claims or None)."""
     offset = 64 + 56 * len(segments)
     headers, content = b"", b""
@@ -27,7 +27,7 @@ def core_file(*segments, kind=layout.ET_CORE):
         claimed = len(data) if size is None else size
         headers += struct.pack(
             "<IIQQQQQQ",
-            layout.PT_LOAD,
+            elf_layout.PT_LOAD,
             7,
             offset + len(content),
             address,
@@ -39,7 +39,7 @@ def core_file(*segments, kind=layout.ET_CORE):
         content += data
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
     header = ident + struct.pack(
-        "<HHIQQQIHHHHHH", kind, layout.EM_X86_64, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0
+        "<HHIQQQIHHHHHH", kind, elf_layout.EM_X86_64, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0
     )
     return header + headers + content
 
@@ -56,7 +56,7 @@ def core(tmp_path):
 
 def test_code_is_where_the_core_file_has_it(core):
     opened = KernelCore.open(core((TEXT, CODE, None), (MODULE, CODE[::-1], None)))
-    assert opened.image.machine == layout.EM_X86_64
+    assert opened.image.machine == elf_layout.EM_X86_64
     assert opened.code_at(TEXT, 8) == CODE[:8]
     assert opened.code_at(TEXT + 60, 8) == CODE[60:]
     assert opened.code_at(MODULE + 1, 2) == CODE[::-1][1:3]
@@ -84,7 +84,7 @@ def test_what_is_no_core_file_is_refused(tmp_path, content):
 
 
 def test_an_ordinary_image_is_no_core_file(core):
-    assert "not a core file" in KernelCore.open(core((TEXT, CODE, None), kind=layout.ET_DYN))
+    assert "not a core file" in KernelCore.open(core((TEXT, CODE, None), kind=elf_layout.ET_DYN))
 
 
 def test_without_a_core_file_it_says_what_to_do(tmp_path):

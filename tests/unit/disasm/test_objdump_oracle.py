@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from prospect.disasm.decoders import disassemble
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.profile.source_tables import FLOW_UNKNOWN
 from prospect.symbols.images.image_files import open_image
 
@@ -72,7 +72,7 @@ def normal(text):
 @pytest.fixture(scope="module", params=images(), ids=os.path.basename)
 def pair(request):
     found = open_image(os.fsencode(os.path.realpath(request.param)))
-    if found is None or found.image.machine != layout.EM_X86_64:
+    if found is None or found.image.machine != elf_layout.EM_X86_64:
         pytest.skip("no x86-64 image")
     row = found.image.find_section(b".text")
     start = int(found.image.sections[row]["addr"])
@@ -81,7 +81,7 @@ def pair(request):
     theirs = listed(found.file.path, start, start + len(code))
     end = max(address for address in theirs if address + theirs[address][0] <= start + len(code))
     size = end + theirs[end][0] - start
-    ours = disassemble(code[:size], start, layout.EM_X86_64)
+    ours = disassemble(code[:size], start, elf_layout.EM_X86_64)
     return ours, {a: row for a, row in theirs.items() if a < start + size}
 
 

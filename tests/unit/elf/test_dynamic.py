@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from builders.elf import Segment, elf_file
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.elf.symbols import read_symbols, read_without_sections
 
@@ -42,9 +42,9 @@ def compare(content: bytes) -> int:
         assert np.array_equal(getattr(found, name), getattr(expected, name)[:count])
     size = len(expected.strings)
     assert bytes(found.strings) == bytes(expected.strings[:size])
-    is_code = np.append(whole.sections["flags"] & layout.SHF_EXECINSTR, 0) != 0
+    is_code = np.append(whole.sections["flags"] & elf_layout.SHF_EXECINSTR, 0) != 0
     rows = np.flatnonzero(is_code.take(expected.section[:count]))
-    assert (image.sections["flags"].take(found.section[rows]) & layout.SHF_EXECINSTR).all()
+    assert (image.sections["flags"].take(found.section[rows]) & elf_layout.SHF_EXECINSTR).all()
     assert (found.section[rows] > 0).all()
     return len(rows)
 
@@ -70,8 +70,8 @@ def dynamic_image(entries: list[tuple[int, int]], area: bytes) -> ElfImage:
     table = b"".join(struct.pack("<QQ", *entry) for entry in entries)
     start = 64 + 2 * 56
     segments = [
-        Segment(layout.PT_LOAD, 5, start, 0x1000, len(area)),
-        Segment(layout.PT_DYNAMIC, 4, start + len(area), 0, len(table)),
+        Segment(elf_layout.PT_LOAD, 5, start, 0x1000, len(area)),
+        Segment(elf_layout.PT_DYNAMIC, 4, start + len(area), 0, len(table)),
     ]
     head = elf_file(segments=segments, with_section_headers=False)[:start]
     return ElfImage.parse(head + area + table)
@@ -81,9 +81,13 @@ def dynamic_image(entries: list[tuple[int, int]], area: bytes) -> ElfImage:
     "entries",
     [
         [],
-        [(layout.DT_SYMTAB, 0x1000), (layout.DT_STRTAB, 0x1000), (layout.DT_STRSZ, 1 << 40)],
-        [(layout.DT_SYMTAB, 0), (layout.DT_STRTAB, 1 << 63), (layout.DT_HASH, 0x1FFF)],
-        [(layout.DT_SYMTAB, 0x1000), (layout.DT_GNU_HASH, 0x1000)],
+        [
+            (elf_layout.DT_SYMTAB, 0x1000),
+            (elf_layout.DT_STRTAB, 0x1000),
+            (elf_layout.DT_STRSZ, 1 << 40),
+        ],
+        [(elf_layout.DT_SYMTAB, 0), (elf_layout.DT_STRTAB, 1 << 63), (elf_layout.DT_HASH, 0x1FFF)],
+        [(elf_layout.DT_SYMTAB, 0x1000), (elf_layout.DT_GNU_HASH, 0x1000)],
     ],
 )
 @pytest.mark.parametrize("byte", [0, 1, 0x7F, 0xFF])

@@ -13,7 +13,7 @@ from builders.eh_frame import (
     uleb128,
 )
 from builders.elf import Section, Segment, code, elf_file
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.eh_pointers import EhData
 from prospect.elf.frame_entries import parse_cie, read_frames, walk_entries
 from prospect.elf.image import ElfImage
@@ -119,7 +119,7 @@ def test_an_image_of_32_bits_has_addresses_of_32_bits():
     functions = [(0xFFFF1000, 0x20)]
     data, _ = eh_frame(functions, is_64=False, encoding=0x00)
     section = Section(".eh_frame", data, flags=2, addr=0x6000)
-    assert ranges(frames_of(section, is_64=False, machine=layout.EM_386)) == functions
+    assert ranges(frames_of(section, is_64=False, machine=elf_layout.EM_386)) == functions
 
 
 def test_the_walk_ends_at_the_terminator():
@@ -176,9 +176,9 @@ def test_without_section_headers_the_segments_lead_to_the_entries():
     moved = 3 * 56 - 2 * 56
     moved += -(64 + 3 * 56) % 16 - (-(64 + 2 * 56) % 16)
     segments = [
-        Segment(layout.PT_GNU_EH_FRAME, 4, places[1] + moved, 0x5000, len(header)),
-        Segment(layout.PT_LOAD, 4, places[1] + moved, 0x5000, len(header)),
-        Segment(layout.PT_LOAD, 4, places[2] + moved, 0x6000, len(data)),
+        Segment(elf_layout.PT_GNU_EH_FRAME, 4, places[1] + moved, 0x5000, len(header)),
+        Segment(elf_layout.PT_LOAD, 4, places[1] + moved, 0x5000, len(header)),
+        Segment(elf_layout.PT_LOAD, 4, places[2] + moved, 0x6000, len(data)),
     ]
     bare = elf_file(sections=sections, segments=segments, with_section_headers=False)
     assert ranges(read_frames(ElfImage.parse(bare))) == FUNCTIONS
@@ -186,7 +186,7 @@ def test_without_section_headers_the_segments_lead_to_the_entries():
 
 def test_an_image_without_frames_has_none():
     assert frames_of() is None
-    debug = Section(".eh_frame", type=layout.SHT_NOBITS, flags=2, addr=0x6000, size=64)
+    debug = Section(".eh_frame", type=elf_layout.SHT_NOBITS, flags=2, addr=0x6000, size=64)
     assert frames_of(debug) is None
 
 

@@ -1,15 +1,15 @@
 import pytest
 
 from builders.elf import Section, Symbol, code, elf_file
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.elf.symbols import NO_SECTION, read_symbols
 
 SYMBOLS = [
     Symbol("f", 0x1000, 16),
-    Symbol("v", 0x1010, 8, kind=layout.STT_OBJECT, binding=layout.STB_WEAK, visibility=2),
-    Symbol("absolute", 5, section=layout.SHN_ABS),
-    Symbol("undefined", 0, section=layout.SHN_UNDEF),
+    Symbol("v", 0x1010, 8, kind=elf_layout.STT_OBJECT, binding=elf_layout.STB_WEAK, visibility=2),
+    Symbol("absolute", 5, section=elf_layout.SHN_ABS),
+    Symbol("undefined", 0, section=elf_layout.SHN_UNDEF),
 ]
 
 
@@ -39,7 +39,7 @@ def test_a_table_of_another_type_is_not_read():
 
 
 def test_a_missing_string_table_leaves_no_strings():
-    data = elf_file(sections=[Section(".symtab", bytes(48), layout.SHT_SYMTAB, link=999)])
+    data = elf_file(sections=[Section(".symtab", bytes(48), elf_layout.SHT_SYMTAB, link=999)])
     symbols = read_symbols(ElfImage.parse(data), b".symtab")
     assert len(symbols) == 2
     assert len(symbols.strings) == 0

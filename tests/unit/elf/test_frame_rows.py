@@ -6,9 +6,9 @@ import pytest
 
 from builders.eh_frame import cie, entry, sleb128, uleb128
 from builders.elf import Section, code, elf_file
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as expressions
-from prospect.elf import layout
 from prospect.elf.frame_entries import read_debug_frames
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
@@ -60,14 +60,14 @@ def test_debug_frame(version, wide):
 def test_debug_frame_of_the_debug_file_compressed():
     content = debug_frame(PUSH_RBP)
     packed = struct.pack("<IIQQ", 1, 0, len(content), 8) + zlib.compress(content)
-    section = Section(".debug_frame", packed, flags=layout.SHF_COMPRESSED)
+    section = Section(".debug_frame", packed, flags=elf_layout.SHF_COMPRESSED)
     rows = read_frame_rows(parse(code()), parse(section))
     assert kinds(rows, START, START + 4) == [rules.KIND_SP, rules.KIND_FP]
 
 
 def test_a_compressed_section_that_is_not_what_it_says():
     for packed in (b"", bytes(30), struct.pack("<IIQQ", 1, 0, 1 << 40, 8) + bytes(9)):
-        section = Section(".debug_frame", packed, flags=layout.SHF_COMPRESSED)
+        section = Section(".debug_frame", packed, flags=elf_layout.SHF_COMPRESSED)
         assert read_debug_frames(parse(code(), section)) is None
 
 
@@ -102,9 +102,9 @@ def test_a_signal_trampoline_by_its_description():
 @pytest.mark.parametrize(
     ("machine", "instructions", "saved_sp"),
     [
-        (layout.EM_X86_64, "48c7c00f0000000f05", 160),
-        (layout.EM_X86_64, "b80f0000000f05", 160),
-        (layout.EM_AARCH64, "681180d2010000d4", 560),
+        (elf_layout.EM_X86_64, "48c7c00f0000000f05", 160),
+        (elf_layout.EM_X86_64, "b80f0000000f05", 160),
+        (elf_layout.EM_AARCH64, "681180d2010000d4", 560),
     ],
 )
 def test_a_signal_trampoline_by_its_instructions(machine, instructions, saved_sp):
@@ -112,7 +112,7 @@ def test_a_signal_trampoline_by_its_instructions(machine, instructions, saved_sp
     content = b"\x90" * 32 + octets + b"\x90" * 32
     section = Section(".text", content, flags=6, addr=0x2000)
     image = parse(section, machine=machine)
-    load = image.segments[image.segments["type"] == layout.PT_LOAD][0]
+    load = image.segments[image.segments["type"] == elf_layout.PT_LOAD][0]
     at = int(load["vaddr"]) + content.index(octets) + int(image.sections[1]["offset"])
     at -= int(load["offset"])
     rule = np.array(look_up(read_frame_rows(image), at - 1, at, at + len(octets)))
@@ -143,4 +143,4 @@ def test_expressions_that_do_not(octets):
 
 def test_other_machines_have_no_rows():
     section = Section(".eh_frame", eh_frame(PUSH_RBP), flags=2, addr=0x6000)
-    assert read_frame_rows(parse(code(), section, machine=layout.EM_RISCV)) is None
+    assert read_frame_rows(parse(code(), section, machine=elf_layout.EM_RISCV)) is None

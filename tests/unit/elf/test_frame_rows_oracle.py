@@ -17,8 +17,8 @@ import pytest
 
 from builders.examples import examples
 from builders.reference_cfi import ARM, X86, plain_rule, rows_of_function
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
-from prospect.elf import layout
 from prospect.elf.frame_entries import read_frames
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
@@ -26,8 +26,8 @@ from prospect.errors import ElfError
 
 # By machine: its number in images, its registers, and those that a CFA counts from.
 _MACHINES = {
-    "x86_64": (layout.EM_X86_64, X86, {rules.KIND_SP: 7, rules.KIND_FP: 6}),
-    "aarch64": (layout.EM_AARCH64, ARM, {rules.KIND_SP: 31, rules.KIND_FP: 29}),
+    "x86_64": (elf_layout.EM_X86_64, X86, {rules.KIND_SP: 7, rules.KIND_FP: 6}),
+    "aarch64": (elf_layout.EM_AARCH64, ARM, {rules.KIND_SP: 31, rules.KIND_FP: 29}),
 }
 if platform.machine() not in _MACHINES:
     pytest.skip("call-frame rows are made for x86-64 and arm64", allow_module_level=True)

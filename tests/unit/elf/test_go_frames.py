@@ -5,8 +5,8 @@ import pytest
 
 from builders.go_table import TEXT, VERSIONS, GoFunction, go_image
 from builders.stack_copies import rule
+from prospect.elf import elf_layout, go_frames
 from prospect.elf import frame_rules as rules
-from prospect.elf import go_frames, layout
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.go_frames import go_rows
 from prospect.elf.go_table import ASSEMBLY, GO_1_16, GO_1_20, WRITES_SP, read_go_table
@@ -77,7 +77,7 @@ def test_sizes_that_no_frame_has_give_no_rule():
 
 def test_frames_of_arm64():
     functions = [GoFunction("main.main", 64, frame=((0, 8), (48, 56)))]
-    found = rules_at(functions, 0, 8, machine=layout.EM_AARCH64)
+    found = rules_at(functions, 0, 8, machine=elf_layout.EM_AARCH64)
     assert found == [rule(rules.KIND_SP, 0), rule(rules.KIND_SP, 48, fp=-56, second=-48)]
 
 

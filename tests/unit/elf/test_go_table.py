@@ -7,7 +7,7 @@ import pytest
 
 from builders.elf import Symbol, code, elf_file
 from builders.go_table import TABLE, TEXT, VERSIONS, GoFunction, go_image
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.go_table import GO_1_16, GO_1_18, GO_1_20, read_go_table
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
@@ -40,7 +40,7 @@ def check(table):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("is_64", [True, False])
 def test_functions_of_each_version(version, is_64):
-    machine = layout.EM_X86_64 if is_64 else layout.EM_386
+    machine = elf_layout.EM_X86_64 if is_64 else elf_layout.EM_386
     table = read(FUNCTIONS, version, is_64=is_64, machine=machine)
     check(table)
     assert table.version == version

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from builders.elf import Section, Segment, code, debug_link_section, elf_file
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import NO_ADDRESS, DebugLink, ElfImage
 from prospect.errors import ElfError
 
@@ -19,7 +19,7 @@ def addresses(*values):
 def test_both_classes_give_the_same_headers(is_64):
     image = ElfImage.parse(elf_file(sections=[code()], build_id=BUILD_ID, is_64=is_64))
     assert image.is_64 == is_64
-    assert (image.type, image.machine) == (layout.ET_DYN, layout.EM_X86_64)
+    assert (image.type, image.machine) == (elf_layout.ET_DYN, elf_layout.EM_X86_64)
     assert image.build_id == BUILD_ID
     text = image.sections[image.find_section(b".text")]
     assert (text["addr"], text["size"]) == (0x1000, 0x1000)
@@ -38,7 +38,7 @@ def test_a_name_that_shares_the_end_of_another_is_found():
     names = bytes(image.section_names)
     merged = bytearray(image.data)
     row = image.find_section(b".plt")
-    header = int.from_bytes(merged[40:48], "little") + row * layout.SHDR_64.itemsize
+    header = int.from_bytes(merged[40:48], "little") + row * elf_layout.SHDR_64.itemsize
     struct.pack_into("<I", merged, header, names.index(b".rela.plt") + 5)
     merged_image = ElfImage.parse(merged)
     assert merged_image.find_section(b".plt") == row
@@ -100,7 +100,7 @@ def test_an_executable_segment_wins_where_offsets_overlap():
         (b"\x7fELF", "not an ELF"),
         (b"#!/bin/sh\nexit 0\n", "not an ELF"),
         (elf_file()[:40], "cut off"),
-        (elf_file(byte_order=layout.ELFDATA2MSB), "big-endian"),
+        (elf_file(byte_order=elf_layout.ELFDATA2MSB), "big-endian"),
         (b"\x7fELF\x07\x01\x01" + bytes(60), "unknown class"),
     ],
 )
@@ -120,8 +120,8 @@ def test_headers_outside_the_file_leave_a_partial_image_that_says_so():
 def test_section_data_is_empty_where_the_file_does_not_hold_it():
     sections = [
         Section("beyond", b"x", size=1 << 40),
-        Section("zeros", type=layout.SHT_NOBITS, size=8),
-        Section("packed", b"xxxx", flags=layout.SHF_COMPRESSED),
+        Section("zeros", type=elf_layout.SHT_NOBITS, size=8),
+        Section("packed", b"xxxx", flags=elf_layout.SHF_COMPRESSED),
     ]
     image = ElfImage.parse(elf_file(sections=sections))
     for name in (b"beyond", b"zeros", b"packed", b"absent"):

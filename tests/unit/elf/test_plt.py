@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from builders.elf import Section, Symbol, code, elf_file, rela
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.elf.plt import read_plt
 
@@ -22,11 +22,11 @@ def x86_image(name, stubs, entries, entsize=16, relocations=".rela.plt"):
         Section(
             name,
             b"".join(stubs),
-            flags=layout.SHF_ALLOC | layout.SHF_EXECINSTR,
+            flags=elf_layout.SHF_ALLOC | elf_layout.SHF_EXECINSTR,
             addr=0x1000,
             entsize=entsize,
         ),
-        Section(relocations, rela(entries), layout.SHT_RELA, entsize=24),
+        Section(relocations, rela(entries), elf_layout.SHT_RELA, entsize=24),
     ]
     return ElfImage.parse(elf_file(sections=sections, dynamic_symbols=IMPORTS))
 
@@ -47,8 +47,8 @@ def test_x86_64_stubs_are_named_by_the_slot_that_they_load(name, before, size):
         x86_stub(0x1000 + 2 * size, GOT + 24, before, size),
     ]
     entries = [
-        (GOT + 24, layout.R_X86_64_JUMP_SLOT, 1, 0),
-        (GOT + 32, layout.R_X86_64_JUMP_SLOT, 2, 0),
+        (GOT + 24, elf_layout.R_X86_64_JUMP_SLOT, 1, 0),
+        (GOT + 32, elf_layout.R_X86_64_JUMP_SLOT, 2, 0),
     ]
     found = read_plt(x86_image(name, stubs, entries, entsize=size))
     assert found.start.tolist() == [0x1000 + size, 0x1000 + 2 * size]
@@ -58,13 +58,13 @@ def test_x86_64_stubs_are_named_by_the_slot_that_they_load(name, before, size):
 
 def test_an_entry_size_of_zero_means_sixteen():
     stubs = [b"\x90" * 16, x86_stub(0x1010, GOT)]
-    entries = [(GOT, layout.R_X86_64_GLOB_DAT, 1, 0)]
+    entries = [(GOT, elf_layout.R_X86_64_GLOB_DAT, 1, 0)]
     found = read_plt(x86_image(".plt", stubs, entries, entsize=0, relocations=".rela.dyn"))
     assert found.start.tolist() == [0x1010]
 
 
 def test_a_slot_that_a_resolver_fills_gives_the_resolver():
-    entries = [(GOT, layout.R_X86_64_IRELATIVE, 0, 0x2345)]
+    entries = [(GOT, elf_layout.R_X86_64_IRELATIVE, 0, 0x2345)]
     found = read_plt(x86_image(".plt", [x86_stub(0x1000, GOT)], entries))
     assert found.symbol.tolist() == [0]
     assert found.resolver.tolist() == [0x2345]
@@ -95,11 +95,11 @@ def test_aarch64_stubs_are_named_by_the_slot_that_they_load(bti, got):
         Section(".plt", bytes(32) + stubs, flags=6, addr=address - 32),
         Section(
             ".rela.plt",
-            rela([(got + 8 * i, layout.R_AARCH64_JUMP_SLOT, i + 1, 0) for i in range(2)]),
-            layout.SHT_RELA,
+            rela([(got + 8 * i, elf_layout.R_AARCH64_JUMP_SLOT, i + 1, 0) for i in range(2)]),
+            elf_layout.SHT_RELA,
         ),
     ]
-    data = elf_file(sections=sections, dynamic_symbols=IMPORTS, machine=layout.EM_AARCH64)
+    data = elf_file(sections=sections, dynamic_symbols=IMPORTS, machine=elf_layout.EM_AARCH64)
     found = read_plt(ElfImage.parse(data))
     assert found.start.tolist() == [address, address + size]
     assert found.end.tolist() == [address + size, address + 2 * size]
@@ -107,5 +107,5 @@ def test_aarch64_stubs_are_named_by_the_slot_that_they_load(bti, got):
 
 
 def test_other_machines_have_no_stubs():
-    data = elf_file(sections=[code(".plt")], machine=layout.EM_RISCV)
+    data = elf_file(sections=[code(".plt")], machine=elf_layout.EM_RISCV)
     assert len(read_plt(ElfImage.parse(data)).start) == 0

@@ -7,11 +7,11 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.ticks import ASLEEP, FULL, IDLE, KERNEL, USER, Ticking
-from prospect.estimate.ledger.agreement import agreements
-from prospect.estimate.ledger.tick_ledger import tick_ledger
-from prospect.estimate.report import Report
+from prospect.estimate.accounting.agreement import agreements
+from prospect.estimate.accounting.sample_accounting import sample_accounting
+from prospect.estimate.finished_report import Report
 from prospect.records import replace
-from prospect.render.text.ledger import accounting_lines
+from prospect.render.text.accounting_sections import accounting_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.style import Style
 
@@ -19,14 +19,16 @@ from prospect.render.text.style import Style
 def rows_of(profile):
     view = Report(profile)
     (event,) = view.events
-    rows = agreements(view.profile, event, tick_ledger(view.profile))
+    rows = agreements(view.profile, event, sample_accounting(view.profile))
     return {row.name: row for row in rows}
 
 
-def recording(fates, **books):
+def recording(fates, **accounting):
     ticking = Ticking(np.random.default_rng(1))
     ticking.clock(fates)
-    return ticking.profile(wall_seconds=sum(count for _, count in fates) * 0.004, accounting=books)
+    return ticking.profile(
+        wall_seconds=sum(count for _, count in fates) * 0.004, accounting=accounting
+    )
 
 
 def test_what_differs_by_chance_agrees():
@@ -80,21 +82,21 @@ STAT = dict.fromkeys(("nice_s", "iowait_s", "irq_s", "softirq_s", "steal_s"), 0.
 
 
 @pytest.mark.parametrize(
-    ("user_s", "agrees", "is_of_books"),
+    ("user_s", "agrees", "is_of_accounting"),
     [(9.99, True, False), (9.63, True, True), (10.4, True, True)],
 )
-def test_books_that_do_not_add_up_are_blamed_and_not_sampling(user_s, agrees, is_of_books):
+def test_books_that_do_not_add_up_are_blamed_and_not_sampling(user_s, agrees, is_of_accounting):
     profile = recording([(USER, 2500)], user_s=user_s, system_s=0.0, idle_s=0.0, **STAT)
     profile = replace(profile, run=replace(profile.run, cpus=1))
     row = rows_of(profile)["User (with nice)"]
     assert row.difference_s == pytest.approx(10.0 - user_s)
-    assert (row.agrees, row.is_of_books) == (agrees, is_of_books)
+    assert (row.agrees, row.is_of_accounting) == (agrees, is_of_accounting)
     view = Report(profile)
     (event,) = view.events
-    found = agreements(view.profile, event, tick_ledger(view.profile))
+    found = agreements(view.profile, event, sample_accounting(view.profile))
     text = "\n".join(accounting_lines(found, Figures(1, 1.0, has_time=True), Style(colour=False)))
-    assert ("  books" in text) == is_of_books
-    assert ("/proc/stat has" in text) == is_of_books
+    assert ("  books" in text) == is_of_accounting
+    assert ("/proc/stat has" in text) == is_of_accounting
     assert "beyond" not in text
 
 

@@ -30,13 +30,13 @@ def test_a_jump_that_leaves_or_leads_into_an_instruction_is_none(target):
     assert len(blocks.jump_from) == 0
 
 
-def test_a_routine_without_instructions_has_no_blocks():
+def test_a_function_without_instructions_has_no_blocks():
     blocks = find_blocks(code_table({0: "gone", 1: LOOP}), 0)
     assert len(blocks.start) == 0
     assert blocks.sums(np.zeros(0, np.int64)).tolist() == []
 
 
-def test_jumps_of_one_routine_do_not_lead_into_the_next():
+def test_jumps_of_one_function_do_not_lead_into_the_next():
     first = [(0x0FFE, 2, "jmp", FLOW_JUMP, 0x1002, "")]
     blocks = find_blocks(code_table({0: first, 1: LOOP}), 0)
     assert len(blocks.jump_from) == 0

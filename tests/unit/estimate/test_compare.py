@@ -31,7 +31,7 @@ def notes(before, after, **options):
 
 def test_times_are_of_both_sides_with_new_and_gone_rows():
     found = compare([run_of({"f": 300, "old": 50})], [run_of({"f": 200, "new": 70})])
-    assert rows(found.routines) == {
+    assert rows(found.functions) == {
         "f": (300, 200, 0.3, 0.2),
         "old": (50, 0, 0.05, 0.0),
         "new": (0, 70, 0.0, 0.07),
@@ -47,18 +47,18 @@ def test_what_is_new_or_gone_is_found_even_once_a_side():
     marked = {
         name
         for name, is_marked in zip(
-            found.routines.name, found.routines.significant.tolist(), strict=True
+            found.functions.name, found.functions.significant.tolist(), strict=True
         )
         if is_marked
     }
     assert marked == {"old", "new"}
-    assert np.isnan(found.routines.relative[found.routines.name.index("new")])
+    assert np.isnan(found.functions.relative[found.functions.name.index("new")])
 
 
 def test_significant_rows_come_first_the_biggest_change_leading():
     before = [run_of({"a": 5000, "b": 1000, "c": 100, "d": 3000}) for _ in range(5)]
     after = [run_of({"a": 5000, "b": 2000, "c": 300, "d": 1500}) for _ in range(5)]
-    found = compare(before, after).routines
+    found = compare(before, after).functions
     assert found.name == ["d", "b", "c", "a"]
     assert found.significant.tolist() == [True, True, True, False]
     assert found.change[:3] == pytest.approx([-1.5, 1.0, 0.2])
@@ -66,7 +66,7 @@ def test_significant_rows_come_first_the_biggest_change_leading():
 
 def test_replicates_are_averaged():
     found = compare([run_of({"f": 100}), run_of({"f": 300})], [run_of({"f": 400, "g": 1})])
-    assert rows(found.routines) == {"f": (400, 400, 0.2, 0.4), "g": (0, 1, 0.0, 0.001)}
+    assert rows(found.functions) == {"f": (400, 400, 0.2, 0.4), "g": (0, 1, 0.0, 0.001)}
 
 
 def test_times_are_per_second_run_or_unit_of_work():
@@ -94,14 +94,14 @@ def test_intervals_shrink_with_the_work():
 
 def test_few_hits_are_never_sure():
     found = compare([run_of({"f": 500, "g": 12})], [run_of({"f": 500, "g": 24})])
-    assert not found.routines.significant.any()
+    assert not found.functions.significant.any()
     tiny = compare([run_of({"f": 3})], [run_of({"g": 6})])
     assert tiny.tested == 0
-    assert np.isnan(tiny.routines.q_value).all()
+    assert np.isnan(tiny.functions.q_value).all()
 
 
 def test_the_relative_interval_is_unbounded_where_a_may_be_nothing():
-    found = compare([run_of({"f": 500, "g": 2})], [run_of({"f": 500, "g": 6})]).routines
+    found = compare([run_of({"f": 500, "g": 2})], [run_of({"f": 500, "g": 6})]).functions
     row = found.name.index("g")
     assert found.relative[row] == pytest.approx(2.0)
     assert found.relative_low[row] == -1.0
@@ -179,12 +179,12 @@ def test_the_same_recording_twice_differs_in_nothing_and_is_said():
     run = run_of({"f": 100, "k:g": 50})
     found = compare([run], [run])
     assert any("perf.data is on both sides" in note for note in found.notes)
-    assert (found.routines.change == 0).all()
-    assert not found.routines.significant.any()
+    assert (found.functions.change == 0).all()
+    assert not found.functions.significant.any()
 
 
 def test_sides_without_a_common_row_are_said():
-    assert "no routine in common" in notes(run_of({"f": 100}), run_of({"g": 100}))
+    assert "no function in common" in notes(run_of({"f": 100}), run_of({"g": 100}))
     assert "The recording has no samples" in notes(run_of({}), run_of({}))
 
 
@@ -230,7 +230,7 @@ def test_odd_recordings_are_compared_or_refused_in_words():
         {"per": "nonsense"},
         {"fail_if": "nonsense"},
         {"fail_if": "slower by 3% in nothing"},
-        {"fail_if": "slower by 3% in routine program"},
+        {"fail_if": "slower by 3% in function program"},
     ],
 )
 def test_options_without_meaning_are_refused(options):
@@ -252,7 +252,9 @@ def test_a_condition_is_judged_on_what_it_names():
 
     assert outcome("slower by 3%").outcome == "not met"
     assert outcome("slower by 3% in f").outcome == "met"
-    assert outcome("faster by 40% in routine g").outcome == "met"
+    assert outcome("faster by 40% in function g").outcome == "met"
     assert outcome("slower by 3% in program").outcome == "not met"
-    assert outcome("slower by 3% in f").about == "the routine f, in the command and its descendants"
+    assert (
+        outcome("slower by 3% in f").about == "the function f, in the command and its descendants"
+    )
     assert outcome("").__class__ is type(None)

@@ -21,7 +21,7 @@ def compared(before, after):
 
 
 def mutual(seed):
-    """Eight routines that call each other in any order."""
+    """Eight functions that call each other in any order."""
     random = np.random.default_rng(seed)
     paths = [random.integers(0, 8, random.integers(2, 9)).tolist() for _ in range(800)]
     return stacked_run({";".join(f"f{n}" for n in path): 1 + path[0] % 3 for path in paths})
@@ -70,7 +70,7 @@ def test_a_call_has_the_statistics_of_its_hits_alone(case, monkeypatch):
         alone = [row_times(run.run, is_within.take(run.row_of_hit) - 1, 1) for run in runs]
         hits, values, sampling, own = (
             np.stack([getattr(each, name) for each in alone], axis=1)
-            for name in ("hits", "seconds", "sampling_variance", "own_variance")
+            for name in ("samples", "seconds", "sampling_variance", "own_variance")
         )
         rows = Rows(hits, values / test.divisor, sampling / test.divisor**2, own / test.divisor**2)
         expected = changes(

@@ -1,4 +1,4 @@
-"""Routines with all that they call, on two sides: each sample once, by its hits' statistics."""
+"""Functions with all that they call, on two sides: each sample once, by its hits' statistics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows_of(table):
     return {name: row for row, name in enumerate(table.name)}
 
 
-def test_a_sample_is_in_each_routine_on_its_stack_once():
+def test_a_sample_is_in_each_function_on_its_stack_once():
     before = run({"main;a;f;a;f": 40, "main;b;f": 30, "main": 10})
     after = run({"main;a;f;a;f": 40, "main;b;f": 70})
     table = compare([before], [after], OPTIONS).inclusive
@@ -72,7 +72,7 @@ SIDES = {
 
 
 @pytest.mark.parametrize("case", SIDES)
-def test_a_routine_has_the_statistics_of_its_hits_alone(case, monkeypatch):
+def test_a_function_has_the_statistics_of_its_hits_alone(case, monkeypatch):
     seen = []
     whole = compare_module.compared_inclusive
     monkeypatch.setattr(
@@ -92,7 +92,7 @@ def test_a_routine_has_the_statistics_of_its_hits_alone(case, monkeypatch):
         alone = [row_times(one.run, is_within.take(one.row_of_hit) - 1, 1) for one in matched.runs]
         hits, values, sampling, own = (
             np.stack([getattr(each, name) for each in alone], axis=1)
-            for name in ("hits", "seconds", "sampling_variance", "own_variance")
+            for name in ("samples", "seconds", "sampling_variance", "own_variance")
         )
         rows = Rows(hits, values / test.divisor, sampling / test.divisor**2, own / test.divisor**2)
         mean = side_means(rows.values, test.before)

@@ -61,9 +61,9 @@ def test_the_tree_has_all_that_is_compared_once(case):
 
 
 @pytest.mark.parametrize("case", SIDES)
-def test_times_of_routines_are_those_of_the_table(case):
+def test_times_of_functions_are_those_of_the_table(case):
     comparison = compared(*SIDES[case]())
-    stacks, table = comparison.stacks, comparison.routines
+    stacks, table = comparison.stacks, comparison.functions
     of_tree, of_table = {}, {}
     for frame, own in zip(stacks.tree.frame_index.tolist(), stacks.own.tolist(), strict=True):
         if frame < len(stacks.name):
@@ -136,7 +136,7 @@ def test_without_chains_on_one_side_stacks_have_one_frame():
     assert stacks.tree.depth.max() == 2
 
 
-def test_inlined_functions_count_for_the_routine_that_they_are_in():
+def test_inlined_functions_count_for_the_function_that_they_are_in():
     plain = compared([stacks_profile()], [stacks_profile()]).stacks
     lined = compared([stacks_profile(lines=True)], [stacks_profile()]).stacks
     assert paths_of(lined) == paths_of(plain)

@@ -23,8 +23,8 @@ from prospect.estimate.compare.variation import Spread
         ("slower by 150%", ("slower", 150, 95, "", "")),
         ("slower by 3% in cc1", ("slower", 3, 95, "", "cc1")),
         (
-            "slower by 3% at 90% in routine operator new(unsigned long)",
-            ("slower", 3, 90, "routine", "operator new(unsigned long)"),
+            "slower by 3% at 90% in function operator new(unsigned long)",
+            ("slower", 3, 90, "function", "operator new(unsigned long)"),
         ),
         ("slower by 1% in object libc.so.6", ("slower", 1, 95, "object", "libc.so.6")),
         ("slower by 1% in process", ("slower", 1, 95, "", "process")),

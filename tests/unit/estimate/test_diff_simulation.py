@@ -1,6 +1,6 @@
 """The claims of a comparison on simulated runs: few false marks, true changes found, truth covered.
 
-Simulated are Poisson hits of a program whose runs differ by known amounts: in all routines alike
+Simulated are Poisson hits of a program whose runs differ by known amounts: in all functions alike
 (`common`), in each by itself (`row`), now and then by a lot (`tails`). Fixed seeds: what is counted
 is the same each time. With real programs, benchmarks/null_diff.py does it.
 """
@@ -33,7 +33,7 @@ TIMES = simulated(300)
 FDR = 0.05
 ASSUMED = 0.05
 TESTED_FROM_HITS = 10
-MANY = 2.0 * 0.8 ** np.arange(25)  # seconds: a few hot routines and a long tail
+MANY = 2.0 * 0.8 ** np.arange(25)  # seconds: a few hot functions and a long tail
 ALIKE = np.full(12, 0.3)
 ONE = np.array([1.5])
 
@@ -49,14 +49,14 @@ def most(rate, times=TIMES):
 
 
 def simulated_rows(random, sides, true, *, common, row, tails):
-    """Return the routines of simulated runs, as recordings without times would give them.
+    """Return the functions of simulated runs, as recordings without times would give them.
 
     Args:
         random: the source of chance.
         sides: how many runs A and B have.
-        true: mean seconds of each routine in A and in B.
-        common: standard deviation between runs that all routines share.
-        row: that of each routine's own.
+        true: mean seconds of each function in A and in B.
+        common: standard deviation between runs that all functions share.
+        row: that of each function's own.
         tails: degrees of freedom of both.
     """
     scale = math.sqrt((tails - 2.0) / tails)
@@ -229,6 +229,6 @@ def test_whole_recordings_are_seldom_marked_too():
             [simulated_run(random, MANY, common=0.06, row=0.06) for _ in range(3)] for _ in "ab"
         ]
         found = compare(*sides, CompareOptions(fdr=FDR))
-        tables = (found.processes, found.objects, found.routines)
+        tables = (found.processes, found.objects, found.functions)
         marked += any(table.significant.any() for table in tables)
     assert marked <= most(FDR, times)

@@ -7,9 +7,9 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.ticks import IDLE, KERNEL, USER, Ticking
-from prospect.estimate.ledger.lateness import USUAL_SHARE, late_shares, sample_lateness
-from prospect.estimate.report import Report
-from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
+from prospect.estimate.accounting.lateness import USUAL_SHARE, late_shares, sample_lateness
+from prospect.estimate.finished_report import Report
+from prospect.figures.modes import MODE_KERNEL, MODE_USER
 from prospect.records import replace
 
 USER_ROW, KERNEL_ROW, IDLE_ROW = 0, 1, 2
@@ -101,7 +101,7 @@ def test_recording_without_a_timer_knows_no_lateness():
     assert [event.late for event in Report(qsort_profile()).events] == [None]
 
 
-def test_shares_stand_beside_the_routines_of_the_report():
+def test_shares_stand_beside_the_functions_of_the_report():
     profile = delayed(recording().profile(), KERNEL_ROW, 0.6, 20_000)
     view = Report(profile, "k", 0.0, 0.0)
     (late,) = (event.late for event in view.events)
@@ -116,11 +116,11 @@ def test_shares_stand_beside_the_routines_of_the_report():
         assert not np.isnan(shares).any()
 
 
-def test_only_kernel_portions_of_a_process_have_late_shares():
+def test_only_kernel_modes_of_a_process_have_late_shares():
     view = Report(recording().profile(), "4", 0.0, 0.0)
     (late,) = (event.late for event in view.events)
     (event,) = view.events
     command = int(np.flatnonzero(view.profile.processes.is_command)[0])
-    for portion, is_known in ((PORTION_USER, False), (PORTION_KERNEL, True)):
-        (share,) = late.routines[event.routine_rows(command, portion)].tolist()
+    for mode, is_known in ((MODE_USER, False), (MODE_KERNEL, True)):
+        (share,) = late.functions[event.function_rows(command, mode)].tolist()
         assert np.isfinite(share) == is_known

@@ -13,22 +13,22 @@ from builders.runs import run_of
 from prospect.estimate.compare.compared_run import compared_run
 from prospect.estimate.compare.matching import (
     ObjectName,
+    function_name,
     label_runs,
     match_objects,
     matched_rows,
     named_row,
     object_name,
     process_name,
-    routine_name,
 )
 from prospect.profile.model import (
     BIRTH_EXEC,
+    CPUMODE_KERNEL,
     KIND_ANON,
     KIND_ELF,
     KIND_JIT,
     KIND_KERNEL,
     KIND_MODULE,
-    MODE_KERNEL,
 )
 
 
@@ -59,8 +59,8 @@ def labels(before, after, renamed=("", "")):
         ("", ""),
     ],
 )
-def test_a_clone_is_the_routine_it_was_made_of(name, matched):
-    assert routine_name(name) == matched
+def test_a_clone_is_the_function_it_was_made_of(name, matched):
+    assert function_name(name) == matched
 
 
 def test_what_a_clone_is_called_is_what_a_pattern_says():
@@ -72,7 +72,7 @@ def test_what_a_clone_is_called_is_what_a_pattern_says():
     for count in range(6):
         for chosen in itertools.product(parts, repeat=count):
             name = "".join(chosen)
-            assert routine_name(name) == (clone.sub("", name) or name)
+            assert function_name(name) == (clone.sub("", name) or name)
 
 
 @pytest.mark.timeout(60)
@@ -80,7 +80,7 @@ def test_what_a_clone_is_called_is_what_a_pattern_says():
 def test_a_long_name_costs_no_more_than_its_length(part):
     name = part * 100_000
     for odd in (name + "x", name + "]", "x" + name):
-        assert routine_name(odd) in {odd, "x"}
+        assert function_name(odd) in {odd, "x"}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_the_command_is_matched_under_another_name():
     found = label_runs([before], [after])
     assert [side.process for side in found] == [["old-prog => new-prog"]] * 2
     assert [side.object[0] for side in found] == ["old-prog => new-prog"] * 2
-    rows = matched_rows("routine", [before, after], found)
+    rows = matched_rows("function", [before, after], found)
     assert (len(rows), rows.name) == (1, ["main"])
     for name in ("old-prog", "new-prog"):
         assert named_row("process", name, [before, after], found) is not None
@@ -159,7 +159,7 @@ def test_what_other_processes_ran_does_not_come_between():
     """Another process runs B's build while A is recorded; it is not compared, nor matched."""
     before = command_run("prog", "/old/prog", beside="/new/prog")
     runs, found = both(before, command_run("prog", "/new/prog", beside="/old/prog"))
-    rows = matched_rows("routine", runs, found)
+    rows = matched_rows("function", runs, found)
     assert (rows.name, rows.object) == (["main"], ["prog"])
 
 
@@ -181,14 +181,14 @@ def both(before, after):
 def test_every_hit_has_its_row_and_user_and_kernel_stay_apart():
     before, after = run_of({"f": 5, "g.isra.0": 7, "k:f": 2}), run_of({"k:f": 3, "g": 1, "": 4})
     runs, found = both(before, after)
-    rows = matched_rows("routine", runs, found)
+    rows = matched_rows("function", runs, found)
     seen = {
-        (name, of_object, portion): [
+        (name, of_object, mode): [
             int(run.profile.hits.count[where == row].sum())
             for run, where in zip(runs, rows.row_of_hit, strict=True)
         ]
-        for row, (name, of_object, portion) in enumerate(
-            zip(rows.name, rows.object, rows.portion.tolist(), strict=True)
+        for row, (name, of_object, mode) in enumerate(
+            zip(rows.name, rows.object, rows.mode.tolist(), strict=True)
         )
     }
     assert seen == {
@@ -201,16 +201,16 @@ def test_every_hit_has_its_row_and_user_and_kernel_stay_apart():
     assert len(matched_rows("total", runs, found)) == 1
 
 
-def test_a_name_is_looked_for_as_process_object_and_routine_in_this_order():
+def test_a_name_is_looked_for_as_process_object_and_function_in_this_order():
     runs, found = both(run_of({"program": 5, "f": 7}), run_of({"f": 3}))
     kinds = {
         kind: named_row(kind, "program", runs, found)
-        for kind in ("", "process", "object", "routine")
+        for kind in ("", "process", "object", "function")
     }
-    assert [row.kind for row in kinds.values()] == ["process", "process", "object", "routine"]
+    assert [row.kind for row in kinds.values()] == ["process", "process", "object", "function"]
     hits = [int(runs[0].profile.hits.count[row.row_of_hit[0] == 0].sum()) for row in kinds.values()]
     assert hits == [12, 12, 12, 5]
-    assert named_row("", "f", runs, found).kind == "routine"
+    assert named_row("", "f", runs, found).kind == "function"
     assert named_row("", "nothing", runs, found) is None
     assert named_row("process", "f", runs, found) is None
 
@@ -223,7 +223,7 @@ def test_idle_cpus_and_the_recorder_are_not_compared():
     ):
         process = build.process(name, pid, **columns)
         build.hit(
-            process, build.function(f"f{row}", kernel, 64 * row), 100 * (row + 1), MODE_KERNEL
+            process, build.function(f"f{row}", kernel, 64 * row), 100 * (row + 1), CPUMODE_KERNEL
         )
     run = compared_run(build.build(), "4")
     assert run.profile.hits.count[run.counts].tolist() == [300]
@@ -237,7 +237,7 @@ def test_scopes_choose_the_command_its_descendants_all_or_the_kernel():
     for pid, columns in enumerate(({"is_command": True}, {"is_descendant": True}, {}), start=1):
         process = build.process(f"p{pid}", pid, **columns)
         build.hit(process, function, 10**pid)
-        build.hit(process, function, 2 * 10**pid, MODE_KERNEL)
+        build.hit(process, function, 2 * 10**pid, CPUMODE_KERNEL)
     profile = build.build()
     hits = {}
     for scope in ("2", "3", "4", "k"):
@@ -248,5 +248,5 @@ def test_scopes_choose_the_command_its_descendants_all_or_the_kernel():
 
 def test_rows_of_no_recordings_are_none():
     runs, found = both(run_of({}), run_of({}))
-    assert len(matched_rows("routine", runs, found)) == 0
-    assert np.asarray(matched_rows("total", runs, found).portion).tolist() == []
+    assert len(matched_rows("function", runs, found)) == 0
+    assert np.asarray(matched_rows("total", runs, found).mode).tolist() == []

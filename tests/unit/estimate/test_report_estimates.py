@@ -14,31 +14,34 @@ from builders.profile_builder import ProfileBuilder, run_info
 from builders.programs import periodic, switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
-from prospect.estimate.report import Report
-from prospect.figures.portions import PORTION_COUNT, PORTION_KERNEL, PORTION_USER
+from prospect.estimate.finished_report import Report
+from prospect.figures.modes import MODE_COUNT, MODE_KERNEL, MODE_USER
 from prospect.profile.model import (
-    CAUSE_EXCEPTION,
-    CAUSE_NONE,
-    CAUSE_SYSCALL,
-    MODE_KERNEL,
-    MODE_USER,
-    CauseTable,
+    CPUMODE_KERNEL,
+    CPUMODE_USER,
+    ENTRY_REASON_EXCEPTION,
+    ENTRY_REASON_NONE,
+    ENTRY_REASON_SYSCALL,
+    EntryReasonTable,
 )
 from prospect.records import replace
 
-# (process, function, mode, cause) of each state of the program.
+# (process, function, mode, entry reason) of each state of the program.
 STATES = [
-    (0, 0, MODE_USER, 0),
-    (0, 1, MODE_USER, 0),
-    (0, 2, MODE_USER, 0),
-    (0, 3, MODE_KERNEL, 1),
-    (0, 3, MODE_KERNEL, 2),
-    (1, 3, MODE_KERNEL, 1),
-    (1, 4, MODE_KERNEL, 3),
-    (1, 0, MODE_USER, 0),
+    (0, 0, CPUMODE_USER, 0),
+    (0, 1, CPUMODE_USER, 0),
+    (0, 2, CPUMODE_USER, 0),
+    (0, 3, CPUMODE_KERNEL, 1),
+    (0, 3, CPUMODE_KERNEL, 2),
+    (1, 3, CPUMODE_KERNEL, 1),
+    (1, 4, CPUMODE_KERNEL, 3),
+    (1, 0, CPUMODE_USER, 0),
 ]
-CAUSES = CauseTable(
-    np.array([CAUSE_NONE, CAUSE_SYSCALL, CAUSE_SYSCALL, CAUSE_EXCEPTION], np.uint8),
+ENTRY_REASONS = EntryReasonTable(
+    np.array(
+        [ENTRY_REASON_NONE, ENTRY_REASON_SYSCALL, ENTRY_REASON_SYSCALL, ENTRY_REASON_EXCEPTION],
+        np.uint8,
+    ),
     ["", "read", "write", "page fault"],
 )
 SHARES = (0.25, 0.25, 0.1, 0.1, 0.05, 0.1, 0.05, 0.1)
@@ -53,17 +56,25 @@ def profile_of(schedule, clocks=4, seed=1):
     build.process("helper", 101)
     program = build.object("/bin/program")
     for number in range(5):
-        build.hit(0, build.function(f"routine_{number}", program, 0x1000 * (number + 1)), 1)
+        build.hit(0, build.function(f"function_{number}", program, 0x1000 * (number + 1)), 1)
     tables = build.build()
-    process, function, mode, cause = (np.array(column) for column in zip(*STATES, strict=True))
+    process, function, mode, entry_reason = (
+        np.array(column) for column in zip(*STATES, strict=True)
+    )
     hits = replace(
         sampled.hits,
         process_index=process.astype(np.int32),
         location_index=function.astype(np.int32),
         mode=mode.astype(np.uint8),
-        cause_index=cause.astype(np.int32),
+        entry_reason_index=entry_reason.astype(np.int32),
     )
-    return replace(tables, hits=hits, samples=sampled.samples, clocks=sampled.clocks, causes=CAUSES)
+    return replace(
+        tables,
+        hits=hits,
+        samples=sampled.samples,
+        clocks=sampled.clocks,
+        entry_reasons=ENTRY_REASONS,
+    )
 
 
 def mixed(length_s=4.0, seed=1):
@@ -83,41 +94,41 @@ def test_every_row_of_every_table_has_the_time_that_the_view_shows(viewed):
     shown = event.processes.seconds
     assert estimates.processes.seconds == pytest.approx(shown.ravel())
     assert estimates.totals.seconds == pytest.approx(shown.sum(axis=0))
-    assert estimates.routines.seconds == pytest.approx(event.routines.seconds)
+    assert estimates.functions.seconds == pytest.approx(event.functions.seconds)
     assert estimates.kernel.seconds == pytest.approx(event.kernel.whole.seconds)
     for part, (_, table) in zip(estimates.kernel_parts, event.kernel.parts, strict=True):
         assert part.seconds == pytest.approx(table.seconds)
-    system = event.causes.of_system()
-    assert estimates.causes.rows(system.place).seconds == pytest.approx(system.seconds)
+    system = event.entry_reasons.of_system()
+    assert estimates.entry_reasons.rows(system.place).seconds == pytest.approx(system.seconds)
     for process in (0, 1):
         for calls_in_one in (False, True):
-            rows = event.causes.of_process(process, calls_in_one=calls_in_one)
-            assert estimates.causes.rows(rows.place).seconds == pytest.approx(rows.seconds)
-        table = event.routine_table(process, PORTION_USER)
-        rows = estimates.routine_rows(event, process, PORTION_USER)
+            rows = event.entry_reasons.of_process(process, calls_in_one=calls_in_one)
+            assert estimates.entry_reasons.rows(rows.place).seconds == pytest.approx(rows.seconds)
+        table = event.function_table(process, MODE_USER)
+        rows = estimates.function_rows(event, process, MODE_USER)
         assert rows.seconds == pytest.approx(table.seconds)
 
 
 def test_every_row_with_a_hit_has_an_interval_around_its_time(viewed):
     _, _, estimates = viewed
-    for table in (estimates.processes, estimates.routines, estimates.kernel, estimates.totals):
+    for table in (estimates.processes, estimates.functions, estimates.kernel, estimates.totals):
         hit = table.seconds > 0
         assert (table.half_width_s[hit] > 0).all()
         assert (table.low_s <= table.seconds).all()
         assert (table.seconds <= table.high_s).all()
         assert not table.aliased.any()
-    user = estimates.process_half_width_s(PORTION_USER)
-    assert np.array_equal(user, estimates.processes.half_width_s[PORTION_USER::PORTION_COUNT])
+    user = estimates.process_half_width_s(MODE_USER)
+    assert np.array_equal(user, estimates.processes.half_width_s[MODE_USER::MODE_COUNT])
 
 
 def test_neighbours_that_cannot_be_told_apart_are_marked(viewed):
     _, event, estimates = viewed
-    rows = estimates.routine_rows(event, 0, PORTION_USER)
-    # Two routines of a quarter each, one of a tenth.
+    rows = estimates.function_rows(event, 0, MODE_USER)
+    # Two functions of a quarter each, one of a tenth.
     assert rows.tied.tolist() == [False, True, False]
     assert rows.needed_s[1] > 4.0 > rows.needed_s[2]
     assert any(
-        text.startswith("The first 3 routines of worker in user mode cannot all be told apart")
+        text.startswith("The first 3 functions of worker in user mode cannot all be told apart")
         for text in estimates.sentences
     )
 
@@ -125,16 +136,16 @@ def test_neighbours_that_cannot_be_told_apart_are_marked(viewed):
 def test_the_summary_compares_processes_by_user_time(viewed):
     _, event, estimates = viewed
     assert event.processes.kept_rows.tolist() == [0, 1]
-    second = PORTION_COUNT + PORTION_USER
+    second = MODE_COUNT + MODE_USER
     assert not np.isnan(estimates.processes.needed_s[second])
-    assert np.isnan(estimates.processes.needed_s[PORTION_USER])
-    assert np.isnan(estimates.processes.needed_s[PORTION_COUNT + PORTION_KERNEL])
+    assert np.isnan(estimates.processes.needed_s[MODE_USER])
+    assert np.isnan(estimates.processes.needed_s[MODE_COUNT + MODE_KERNEL])
 
 
 def test_rows_under_the_threshold_have_no_bars_and_the_others_the_same_ones():
     profile = profile_of(mixed())
-    every = Report(profile, "4", 0.0, 0.0).events[0].estimates.routines
-    few = Report(profile, "4", 0.3, 0.3).events[0].estimates.routines
+    every = Report(profile, "4", 0.0, 0.0).events[0].estimates.functions
+    few = Report(profile, "4", 0.3, 0.3).events[0].estimates.functions
     shown = few.seconds >= 0.3
     assert 0 < shown.sum() < len(shown)
     assert np.isnan(few.half_width_s[~shown]).all()
@@ -154,7 +165,7 @@ def test_a_program_in_step_with_a_clock_is_marked_and_said():
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
     profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
     estimates = Report(profile, "2", 0.0, 0.0).events[0].estimates
-    assert estimates.routines.aliased[:2].all()
+    assert estimates.functions.aliased[:2].all()
     assert any("run in step with one of the clocks" in text for text in estimates.sentences)
 
 
@@ -163,7 +174,7 @@ def test_an_idle_cpu_sets_off_no_alarm():
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
     profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
     profile.processes.pid[0] = 0
-    assert not Report(profile, "4", 0.0, 0.0).events[0].estimates.routines.aliased.any()
+    assert not Report(profile, "4", 0.0, 0.0).events[0].estimates.functions.aliased.any()
 
 
 def test_one_clock_says_what_it_cannot_see():
@@ -201,7 +212,7 @@ def test_a_row_of_few_independent_hits_has_a_poisson_bar():
     build.hit(process, build.function("rare", program, 0x1000), 9)
     build.hit(process, build.function("often", program, 0x2000), 99_991)
     view = Report(build.build(), "2", 0.0, 0.0)
-    rows = view.events[0].estimates.routines
+    rows = view.events[0].estimates.functions
     rare = rows.rows(np.array([1]))
     assert rare.seconds[0] == pytest.approx(9 / 256)
     assert rare.low_s[0] == pytest.approx(4.45 / 256, rel=0.02)

@@ -29,7 +29,7 @@ def timed_run(times_ns, *, wall_ns):
 
 
 def times_of(run):
-    rows = matched_rows("routine", [run], label_runs([run], []))
+    rows = matched_rows("function", [run], label_runs([run], []))
     return row_times(run, rows.row_of_hit[0], len(rows))
 
 

@@ -10,18 +10,18 @@ import pytest
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import profile_of_stacks, stacks_profile
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.estimate.summary import summary
 from prospect.profile.model import (
-    CAUSE_EXCEPTION,
-    CAUSE_SYSCALL,
+    CPUMODE_KERNEL,
+    ENTRY_REASON_EXCEPTION,
+    ENTRY_REASON_SYSCALL,
     KIND_KERNEL,
-    MODE_KERNEL,
     LossTable,
 )
 from prospect.records import replace
 from prospect.render.escape import display_width
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.text_report import TextRenderer
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
 
@@ -54,12 +54,14 @@ def family():
     build.hit(server, serve, 2)
     for worker in workers:
         build.hit(worker, parse, 5)
-        build.hit(worker, clear, 1, MODE_KERNEL, cause=(CAUSE_EXCEPTION, "page fault"))
+        build.hit(
+            worker, clear, 1, CPUMODE_KERNEL, entry_reason=(ENTRY_REASON_EXCEPTION, "page fault")
+        )
     build.hit(helper, parse, 3)
-    build.hit(helper, clear, 4, MODE_KERNEL, cause=(CAUSE_SYSCALL, "read"))
+    build.hit(helper, clear, 4, CPUMODE_KERNEL, entry_reason=(ENTRY_REASON_SYSCALL, "read"))
     build.hit(other, serve, 500)
     build.hit(recorder, serve, 400)
-    build.hit(build.process("swapper", 0), idle, 900, MODE_KERNEL)
+    build.hit(build.process("swapper", 0), idle, 900, CPUMODE_KERNEL)
     return build.build()
 
 
@@ -120,10 +122,10 @@ def test_idle_cpus_and_prospect_itself_stand_aside():
     assert short.busy_s == pytest.approx(1089 / 256)
 
 
-def test_causes_are_those_of_what_is_asked_for():
+def test_entry_reasons_are_those_of_what_is_asked_for():
     short = short_of(family())
-    assert short.causes == (("page fault", 30 / 256), ("read", 4 / 256))
-    assert short.kernel_s == sum(seconds for _, seconds in short.causes)
+    assert short.entry_reasons == (("page fault", 30 / 256), ("read", 4 / 256))
+    assert short.kernel_s == sum(seconds for _, seconds in short.entry_reasons)
 
 
 def test_the_caller_is_the_one_of_most_samples_and_never_the_function_itself():

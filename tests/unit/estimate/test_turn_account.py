@@ -4,7 +4,7 @@ import pytest
 
 from builders.critical_paths import MAIN, OTHER
 from builders.turns import REQUEST, profile_with_turns, turns_of
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.estimate.wall_account import NO_SAMPLE, Taker
 from prospect.profile.model import PATH_RAN, TURN_UNCLEAR
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from builders.critical_paths import CHILD, MAIN, OTHER, path_of, profile_of
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.estimate.wall_account import INTERRUPT, NO_SAMPLE, NOBODY, Taker
 from prospect.profile.model import (
-    CAUSE_SYSCALL,
-    MODE_KERNEL,
+    CPUMODE_KERNEL,
+    ENTRY_REASON_SYSCALL,
     PATH_BLOCKED,
     PATH_RAN,
     PATH_UNKNOWN,
     PATH_WAITED,
-    CauseTable,
+    EntryReasonTable,
     StackTable,
     WaitTable,
 )
@@ -96,13 +96,14 @@ def with_waits(profile, waits, functions):
         profile,
         functions=more,
         locations=locations,
-        causes=CauseTable(
-            np.array([0] + [CAUSE_SYSCALL] * count, np.uint8), ["", *(call for _, call, _ in waits)]
+        entry_reasons=EntryReasonTable(
+            np.array([0] + [ENTRY_REASON_SYSCALL] * count, np.uint8),
+            ["", *(call for _, call, _ in waits)],
         ),
         stacks=StackTable(
             np.array(caller, np.int32),
             np.array(location, np.int32),
-            np.full(len(caller), MODE_KERNEL, np.uint8),
+            np.full(len(caller), CPUMODE_KERNEL, np.uint8),
             np.zeros(len(caller), np.int32),
         ),
         waits=WaitTable(
@@ -110,8 +111,8 @@ def with_waits(profile, waits, functions):
             process_index=nothing,
             comm_index=nothing,
             location_index=nothing,
-            mode=np.full(count, MODE_KERNEL, np.uint8),
-            cause_index=1 + np.arange(count, dtype=np.int32),
+            mode=np.full(count, CPUMODE_KERNEL, np.uint8),
+            entry_reason_index=1 + np.arange(count, dtype=np.int32),
             tid=path.tid.take(pieces),
             cpu=np.zeros(count, np.uint16),
             begin_ns=path.begin_ns.take(pieces),

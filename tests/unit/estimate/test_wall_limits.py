@@ -3,7 +3,7 @@
 import pytest
 
 from builders.critical_paths import CHILD, MAIN, OTHER, path_of, profile_of
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.estimate.wall_account import HOST, NOBODY, QUOTA
 from prospect.profile.model import PATH_RAN, PATH_WAITED
 from prospect.profile.run_info import Throttled

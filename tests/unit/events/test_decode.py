@@ -9,7 +9,7 @@ import pytest
 from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events.decode import decode
 
 _EVENT = EventDescription(EventAttr(sample_type=perfdata.USUAL, flags=1 << 18), (7,))

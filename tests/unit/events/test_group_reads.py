@@ -8,7 +8,7 @@ import pytest
 from builders import perfdata as build
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events.decode import decode
 
 GROUP_ID = abi.PERF_FORMAT_GROUP | abi.PERF_FORMAT_ID

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders import runtime_frames as make
 from prospect.abi import runtime_frames as wire
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events import runtime_records as module
 from prospect.events.decode import decode
 from prospect.events.runtime_records import CodeKey

@@ -8,7 +8,7 @@ import pytest
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from builders.switches import FAULTS, RECORDS, SWITCH, SWITCH_ID
 from prospect.abi import constants as abi
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.events.decode import decode
 
 FOREIGN_ID = 4_000

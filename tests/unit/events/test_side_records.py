@@ -11,10 +11,10 @@ import pytest
 from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events import side_tables
-from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode
+from prospect.events.record_columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 
 _SAMPLE_ID_ALL, _ASKS_FOR_BUILD_IDS = 1 << 18, 1 << 34
 _PERF = perfdata.IP | perfdata.TID | perfdata.TIME | perfdata.ID | perfdata.CPU | perfdata.PERIOD

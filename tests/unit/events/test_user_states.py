@@ -10,7 +10,7 @@ import pytest
 from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.events.decode import decode
 from prospect.perfdata.byteorder import to_little_endian
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from builders.profile import interrupted_profile, qsort_profile
-from prospect.figures.portions import event_hits
+from prospect.figures.modes import event_hits
 from prospect.figures.processes import process_totals
 from prospect.figures.report.accounting import accounted_times
 from prospect.records import replace

@@ -23,7 +23,7 @@ def calls_of(profile):
     return list(zip(labels, totals, strict=True)), list(zip(rows, tree.hits.tolist(), strict=True))
 
 
-def test_two_routines_of_one_name_in_one_object():
+def test_two_functions_of_one_name_in_one_object():
     totals, tree = calls_of(renamed("", "read"))
     assert [hits for name, hits in totals if name == "read"] == [7]
     assert [hits for name, hits in tree if name == "read"] == [7]

@@ -17,7 +17,7 @@ BYTES = 16
 
 
 def shares_of(ticks, calls):
-    """`ticks` of each routine, `calls` by (caller, callee)."""
+    """`ticks` of each function, `calls` by (caller, callee)."""
     starts = np.arange(len(ticks), dtype=np.uint64) * BYTES
     of = ProgramFunctions(
         start=starts,
@@ -88,7 +88,7 @@ graphs = st.integers(1, 9).flatmap(
 
 @settings(max_examples=examples(150))
 @given(graphs)
-def test_every_second_reaches_a_routine_that_nobody_calls(graph):
+def test_every_second_reaches_a_function_that_nobody_calls(graph):
     ticks, calls = graph
     shares = shares_of(ticks, calls)
     heads = {shares.head(row) for row in range(len(ticks))}
@@ -99,7 +99,7 @@ def test_every_second_reaches_a_routine_that_nobody_calls(graph):
 
 @settings(max_examples=examples(150))
 @given(graphs)
-def test_cycles_are_the_routines_that_reach_each_other(graph):
+def test_cycles_are_the_functions_that_reach_each_other(graph):
     ticks, calls = graph
     size = len(ticks)
     reach = np.eye(size, dtype=np.bool_)

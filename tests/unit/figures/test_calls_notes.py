@@ -62,7 +62,7 @@ def test_many_events_that_are_no_time_are_one_note():
     timed = EventInfo("cpu-clock", 1e-9, 0.0, 0.0)
     (note,) = run_notes(profile, [timed, *events], asked="2", shown="2")
     assert note.startswith(
-        "Hits of 36 events (sched:e0, sched:e1, sched:e2 and 33 more) do not measure time:"
+        "Samples of 36 events (sched:e0, sched:e1, sched:e2 and 33 more) do not measure time:"
     )
     (note,) = run_notes(profile, [timed, events[0]], asked="2", shown="2")
-    assert note.startswith("Hits of the event sched:e0 do not measure time:")
+    assert note.startswith("Samples of the event sched:e0 do not measure time:")

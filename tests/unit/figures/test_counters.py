@@ -4,7 +4,7 @@ import pytest
 from builders.profile import empty_profile, qsort_profile, rowless_profile
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.ticks import FULL, USER, Ticking
-from prospect.estimate.ledger.tick_ledger import tick_ledger
+from prospect.estimate.accounting.sample_accounting import sample_accounting
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
@@ -15,15 +15,15 @@ def test_the_counters_of_the_talk():
     counters = run_counters(qsort_profile())
     expected = {
         "samples": 1014,
-        "system_hits": 622,
-        "user_hits": 392,
-        "unknown_hits": 0,
-        "recorder_hits": 3,
-        "kernel_module_hits": 1,
-        "kernel_hits": 622,
-        "process_0_hits": 611,
+        "system_samples": 622,
+        "user_samples": 392,
+        "unknown_samples": 0,
+        "recorder_samples": 3,
+        "kernel_module_samples": 1,
+        "kernel_samples": 622,
+        "process_0_samples": 611,
         "process_0_unique": 2,
-        "hits_per_buffer": 338.0,
+        "samples_per_buffer": 338.0,
         "buffers_read": 3,
         "processes": 6,
         "kernel_threads": 1,
@@ -39,13 +39,13 @@ def test_two_hits_of_one_instruction_are_one_unique_address():
 def test_user_system_and_unknown_hits_are_all_samples():
     for profile in (qsort_profile(), complete(rowless_profile()), empty_profile()):
         counters = run_counters(profile)
-        parts = ("user_hits", "system_hits", "unknown_hits")
+        parts = ("user_samples", "system_samples", "unknown_samples")
         assert sum(counters[name] for name in parts) == counters["samples"]
 
 
 def test_what_is_not_known_is_left_out():
     counters = run_counters(empty_profile())
-    assert "recorder_hits" not in counters
+    assert "recorder_samples" not in counters
     assert "buffers_read" not in counters
     assert "lost" not in counters
 
@@ -82,8 +82,8 @@ def test_records_of_mappings_that_were_lost_are_no_samples(periods_ns, full):
     lost = full * len(periods_ns)
     assert counters["lost"] == pytest.approx(lost, abs=1)
     assert counters["lost"] + counters["lost_beside"] == 37_290 + lost
-    ledger = tick_ledger(profile)
-    assert int(ledger.by_cpu.lost.sum()) == lost
+    accounting = sample_accounting(profile)
+    assert int(accounting.by_cpu.lost.sum()) == lost
     warnings = " ".join(run_warnings(profile, counters))
     assert f"{counters['lost_beside']} records of mappings," in warnings
     assert (f"{counters['lost']} of " in warnings) == bool(counters["lost"])

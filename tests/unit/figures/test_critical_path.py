@@ -7,7 +7,7 @@ import pytest
 from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
 from prospect.cli.commands import REPORT
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import UsageError
 from prospect.figures.critical_path import on_critical_path
 from prospect.profile.model import PATH_BLOCKED, PATH_WAITED

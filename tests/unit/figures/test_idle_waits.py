@@ -70,11 +70,15 @@ def idle(waits, work=(), tids=None):
     work = [stack for stack, count in work for _ in range(count)]
     stacks = Stacks([*(stack for _, stack in waits), *work])
     names = sorted({call for call, _ in waits})
-    cause = np.array([names.index(call) for call, _ in waits])
+    entry_reason = np.array([names.index(call) for call, _ in waits])
     row = stacks.row[: len(waits)]
     tid = np.array(tids or [7] * len(waits), np.int32)
     found = ThreadWaits(
-        wait_kinds(names, cause, row, stacks.facts), cause, tid, row, np.full(len(waits), 10**6)
+        wait_kinds(names, entry_reason, row, stacks.facts),
+        entry_reason,
+        tid,
+        row,
+        np.full(len(waits), 10**6),
     )
     others = ThreadStacks(np.full(len(work), 7, np.int32), stacks.row[len(waits) :])
     return rule.idle_waits(found, stacks.facts, stacks.forest, others).tolist()

@@ -2,8 +2,8 @@ import pytest
 
 from builders.profile import qsort_profile, rowless_profile
 from prospect.errors import RenderError
-from prospect.figures.portions import event_hits
-from prospect.figures.report.routines import check_sum, kernel_profiles
+from prospect.figures.modes import event_hits
+from prospect.figures.report.function_profiles import check_sum, kernel_profiles
 from prospect.profile.complete import complete
 from prospect.records import replace
 

@@ -13,11 +13,11 @@ from builders.stacks import stacks_profile
 from prospect.estimate.annotate.annotation_view import annotation_view
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
+from prospect.figures.function_choice import FunctionChoice
 from prospect.figures.remarks import has_chosen, nothing_chosen
-from prospect.figures.routine_choice import RoutineChoice
 from prospect.profile.complete import complete
 from prospect.records import replace
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.text_report import TextRenderer
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_no_samples_at_all():
 
 def test_filters_that_together_leave_nothing():
     profile = stacks_profile()
-    choice = SampleChoice("4", process="work", routine="default_idle")
+    choice = SampleChoice("4", process="work", function="default_idle")
     view = calls_view(profile, CallsChoice(choice))
     assert not view.events
     assert view.nothing.startswith(
@@ -66,6 +66,6 @@ def test_filters_that_together_leave_nothing():
 
 
 def test_thresholds_that_leave_nothing():
-    choice = RoutineChoice(user_threshold_s=99.0, kernel_threshold_s=98.0)
+    choice = FunctionChoice(user_threshold_s=99.0, kernel_threshold_s=98.0)
     view = annotation_view(replace(annotated_loop(), code=code_table({})), choice)
-    assert view.nothing.startswith("No routine passes -m 99 and -k 98, all together have ")
+    assert view.nothing.startswith("No function passes -m 99 and -k 98, all together have ")

@@ -8,19 +8,19 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder, run_info
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.figures.report.accounting import own_cost
-from prospect.profile.model import MODE_KERNEL
-from prospect.render.text.ledger import ledger_lines
+from prospect.profile.model import CPUMODE_KERNEL
+from prospect.render.text.accounting_sections import sample_accounting_lines
 from prospect.render.text.style import Style
 
 
 def recording(*, accounting=None, **facts):
     build = ProfileBuilder(run_info(cpus=2, accounting=accounting or {}, **facts))
     image = build.object("/bin/x")
-    routine = build.function("f", image, 0x1000)
-    build.hit(build.process("work", 7), routine, 2560)
-    build.hit(build.process("prospect", 8, is_recorder=True), routine, 256, MODE_KERNEL)
+    function = build.function("f", image, 0x1000)
+    build.hit(build.process("work", 7), function, 2560)
+    build.hit(build.process("prospect", 8, is_recorder=True), function, 256, CPUMODE_KERNEL)
     return build.build()
 
 
@@ -48,7 +48,7 @@ def test_sampling_took_no_more_than_all_the_time_that_there_was():
     cost = own_cost(view.profile)
     assert (cost.sampling.seconds, cost.sampling.share) == (10.0, 1.0)
     assert cost.sample_cost_ns == pytest.approx(7e6)
-    lines = ledger_lines(view, Style(colour=False))
+    lines = sample_accounting_lines(view, Style(colour=False))
     (line,) = [line for line in lines if line.startswith("Sampling")]
     assert "at most 10.000 Sec = 100.00% of the CPUs' time" in line
 

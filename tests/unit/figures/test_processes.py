@@ -2,14 +2,14 @@ import numpy as np
 
 from builders.profile import qsort_profile
 from builders.profile_builder import ProfileBuilder, clock_event, run_info
-from prospect.figures.portions import event_hits
+from prospect.figures.modes import event_hits
 from prospect.figures.processes import (
     chosen_by_detail,
     ended_by_exec,
     forking_parents,
     process_totals,
 )
-from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL
+from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, CPUMODE_KERNEL
 
 
 def _chain():
@@ -49,11 +49,11 @@ def test_each_detail_contains_the_one_before():
 
 def test_processes_are_sorted_by_user_time_then_by_system_time():
     build = ProfileBuilder(run_info(events=(clock_event(1000.0),)))
-    routine = build.function("f", build.object("/f"), 0)
+    function = build.function("f", build.object("/f"), 0)
     for user, system in ((5, 0), (7, 1), (7, 2), (0, 90), (0, 0)):
         row = build.process("p", 1)
-        build.hit(row, routine, user)
-        build.hit(row, routine, system, MODE_KERNEL)
+        build.hit(row, function, user)
+        build.hit(row, function, system, CPUMODE_KERNEL)
     totals = process_totals(event_hits(build.build(), 0), 5, 0.005, 0.05)
     assert totals.order.tolist() == [2, 1, 0, 3, 4]
     # 5 hits of 1 ms are <= -m 0.005; 90 kernel hits are over -k 0.05.

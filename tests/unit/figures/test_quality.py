@@ -1,7 +1,7 @@
 from builders.profile import empty_profile, qsort_profile
 from builders.profile_builder import ProfileBuilder
-from prospect.figures.portions import event_hits
-from prospect.figures.report.quality import symbol_quality
+from prospect.figures.modes import event_hits
+from prospect.figures.report.symbol_quality import symbol_quality
 from prospect.profile.model import KIND_ANON
 from prospect.profile.naming import NameSource
 
@@ -26,8 +26,8 @@ def test_reasons_come_last_and_name_the_objects_with_most_hits():
     process = build.process("p", 1)
     for number in range(7):
         where = build.object(f"/stripped{number}")
-        routine = build.function("", where, 0, source=NameSource.NO_STRIPPED)
-        build.hit(process, routine, 10 + number)
+        function = build.function("", where, 0, source=NameSource.NO_STRIPPED)
+        build.hit(process, function, 10 + number)
     build.hit(process, build.function("f", build.object("/good"), 0), 1)
     profile = build.build()
     quality = symbol_quality(profile, event_hits(profile, 0))
@@ -50,10 +50,10 @@ def test_no_hits_have_no_sources():
 def test_anonymous_memory_is_shown_by_process():
     build = ProfileBuilder()
     where = build.object("//anon", kind=KIND_ANON)
-    routine = build.function("", where, 0, source=NameSource.NO_ANONYMOUS)
+    function = build.function("", where, 0, source=NameSource.NO_ANONYMOUS)
     processes = [build.process("node", 7), build.process("java", 9)]
     for process, hits in zip(processes, (3, 5), strict=True):
-        build.hit(process, routine, hits)
+        build.hit(process, function, hits)
     profile = build.build()
     quality = symbol_quality(profile, event_hits(profile, 0))
     (anonymous,) = quality.sources

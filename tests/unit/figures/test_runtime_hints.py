@@ -6,7 +6,7 @@ from tests.builders.profile import ProfileBuilder
 
 from prospect.abi.cpython import FRAMES
 from prospect.figures.runtime_hints import ANY_BUILD_SINCE, OLDEST_PYTHON, runtime_hints
-from prospect.figures.smaller_profiles import by_routine
+from prospect.figures.smaller_profiles import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource
@@ -33,7 +33,7 @@ def profile_of(image, **how):
 
 def hints_of(profile, detail="2", jit_pids=(), **run):
     profile = replace(profile, run=replace(profile.run, jit_pids=jit_pids, **run))
-    return runtime_hints(by_routine(complete(profile)), detail)
+    return runtime_hints(by_function(complete(profile)), detail)
 
 
 @pytest.mark.parametrize(

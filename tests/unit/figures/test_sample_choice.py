@@ -18,11 +18,14 @@ from prospect.figures.calls.sample_choice import SampleChoice, functions_called
         ({"process": "swaper"}, "is called 'swaper'; did you mean swapper?"),
         ({"thread": "12345"}, "no thread with samples is called '12345'"),
         ({"objects": "libc"}, "no object with samples is called 'libc'; did you mean libc.so.6?"),
-        ({"routine": "jited"}, "no function with samples is called 'jited'; did you mean jitted?"),
-        ({"routine": "Syscall"}, "is called 'Syscall'; did you mean do_syscall_64?"),
+        ({"function": "jited"}, "no function with samples is called 'jited'; did you mean jitted?"),
+        ({"function": "Syscall"}, "is called 'Syscall'; did you mean do_syscall_64?"),
         ({"through": "mian"}, "no function with samples is called 'mian'; did you mean main?"),
         ({"through": "zzzzz"}, "no function with samples is called 'zzzzz'"),
-        ({"cause": "raed"}, "no cause with samples is called 'raed'; did you mean read?"),
+        (
+            {"entry_reason": "raed"},
+            "no entry reason with samples is called 'raed'; did you mean read?",
+        ),
     ],
 )
 def test_a_name_that_nothing_has(choice, says):
@@ -32,7 +35,7 @@ def test_a_name_that_nothing_has(choice, says):
 
 
 @pytest.mark.parametrize("what", ["do_syscall_64", "*sysc*", "syscall", "do_sys"])
-def test_a_routine_is_meant_by_its_name_a_pattern_or_a_part(what):
+def test_a_function_is_meant_by_its_name_a_pattern_or_a_part(what):
     profile = stacks_profile()
     called = functions_called(profile, what)
     assert [profile.functions.name[row] for row in called.nonzero()[0]] == ["do_syscall_64"]

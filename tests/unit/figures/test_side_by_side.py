@@ -1,4 +1,4 @@
-"""Events side by side: every hit in one cell, the routine with the largest shares first."""
+"""Events side by side: every hit in one cell, the function with the largest shares first."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from prospect.figures.report.event_figures import side_by_side
 from prospect.profile.complete import complete
 
 
-def test_columns_are_events_and_rows_routines():
+def test_columns_are_events_and_rows_functions():
     profile = complete(perf_profile())
     table = side_by_side(profile, (0, 1), "4")
     names = [profile.functions.name[row] for row in table.function]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders.stacks import profile_of_stacks
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.estimate.summary import summary
 from prospect.figures.calls.own_code import is_anonymous, is_start
 from prospect.figures.calls.spenders import MOST_SPENDERS

@@ -22,7 +22,7 @@ from prospect.figures.stacks.stack_weights import (
     stack_samples,
     stack_weights,
 )
-from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
+from prospect.profile.model import CPUMODE_KERNEL, ENTRY_REASON_SYSCALL
 from prospect.records import replace
 
 WITHOUT_STACKS = {
@@ -165,7 +165,7 @@ def test_detail_chooses_whose_samples(detail, count):
     samples = stack_samples(stacks_profile(), detail)
     assert samples.count.sum() == count
     if detail == "k":
-        assert (samples.of_hit(samples.profile.hits.mode) == MODE_KERNEL).all()
+        assert (samples.of_hit(samples.profile.hits.mode) == CPUMODE_KERNEL).all()
 
 
 def test_an_unknown_detail_is_refused():
@@ -186,11 +186,11 @@ def test_sums_can_tell_processors_and_threads_apart():
     assert set(together.tid.tolist()) == {-1}
 
 
-def test_causes_stay_with_their_samples():
+def test_entry_reasons_stay_with_their_samples():
     samples = stack_samples(stacks_profile(), "4")
     weights = stack_weights(samples)
-    kind = samples.profile.causes.kind.take(weights.cause_index)
-    assert weights.count[kind == CAUSE_SYSCALL].tolist() == [6]
+    kind = samples.profile.entry_reasons.kind.take(weights.entry_reason_index)
+    assert weights.count[kind == ENTRY_REASON_SYSCALL].tolist() == [6]
 
 
 def test_threads_are_told_apart_by_id_and_program():

@@ -11,18 +11,22 @@ from builders.profile_builder import ProfileBuilder, run_info
 from prospect.figures.report.syscalls import syscall_figures
 from prospect.profile.complete import NO_PROCESS_NAME, complete
 from prospect.profile.model import (
-    CAUSE_EXCEPTION,
-    CAUSE_NONE,
-    CAUSE_SYSCALL,
+    CPUMODE_KERNEL,
+    ENTRY_REASON_EXCEPTION,
+    ENTRY_REASON_NONE,
+    ENTRY_REASON_SYSCALL,
     KIND_KERNEL,
-    MODE_KERNEL,
-    CauseTable,
+    EntryReasonTable,
     SyscallTable,
 )
 from prospect.records import replace
 
-CAUSES = ((CAUSE_NONE, ""), (CAUSE_SYSCALL, "read"), (CAUSE_SYSCALL, "write"))
-FAULT = (CAUSE_EXCEPTION, "page fault")
+ENTRY_REASONS = (
+    (ENTRY_REASON_NONE, ""),
+    (ENTRY_REASON_SYSCALL, "read"),
+    (ENTRY_REASON_SYSCALL, "write"),
+)
+FAULT = (ENTRY_REASON_EXCEPTION, "page fault")
 
 
 def table_of(*rows, **facts):
@@ -49,17 +53,19 @@ def profile():
     build.process("prospect", 12, is_recorder=True)
     kernel = build.object("[kernel.kallsyms]", KIND_KERNEL)
     function = build.function("vfs_read", kernel, 0x1000)
-    causes = []
-    for process, cause, count in ((cat, 1, 8), (cat, 2, 1), (cat, 3, 3), (dd, 1, 2)):
-        build.hit(process, function, count, MODE_KERNEL)
-        causes.append(cause)
+    entry_reasons = []
+    for process, entry_reason, count in ((cat, 1, 8), (cat, 2, 1), (cat, 3, 3), (dd, 1, 2)):
+        build.hit(process, function, count, CPUMODE_KERNEL)
+        entry_reasons.append(entry_reason)
     build.hit(cat, function, 4)
     profile = build.build()
-    kinds = [kind for kind, _ in (*CAUSES, FAULT)]
+    kinds = [kind for kind, _ in (*ENTRY_REASONS, FAULT)]
     return replace(
         profile,
-        causes=CauseTable(np.array(kinds, np.uint8), [name for _, name in (*CAUSES, FAULT)]),
-        hits=replace(profile.hits, cause_index=np.array([*causes, 0], np.int32)),
+        entry_reasons=EntryReasonTable(
+            np.array(kinds, np.uint8), [name for _, name in (*ENTRY_REASONS, FAULT)]
+        ),
+        hits=replace(profile.hits, entry_reason_index=np.array([*entry_reasons, 0], np.int32)),
     )
 
 

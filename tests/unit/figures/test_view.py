@@ -6,10 +6,10 @@ import pytest
 from builders.profile import empty_profile, perf_profile, qsort_profile, rowless_profile
 from builders.profile_builder import ProfileBuilder, run_info
 from prospect.errors import UsageError
-from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
+from prospect.figures.modes import MODE_KERNEL, MODE_USER
 from prospect.figures.remarks import limits_of
-from prospect.figures.report.view import ReportView
-from prospect.profile.model import BIRTH_FORK, MODE_KERNEL
+from prospect.figures.report.report_view import ReportView
+from prospect.profile.model import BIRTH_FORK, CPUMODE_KERNEL
 from prospect.records import replace
 
 
@@ -84,13 +84,13 @@ def test_an_event_without_hits_has_no_report_unless_none_has_any():
     assert [view.event.name for view in ReportView(only).events] == ["page-faults"]
 
 
-def test_user_and_kernel_thresholds_apply_to_their_portions():
+def test_user_and_kernel_thresholds_apply_to_their_modes():
     view = ReportView(qsort_profile(), "2", 0.1, 0.005)
     row = int(view.events[0].detailed[0])
-    assert view.events[0].routine_table(row, PORTION_USER).shown == 3
-    assert view.events[0].routine_table(row, PORTION_KERNEL).shown == 1
+    assert view.events[0].function_table(row, MODE_USER).shown == 3
+    assert view.events[0].function_table(row, MODE_KERNEL).shown == 1
     loose = ReportView(qsort_profile(), "2", 0.1, 0.0)
-    assert loose.events[0].routine_table(row, PORTION_KERNEL).shown == 2
+    assert loose.events[0].function_table(row, MODE_KERNEL).shown == 2
 
 
 @pytest.mark.parametrize("detail", ["1", "", "5", "K"])
@@ -110,7 +110,7 @@ def test_a_threshold_that_is_no_time_is_refused(threshold):
 def test_lost_samples_and_throttling_are_warned_of():
     build = ProfileBuilder(run_info(damage=("cut short",)))
     process = build.process("p", 1, is_command=True)
-    build.hit(process, build.function("f", build.object("/f"), 0), 90, MODE_KERNEL)
+    build.hit(process, build.function("f", build.object("/f"), 0), 90, CPUMODE_KERNEL)
     build.losses += [(0, 10, 2)]
     warnings = ReportView(build.build()).warnings
     assert warnings[0] == "cut short"

@@ -28,8 +28,8 @@ from prospect.files.opener import Refusal
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.symbols.jit.map_files import find_map_file, map_file_costs, parse_map_file
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import HitObject, ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 
 ANON = b"//anon"

@@ -9,21 +9,21 @@ import pytest
 
 from builders.s3_server import BUCKET, KEY, SECRET
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, fill, window_at
-from prospect.api.store import read_store
+from builders.stored import BEGIN_S, by_function, fill, window_at
+from prospect.api.store_part import read_store
 from prospect.assembly.code.code import code_of_report
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.fleet import object_store
 from prospect.fleet.object_store import settings_of_files
-from prospect.fleet.places import Place, place_of, without_credentials
 from prospect.fleet.remote import RemoteDirectory
 from prospect.fleet.remote_cache import VARIABLE, base
 from prospect.fleet.sending import Shipment
 from prospect.fleet.shipping import ship
+from prospect.fleet.store_places import Place, place_of, without_credentials
 from prospect.options import DisassemblerOptions, NamingOptions
 from prospect.render.html import HtmlRenderer
-from prospect.render.html.timeline import Choice
+from prospect.render.html.timeline_page import Choice
 from prospect.store.directory import StoreDirectory
 from prospect.web.store_site import ShownStore, StoreSite
 
@@ -70,7 +70,7 @@ def test_every_command_reads_it(bucket, capfd):
 
 
 def test_of_the_hosts_that_are_chosen_alone_something_is_fetched(bucket):
-    assert by_routine(read_store(URL, ["host:b/*"])) == by_routine(stacks_profile(), times=2)
+    assert by_function(read_store(URL, ["host:b/*"])) == by_function(stacks_profile(), times=2)
     assert all("host=b%2F1/" in key for key in fetched(bucket))
     with pytest.raises(StoreError, match=r"there is .* host a, b/1"):
         read_store(URL, ["host:c"])
@@ -117,7 +117,7 @@ def test_content_that_is_not_what_its_name_says_is_left_out(bucket):
     key = next(key for key in bucket.objects if "host=a" in key and "samples" in key)
     bucket.objects[key] = bucket.objects[key][::-1]
     found = read_store(URL)
-    assert by_routine(found) == by_routine(stacks_profile(), times=3)
+    assert by_function(found) == by_function(stacks_profile(), times=3)
     (said,) = [one for one in found.run.limits if "left out" in one]
     assert "its content does not match its name" in said
     assert all(path.stat().st_size for path in kept())
@@ -135,7 +135,7 @@ def test_content_that_is_not_what_its_name_says_is_left_out(bucket):
 def test_names_that_no_store_gives_are_no_files(bucket, name):
     good = dict(bucket.objects)
     bucket.objects[f"fleet/{name}"] = next(iter(good.values()))
-    assert by_routine(read_store(URL)) == by_routine(stacks_profile(), times=4)
+    assert by_function(read_store(URL)) == by_function(stacks_profile(), times=4)
     assert {path.name for path in kept()} <= {key.rpartition("/")[2] for key in good}
 
 

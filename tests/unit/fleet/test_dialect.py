@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 
 from builders.fleet import fleet_store
-from prospect.api.store import read_store
+from prospect.api.store_part import read_store
 from prospect.cli.main import main
 from prospect.fleet.opening import opened
 from prospect.store.engine import Engine, EngineError
-from prospect.store.reading import choose
+from prospect.store.segment_reading import choose
 from prospect.store.specification import Specification
 from prospect.store.tables import local_engine, make_tables
 

@@ -12,7 +12,7 @@ from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, 
 from prospect.cli.main import main
 from prospect.fleet.asking import Wanted
 from prospect.fleet.opening import engine_of
-from prospect.fleet.top import top
+from prospect.fleet.top_functions import top
 from prospect.store.engine import Engine, OutOfMemoryError
 from prospect.store.hosts import HostsDirectory
 from prospect.store.segments import FUNCTIONS, SAMPLES
@@ -110,7 +110,7 @@ def test_too_little_memory_is_no_damage(fleet, capfd, monkeypatch):
 
     read = []
     monkeypatch.setattr(Engine, "keep", out_of_memory)
-    monkeypatch.setattr("prospect.store.reading._read_all", lambda *_: read.append(1))
+    monkeypatch.setattr("prospect.store.segment_reading._read_all", lambda *_: read.append(1))
     assert main(["fleet", "top", "--store", fleet]) == 1
     assert "cannot be read: Out of Memory" in capfd.readouterr().err
     assert not read
@@ -160,7 +160,7 @@ def test_a_host_that_takes_all_memory_is_left_out_and_named(tmp_path, capfd, mon
     texts = ", ".join(f"repeat('A', 4000000) AS {name}" for name in ("name", "path", "note"))
     put(file, f"SELECT * REPLACE ({texts}) FROM {{}}")
     # As if the footer said less than there is.
-    monkeypatch.setattr("prospect.store.reading.refuse_bombs", lambda *_: None)
+    monkeypatch.setattr("prospect.store.segment_reading.refuse_bombs", lambda *_: None)
     monkeypatch.setitem(Engine.__init__.__kwdefaults__, "memory", "80MB")
     assert main(["report", "--store", str(path), "--format", "json"]) == 0
     shown = capfd.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 from builders.command_line import run
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, fill, samples_file, window_at
-from prospect.api.store import read_store
+from prospect.api.store_part import read_store
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.estimate.errors.design import Design
@@ -19,7 +19,7 @@ from prospect.estimate.errors.error_bars import error_bars, host_error
 from prospect.fleet.sending import Shipment, is_chosen, waiting
 from prospect.fleet.shipping import ship
 from prospect.store.directory import StoreDirectory
-from prospect.store.schema import read_head, written_head
+from prospect.store.file_schema import read_head, written_head
 
 pytest.importorskip("duckdb")
 

@@ -16,8 +16,8 @@ import pytest
 
 from builders.s3_server import BUCKET
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
-from prospect.api.store import read_store
+from builders.stored import BEGIN_S, by_function, fill, samples_file, window_at
+from prospect.api.store_part import read_store
 from prospect.cli.main import main
 from prospect.fleet import object_store
 from prospect.fleet.sending import STATE, SentBefore, Shipment, is_chosen, sent_before, waiting
@@ -57,10 +57,10 @@ def sent(store, url=URL, **options):
 
 
 def hits_of(url):
-    return by_routine(read_store(str(url), stacks=True))
+    return by_function(read_store(str(url), stacks=True))
 
 
-ALL = by_routine(stacks_profile(), times=len(WINDOWS))
+ALL = by_function(stacks_profile(), times=len(WINDOWS))
 
 
 @pytest.fixture(name="target")
@@ -113,7 +113,7 @@ def test_stores_of_several_hosts_sent_from_one_machine_stay_apart(tmp_path, targ
         assert main(["store", "ship", *words]) == 0
     capfd.readouterr()
     assert {path.name for path in target.iterdir()} == {"host=web-1", "host=web-2"}
-    assert by_routine(read_store(str(target), ["host:web-2"])) == by_routine(stacks_profile())
+    assert by_function(read_store(str(target), ["host:web-2"])) == by_function(stacks_profile())
 
 
 def test_a_bucket_of_hosts_is_what_the_store_is(s3_server, store):
@@ -225,7 +225,7 @@ def test_a_directory_that_is_full_has_nothing_by_halves(store, target, monkeypat
         full.setattr(StoreDirectory, "write_bytes", write_bytes)
         assert sent(store, str(target)).complaint == f"{target}: No space left on device"
     assert not list(target.rglob("*.part"))
-    assert hits_of(target) == by_routine(stacks_profile(), times=3)
+    assert hits_of(target) == by_function(stacks_profile(), times=3)
     assert sent(store, str(target)).complaint == ""
     assert hits_of(target) == ALL
 
@@ -262,7 +262,7 @@ def test_hours_go_once_and_days_beside_them(s3_server, store):
     assert sorted({*(key.split("/")[3] for key in s3_server.objects)}) == [DAY, HOUR]
     assert ship(store, Shipment(URL), NOW_S + 86400) == (0, 0, "")
     assert hits_of(URL) == ALL
-    assert by_routine(read_store(URL)) == ALL
+    assert by_function(read_store(URL)) == ALL
 
 
 def test_minutes_that_were_sent_are_not_sent_as_an_hour(s3_server, store):
@@ -286,7 +286,7 @@ def test_what_is_merged_or_removed_meanwhile_is_looked_for_again(s3_server, stor
     monkeypatch.setattr(store, "read_bytes", read_bytes)
     assert sent(store).complaint == ""
     assert sent_before(store, URL).next == len(WINDOWS)
-    assert hits_of(URL) == by_routine(stacks_profile(), times=len(WINDOWS) - 1)
+    assert hits_of(URL) == by_function(stacks_profile(), times=len(WINDOWS) - 1)
 
 
 def test_a_share_of_hosts_is_the_same_for_everybody():

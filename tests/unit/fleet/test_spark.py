@@ -15,12 +15,12 @@ import pytest
 
 from builders.fleet import fill_host, fleet_store, usual
 from builders.spark_cluster import SparkCluster
-from builders.stored import by_routine, fill, window_at
-from prospect.api.store import read_store
+from builders.stored import by_function, fill, window_at
+from prospect.api.store_part import read_store
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.fleet.opening import engine_of, opened
-from prospect.store.reading import choose
+from prospect.store.segment_reading import choose
 from prospect.store.specification import Specification
 from prospect.store.tables import TABLES, make_tables
 
@@ -100,7 +100,7 @@ def test_a_report_and_its_stacks_are_the_same(fleet, cluster, tmp_path):
         sides = [
             read_store(str(path), words, stacks=True, engine=one) for one in (cluster.url, "local")
         ]
-        assert by_routine(sides[0]) == by_routine(sides[1])
+        assert by_function(sides[0]) == by_function(sides[1])
         assert len(sides[0].stacks.depth) == len(sides[1].stacks.depth) > 0
         assert sides[0].run.limits == sides[1].run.limits
 
@@ -126,7 +126,7 @@ def test_names_that_paths_quote_are_read(cluster, tmp_path):
     fill_host(tmp_path / "f", "b%2F1", {0: [], 1: []})
     fill(tmp_path / "f" / "host=b%2F1", [window_at(5)])
     found = read_store(str(tmp_path / "f"), ["host:b/1"], engine=cluster.url)
-    assert sum(by_routine(found).values()) == 30
+    assert sum(by_function(found).values()) == 30
     fill_host(tmp_path / "f", "x{1}", {0: []})
     with pytest.raises(StoreError, match=r"host=x\{1\}.*rename"):
         read_store(str(tmp_path / "f"), engine=cluster.url)

@@ -9,7 +9,7 @@ import pytest
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
 from prospect.foreign.folded_profile import folded_profile
-from prospect.profile.model import KIND_JIT, KIND_KERNEL, MODE_KERNEL
+from prospect.profile.model import CPUMODE_KERNEL, KIND_JIT, KIND_KERNEL
 from prospect.render.registry import make_renderer
 
 STACKS = b"""\
@@ -50,7 +50,7 @@ def test_marks_are_kinds_of_objects():
     assert kinds["ext4_read"] == KIND_KERNEL
     assert kinds["leaf"] == KIND_JIT
     assert profile.hits.count.sum() == 25
-    assert profile.hits.count[profile.hits.mode == MODE_KERNEL].tolist() == [7]
+    assert profile.hits.count[profile.hits.mode == CPUMODE_KERNEL].tolist() == [7]
     assert profile.processes.name == ["cc1", "make"]
 
 
@@ -115,7 +115,9 @@ def test_fractions_of_counts_keep_their_proportions():
     profile = read(b"a;b 1.5\na;c 0.25\na;d 2\n")
     assert profile.hits.count.tolist() == [150, 25, 200]
     assert profile.run.events[0].name == "samples/100"
-    assert profile.run.limits == ("Counts have fractions: a hit is 1/100 of what the file counts.",)
+    assert profile.run.limits == (
+        "Counts have fractions: a sample is 1/100 of what the file counts.",
+    )
 
 
 def test_fractions_that_say_nothing_change_nothing():

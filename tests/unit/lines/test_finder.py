@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from builders.elf import Section, code, elf_file
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.files.named_files import open_file
 from prospect.lines import bounded, conversion, debug_info, finder
 from prospect.lines.bounded import BoundedReader
 from prospect.lines.finder import LineFinder
 from prospect.profile.naming import NameSource
-from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.image_files import DebugImage, FoundImage, open_image
 from prospect.symbols.images.image_symbols import read_symbol_table
+from prospect.symbols.table_cache import SymbolCache
 
 pytest.importorskip("symbolic")
 NEEDS_GCC = pytest.mark.skipif(not shutil.which("gcc"), reason="builds small C programs")
@@ -161,7 +161,9 @@ def found_of(tmp_path, content):
 @pytest.mark.parametrize(
     "section",
     [
-        Section(".debug_info", struct.pack("<IIQQ", 1, 0, 1 << 60, 1), flags=layout.SHF_COMPRESSED),
+        Section(
+            ".debug_info", struct.pack("<IIQQ", 1, 0, 1 << 60, 1), flags=elf_layout.SHF_COMPRESSED
+        ),
         Section(".zdebug_info", b"ZLIB" + struct.pack(">Q", 1 << 60)),
     ],
     ids=["compressed", "old"],

@@ -11,9 +11,9 @@ from builders.dwarf_package import package
 from prospect.elf.image import ElfImage
 from prospect.lines.finder import LineFinder
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
-from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.image_files import open_image
 from prospect.symbols.images.image_symbols import read_symbol_table
+from prospect.symbols.table_cache import SymbolCache
 
 pytest.importorskip("symbolic")
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="builds small C++ programs")

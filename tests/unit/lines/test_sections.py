@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from builders.elf import Section, code, elf_file
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.files.budget import CostlyError, of_others
 from prospect.lines.sections import LARGEST_BYTES, Sections, section
@@ -23,7 +23,7 @@ def packed(kind, data):
 
 def image_of(content, size, kind=ZLIB):
     data = struct.pack("<IIQQ", kind, 0, size, 1) + content
-    part = Section(".debug_x", data, flags=layout.SHF_COMPRESSED)
+    part = Section(".debug_x", data, flags=elf_layout.SHF_COMPRESSED)
     return ElfImage.parse(elf_file(sections=[code(), part]))
 
 

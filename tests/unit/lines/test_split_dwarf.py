@@ -15,8 +15,8 @@ from prospect.files.budget import of_others
 from prospect.lines import bounded, debug_info, split_lines
 from prospect.lines.debug_info import unpacked_bytes
 from prospect.lines.finder import LineFinder
-from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.image_files import open_image
+from prospect.symbols.table_cache import SymbolCache
 
 pytest.importorskip("symbolic")
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="builds small C++ programs")

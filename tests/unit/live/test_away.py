@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders.sources import CLOCK
 from builders.switches import RECORDS, SWITCH, leaves
-from prospect.abi.recording import RecordingInfo
+from prospect.abi.recorded_facts import RecordingInfo
 from prospect.live.growing import GrowingProfile
 from prospect.live.record_limiters import Bounds
 

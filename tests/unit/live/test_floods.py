@@ -9,11 +9,11 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.machine.synthesis import Map, user_map_record
-from prospect.events.columns import TASK_COMM, TASK_EXEC
 from prospect.events.decode import decode
-from prospect.events.schema import schema_of
+from prospect.events.record_columns import TASK_COMM, TASK_EXEC
+from prospect.events.sample_schema import schema_of
 from prospect.live.record_limiters import _MOST_NAMED_PROCESSES, _MOST_OF_A_PROCESS, RecordLimiter
 from prospect.live.source import Drained
 

@@ -15,14 +15,14 @@ from builders.live import state_of, with_times
 from builders.profile import interrupted_profile
 from prospect.cli import top
 from prospect.cli.commands import TOP
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import CaptureError, UsageError
-from prospect.events.columns import TASK_EXIT, TASK_FORK
+from prospect.events.record_columns import TASK_EXIT, TASK_FORK
 from prospect.live.carried import Followed
 from prospect.live.chosen import Chosen
 from prospect.records import replace
 from prospect.tui.figures import live_figures
-from prospect.tui.header import Mode, busy_line, run_line
+from prospect.tui.screen_edges import Mode, busy_line, run_line
 
 
 class Part:
@@ -152,7 +152,7 @@ def test_the_screen_shows_only_who_is_followed_in_percent_of_one_cpu():
     assert "process 7 (it)" in line
     assert f"{shown:,} samples" in line
     assert "ended" in line
-    share = figures.seconds_by_portion.sum() / figures.span_s * 100.0
+    share = figures.seconds_by_mode.sum() / figures.span_s * 100.0
     line = text(busy_line(figures, 160))
     assert line.startswith(f"Together {share:.1f} % of a CPU")
     assert "idle" not in line

@@ -81,7 +81,7 @@ def hits(profile):
         (profile.comms[row] for row in table.comm_index),
         (place[row] for row in table.location_index),
         table.mode.tolist(),
-        table.cause_index.tolist(),
+        table.entry_reason_index.tolist(),
         strict=True,
     )
     counts = zip(table.count.tolist(), table.period.tolist(), strict=True)
@@ -118,7 +118,7 @@ def test_nothing_is_there_twice_and_nothing_without_use():
     whole = only_used(whole_profile())
     again = joined(parts_of(whole)).profile()
     assert len(places(again)) == len(set(places(whole)))  # the builder draws some twice
-    for name in ("processes", "objects", "functions", "hits", "causes"):
+    for name in ("processes", "objects", "functions", "hits", "entry_reasons"):
         assert len(getattr(again, name)) == len(getattr(whole, name)), name
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from builders.sideband import EventLog
-from prospect.events.columns import KernelSymbols
+from prospect.events.record_columns import KernelSymbols
 from prospect.live import carried as module
 from prospect.live.carried import LoadedPrograms
 from prospect.records import replace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import runtime_frames as make
 from prospect.abi import runtime_frames as wire
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.assembly.runtimes import code_objects
 from prospect.assembly.runtimes.runtime_stacks import with_runtimes
 from prospect.assembly.tables.run_facts import left_out

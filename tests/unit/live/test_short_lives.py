@@ -10,10 +10,10 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import RecordBlock
+from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.machine.synthesis import Map, user_map_record
 from prospect.events.decode import decode
-from prospect.events.schema import schema_of
+from prospect.events.sample_schema import schema_of
 from prospect.live.record_limiters import ShortLivesLimiter
 from prospect.live.source import Drained
 from prospect.live.tasks import LiveTasks

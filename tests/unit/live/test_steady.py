@@ -8,7 +8,7 @@ from builders.live import state_of, with_times
 from builders.profile import interrupted_profile
 from prospect.errors import CaptureError
 from prospect.live.session import SteadySession
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.records import replace
 from prospect.tui.watch import Watch
 

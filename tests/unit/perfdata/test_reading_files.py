@@ -27,7 +27,7 @@ from builders.usual_file import (
     features,
 )
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import BuildId
+from prospect.abi.recorded_facts import BuildId
 from prospect.events.decode import decode
 from prospect.files.held_files import MAPPED_FROM_BYTES
 from prospect.perfdata.reader import open_recording

@@ -13,7 +13,7 @@ import pytest
 from builders.perfdata import USUAL, RecordBuilder
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
-from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.abi.recorded_facts import BuildId, RecordingInfo
 from prospect.errors import RecordingError
 from prospect.perfdata.reader import open_recording
 from prospect.perfdata.writer import RecordingWriter

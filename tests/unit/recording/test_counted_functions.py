@@ -13,8 +13,8 @@ from prospect.capture.counting.call_patterns import CallPattern
 from prospect.errors import CaptureError, UsageError
 from prospect.recording import counted_functions as module
 from prospect.recording.counted_functions import counted_functions
-from prospect.recording.events import RecordOptions
 from prospect.recording.exact_counters import exact_counters
+from prospect.recording.opened_events import RecordOptions
 
 X86_64, I386 = 0x0303, 0x0003
 

@@ -17,7 +17,13 @@ from prospect.capture.events.event_choice import (
 )
 from prospect.capture.runtimes.attaching import NEEDS_RIGHTS
 from prospect.cli.doctor import json_text, table_text
-from prospect.recording.doctor import STATUS_FINE, STATUS_LIMITED, STATUS_NOTHING, Facts, diagnose
+from prospect.recording.diagnosis import (
+    STATUS_FINE,
+    STATUS_LIMITED,
+    STATUS_NOTHING,
+    Facts,
+    diagnose,
+)
 from prospect.records import replace
 
 ROOT = Facts(

@@ -12,7 +12,7 @@ from prospect.estimate.annotate.source_view import source_view
 from prospect.profile.source_tables import SourceFile
 from prospect.records import replace
 from prospect.render.json.annotation_documents import JsonSource
-from prospect.render.text.annotation import TextSource
+from prospect.render.text.annotated_code import TextSource
 
 LINES = {
     "/src/a.c": ["int work(int n) {", "\tint sum = 0;", *["\t// more"] * 20, "\treturn sum;", "}"],
@@ -89,13 +89,13 @@ def test_files_and_functions_can_be_chosen():
     assert [chosen.paths[row] for row in chosen.order] == ["/src/mix.h"]
     nothing = source_view(profile(), "2", functions=np.array([], np.int64))
     assert nothing.order == []
-    assert "No hit has a line" in rendered(TextSource(), nothing).decode()
+    assert "No sample has a line" in rendered(TextSource(), nothing).decode()
 
 
 def test_what_is_missing_and_what_is_newer_is_said():
     text = rendered(TextSource(), source_view(profile(), "2")).decode()
-    assert "/gone/b\\x1b[31m.c: 6 hits" in text
-    assert "4 hits in /bin/loop: some of it is missing" in text
+    assert "/gone/b\\x1b[31m.c: 6 samples" in text
+    assert "4 samples in /bin/loop: some of it is missing" in text
     assert "newer than /bin/loop" in text
     assert "found as /found/src/a.c" in text
     assert all(line.isprintable() for line in text.split("\n"))
@@ -107,7 +107,7 @@ def test_the_index_lists_what_was_written_refused_and_not_found():
     rows = {path: row for row, path in enumerate(view.paths)}
     TextSource().render_index(view, {rows["/src/a.c"]: "", rows["/src/mix.h"]: "too long"}, out)
     lines = out.getvalue().decode().split("\n")
-    assert any(line.startswith("/src/a.c: 30 hits") and "not" not in line for line in lines)
+    assert any(line.startswith("/src/a.c: 30 samples") and "not" not in line for line in lines)
     assert any("/src/mix.h" in line and "(not written: too long)" in line for line in lines)
     assert "Sources that were not found" in lines
 
@@ -118,5 +118,5 @@ def test_json_has_every_line_with_its_text():
     files = {file["file"]: file for file in document["files"]}
     assert files["/gone/b\x1b[31m.c"]["found"] is None
     (line,) = files["/src/mix.h"]["events"][0]["lines"]
-    assert (line["line"], line["hits"], line["text"]) == (2, 60, "    return x * 31;")
+    assert (line["line"], line["samples"], line["text"]) == (2, 60, "    return x * 31;")
     assert line["half_width_s"] == pytest.approx(0.038358547)

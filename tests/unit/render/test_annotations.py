@@ -8,16 +8,16 @@ import pytest
 from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.profile_builder import ProfileBuilder
 from prospect.estimate.annotate.annotation_view import annotation_view
-from prospect.figures.routine_choice import RoutineChoice
+from prospect.figures.function_choice import FunctionChoice
 from prospect.profile.source_tables import FLOW_BRANCH, FLOW_NEXT, NO_TARGET
 from prospect.records import replace
 from prospect.render.json.annotation_documents import JsonAnnotation
-from prospect.render.text.annotation import TextAnnotation
+from prospect.render.text.annotated_code import TextAnnotation
 
 
 def rendered(renderer, profile, **choice):
     out = io.BytesIO()
-    renderer.render(annotation_view(profile, RoutineChoice(**choice)), out)
+    renderer.render(annotation_view(profile, FunctionChoice(**choice)), out)
     return out.getvalue()
 
 
@@ -54,11 +54,11 @@ def test_json_holds_what_the_view_holds():
     document = json.loads(rendered(JsonAnnotation(), annotated_loop()))
     assert document["schema"] == "prospect-annotate/2"
     (event,) = document["events"]
-    work = event["routines"][0]
-    assert work["hits"] == 100
-    assert sum(row["hits"] for row in work["instructions"]) == 99
-    assert sum(block["hits"] for block in work["blocks"]) == 99
-    assert work["hits_between_instructions"] == 1
+    work = event["functions"][0]
+    assert work["samples"] == 100
+    assert sum(row["samples"] for row in work["instructions"]) == 99
+    assert sum(block["samples"] for block in work["blocks"]) == 99
+    assert work["samples_between_instructions"] == 1
     assert work["likely_meant"] == "0x1002"
     assert work["instructions"][2]["target_name"] == "helper"
     assert work["instructions"][1]["frames"] == [
@@ -76,8 +76,8 @@ def test_instructions_far_from_hits_are_left_out_and_counted():
     profile = replace(build.build(), code=code_table({row: rows}))
     text = rendered(TextAnnotation(), profile).decode()
     assert [at for at in range(100) if f"nop{at}\n" in text] == list(range(46, 55))
-    assert "- Skip 46 instructions without a hit" in text
-    assert "- Skip 45 instructions without a hit" in text
+    assert "- Skip 46 instructions without a sample" in text
+    assert "- Skip 45 instructions without a sample" in text
     whole = rendered(TextAnnotation(whole=True), profile).decode()
     assert all(f"nop{at}\n" in whole for at in range(100))
     assert "Skip" not in whole
@@ -85,7 +85,7 @@ def test_instructions_far_from_hits_are_left_out_and_counted():
 
 def test_nothing_over_the_thresholds_says_so():
     profile = replace(annotated_loop(), code=code_table({}))
-    assert b"give -m 0 -k 0, or name a routine" in rendered(TextAnnotation(), profile)
+    assert b"give -m 0 -k 0, or name a function" in rendered(TextAnnotation(), profile)
 
 
 def test_a_long_listing_opens_at_its_hottest_block():
@@ -99,8 +99,8 @@ def test_a_long_listing_opens_at_its_hottest_block():
     rows[54] = (54, 1, "jmp", FLOW_BRANCH, 99, "")
     profile = replace(build.build(), code=code_table({row: rows}))
     text = rendered(TextAnnotation(), profile).decode()
-    opening, _, ordered = text.partition("The routine in order of its addresses:\n")
-    assert "The hottest block, 900 hits, 98%:\n...\n" in opening
+    opening, _, ordered = text.partition("The function in order of its addresses:\n")
+    assert "The hottest block, 900 samples, 98%:\n...\n" in opening
     assert [at for at in range(100) if f"nop{at}\n" in opening] == list(range(45, 54))
     assert "nop10\n" in ordered
     assert "nop50\n" in ordered

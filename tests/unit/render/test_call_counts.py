@@ -23,22 +23,22 @@ from prospect.records import replace
 from prospect.render.json.calls_document import JsonCalls
 from prospect.render.json.report_document import JsonRenderer
 from prospect.render.registry import make_renderer
-from prospect.render.text.calls import TextCalls
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.call_sections import TextCalls
+from prospect.render.text.text_report import TextRenderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 
 
 def counted_profile(windows=None, left_out=""):
-    """A command whose routine `leaf` is called 400 times, by `main` and by code without a name."""
+    """A command whose function `leaf` is called 400 times, by `main` and by code without a name."""
     build = ProfileBuilder()
     command = build.process("search", 11, is_command=True, is_descendant=True)
     other = build.process("else", 12)
     image = build.object("/opt/search")
     leaf, main = build.function("leaf", image, 16), build.function("main", image, 64)
     nameless = build.function("", image, 96)
-    for routine, hits in ((leaf, 30), (main, 10)):
-        build.hit(command, routine, count=hits, period=hits * 5_000_000)
+    for function, hits in ((leaf, 30), (main, 10)):
+        build.hit(command, function, count=hits, period=hits * 5_000_000)
     profile = build.build()
     counts = CallCounts(
         functions=CountedFunctions(
@@ -94,12 +94,12 @@ def test_calls_callers_and_time_a_call():
     assert ["400", "0", "375.000", "-", "search", "leaf"] in lines  # 30 hits of 5 ms by 400
     assert ["300", "75.00%", "search", "<-", "main"] in lines
     assert ["100", "25.00%", "search", "<-", "[no", "name]"] in lines
-    assert ["-", "1", "more", "routine", "without", "a", "call"] in lines
+    assert ["-", "1", "more", "function", "without", "a", "call"] in lines
 
 
 def test_other_processes_count_where_all_are_shown():
     assert ["407", "0"] in [line[:2] for line in text_of(counted_profile(), "4")]
-    assert json_of(counted_profile(), "4")["routines"][0]["counted"] == 407
+    assert json_of(counted_profile(), "4")["functions"][0]["counted"] == 407
 
 
 def test_what_was_left_out_is_said_without_its_escapes():
@@ -112,30 +112,30 @@ def test_what_was_left_out_is_said_without_its_escapes():
     assert not [line for line in lines if line[:1] == ["5"]]  # what was counted is no estimate
     names = [line[-1] for line in lines if "search" in line]
     assert names == ["leaf", "main", "name]", "bad\\x1b[1m"]  # the last, and without callers
-    (row,) = [row for row in json_of(profile)["routines"] if row["calls"] is None]
+    (row,) = [row for row in json_of(profile)["functions"] if row["calls"] is None]
     assert (row["counted"], row["half_width"]) == (5, None)
 
 
 def test_one_window_estimates_nothing_and_ranks_nothing():
-    """The routine that was counted most so far is not the one that is called most."""
+    """The function that was counted most so far is not the one that is called most."""
     one = replace(in_windows(), own_s=np.full(1, 0.01), gap_s=np.full(1, 0.3))
     windows = replace(one, window_index=np.zeros(8, np.int32))
     lines = text_of(counted_profile(windows))
     rows = [line for line in lines if line[:1] == ["?"]]
     assert [row[-1] for row in rows] == ["bad\\x1b[1m", "leaf"]
     assert {row[2] for row in rows} == {"-"}  # no time by a number of calls that nobody knows
-    assert ["Warning:", "the", "calls", "of", "2", "routines", "(?)"] in [row[:7] for row in lines]
+    assert ["Warning:", "the", "calls", "of", "2", "functions", "(?)"] in [row[:7] for row in lines]
     assert "cannot be estimated" in " ".join(map(" ".join, lines))
 
 
-def test_time_in_a_routine_is_withheld_where_its_probe_took_more():
+def test_time_in_a_function_is_withheld_where_its_probe_took_more():
     profile = counted_profile()
     counts = profile.call_counts
     expensive = replace(counts.functions, probe_ns=np.array([200_000.0, 1000.0, 4000.0]))
     found = replace(profile, call_counts=replace(counts, functions=expensive))
     # 400 calls by 0.2 ms are 80 ms, beside the 150 ms that were sampled.
     assert ["400", "0", "-", "-", "search", "leaf"] in text_of(found)
-    assert json_of(found)["routines"][0]["self_s"] is None
+    assert json_of(found)["functions"][0]["self_s"] is None
 
 
 def test_probes_that_took_all_the_time_are_said_to():
@@ -149,9 +149,9 @@ def test_probes_that_took_all_the_time_are_said_to():
 
 def test_estimated_calls_have_an_interval_and_callers_their_share_of_them():
     found = json_of(counted_profile(in_windows()))
-    routine = found["routines"][0]
-    assert routine["calls"] == pytest.approx(400 + 50 * 8 * 3)
-    assert 0 < routine["half_width"] < 600
+    function = found["functions"][0]
+    assert function["calls"] == pytest.approx(400 + 50 * 8 * 3)
+    assert 0 < function["half_width"] < 600
     assert found["windows"] == {"count": 8, "own_s": 0.08, "gap_s": 0.24}
     lines = text_of(counted_profile(in_windows()))
     assert ["1200", "75.00%", "search", "<-", "main"] in lines
@@ -160,8 +160,8 @@ def test_estimated_calls_have_an_interval_and_callers_their_share_of_them():
 def test_exact_counts_as_json():
     found = json_of(counted_profile())
     assert (found["is_exact"], found["windows"], found["uncalled"]) == (True, None, 1)
-    assert found["routines"][0]["self_s"] == pytest.approx(0.15)
-    assert found["routines"][0]["half_width"] == 0.0
+    assert found["functions"][0]["self_s"] == pytest.approx(0.15)
+    assert found["functions"][0]["half_width"] == 0.0
 
 
 def test_without_counts_there_is_no_section():
@@ -216,12 +216,12 @@ def test_a_filter_of_samples_has_no_calls():
     choice = CallsChoice(SampleChoice(through="read"), sections=("totals", "graph"))
     assert "Calls" not in calls_of(TextCalls(), choice)
     document = json.loads(calls_of(JsonCalls(), choice))
-    assert {routine["calls"] for routine in document["events"][0]["routines"]} == {None}
+    assert {function["calls"] for function in document["events"][0]["functions"]} == {None}
 
 
 def test_calls_as_json():
     event = json.loads(calls_of(JsonCalls(), CallsChoice(sections=("graph",))))["events"][0]
-    calls = {routine["name"]: routine["calls"] for routine in event["routines"]}
+    calls = {function["name"]: function["calls"] for function in event["functions"]}
     assert (calls["read"], calls["main"]) == (120.0, None)
     arcs = {(arc["caller"], arc["callee"]): arc["calls"] for arc in event["arcs"]}
     assert arcs["main", "read"] == 90.0

@@ -16,8 +16,8 @@ from prospect.figures.calls.calls_view import SECTIONS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.json.calls_document import JsonCalls
 from prospect.render.json.report_document import JsonRenderer
-from prospect.render.text.calls import TextCalls
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.call_sections import TextCalls
+from prospect.render.text.text_report import TextRenderer
 
 TESTS = Path(__file__).parents[2]
 PAGE = (TESTS.parent / "docs" / "calls.md").read_text()
@@ -49,7 +49,7 @@ def test_calls_are_as_they_were_read(golden, name, renderer, choice, options):
 
 def test_the_tree_that_was_asked_for_comes_first():
     text = rendered(TextCalls(), CallsChoice(sections=SECTIONS, callers_of="work")).decode()
-    assert text.index("Callers of work") < text.index("Routines by Total Time")
+    assert text.index("Callers of work") < text.index("Functions by Total Time")
     assert text.count("(bottom-up)") == 1
 
 
@@ -62,7 +62,7 @@ def test_callers_of_an_inlined_function():
         rendered(TextCalls(), choice)
 
 
-def test_a_routine_without_samples_is_answered_in_words():
+def test_a_function_without_samples_is_answered_in_words():
     choice = CallsChoice(SampleChoice("3"), (), "default_idle")
     text = rendered(TextCalls(), choice).decode()
     assert "- No sample has 'default_idle' on its stack; --inline finds inlined ones." in text
@@ -82,13 +82,13 @@ def test_json_has_the_figures_of_the_view():
     document = json.loads(rendered(JsonCalls(), EVERYTHING))
     assert document["schema"] == "prospect-calls/1"
     (event,) = document["events"]
-    assert event["hits"] == 30
-    by_name = {row["name"]: row for row in event["routines"]}
-    assert (by_name["main"]["total_hits"], by_name["main"]["self_hits"]) == (21, 0)
+    assert event["samples"] == 30
+    by_name = {row["name"]: row for row in event["functions"]}
+    assert (by_name["main"]["total_samples"], by_name["main"]["self_samples"]) == (21, 0)
     # Three of its calls in a row are one: 5 + 3 + 2 of 30 samples have it on their stack.
-    assert (by_name["work"]["total_hits"], by_name["work"]["self_hits"]) == (10, 8)
-    assert sum(row["hits"] for row in event["callees"] if row["parent"] < 0) == 30
-    arcs = {(row["caller"], row["callee"]): row["hits"] for row in event["arcs"]}
+    assert (by_name["work"]["total_samples"], by_name["work"]["self_samples"]) == (10, 8)
+    assert sum(row["samples"] for row in event["callees"] if row["parent"] < 0) == 30
+    arcs = {(row["caller"], row["callee"]): row["samples"] for row in event["arcs"]}
     assert arcs["main", "work"] == 10
     assert arcs["read", "do_syscall_64"] == 6
 
@@ -116,7 +116,7 @@ def test_a_report_shows_calls_before_what_it_rests_on():
     assert found
     assert (b"Details of Processes" in before, b"Statistics of Run" in behind) == (True, True)
     (calls,) = json.loads(document.getvalue())["calls"]
-    assert {row["name"] for row in calls["routines"]} >= {"main", "work"}
+    assert {row["name"] for row in calls["functions"]} >= {"main", "work"}
     assert calls["arcs"]
 
 
@@ -126,12 +126,14 @@ def test_a_report_without_stacks_says_so():
     assert "no sample has a call chain" in text.getvalue().decode()
 
 
-@pytest.mark.parametrize(("cause", "hits"), [("read", 6), ("system call", 6), ("idle", 9)])
-def test_causes_choose_samples(cause, hits):
-    view = calls_view(stacks_profile(), CallsChoice(SampleChoice("4", cause=cause)))
+@pytest.mark.parametrize(
+    ("entry_reason", "samples"), [("read", 6), ("system call", 6), ("idle", 9)]
+)
+def test_entry_reasons_choose_samples(entry_reason, hits):
+    view = calls_view(stacks_profile(), CallsChoice(SampleChoice("4", entry_reason=entry_reason)))
     assert view.events[0].graph.hits == hits
 
 
-def test_a_cause_that_nothing_has_is_refused_in_words():
-    with pytest.raises(UsageError, match="no cause"):
-        calls_view(stacks_profile(), CallsChoice(SampleChoice("4", cause="write")))
+def test_an_entry_reason_that_nothing_has_is_refused_in_words():
+    with pytest.raises(UsageError, match="no entry reason"):
+        calls_view(stacks_profile(), CallsChoice(SampleChoice("4", entry_reason="write")))

@@ -14,18 +14,18 @@ from builders.profile_builder import ProfileBuilder
 from builders.programs import switching
 from builders.sampling import sampled_profile
 from builders.stacks import stacks_profile
-from prospect.api.profile import Profile
+from prospect.api.interface import Profile
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.cli.commands import COMMANDS
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.dimensions import COLUMN_DIMENSIONS, known_dimension
 from prospect.errors import UsageError
 from prospect.figures.hit_keys import kept_apart
 from prospect.profile.model import (
-    CAUSE_INTERRUPT,
-    CAUSE_SOFTIRQ,
+    CPUMODE_KERNEL,
+    ENTRY_REASON_INTERRUPT,
+    ENTRY_REASON_SOFTIRQ,
     KIND_KERNEL,
-    MODE_KERNEL,
 )
 from prospect.records import asdict, replace
 from prospect.render.registry import make_renderer
@@ -48,15 +48,15 @@ def hits_of(profile, dimension, **options):
     """Return by the first key of a row what each class has of it."""
     (table,) = tables(profile, dimension, **options)
     names = [one["class"] for one in table["classes"]]
-    key = options.get("sort", ("routine",))[0]
+    key = options.get("sort", ("function",))[0]
     return {
-        row[key]: dict(zip(names, (cell["hits"] for cell in row["columns"]), strict=True))
+        row[key]: dict(zip(names, (cell["samples"] for cell in row["columns"]), strict=True))
         for row in table["rows"]
     }
 
 
 def many_programs(count):
-    """Programs `p0`, `p1`, ... with one routine each and one they share, the first hit most."""
+    """Programs `p0`, `p1`, ... with one function each and one they share, the first hit most."""
     build = ProfileBuilder()
     image = build.object("/bin/x")
     shared = build.function("shared", image, 1 << 20)
@@ -71,18 +71,18 @@ def many_programs(count):
 def test_classes_have_together_what_the_table_by_keys_has(dimension):
     profile = stacks_profile()
     out = io.BytesIO()
-    make_renderer("json", sort=("routine",), detail="4", user_threshold_s=0.0).render(profile, out)
+    make_renderer("json", sort=("function",), detail="4", user_threshold_s=0.0).render(profile, out)
     (event,) = json.loads(out.getvalue())["events"]
     expected = {}
     for row in event["rows"]:
-        expected[row["routine"]] = expected.get(row["routine"], 0) + row["hits"]
+        expected[row["function"]] = expected.get(row["function"], 0) + row["samples"]
     (table,) = tables(profile, dimension)
     found = {}
     for row in table["rows"]:
-        hits = sum(cell["hits"] for cell in row["columns"])
-        found[row["routine"]] = found.get(row["routine"], 0) + hits
+        hits = sum(cell["samples"] for cell in row["columns"])
+        found[row["function"]] = found.get(row["function"], 0) + hits
     assert found == expected
-    assert sum(one["hits"] for one in table["classes"]) == event["hits"]
+    assert sum(one["samples"] for one in table["classes"]) == event["samples"]
     assert sum(one["seconds"] for one in table["classes"]) == pytest.approx(event["seconds"])
 
 
@@ -106,7 +106,7 @@ def test_error_bars_of_a_single_class_are_those_of_the_table_by_keys():
     schedule = switching(random, 2, 2.0, (1e-3,) * 3, (0.5, 0.3, 0.2))
     profile = sampled_profile(random, schedule, clock_periods_ns(1000, 4))
     out = io.BytesIO()
-    make_renderer("json", sort=("routine",), detail="4", user_threshold_s=0.0).render(profile, out)
+    make_renderer("json", sort=("function",), detail="4", user_threshold_s=0.0).render(profile, out)
     (event,) = json.loads(out.getvalue())["events"]
     (table,) = tables(profile, "host")
     assert [row["columns"][0]["half_width_s"] for row in table["rows"]] == pytest.approx(
@@ -146,7 +146,7 @@ def test_events_are_columns_of_one_table():
         event.name for event in profile.run.events
     ]
     for at, one in enumerate(table["classes"]):
-        assert sum(row["columns"][at]["hits"] for row in table["rows"]) == one["hits"]
+        assert sum(row["columns"][at]["samples"] for row in table["rows"]) == one["samples"]
 
 
 def test_classes_beyond_the_bound_are_one_column_and_said():
@@ -179,17 +179,17 @@ def test_a_spreadsheet_has_four_columns_for_each_class():
     rows = list(csv.DictReader(io.StringIO(written(many_programs(3), "csv", "program"))))
     assert list(rows[0]) == [
         "event",
-        "routine",
+        "function",
         *(f"program p{at} {figure}" for at in range(3) for figure in FIGURES),
     ]
-    assert rows[0]["routine"] == "shared"
-    assert [int(rows[0][f"program p{at} hits"]) for at in range(3)] == [30, 20, 10]
+    assert rows[0]["function"] == "shared"
+    assert [int(rows[0][f"program p{at} samples"]) for at in range(3)] == [30, 20, 10]
     for at in range(3):
         percents = [float(row[f"program p{at} percent"]) for row in rows]
         assert sum(percents) == pytest.approx(100.0)
 
 
-FIGURES = ("hits", "seconds", "error_seconds", "percent")
+FIGURES = ("samples", "seconds", "error_seconds", "percent")
 
 
 def test_what_the_threshold_leaves_out_is_one_row():
@@ -198,14 +198,14 @@ def test_what_the_threshold_leaves_out_is_one_row():
             io.StringIO(written(many_programs(3), "csv", "program", user_threshold_s=0.05))
         )
     )
-    assert [row["routine"] for row in rows] == ["shared", "REMAINDER"]
-    assert [rows[1][f"program p{at} hits"] for at in range(3)] == ["1", "1", "1"]
+    assert [row["function"] for row in rows] == ["shared", "REMAINDER"]
+    assert [rows[1][f"program p{at} samples"] for at in range(3)] == ["1", "1", "1"]
 
 
 def test_python_has_the_same_columns():
     found = Profile(**asdict(many_programs(3))).columns_table("program", detail="4")
-    assert found["routine"][0] == "shared"
-    assert [int(found[f"program p{at} hits"][0]) for at in range(3)] == [30, 20, 10]
+    assert found["function"][0] == "shared"
+    assert [int(found[f"program p{at} samples"][0]) for at in range(3)] == [30, 20, 10]
     by_event = Profile(**asdict(perf_profile())).columns_table("event", detail="4")
     assert "event" not in by_event
     text = Profile(**asdict(many_programs(2))).report(columns="image", detail="4")
@@ -250,21 +250,21 @@ def test_what_a_profile_does_not_say_is_refused(dimension, why):
         written(many_programs(2), "json", dimension)
 
 
-def test_causes_of_several_kinds_with_one_name_are_told_apart():
+def test_entry_reasons_of_several_kinds_with_one_name_are_told_apart():
     build = ProfileBuilder()
     process = build.process("p", 100, is_descendant=True)
-    routine = build.function("work", build.object("[kernel]", KIND_KERNEL), 0)
+    function = build.function("work", build.object("[kernel]", KIND_KERNEL), 0)
     for kind, name, count in (
-        (CAUSE_INTERRUPT, "(dispatch)", 1),
-        (CAUSE_SOFTIRQ, "(dispatch)", 2),
-        (CAUSE_SOFTIRQ, "timer", 4),
+        (ENTRY_REASON_INTERRUPT, "(dispatch)", 1),
+        (ENTRY_REASON_SOFTIRQ, "(dispatch)", 2),
+        (ENTRY_REASON_SOFTIRQ, "timer", 4),
     ):
-        build.hit(process, routine, count, MODE_KERNEL, cause=(kind, name))
+        build.hit(process, function, count, CPUMODE_KERNEL, entry_reason=(kind, name))
     profile = Profile(**asdict(build.build()))
     expected = {"interrupt (dispatch)": 1, "softirq (dispatch)": 2, "timer": 4}
-    assert hits_of(profile, "cause") == {"work": expected}
-    found = profile.columns_table("cause", detail="4")
-    assert {name: found[f"cause {name} hits"].tolist() for name in expected} == {
+    assert hits_of(profile, "entry_reason") == {"work": expected}
+    found = profile.columns_table("entry_reason", detail="4")
+    assert {name: found[f"entry reason {name} samples"].tolist() for name in expected} == {
         name: [count] for name, count in expected.items()
     }
 
@@ -276,8 +276,8 @@ def test_a_recording_without_hits_has_no_rows(dimension):
     (table,) = tables(profile, dimension)
     assert (table["rows"], table["left_out"]["rows"]) == ([], 0)
     (head,) = csv.reader(io.StringIO(written(profile, "csv", dimension)))
-    assert head[:2] == ["event", "routine"]
-    assert profile.columns_table(dimension, detail="4")["routine"].tolist() == []
+    assert head[:2] == ["event", "function"]
+    assert profile.columns_table(dimension, detail="4")["function"].tolist() == []
 
 
 def test_a_command_without_hits_has_no_rows():

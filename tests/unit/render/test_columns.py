@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.render.escape import display_width, escaped
-from prospect.render.text.columns import Column, columns_of, table_lines
+from prospect.render.text.text_table import Column, columns_of, table_lines
 
 CELL = st.text(max_size=30).map(escaped).map(str.strip)
 

@@ -29,13 +29,13 @@ def test_the_rows_of_the_talk():
         "birth": "exec",
         "control_group": "",
         "mode": "user",
-        "hits": "145",
+        "samples": "145",
         "seconds": "0.56640625",
         "error_seconds": "0.088967449",
         "percent": "37.760417",
         "late_percent": "",
         "address": "0x80484f0",
-        "routine": "my_compare",
+        "function": "my_compare",
         "binding": "LOCAL",
         "object": "/home/hp/bench/qsort",
         "object_kind": "elf",
@@ -46,14 +46,14 @@ def test_the_rows_of_the_talk():
 
 def test_all_rows_add_up_to_all_hits():
     rows = _rows(qsort_profile(), detail="4", user_threshold_s=0.0, kernel_threshold_s=0.0)
-    assert sum(int(row["hits"]) for row in rows) == 1014
+    assert sum(int(row["samples"]) for row in rows) == 1014
     assert REMAINDER not in {row["source"] for row in rows}
 
 
-def test_routines_under_a_threshold_go_into_one_row():
+def test_functions_under_a_threshold_go_into_one_row():
     rows = _rows(qsort_profile())
-    assert sum(int(row["hits"]) for row in rows) == 391
-    remainders = [(row["mode"], row["hits"]) for row in rows if row["source"] == REMAINDER]
+    assert sum(int(row["samples"]) for row in rows) == 391
+    remainders = [(row["mode"], row["samples"]) for row in rows if row["source"] == REMAINDER]
     assert remainders == [("user", "10"), ("kernel", "1")]
     assert sum(float(row["percent"]) for row in rows) == pytest.approx(200.0)
 
@@ -61,7 +61,7 @@ def test_routines_under_a_threshold_go_into_one_row():
 def test_kernel_only_has_the_kernel_rows_of_every_process():
     rows = _rows(qsort_profile(), detail="k", user_threshold_s=0.0, kernel_threshold_s=0.0)
     assert {row["mode"] for row in rows} == {"kernel"}
-    assert sum(int(row["hits"]) for row in rows) == 622
+    assert sum(int(row["samples"]) for row in rows) == 622
 
 
 def test_names_are_exact_and_quoted_also_those_that_look_like_formulas():
@@ -72,7 +72,7 @@ def test_names_are_exact_and_quoted_also_those_that_look_like_formulas():
     profile = hostile_profile()
     rows = _rows(profile)
     assert {row["process"] for row in rows} == set(profile.processes.name)
-    assert {row["routine"] for row in rows} == set(profile.functions.name)
+    assert {row["function"] for row in rows} == set(profile.functions.name)
 
 
 def test_lines_end_as_rfc_4180_says():

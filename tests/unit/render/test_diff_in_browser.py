@@ -94,7 +94,7 @@ def test_each_figure_of_each_table_is_the_texts(opened, case, rows):
         ("total", "Total", "Part"),
         ("processes", "By process", "Process"),
         ("objects", "By object", "Object"),
-        ("routines", "By routine", "Routine"),
+        ("functions", "By function", "Function"),
     ):
         lines = sections[title]
         found = rows_of(browser, tab)
@@ -181,26 +181,26 @@ def test_only_significant_rows_have_a_colour_and_the_side_that_grew_is_red(opene
     assert browser.execute_script("drawFlame(); return flame.look.fill(0)") != light
 
 
-def test_a_routine_shows_its_change_and_its_calls_on_both_sides(opened):
+def test_a_function_shows_its_change_and_its_calls_on_both_sides(opened):
     browser = opened(compared([stacks_profile()], [stacks_profile()]))
     press = ActionChains(browser).send_keys("/", "vfs", Keys.ENTER)
     press.perform()
-    routine = browser.find_element(By.ID, "routine")
-    assert routine.is_displayed()
-    titles = [caption.text for caption in routine.find_elements(By.TAG_NAME, "caption")]
+    function = browser.find_element(By.ID, "function")
+    assert function.is_displayed()
+    titles = [caption.text for caption in function.find_elements(By.TAG_NAME, "caption")]
     assert titles == ["In itself", "Called by, with what it calls"]
     (called_by,) = calls_of(browser)
-    assert called_by["Routine"] == "do_syscall_64"
+    assert called_by["Function"] == "do_syscall_64"
     assert float(called_by["Change"]) == 0.0
     ActionChains(browser).send_keys(Keys.ESCAPE * 12).perform()
-    assert not routine.is_displayed()
+    assert not function.is_displayed()
     assert browser.execute_script("return view.focus") == 0
 
 
 def calls_of(browser, table=0):
     """Return the rows of callers, or of callees, by their heads, with the colour of each bar."""
     script = """
-    const table = document.querySelectorAll("#routine .pair table")[arguments[0]];
+    const table = document.querySelectorAll("#function .pair table")[arguments[0]];
     const text = (row) => [...row.children].map((cell) => cell.textContent);
     const heads = text(table.tHead.rows[0]).map((head) => head.replace(/ [(].*[)]/, ""));
     return [...table.tBodies[0].rows].map((row) => ({
@@ -219,7 +219,7 @@ def test_callers_are_tested_and_grey_where_the_change_is_not_significant(opened)
     calls, names = comparison.stacks.calls, comparison.stacks.name
     browser = opened(comparison)
     browser.execute_script("chooseFrame(view.block.labels.indexOf('f'))")
-    rows = {row["Routine"]: row for row in calls_of(browser)}
+    rows = {row["Function"]: row for row in calls_of(browser)}
     assert {name: row["bar"] for name, row in rows.items()} == {
         "a": "grew",
         "b": "same",
@@ -236,12 +236,12 @@ def test_callers_are_tested_and_grey_where_the_change_is_not_significant(opened)
         assert float(rows[name]["±"]) == pytest.approx(calls.half_width[row], abs=0.005)
         assert rows[name]["hasWhisker"]
     grey = browser.execute_script(
-        "return getComputedStyle(document.querySelector('#routine .pair .unsure')).color"
+        "return getComputedStyle(document.querySelector('#function .pair .unsure')).color"
         " === getComputedStyle(document.querySelector('.quiet')).color"
     )
     assert grey
     browser.execute_script("chooseFrame(view.block.labels.indexOf('main'))")
-    callees = {row["Routine"]: row["bar"] for row in calls_of(browser, 1)}
+    callees = {row["Function"]: row["bar"] for row in calls_of(browser, 1)}
     assert callees == {"a": "grew", "b": "same", "c": "same", "old": "shrank"}
     assert f"{len(calls)} pairs of caller" in notes_of(browser)
 
@@ -254,7 +254,7 @@ def notes_of(browser):
 def test_a_comparison_without_stacks_has_its_tables(opened):
     browser = opened(compared([run_of(BEFORE)], [run_of(AFTER)], stacks=False))
     assert not browser.find_element(By.ID, "stacks").is_displayed()
-    assert rows_of(browser, "routines")[0]["Routine"] == "removed"
+    assert rows_of(browser, "functions")[0]["Function"] == "removed"
     ActionChains(browser).send_keys(
         "w", "/", "pa", Keys.ENTER, Keys.ESCAPE, Keys.ARROW_DOWN
     ).perform()
@@ -265,7 +265,7 @@ def test_hostile_names_are_inert(opened):
     after = run_of({"<img src=x onerror=alert(1)>\x1b[2J\u202e": 60}, command=("\x07<script>",))
     browser = opened(compared([hostile_profile()], [after], per="3 \x1b[5m<b>turns"))
     assert browser.execute_script("return document.scripts.length") == 1
-    for tab in ("routines", "objects", "processes", "total", "recordings"):
+    for tab in ("functions", "objects", "processes", "total", "recordings"):
         browser.find_element(By.ID, f"tab-{tab}").click()
         text = browser.execute_script("return document.body.innerText + document.title")
         assert not set(text) & {"\x1b", "\u202e", "\u2066", "\x07"}

@@ -101,7 +101,7 @@ def test_the_document_keeps_to_its_schema_and_to_its_sums(case, rows):
     document = json.loads(rendered("json", CASES[case](), rows=rows))
     assert schema_errors(document, SCHEMA, SCHEMA) == []
     total = document["total"]["rows"]
-    for name in ("modes", "processes", "objects", "routines"):
+    for name in ("modes", "processes", "objects", "functions"):
         table = document[name]
         for side in ("a", "b"):
             found = sum(row[side] for row in table["rows"]) + table["skipped"][side]
@@ -150,15 +150,15 @@ def test_the_answer_to_a_condition_is_one_line():
             "replicates",
             "slower by 3% at 95%: cannot tell. The command and its descendants took 5.6% more",
         ),
-        ("undecided", "different by 2% in f: cannot tell. The routine f,"),
+        ("undecided", "different by 2% in f: cannot tell. The function f,"),
     ):
         last = rendered("text", CASES[case]()).decode().splitlines()[-1]
         assert last.startswith(says), last
 
 
-def test_routines_with_what_they_call_stand_behind_the_others():
+def test_functions_with_what_they_call_stand_behind_the_others():
     text = rendered("text", stacked(), rows=1).decode()
-    tables = text.split("By routine, with all that it calls\n")
+    tables = text.split("By function, with all that it calls\n")
     assert len(tables) == 2
     first, *rest = [line.split() for line in tables[1].splitlines()[3:] if line]
     assert first[-2:] == ["old", "/usr/bin/work"]
@@ -172,7 +172,7 @@ def test_routines_with_what_they_call_stand_behind_the_others():
 
 def test_rows_that_are_not_shown_are_summed():
     text = rendered("text", once(), rows=0).decode()
-    assert "rows not significant or of few hits: A 5" in text
+    assert "rows not significant or of few samples: A 5" in text
     assert "added" in text
     assert "copy" not in text
 

@@ -12,7 +12,7 @@ from builders.json_schema import schema_errors
 from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.figures.report.disassembly_choice import DisassemblyChoice, disassembled_functions
-from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
+from prospect.profile.model import CPUMODE_KERNEL, KIND_KERNEL
 from prospect.profile.source_tables import FLOW_NEXT, NO_TARGET
 from prospect.records import replace
 from prospect.render.registry import make_renderer
@@ -57,10 +57,10 @@ def test_a_profile_without_code_is_refused():
 
 
 def blocks(text):
-    """Return {(routine, its hits): hits of its instructions} of a text report."""
+    """Return {(function, its hits): hits of its instructions} of a text report."""
     found, key = {}, None
     for before, line in zip(["", *text.splitlines()], text.splitlines(), strict=False):
-        total = re.match(r"(\d+) hits? = .*%$", line)
+        total = re.match(r"(\d+) samples? = .*%$", line)
         if total:
             key = (before.split()[0], int(total[1]))
             found[key] = 0
@@ -71,7 +71,7 @@ def blocks(text):
     return found
 
 
-def test_hits_of_a_block_add_up_to_its_routines():
+def test_hits_of_a_block_add_up_to_its_functions():
     found = blocks(rendered(annotated_loop()).decode())
     assert found == {("work", 100): 100}
 
@@ -89,8 +89,8 @@ def two_processes():
     build.hit(first, shared, 30, offset=1)
     build.hit(second, shared, 50, offset=2)
     build.hit(second, rare, 1, offset=1)
-    build.hit(first, inside, 40, MODE_KERNEL, offset=1)
-    build.hit(second, inside, 20, MODE_KERNEL, offset=3)
+    build.hit(first, inside, 40, CPUMODE_KERNEL, offset=1)
+    build.hit(second, inside, 20, CPUMODE_KERNEL, offset=3)
 
     def nops(start):
         return [(start + at, 1, f"nop{at}", FLOW_NEXT, NO_TARGET, "") for at in range(4)]
@@ -100,26 +100,26 @@ def two_processes():
     return replace(build.build(), code=code)
 
 
-def test_each_process_has_its_own_hits_in_a_routine_and_the_kernel_has_all():
+def test_each_process_has_its_own_hits_in_a_function_and_the_kernel_has_all():
     document = json.loads(rendered(two_processes(), "json", 2, detail="4"))
     assert schema_errors(document, SCHEMA, SCHEMA) == []
     (event,) = document["events"]
 
     def hits(table):
         return {
-            (routine["name"], one["address"] - routine["address"]): one["hits"]
-            for routine in table["disassembly"]
-            for one in routine["instructions"]
+            (function["name"], one["address"] - function["address"]): one["samples"]
+            for function in table["disassembly"]
+            for one in function["instructions"]
         }
 
-    by_name = {one["name"]: one["routines"] for one in event["details"]}
+    by_name = {one["name"]: one["functions"] for one in event["details"]}
     assert hits(by_name["first"]["user"]) == {("shared", 1): 30}
     assert hits(by_name["second"]["user"]) == {("shared", 2): 50, ("rare", 1): 1}
     assert hits(by_name["first"]["kernel"]) == {("inside", 1): 40}
     assert hits(event["kernel_profiles"][0]) == {("inside", 1): 40, ("inside", 3): 20}
     for table in (*by_name["second"].values(), event["kernel_profiles"][0]):
-        for routine in table["disassembly"]:
-            shares = [one["share"] for one in routine["instructions"]]
+        for function in table["disassembly"]:
+            shares = [one["share"] for one in function["instructions"]]
             assert sum(shares) == pytest.approx(1.0)
 
 

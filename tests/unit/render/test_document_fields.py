@@ -123,7 +123,7 @@ def test_golden_documents_keep_to_their_fields(name, of):
     assert errors(json.loads((TESTS / "golden" / name).read_text()), of) == []
 
 
-@pytest.mark.parametrize("options", [{"sort": ("pid", "routine")}, {"sort": ("mode",)}])
+@pytest.mark.parametrize("options", [{"sort": ("pid", "function")}, {"sort": ("mode",)}])
 def test_tables_by_keys_keep_to_their_fields(options):
     assert errors(rendered(**options), SORTED_ROWS) == []
     assert errors(rendered(**options, columns="event"), CLASS_COLUMNS) == []

@@ -16,7 +16,7 @@ GOLDEN = [
         "qsort_vk.txt",
         "qsort_sorted.txt",
         "interrupted_v4.txt",
-        "ledger.txt",
+        "sample_accounting.txt",
         "disassembled.txt",
         "source_lines.txt",
     )

@@ -12,7 +12,7 @@ from prospect.profile.model import KIND_ELF, KIND_PYTHON
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.records import replace
 from prospect.render.next_commands import NOTHING, Repeated
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.text_report import TextRenderer
 
 
 def next_lines(
@@ -39,7 +39,7 @@ def test_where_one_function_has_it_all_lines_are_proposed():
 
 @pytest.mark.parametrize(
     "facts",
-    [{"hits": 5}, {"linkage_name": "plain_c"}, {"source": NameSource.DYNSYM}],
+    [{"samples": 5}, {"linkage_name": "plain_c"}, {"source": NameSource.DYNSYM}],
     ids=["one of many", "C", "stripped"],
 )
 def test_else_they_are_not(facts):
@@ -100,7 +100,7 @@ def test_unnamed_hits_have_their_commonest_reason_and_its_remedy():
         build.hit(process, build.function("", image, 0x1000, source=source), hits)
     build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 2)
     lines = first_screen(build.build(), detail="3")
-    assert "Missing: 98 % of hits unnamed (file replaced: --sysroot or DEBUGINFOD_URLS)" in lines
+    assert "Missing: 98 % of samples unnamed (file replaced: --sysroot or DEBUGINFOD_URLS)" in lines
 
 
 def test_each_reason_fits_on_the_line():

@@ -18,9 +18,9 @@ def written(*hits):
     """The file of (address, milliseconds)."""
     build = ProfileBuilder()
     command = build.process("prog", 11, is_command=True, is_descendant=True)
-    routine = build.function("main", build.object("/opt/prog"), 0)
+    function = build.function("main", build.object("/opt/prog"), 0)
     for address, ticks in hits:
-        build.hit(command, routine, count=1, period=ticks * MS, offset=address)
+        build.hit(command, function, count=1, period=ticks * MS, offset=address)
     out = io.BytesIO()
     try:
         make_renderer("gmon").render(build.build(), out)
@@ -39,7 +39,7 @@ def test_ticks_beyond_a_bin_are_in_further_histograms():
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
-    "hits",
+    "samples",
     [
         [(16, 4 * 10**12)],  # 61 million histograms
         [(16, 4 * 10**12)] * 1000,  # more nanoseconds than 64 bits hold
@@ -47,5 +47,5 @@ def test_ticks_beyond_a_bin_are_in_further_histograms():
     ],
 )
 def test_hits_that_no_file_should_hold_are_refused(hits):
-    with pytest.raises(UsageError, match="hits are too many"):
+    with pytest.raises(UsageError, match="samples are too many"):
         written(*hits)

@@ -24,7 +24,7 @@ CASES = {
         {"detail": "4", "user_threshold_s": 0.0, "kernel_threshold_s": 0.0},
     ),
     "qsort_sorted": (qsort_profile, "text", {"sort": ("program", "object")}),
-    "hostile_names_sorted": (hostile_profile, "text", {"sort": ("program", "object", "routine")}),
+    "hostile_names_sorted": (hostile_profile, "text", {"sort": ("program", "object", "function")}),
     "qsort_json": (qsort_profile, "json", {"detail": "2", "recording": "a b.data"}),
     "qsort_csv": (qsort_profile, "csv", {"detail": "3"}),
     "interrupted_v4": (interrupted_profile, "text", {"detail": "4"}),

@@ -79,7 +79,7 @@ def test_tab_leads_once_round_all_that_can_be_used_and_shows_where_it_is(open_pa
     named = [place for place in places if place not in {"BUTTON", "link"}]
     for wanted in ("scope", "search", "theme", "help-open", "lanes", "heat", "flame"):
         assert wanted in named
-    assert "tab-routines" in named
+    assert "tab-functions" in named
     assert "tab-processes" not in named  # arrows lead there
     # A table is one place, however many rows it has.
     assert named.count("choice") == 1
@@ -100,7 +100,7 @@ def test_arrows_move_in_a_table_and_enter_chooses(open_page):
     assert browser.execute_script(index) == last
     press(browser, Keys.HOME, Keys.ENTER)
     name = browser.execute_script("return currentRoutines()[0].label")
-    assert browser.find_element(By.CSS_SELECTOR, "#routine h2").text.startswith(name)
+    assert browser.find_element(By.CSS_SELECTOR, "#function h2").text.startswith(name)
 
 
 def test_rows_of_the_map_of_time_are_chosen_by_arrows(open_page):
@@ -123,7 +123,7 @@ def test_tables_tabs_and_pictures_say_what_they_are(open_page):
     assert set(roles) == {"TABLE grid", "TR row", "TD gridcell", "TH columnheader"}
     assert browser.find_element(By.CSS_SELECTOR, "#panel table").get_attribute("aria-label")
     selected = browser.find_elements(By.CSS_SELECTOR, "[role=tab][aria-selected=true]")
-    assert [tab.text for tab in selected] == ["Routines"]
+    assert [tab.text for tab in selected] == ["Functions"]
     unnamed = browser.execute_script(
         "const controls = 'button, select, input, [role=img], [role=application]';"
         "return [...document.querySelectorAll(controls)]"

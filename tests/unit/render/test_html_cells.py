@@ -47,7 +47,10 @@ def test_every_sample_is_in_a_cell(case):
     for column, of_sample in (
         (cells.contexts.thread, names.threads.thread_index),
         (cells.contexts.cpu, names.samples.cpu),
-        (cells.contexts.cause, names.samples.of_hit(names.samples.profile.hits.cause_index)),
+        (
+            cells.contexts.entry_reason,
+            names.samples.of_hit(names.samples.profile.hits.entry_reason_index),
+        ),
     ):
         expected = np.bincount(of_sample[chosen], names.samples.count[chosen])
         assert np.bincount(column, by_context).tolist() == expected.tolist()

@@ -22,11 +22,11 @@ def test_instructions_stand_with_their_source(opened):
     browser.find_element(By.ID, "tab-code").click()
     rows = {row[0]: row for row in cells_of(browser)}
     report = json.loads(whole_report(annotated_loop(), "json", disassemble=1))
-    tables = (t for p in report["events"][0]["details"] for t in p["routines"].values())
+    tables = (t for p in report["events"][0]["details"] for t in p["functions"].values())
     table = next(table for table in tables if table["disassembly"])
     expected = table["disassembly"][0]["instructions"]
     assert [rows[f"{row['address']:x}"][3] for row in expected] == [
-        str(row["hits"]) for row in expected
+        str(row["samples"]) for row in expected
     ]
     assert rows["1002"][4] == "imul   %edi,%eax"
     assert "mix.h:9" in rows["1002"][-1]
@@ -49,7 +49,7 @@ def listed_code(browser, selector="#panel"):
 
 
 def expected_code(profile, name, chosen):
-    """Count chosen samples of a routine in numpy: hits by address, and the period of each."""
+    """Count chosen samples of a function in numpy: hits by address, and the period of each."""
     location = profile.hits.location_index.take(profile.samples.hit_index)
     function = profile.functions.name.index(name)
     chosen = chosen & (profile.locations.function_index.take(location) == function)
@@ -71,7 +71,7 @@ def check_code(rows, expected, instructions):
     """Compare listed instructions with counted ones; what is between instructions is no row."""
     all_s = sum(seconds for _, seconds in expected.values())
     known = {address: row for address, row in expected.items() if address in instructions}
-    assert {address: int(row["Hits"].replace(",", "")) for address, row in rows.items()} == {
+    assert {address: int(row["Samples"].replace(",", "")) for address, row in rows.items()} == {
         address: hits for address, (hits, _) in known.items()
     }
     for address, (hits, seconds) in known.items():
@@ -104,13 +104,13 @@ def test_instructions_follow_a_selection_of_time_cpu_thread_and_process(opened):
     expected = expected_code(profile, "work", in_span)
     check_code(listed_code(browser), expected, instructions)
     between = sum(hits for at, (hits, _) in expected.items() if at not in instructions)
-    assert f"{between} hits are between" in text_of(browser, "#panel")
+    assert f"{between} samples are between" in text_of(browser, "#panel")
     # The other half of the time has another hottest instruction.
     earlier = expected_code(profile, "work", times < span["begin_ns"])
     assert max(earlier, key=earlier.get) != max(expected, key=expected.get)
 
     browser.execute_script("chooseFrame(view.block.labels.indexOf('work'))")
-    check_code(listed_code(browser, "#routine"), expected, instructions)
+    check_code(listed_code(browser, "#function"), expected, instructions)
     for change, chosen in (
         ("span: null, lane: { kind: 'cpu', row: 2 }", profile.samples.cpu == 2),
         ("lane: { kind: 'thread', row: 4 }", profile.samples.tid == 101),
@@ -122,11 +122,11 @@ def test_instructions_follow_a_selection_of_time_cpu_thread_and_process(opened):
         assert browser.execute_script("return isDetailed()") == is_whole
         if not is_whole:
             expected = expected_code(profile, "work", chosen)
-            check_code(listed_code(browser, "#routine"), expected, instructions)
+            check_code(listed_code(browser, "#function"), expected, instructions)
     assert browser.find_elements(By.CSS_SELECTOR, "#panel details")
 
 
-def test_routines_that_a_page_has_no_room_for_say_so(opened, monkeypatch):
+def test_functions_that_a_page_has_no_room_for_say_so(opened, monkeypatch):
     monkeypatch.setattr(instructions_module, "_MOST_CELLS", 10)
     browser = opened(sampled_loop(), disassemble=2)
     browser.find_element(By.ID, "tab-code").click()

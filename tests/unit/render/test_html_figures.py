@@ -24,7 +24,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 PROFILES = {"qsort": qsort_profile, "stacks": stacks_profile}
-PORTIONS = ("user", "kernel", "interrupt", "other")
+MODES = ("user", "kernel", "interrupt", "other")
 TABLE = """
 for (const more of document.querySelectorAll("#panel .more:not([hidden])")) more.click();
 return [...document.querySelectorAll("#panel table")].map((table) => {
@@ -73,7 +73,7 @@ def check(found, expected, time="Time (s)"):
     assert found.keys() == expected.keys()
     for key, row in expected.items():
         assert is_time(found[key][time], row["seconds"], row["half_width_s"]), (found[key], row)
-        assert int(found[key]["Hits"].replace(",", "")) == row["hits"]
+        assert int(found[key]["Samples"].replace(",", "")) == row["samples"]
         if "share" in row:
             share = found[key].get("Share", found[key].get("Share there"))
             assert is_share(share, row["share"])
@@ -95,13 +95,13 @@ def labelled(row):
 def test_the_tables_are_the_reports(page):
     browser, report = page
     event = report["events"][0]
-    (routines,) = tables_of(browser, "routines")
+    (functions,) = tables_of(browser, "functions")
     check(
-        {(row["Routine"], row["In"], row["Process"], row["Object"]): row for row in routines},
+        {(row["Function"], row["In"], row["Process"], row["Object"]): row for row in functions},
         {
-            (labelled(row), portion, f"{process['name']} {process['pid']}", row["object"]): row
+            (labelled(row), mode, f"{process['name']} {process['pid']}", row["object"]): row
             for process in event["details"]
-            for portion, table in process["routines"].items()
+            for mode, table in process["functions"].items()
             for row in table["rows"]
         },
         "Self (s)",
@@ -112,10 +112,10 @@ def test_the_tables_are_the_reports(page):
     assert len(shown) == len(found) > 0
     for row in shown:
         cells = found[row["name"], str(row["pid"])]
-        for title, portion in (("User", "user"), ("Kernel", "kernel"), ("Interrupt", "interrupt")):
-            part = row[portion]
+        for title, mode in (("User", "user"), ("Kernel", "kernel"), ("Interrupt", "interrupt")):
+            part = row[mode]
             assert is_time(cells[f"{title} (s)"], part["seconds"], part["half_width_s"])
-        assert int(cells["Hits"]) == sum(row[portion]["hits"] for portion in PORTIONS)
+        assert int(cells["Samples"]) == sum(row[mode]["samples"] for mode in MODES)
 
 
 def test_services_are_a_column_where_there_are_several(opened):
@@ -143,36 +143,40 @@ def test_events_of_one_name_are_told_apart(open_page):
     second, calls = reported["events"][1], reported["calls"][1]
     browser = open_page(rendered(twice, "html", "4"))
     browser.execute_script("showEvent(1)")
-    (routines,) = tables_of(browser, "routines")
+    (functions,) = tables_of(browser, "functions")
     expected = [
-        row["hits"]
+        row["samples"]
         for process in second["details"]
-        for table in process["routines"].values()
+        for table in process["functions"].values()
         for row in table["rows"]
     ]
-    assert sorted(int(row["Hits"]) for row in routines) == sorted(expected)
+    assert sorted(int(row["Samples"]) for row in functions) == sorted(expected)
     (totals,) = tables_of(browser, "totals")
-    assert [int(row["Hits"]) for row in totals] == [row["total_hits"] for row in calls["routines"]]
+    assert [int(row["Samples"]) for row in totals] == [
+        row["total_samples"] for row in calls["functions"]
+    ]
     assert second != reported["events"][0]
 
 
-def test_kernel_causes_system_calls_and_totals_are_the_reports(page):
+def test_kernel_entry_reasons_system_calls_and_totals_are_the_reports(page):
     browser, report = page
     event = report["events"][0]
     if report["options"]["detail"] == "4":
-        causes = {
+        entry_reasons = {
             ("", row["name"] or row["kind"]): row
-            for row in (event["kernel_causes"] or {}).get("rows", [])
+            for row in (event["kernel_entry_reasons"] or {}).get("rows", [])
         }
     else:
-        causes = {
+        entry_reasons = {
             (f"{process['name']} {process['pid']}", row["name"] or row["kind"]): row
             for process in event["details"]
-            for row in (process["kernel_causes"] or {"rows": []})["rows"]
+            for row in (process["kernel_entry_reasons"] or {"rows": []})["rows"]
         }
-    tables = tables_of(browser, "causes")
-    found = {(row.get("Process", ""), row["Cause"]): row for table in tables for row in table}
-    check(found, causes)
+    tables = tables_of(browser, "entry_reasons")
+    found = {
+        (row.get("Process", ""), row["Entry reason"]): row for table in tables for row in table
+    }
+    check(found, entry_reasons)
     if event["system_calls"]:
         (calls,) = tables_of(browser, "calls")
         check(
@@ -182,12 +186,12 @@ def test_kernel_causes_system_calls_and_totals_are_the_reports(page):
         )
     if report.get("calls"):
         (totals,) = tables_of(browser, "totals")
-        expected = report["calls"][0]["routines"]
-        assert [row["Routine"] for row in totals] == [row["name"] for row in expected]
+        expected = report["calls"][0]["functions"]
+        assert [row["Function"] for row in totals] == [row["name"] for row in expected]
         for cells, row in zip(totals, expected, strict=True):
             assert is_time(cells["Total (s)"], row["total_s"], row["total_half_width_s"])
             assert is_time(cells["Self (s)"], row["self_s"], row["self_half_width_s"])
-            assert int(cells["Hits"]) == row["total_hits"]
+            assert int(cells["Samples"]) == row["total_samples"]
 
 
 def test_the_facts_are_the_reports(page):
@@ -197,7 +201,7 @@ def test_the_facts_are_the_reports(page):
     names = [row for table in tables for row in table if "Remedy" in row]
     assert [row["Source"] for row in names] == [row["label"] for row in sources]
     for cells, row in zip(names, sources, strict=True):
-        assert int(cells["Hits"].replace(",", "")) == row["hits"]
+        assert int(cells["Samples"].replace(",", "")) == row["samples"]
         assert is_share(cells["Share"], row["share"])
     text = browser.find_element(By.ID, "panel").text
     for name, value in report["statistics"].items():

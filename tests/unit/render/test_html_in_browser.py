@@ -45,7 +45,7 @@ def test_what_another_tool_counted_is_called_so(opened):
     browser = opened(replace(profile, run=replace(profile.run, events=(event,))))
     titles = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#panel thead th")]
     assert "Contentions" in titles
-    assert "Hits" not in titles
+    assert "Samples" not in titles
     browser.execute_script("refilter({ span: [0, 1] })")
     assert text_of(browser, "#selection-text").endswith(" s of delay")
     assert "±" not in text_of(browser, "#panel")
@@ -64,21 +64,21 @@ def test_the_figures_are_those_of_the_report(opened):
     browser = opened(profile)
     report = json.loads(whole_report(profile, "json"))
     expected = {
-        (row["name"], portion, f"{process['name']} {process['pid']}"): row
+        (row["name"], mode, f"{process['name']} {process['pid']}"): row
         for process in report["events"][0]["details"]
-        for portion, table in process["routines"].items()
+        for mode, table in process["functions"].items()
         for row in table["rows"]
         if row["name"]
     }
     with contextlib.suppress(StopIteration):
         next(b for b in browser.find_elements(By.CSS_SELECTOR, ".more") if b.is_displayed()).click()
     found = {}
-    for _, name, time, hits, portion, process, _, _ in cells_of(browser):
-        found[name, portion, process.strip()] = (time, int(hits.replace(",", "")))
+    for _, name, time, hits, mode, process, _, _ in cells_of(browser):
+        found[name, mode, process.strip()] = (time, int(hits.replace(",", "")))
     assert expected.keys() <= found.keys()
     for key, row in expected.items():
         time, hits = found[key]
-        assert hits == row["hits"]
+        assert hits == row["samples"]
         seconds = float(time.split(" ± ")[0])
         assert seconds == pytest.approx(
             row["seconds"], abs=max(row["half_width_s"] or 0.001, 0.001)
@@ -90,17 +90,17 @@ def test_shares_have_the_digits_of_the_text_report(opened):
     tables = [
         table
         for process in json.loads(whole_report(profile, "json"))["events"][0]["details"]
-        for table in process["routines"].values()
+        for table in process["functions"].values()
     ]
     expected = {
-        (f"{row['hits']:,}", percent(row["share"], percent_digits(table["hits"])))
+        (f"{row['samples']:,}", percent(row["share"], percent_digits(table["samples"])))
         for table in tables
         for row in table["rows"]
     }
     shares = {(cells[3], cells[6].replace(" %", "%")) for cells in cells_of(opened(profile))}
     assert shares
     assert shares <= expected
-    assert max(table["hits"] for table in tables) >= 1000
+    assert max(table["samples"] for table in tables) >= 1000
 
 
 def test_rows_that_cannot_be_told_apart_are_marked_and_bars_have_whiskers(opened):
@@ -110,7 +110,7 @@ def test_rows_that_cannot_be_told_apart_are_marked_and_bars_have_whiskers(opened
     rows = [
         row
         for process in report["events"][0]["details"]
-        for table in process["routines"].values()
+        for table in process["functions"].values()
         for row in table["rows"]
     ]
     marks = browser.find_elements(By.CSS_SELECTOR, "#panel abbr.like")
@@ -125,7 +125,7 @@ def test_a_click_on_a_head_sorts_and_another_turns_round(opened):
     def hits():
         return [int(row[3]) for row in cells_of(browser)]
 
-    head = browser.find_element(By.XPATH, "//*[@id='panel']//th/button[text()='Hits']")
+    head = browser.find_element(By.XPATH, "//*[@id='panel']//th/button[text()='Samples']")
     head.click()
     assert hits() == sorted(hits(), reverse=True)
     head.click()
@@ -144,12 +144,12 @@ def test_keys_move_zoom_and_go_back(opened):
     assert shown_part(browser).startswith("main ·")
     press(browser, Keys.ENTER)
     assert path_of(browser) == ["all samples", "comm", "main"]
-    assert text_of(browser, "#routine h2").startswith("main")
+    assert text_of(browser, "#function h2").startswith("main")
     press(browser, Keys.ESCAPE)
     assert zoomed(browser) == "comm"
     press(browser, Keys.ESCAPE, Keys.ESCAPE)
     assert path_of(browser) == ["all samples"]
-    assert not browser.find_element(By.ID, "routine").is_displayed()
+    assert not browser.find_element(By.ID, "function").is_displayed()
     press(browser, "?")
     assert browser.find_element(By.ID, "help").is_displayed()
     press(browser, Keys.ESCAPE)
@@ -163,7 +163,7 @@ def test_a_click_in_the_flame_graph_zooms_and_shows_callers_and_callees(opened):
     right, third_row = canvas.size["width"] // 3, 50 - canvas.size["height"] // 2
     ActionChains(browser).move_to_element_with_offset(canvas, right, third_row).click().perform()
     assert zoomed(browser) == "main"
-    calls = browser.find_elements(By.CSS_SELECTOR, "#routine .pair table")
+    calls = browser.find_elements(By.CSS_SELECTOR, "#function .pair table")
     called_by, callees = (
         {
             row.find_elements(By.TAG_NAME, "td")[0].text: row.text
@@ -249,7 +249,7 @@ def test_what_the_report_does_not_detail_is_counted_on_the_page(opened):
     assert "text report's figures" in text_of(browser, "#panel")
     choose_scope(browser, "all")
     assert "text report's figures" not in text_of(browser, "#panel")
-    listed = browser.execute_script("return currentRoutines().map((row) => row.hits)")
+    listed = browser.execute_script("return currentRoutines().map((row) => row.samples)")
     assert sum(listed) == browser.execute_script("return view.sums.totalHits[0]") > 0
     browser.find_element(By.ID, "tab-processes").click()
     assert "text report's figures" in text_of(browser, "#panel")

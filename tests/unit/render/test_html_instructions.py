@@ -24,7 +24,7 @@ def made(profile):
 
 
 def expected(profile, chosen):
-    """Hits by name and address of the routines with code, of chosen samples; None between."""
+    """Hits by name and address of the functions with code, of chosen samples; None between."""
     found = Counter()
     code, locations = profile.code, profile.locations
     location = profile.hits.location_index.take(profile.samples.hit_index[chosen])
@@ -37,11 +37,11 @@ def expected(profile, chosen):
 
 
 def by_slot(names, slots):
-    """Return of each slot the name of the routine, and the address or None, as the page has it."""
+    """Return of each slot the name of the function, and the address or None, as the page has it."""
     return [
-        (routine["name"], int(fields[0]) if fields else None)
-        for routine in code_fields(names, slots)["routines"]
-        for fields in routine["instructions"]
+        (function["name"], int(fields[0]) if fields else None)
+        for function in code_fields(names, slots)["functions"]
+        for fields in function["instructions"]
     ]
 
 
@@ -105,14 +105,14 @@ def test_threads_and_stretches_are_put_together_as_those_of_the_samples(monkeypa
 def test_what_there_is_no_room_for_is_left_out_whole_and_the_hottest_stay(monkeypatch):
     profile = sampled_loop()
     _, slots, _, whole = made(profile)
-    routine = slots.routine.take(whole.slot)
-    sizes = np.bincount(routine)
-    hottest = int(np.bincount(routine, whole.count).argmax())
+    function = slots.function.take(whole.slot)
+    sizes = np.bincount(function)
+    hottest = int(np.bincount(function, whole.count).argmax())
     monkeypatch.setattr(instructions_module, "_MOST_CELLS", int(sizes[hottest]))
     _, _, _, found = made(profile)
     assert found.left_out == [row for row in range(len(profile.code)) if row != hottest]
-    assert set(slots.routine.take(found.slot).tolist()) == {hottest}
-    assert found.count.sum() == whole.count[routine == hottest].sum()
+    assert set(slots.function.take(found.slot).tolist()) == {hottest}
+    assert found.count.sum() == whole.count[function == hottest].sum()
     monkeypatch.setattr(instructions_module, "_MOST_CELLS", int(sizes[hottest]) - 1)
     assert hottest in made(profile)[3].left_out
 
@@ -165,7 +165,7 @@ def test_a_server_counts_the_samples_of_a_selection(selection):
     assert found.address.tolist() == sorted(found.address.tolist())
 
 
-def test_a_page_without_any_routine_to_show_the_code_of_is_a_page():
+def test_a_page_without_any_function_to_show_the_code_of_is_a_page():
     profile = sampled_loop()
     code = replace(
         profile.code,

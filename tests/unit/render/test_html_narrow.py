@@ -144,7 +144,7 @@ def test_a_row_has_its_name_first_then_its_time_and_loses_no_figure(open_page, t
     assert [row["texts"] for row in narrow] == [row["texts"] for row in wide]
     for row in narrow:
         assert row["name"] < row["main"] < row["others"]
-        assert '"Hits "' in row["titles"]
+        assert '"Samples "' in row["titles"]
     # Bars of a table are compared: all have the same length for the same time.
     assert len({row["bar"] for row in wide}) == len({row["bar"] for row in narrow}) == 1
 
@@ -161,13 +161,13 @@ def test_a_finger_selects_a_stretch_of_time_and_a_row(touched):
     assert browser.execute_script("return view.filter.lane") == {"kind": "cpu", "row": 0}
 
 
-def test_a_tap_zooms_the_flame_graph_and_shows_the_routine(touched):
+def test_a_tap_zooms_the_flame_graph_and_shows_the_function(touched):
     browser = touched(page_of(stacks_profile()))
     assert browser.execute_script("return flame.rowHeight") >= 24
     drag_finger(browser, browser.find_element(By.ID, "flame-canvas"), (300, 2 * 26 + 12))
     steps = browser.find_elements(By.CSS_SELECTOR, "#path button")
     assert [step.text for step in steps][-1] == "main"
-    assert browser.find_element(By.ID, "routine").is_displayed()
+    assert browser.find_element(By.ID, "function").is_displayed()
     assert not browser.find_element(By.ID, "tip").is_displayed()
 
 
@@ -203,7 +203,7 @@ def test_hostile_names_of_all_kinds_stay_text(open_page):
         # However long a name is, other rows stay on the screen.
         heights = browser.execute_script(
             "byId('tab-routines').click();"
-            "return [...document.querySelectorAll('#panel tbody tr, #answer li, #routine h2')]"
+            "return [...document.querySelectorAll('#panel tbody tr, #answer li, #function h2')]"
             ".map((row) => row.offsetHeight)"
         )
         assert 0 < max(heights) < 400

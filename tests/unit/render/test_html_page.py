@@ -14,7 +14,7 @@ from builders.annotated import annotated_loop
 from builders.profile import empty_profile, hostile_profile, perf_profile, qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
 from prospect.records import replace
-from prospect.render.html.document import ColumnBlock
+from prospect.render.html.whole_file import ColumnBlock
 from prospect.render.registry import make_renderer
 
 PROFILES = {
@@ -124,14 +124,14 @@ def test_an_event_without_time_is_counted_in_samples():
     found = blocks_of(rendered(profile))
     assert not columns_of(found["stacks"])["events"][0]["has_time"]
     (calls,) = json.loads(found["report"])["calls"]
-    assert {row["total_half_width_s"] for row in calls["routines"]} == {None}
+    assert {row["total_half_width_s"] for row in calls["functions"]} == {None}
 
 
 def test_the_source_of_instructions_with_hits_is_in_the_page():
     source = json.loads(blocks_of(rendered(annotated_loop(), disassemble=1))["source"])
-    (routine,) = (one for one in source["routines"] if one["name"] == "work")
-    assert routine["address"] == 0x1000
-    *instructions, between = routine["instructions"]
+    (function,) = (one for one in source["functions"] if one["name"] == "work")
+    assert function["address"] == 0x1000
+    *instructions, between = function["instructions"]
     assert between is None  # one hit is at no instruction's first byte
     assert [fields[0] for fields in instructions] == [
         str(address) for address in (0x1002, 0x1005, 0x100A, 0x100D)

@@ -57,7 +57,7 @@ def test_the_whole_is_what_the_page_in_one_file_shows(case):
     assert stacks_of(names, ours) == stacks_of(names, page)
     assert (ours.tree.frame_index == page.tree.frame_index).all()
     assert ours.is_whole
-    for name in ("thread", "cpu", "cause", "portion"):
+    for name in ("thread", "cpu", "entry_reason", "mode"):
         column, expected = (
             getattr(cells.contexts, name).take(cells.context) for cells in (ours, page)
         )

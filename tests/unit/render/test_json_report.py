@@ -43,7 +43,7 @@ def test_the_schema_check_finds_what_is_wrong():
     document = _report(qsort_profile())
     document["schema"] = "prospect-report/1"
     document["more"] = 1
-    document["events"][0]["total"]["user"]["hits"] = "384"
+    document["events"][0]["total"]["user"]["samples"] = "384"
     del document["run"]["uname"]
     assert len(schema_errors(document, SCHEMA, SCHEMA)) == 4
 
@@ -68,7 +68,7 @@ def test_names_come_back_exactly_as_they_were():
     document = _report(profile)
     shown = {process["name"] for process in document["events"][0]["processes"]}
     assert shown == set(profile.processes.name)
-    rows = document["events"][0]["details"][0]["routines"]["user"]["rows"]
+    rows = document["events"][0]["details"][0]["functions"]["user"]["rows"]
     assert {row["name"] or "" for row in rows} <= set(profile.functions.name)
     assert "f\udc80" in {row["name"] for row in rows}
     assert document["warnings"] == ["cut at\noffset 3"]
@@ -84,16 +84,16 @@ def test_the_figures_of_the_talk():
     assert (process["name"], process["pid"], process["parent_name"]) == ("qsort", 1213, "prospect")
     assert (process["birth"], process["end"]) == ("exec", "exit")
     user = process["user"]
-    assert (user["hits"], user["seconds"]) == (384, 1.5)
+    assert (user["samples"], user["seconds"]) == (384, 1.5)
     assert user["low_s"] < 1.5 < user["high_s"]
     assert 1.5 - user["low_s"] == pytest.approx(user["half_width_s"], rel=0.05)
-    table = process["routines"]["user"]
-    assert [(row["name"], row["hits"]) for row in table["rows"]][:2] == [
+    table = process["functions"]["user"]
+    assert [(row["name"], row["samples"]) for row in table["rows"]][:2] == [
         ("my_compare", 145),
         ("bsearch->qsort", 138),
     ]
-    assert table["skipped"]["routines"] == 2
-    assert table["skipped"]["hits"] == 10
+    assert table["skipped"]["functions"] == 2
+    assert table["skipped"]["samples"] == 10
     assert table["rows"][0]["build_id"] == "00ff"
     assert table["rows"][0]["is_global"] is False
 
@@ -101,15 +101,15 @@ def test_the_figures_of_the_talk():
 def test_without_thresholds_nothing_is_left_out():
     options = {"user_threshold_s": 0.0, "kernel_threshold_s": 0.0}
     event = _report(qsort_profile(), detail="4", **options)["events"][0]
-    assert event["processes_skipped"]["user"]["hits"] == 0
-    tables = [table for process in event["details"] for table in process["routines"].values()]
-    assert sum(row["hits"] for table in tables for row in table["rows"]) == 1014
+    assert event["processes_skipped"]["user"]["samples"] == 0
+    tables = [table for process in event["details"] for table in process["functions"].values()]
+    assert sum(row["samples"] for table in tables for row in table["rows"]) == 1014
 
 
 def test_kernel_only_has_the_profiles_and_no_details():
     event = _report(qsort_profile(), detail="k")["events"][0]
     assert event["details"] == []
-    assert [(part["part"], part["hits"]) for part in event["kernel_profiles"]] == [
+    assert [(part["part"], part["samples"]) for part in event["kernel_profiles"]] == [
         ("all", 622),
         ("kernel threads", 2),
         ("user processes", 9),

@@ -42,7 +42,7 @@ def test_a_whole_map_says_when_it_was_read():
         (0x600000, PAGE, 0, 0, "//anon"),
     )
     assert lines(mapped(*rows, read_ns=1_250_000_000)) == [
-        "Hits       Start         End  KiB  Perm      Offset  Filename",
+        "Samples       Start         End  KiB  Perm      Offset  Filename",
         "   3  0x00400000  0x00401000    4  r-x   0x00000000  /bin/p",
         "   0  0x00500000  0x00502000    8  rw-   0x00000000  [heap]",
         "   0  0x00600000  0x00601000    4  ---   0x00000000  //anon",

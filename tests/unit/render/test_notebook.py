@@ -30,11 +30,11 @@ from builders.stacks import (
 from builders.switches import SWITCH, switched_profile
 from prospect.estimate.compare.compared_sides import compare
 from prospect.estimate.compare.comparison import CompareOptions
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.figures.hit_keys import HitColumns
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
-from prospect.render.notebook import comparison_cell, counts_cell, hottest_routines, profile_cell
-from prospect.render.text.report import TextRenderer
+from prospect.render.notebook import comparison_cell, counts_cell, hottest_functions, profile_cell
+from prospect.render.text.text_report import TextRenderer
 
 PROFILES = {
     made.__name__: made
@@ -136,16 +136,16 @@ def test_a_cell_begins_with_the_first_screen_of_the_text_report(case):
 def test_rows_are_those_of_the_report():
     profile = simulated_run(np.random.default_rng(5), [0.9, 0.3, 0.2, 0.09])
     view = Report(profile, "3", 0.0, 0.0)
-    hottest = hottest_routines(view)
+    hottest = hottest_functions(view)
     (event,) = view.events
     (estimates,) = (event.estimates for event in view.events)
     (process,) = event.detailed.tolist()
     bars = {}
-    for portion in range(4):
-        table = event.routine_table(process, portion)
-        known = estimates.routine_rows(event, process, portion)
+    for mode in range(4):
+        table = event.function_table(process, mode)
+        known = estimates.function_rows(event, process, mode)
         for row, function in enumerate(table.function.tolist()):
-            bars[function, portion] = (
+            bars[function, mode] = (
                 int(table.hits[row]),
                 float(table.seconds[row]),
                 float(known.half_width_s[row]),
@@ -162,7 +162,7 @@ def test_rows_are_those_of_the_report():
 
 def test_the_table_shows_what_was_computed():
     cell = Cell(profile_cell(qsort_profile()))
-    assert cell.rows[0] == ["Pcnt", "Hits", "Secs", "±", "Mode", "Routine", "Filename"]
+    assert cell.rows[0] == ["Pcnt", "Samples", "Secs", "±", "Mode", "Function", "Filename"]
     first = cell.rows[1]
     assert (first[1], *first[4:]) == ("145", "user", "my_compare", "/home/hp/bench/qsort")
     assert "[outside every symbol]" in cell.text
@@ -173,16 +173,16 @@ def test_an_event_without_time_has_hits_alone():
     hits = profile.hits
     of_faults = np.flatnonzero(hits.event == 1)
     columns = {n: None if c is None else c[of_faults] for n, c in vars(hits).items()}
-    cell = Cell(profile_cell(type(profile)(**{**vars(profile), "hits": type(hits)(**columns)})))
-    assert cell.rows[0][:3] == ["Pcnt", "Hits", "Mode"]
-    assert "20 hits of every process" in cell.text
+    cell = Cell(profile_cell(type(profile)(**{**vars(profile), "samples": type(hits)(**columns)})))
+    assert cell.rows[0][:3] == ["Pcnt", "Samples", "Mode"]
+    assert "20 samples of every process" in cell.text
 
 
-def test_routines_that_are_left_out_are_counted():
+def test_functions_that_are_left_out_are_counted():
     cell = Cell(profile_cell(hostile_profile()))
-    shown = hottest_routines(Report(hostile_profile(), "3", 0.0, 0.0))
+    shown = hottest_functions(Report(hostile_profile(), "3", 0.0, 0.0))
     assert (len(cell.rows), shown.left_out) == (16, 34)
-    assert "… and 34 more routines" in cell.text
+    assert "… and 34 more functions" in cell.text
 
 
 def test_frames_are_as_wide_as_their_share_of_their_caller():
@@ -231,7 +231,7 @@ def test_what_brings_callers_is_said():
 def test_waits_are_in_the_flame_graph_and_not_in_the_table():
     cell = Cell(profile_cell(switched_profile(CLOCK, SWITCH, stacks=True)))
     assert "Flame graph of cpu-clock + blocked + runnable" in cell.text
-    assert [row[1] for row in cell.rows] == ["Hits", "1"]
+    assert [row[1] for row in cell.rows] == ["Samples", "1"]
 
 
 def test_a_comparison_shows_what_changed():

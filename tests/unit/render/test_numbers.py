@@ -7,7 +7,7 @@ from prospect.render.text.numbers import Figures, percent_digits, rank_column, s
 
 
 @pytest.mark.parametrize(
-    ("hits", "digits"), [(0, 0), (999, 0), (1000, 1), (999_999, 1), (1_000_000, 2)]
+    ("samples", "digits"), [(0, 0), (999, 0), (1000, 1), (999_999, 1), (1_000_000, 2)]
 )
 def test_a_percentage_gets_the_digits_its_hits_support(hits, digits):
     assert percent_digits(hits) == digits
@@ -81,8 +81,8 @@ def test_hits_without_time_show_a_dash():
 
 
 def test_one_is_no_plural():
-    assert [pluralize(1, "process"), pluralize(2, "process"), pluralize(0, "hit")] == [
+    assert [pluralize(1, "process"), pluralize(2, "process"), pluralize(0, "sample")] == [
         "1 process",
         "2 processes",
-        "0 hits",
+        "0 samples",
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import with_stacks
-from prospect.profile.model import CAUSE_SYSCALL, CauseTable
+from prospect.profile.model import ENTRY_REASON_SYSCALL, EntryReasonTable
 from prospect.profile.source_tables import LineTable
 from prospect.records import replace
 from prospect.render.registry import FORMATS as ALL_FORMATS
@@ -47,13 +47,14 @@ def profile_of_two(*, samples=True):
     found = replace(
         found,
         comms=["secret-thread", "work", "child"],
-        causes=CauseTable(
-            np.array([*found.causes.kind, CAUSE_SYSCALL], np.uint8), [*found.causes.name, "secret"]
+        entry_reasons=EntryReasonTable(
+            np.array([*found.entry_reasons.kind, ENTRY_REASON_SYSCALL], np.uint8),
+            [*found.entry_reasons.name, "secret"],
         ),
         hits=replace(
             found.hits,
             comm_index=np.array([0, 0, 1, 1, 2], np.int32),
-            cause_index=np.array([1, 0, 0, 0, 0], np.int32),
+            entry_reason_index=np.array([1, 0, 0, 0, 0], np.int32),
         ),
         lines=lines_of(found, main, secret),
     )

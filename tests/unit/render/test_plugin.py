@@ -20,9 +20,9 @@ from prospect.abi.attr import EventAttr, EventDescription
 from prospect.assembly.raw.raw_records import RawRecords
 from prospect.cli.commands import COMMANDS
 from prospect.cli.main import main
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import PluginError, UsageError
-from prospect.events.columns import RawData
+from prospect.events.record_columns import RawData
 from prospect.plugins import EVENTS, called, plugin
 from prospect.render.registry import make_renderer
 

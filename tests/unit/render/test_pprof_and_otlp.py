@@ -72,7 +72,7 @@ def test_pprof_has_stacks_times_labels_and_lines():
         for _ in range(s.value[0])
     )
     assert labels["process", "swapper"] == labels["pid", "0"] == labels["tid", "0"] == 9
-    assert labels["cause", "read"] == 6
+    assert labels["entry_reason", "read"] == 6
     assert labels["cpu", "0"] == labels["cpu", "1"] == 15
     lines = {line.line for location in profile.location for line in location.line}
     assert lines == {0, 10, 20, 30}

@@ -72,7 +72,7 @@ def _document(profile, detail, threshold_s=0.0):
     )
 
 
-PORTIONS = ("user", "kernel", "other")
+MODES = ("user", "kernel", "other")
 
 
 @settings(max_examples=examples(60))
@@ -80,21 +80,21 @@ PORTIONS = ("user", "kernel", "other")
 def test_rows_and_what_is_skipped_add_up_to_the_totals(profile, detail, threshold_s):
     document = _document(profile, detail, threshold_s)
     assert sum(
-        event["total"][portion]["hits"] for event in document["events"] for portion in PORTIONS
+        event["total"][mode]["samples"] for event in document["events"] for mode in MODES
     ) == int(profile.hits.count.sum())
     for event in document["events"]:
-        for portion in PORTIONS:
-            rows = sum(process[portion]["hits"] for process in event["processes"])
-            skipped = event["processes_skipped"][portion]["hits"]
-            assert rows + skipped == event["total"][portion]["hits"]
+        for mode in MODES:
+            rows = sum(process[mode]["samples"] for process in event["processes"])
+            skipped = event["processes_skipped"][mode]["samples"]
+            assert rows + skipped == event["total"][mode]["samples"]
         for process in event["details"]:
-            for portion in PORTIONS:
-                table = process["routines"][portion]
-                assert table["hits"] == process[portion]["hits"]
-                rows = sum(row["hits"] for row in table["rows"])
-                assert rows + table["skipped"]["hits"] == table["hits"]
+            for mode in MODES:
+                table = process["functions"][mode]
+                assert table["samples"] == process[mode]["samples"]
+                rows = sum(row["samples"] for row in table["rows"])
+                assert rows + table["skipped"]["samples"] == table["samples"]
         quality = event["symbol_quality"]
-        assert sum(entry["hits"] for entry in quality["sources"]) == quality["hits"]
+        assert sum(entry["samples"] for entry in quality["sources"]) == quality["samples"]
 
 
 @settings(max_examples=examples(40))
@@ -117,7 +117,7 @@ def test_each_detail_shows_what_the_one_before_shows(profile):
 def test_accumulated_shares_rise_to_one(profile):
     for event in _document(profile, "4")["events"]:
         for process in event["details"]:
-            for table in process["routines"].values():
+            for table in process["functions"].values():
                 running = 0.0
                 for row in table["rows"]:
                     running += row["share"]
@@ -130,8 +130,8 @@ def test_accumulated_shares_rise_to_one(profile):
 def test_the_kernels_parts_sum_up_to_the_whole(profile):
     for event in _document(profile, "k")["events"]:
         whole, *parts = event["kernel_profiles"]
-        assert sum(part["hits"] for part in parts) == whole["hits"]
-        assert whole["hits"] == event["total"]["kernel"]["hits"]
+        assert sum(part["samples"] for part in parts) == whole["samples"]
+        assert whole["samples"] == event["total"]["kernel"]["samples"]
 
 
 @settings(max_examples=examples(40))
@@ -139,16 +139,16 @@ def test_the_kernels_parts_sum_up_to_the_whole(profile):
 def test_csv_and_json_have_the_same_rows(profile):
     document = _document(profile, "4")
     expected = [
-        (event["name"], process["name"], portion, row["hits"], row["name"] or "")
+        (event["name"], process["name"], mode, row["samples"], row["name"] or "")
         for event in document["events"]
         for process in event["details"]
-        for portion in PORTIONS
-        for row in process["routines"][portion]["rows"]
+        for mode in MODES
+        for row in process["functions"][mode]["rows"]
     ]
     nothing_cut = {"user_threshold_s": 0.0, "kernel_threshold_s": 0.0}
     raw = _rendered(profile, "csv", detail="4", **nothing_cut).decode("utf-8", "surrogateescape")
     got = [
-        (row["event"], row["process"], row["mode"], int(row["hits"]), row["routine"])
+        (row["event"], row["process"], row["mode"], int(row["samples"]), row["function"])
         for row in csv.DictReader(io.StringIO(raw, newline=""))
     ]
     assert got == expected
@@ -160,7 +160,7 @@ def test_text_is_printable_lines_and_nothing_wraps(profile, detail):
     report = _rendered(profile, "text", detail=detail).decode()
     assert all(char.isprintable() or char == "\n" for char in report)
     # A row of a table starts with its figures: no name begins a line of its own.
-    tables = report.split("Routine name | Instruction TEXT")[1:]
+    tables = report.split("Function")[1:]
     for table in tables:
         for line in table.splitlines()[1:]:
             if not line or line.startswith("-"):

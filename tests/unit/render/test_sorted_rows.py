@@ -12,14 +12,14 @@ import pytest
 from builders.profile import perf_profile
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import stacks_profile
-from prospect.api.profile import Profile
+from prospect.api.interface import Profile
 from prospect.cli.commands import COMMANDS
-from prospect.cli.options import parse
+from prospect.cli.option_parser import parse
 from prospect.errors import UsageError
-from prospect.profile.model import CAUSE_SYSCALL, KIND_KERNEL, MODE_KERNEL
+from prospect.profile.model import CPUMODE_KERNEL, ENTRY_REASON_SYSCALL, KIND_KERNEL
 from prospect.records import asdict, replace
 from prospect.render.registry import make_renderer
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.text_report import TextRenderer
 
 REPORT = next(command for command in COMMANDS if command.name == "report")
 
@@ -36,7 +36,7 @@ def family():
     helper = build.process("helper", 12, is_descendant=True)
     build.hit(server, parse_, 20)
     build.hit(worker, same, 30)
-    build.hit(worker, read, 8, MODE_KERNEL, cause=(CAUSE_SYSCALL, "read"))
+    build.hit(worker, read, 8, CPUMODE_KERNEL, entry_reason=(ENTRY_REASON_SYSCALL, "read"))
     build.hit(helper, parse_, 5)
     build.hit(build.process("other", 60), parse_, 500)
     profile = build.build()
@@ -53,7 +53,7 @@ def written(profile, form, keys, **options):
 
 def rows(profile, *keys, **options):
     found = json.loads(written(profile, "json", keys, **options))["events"][0]["rows"]
-    return [(*(row[key] for key in keys), row["hits"]) for row in found]
+    return [(*(row[key] for key in keys), row["samples"]) for row in found]
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def rows(profile, *keys, **options):
     [
         (("program",), [("server", 58), ("helper", 5)]),
         (("pid",), [(11, 38), (10, 20), (12, 5)]),
-        (("routine",), [("parse", 30), ("parse", 25), ("copy_to_user", 8)]),
+        (("function",), [("parse", 30), ("parse", 25), ("copy_to_user", 8)]),
         (("mode",), [("user", 55), ("kernel", 8)]),
-        (("cause",), [("(user code)", 55), ("read", 8)]),
+        (("entry_reason",), [("(user code)", 55), ("read", 8)]),
         (("service",), [("b.service", 38), ("a.service", 20), (None, 5)]),
         (
             ("mode", "program"),
@@ -94,21 +94,21 @@ def test_rows_and_what_is_left_out_are_the_total():
     (event,) = document["events"]
     assert document["keys"] == ["program"]
     assert [row["program"] for row in event["rows"]] == ["server"]
-    assert event["left_out"] == {"rows": 1, "hits": 5, "seconds": 5 / 256}
-    assert event["hits"] == 63
+    assert event["left_out"] == {"rows": 1, "samples": 5, "seconds": 5 / 256}
+    assert event["samples"] == 63
     assert event["seconds"] == pytest.approx(63 / 256)
 
 
 def test_every_hit_of_every_event_is_in_one_row():
     profile = perf_profile()
-    for event in json.loads(written(profile, "json", ("object", "routine"), detail="4"))["events"]:
-        assert sum(row["hits"] for row in event["rows"]) == event["hits"] > 0
+    for event in json.loads(written(profile, "json", ("object", "function"), detail="4"))["events"]:
+        assert sum(row["samples"] for row in event["rows"]) == event["samples"] > 0
 
 
 def test_a_spreadsheet_has_the_same_rows_and_one_of_the_rest():
     text = written(family(), "csv", ("object", "mode"), user_threshold_s=0.04)
     found = list(csv.DictReader(io.StringIO(text, newline="")))
-    assert [(row["object"], row["mode"], row["hits"]) for row in found] == [
+    assert [(row["object"], row["mode"], row["samples"]) for row in found] == [
         ("/opt/b/bin/server", "user", "30"),
         ("/opt/a/bin/server", "user", "25"),
         ("REMAINDER", "REMAINDER", "8"),
@@ -117,14 +117,14 @@ def test_a_spreadsheet_has_the_same_rows_and_one_of_the_rest():
 
 
 def test_the_text_says_whose_time_it_is_and_adds_up():
-    lines = written(family(), "text", ("object", "routine"), user_threshold_s=0.04).splitlines()
-    assert lines[1] == "Time by object, routine of the process and its descendants"
-    assert lines[3].split() == ["Rank", "CPU", "s", "±", "Hits", "Share", "Object", "Routine"]
+    lines = written(family(), "text", ("object", "function"), user_threshold_s=0.04).splitlines()
+    assert lines[1] == "Time by object, function of the process and its descendants"
+    assert lines[3].split() == ["Rank", "CPU", "s", "±", "Samples", "Share", "Object", "Function"]
     assert lines[4].split()[-2:] == ["server", "parse"]
     left_out, total = lines[6:8]
-    assert left_out == "- Left out by '-m 0.04': 1 row with 0.031 s, 8 hits (12.7%)"
+    assert left_out == "- Left out by '-m 0.04': 1 row with 0.031 s, 8 samples (12.7%)"
     assert total.startswith("Total: 0.25 ± ")
-    assert "63 hits" in total
+    assert "63 samples" in total
 
 
 def test_the_figures_are_those_of_the_report():
@@ -132,7 +132,7 @@ def test_the_figures_are_those_of_the_report():
     out = io.BytesIO()
     make_renderer("json", detail="2").render(family(), out)
     short = json.loads(out.getvalue())["summary"]
-    assert (row["hits"], row["seconds"]) == (short["hits"], short["seconds"])
+    assert (row["samples"], row["seconds"]) == (short["samples"], short["seconds"])
     assert row["half_width_s"] == pytest.approx(short["half_width_s"])
 
 
@@ -146,7 +146,7 @@ def test_a_level_that_leaves_nothing_says_what_there_is():
 
 def test_keys_are_what_perf_calls_them():
     settings, _ = parse(REPORT, ["--sort", "comm,dso,sym,symbol"])
-    assert settings.sort == ("comm", "object", "routine")
+    assert settings.sort == ("comm", "object", "function")
 
 
 def of_threads():
@@ -161,7 +161,7 @@ def test_tid_is_a_number_comm_a_name_and_thread_has_both():
 
     def rows(*keys):
         (event,) = json.loads(written(profile, "json", keys, detail="4"))["events"]
-        return {tuple(row[key] for key in keys): row["hits"] for row in event["rows"]}
+        return {tuple(row[key] for key in keys): row["samples"] for row in event["rows"]}
 
     by_tid, by_comm, by_thread = rows("tid"), rows("comm"), rows("thread")
     assert set(by_tid) == {(77,), (78,)}
@@ -196,7 +196,7 @@ def test_what_a_table_cannot_be_is_refused(words, says):
 
 def test_python_takes_the_keys_too():
     profile = Profile(**asdict(perf_profile()))
-    assert "Time by routine of every process" in profile.report(sort=["sym"], detail=4)
+    assert "Time by function of every process" in profile.report(sort=["sym"], detail=4)
     with pytest.raises(UsageError, match="give some of program"):
         profile.report(sort=["nonsense"])
     with pytest.raises(UsageError, match="text, json or csv"):

@@ -71,37 +71,37 @@ def tables(**options):
 
 def test_every_hit_is_in_one_row_of_its_process_and_of_all():
     event, whole, of_process = tables(detail="4", user_threshold_s=0)
-    assert whole["hits"] == sum(one["hits"] for one in of_process.values()) == 105
+    assert whole["samples"] == sum(one["samples"] for one in of_process.values()) == 105
     for table in (whole, *of_process.values()):
-        assert sum(row["hits"] for row in table["rows"]) == table["hits"]
+        assert sum(row["samples"] for row in table["rows"]) == table["samples"]
         assert table["rows"][-1]["accumulated"] == pytest.approx(1)
         assert table["skipped"]["lines"] == 0
     for process in event["details"]:
-        in_routines = sum(one["hits"] for one in process["routines"].values())
-        assert of_process[process["pid"]]["hits"] == in_routines
+        in_functions = sum(one["samples"] for one in process["functions"].values())
+        assert of_process[process["pid"]]["samples"] == in_functions
 
 
 def test_a_line_is_one_row_wherever_it_was_inlined_and_shows_the_heaviest_place():
     _, whole, of_process = tables(detail="4", user_threshold_s=0)
     (row,) = (one for one in whole["rows"] if one["file"] == "/src/mix.h")
-    assert (row["line"], row["hits"], row["other_places"]) == (2, 85, 1)
+    assert (row["line"], row["samples"], row["other_places"]) == (2, 85, 1)
     assert (row["function"], row["inlined_into"]) == ("mix", ["work"])
     (row,) = of_process[11]["rows"]
-    assert (row["hits"], row["other_places"]) == (5, 0)
+    assert (row["samples"], row["other_places"]) == (5, 0)
     assert (row["function"], row["inlined_into"]) == ("mix", ["shift", "work"])
 
 
 def test_hits_without_a_line_are_a_row_of_their_object_that_says_why():
     _, whole, _ = tables(detail="4", user_threshold_s=0)
     (row,) = (one for one in whole["rows"] if one["file"] is None)
-    assert (row["hits"], row["object"]) == (4, "/bin/loop")
+    assert (row["samples"], row["object"]) == (4, "/bin/loop")
     assert row["no_line_because"] == "some of it is missing"
 
 
 def test_what_is_under_the_threshold_is_summed_up():
     _, whole, _ = tables(detail="4", user_threshold_s=0.02)
     assert whole["skipped"]["lines"] == 1
-    assert sum(one["hits"] for one in whole["rows"]) + whole["skipped"]["hits"] == 105
+    assert sum(one["samples"] for one in whole["rows"]) + whole["skipped"]["samples"] == 105
 
 
 def test_one_process_alone_has_no_table_of_all():

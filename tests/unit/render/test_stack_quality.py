@@ -6,7 +6,7 @@ import pytest
 
 from prospect.figures.stacks.stack_quality import StackEnds, StackQuality
 from prospect.render.json.common_fields import ANY_STACK_QUALITY
-from prospect.render.text.quality import stack_quality_lines
+from prospect.render.text.quality_sections import stack_quality_lines
 from prospect.render.text.style import Style
 
 WHOLE = StackQuality(10, 0, 8192, {"complete": 10})

@@ -12,12 +12,12 @@ from builders.profile import (
     rowless_profile,
 )
 from builders.profile_builder import ProfileBuilder, clock_event, run_info
-from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL
+from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, CPUMODE_KERNEL
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
 from prospect.records import replace
 from prospect.render.escape import display_width
-from prospect.render.text.report import TextRenderer
+from prospect.render.text.text_report import TextRenderer
 
 
 def _report(profile, **options):
@@ -70,8 +70,8 @@ def test_sections_stand_in_prospects_order():
         "Extrapolated Summary of 6 Processes Analyzed - Sorted by User Time",
         "Details of Processes Specified with '-V 4' Option",
         "Section 1: Process Intersection with Sampling Mechanism, UK",
-        "USER portion of profile:",
-        "KERNEL portion of profile:",
+        "USER mode:",
+        "KERNEL mode:",
         "Section 3: Memory Map",
         "Global KERNEL Profile",
         "Symbol quality",
@@ -83,8 +83,8 @@ def test_sections_stand_in_prospects_order():
 def test_cut_lines_have_prospects_words():
     report = _report(qsort_profile(), classic=True)
     assert "- Skip remainder, user time of 0.019531 is <= '-m 0.02000' Sec\n" in report
-    assert "- Skip remainder, SPU of 0.019531 is below '-m 0.020000' Sec (2 routines" in report
-    assert "- Skip remainder, SPU of 0.003906 is below '-k 0.020000' Sec (1 routine, 1" in report
+    assert "- Skip remainder, SPU of 0.019531 is below '-m 0.020000' Sec (2 functions" in report
+    assert "- Skip remainder, SPU of 0.003906 is below '-k 0.020000' Sec (1 function, 1" in report
 
 
 def test_cut_lines_say_which_options_leave_what_out():
@@ -93,7 +93,7 @@ def test_cut_lines_say_which_options_leave_what_out():
         "- Left out by '-m 0.02' and '-k 0.02': 4 processes, of 0.019531 s of user time and less"
     )
     assert f"{summary}\n" in report
-    assert "- Left out by '-m 0.02': 2 routines, " in report
+    assert "- Left out by '-m 0.02': 2 functions, " in report
 
 
 def test_nothing_is_skipped_at_a_threshold_of_nothing():
@@ -153,7 +153,7 @@ def test_kernel_only_shows_four_profiles_that_sum_up():
         "KERNEL Profile of Process Zero (idle and interrupts)",
     ):
         assert f"\n{title}\n" in report
-    assert "622 = 2 + 9 + 611 hits, routine by routine." in report
+    assert "622 = 2 + 9 + 611 samples, function by function." in report
     assert "Global KERNEL Profile" not in _report(qsort_profile(), detail="3")
 
 
@@ -170,17 +170,17 @@ def test_accum_ends_at_the_sum_of_the_rows():
 
 
 @pytest.mark.parametrize("profile", [hostile_profile(), qsort_profile(), rowless_profile()])
-def test_routine_columns_line_up_in_every_table(profile):
+def test_function_columns_line_up_in_every_table(profile):
     lines = _report(profile, detail="4", user_threshold_s=0.0).splitlines()
     seen = 0
     for number, title in enumerate(lines):
-        if "Routine name | Instruction TEXT" not in title:
+        if "Function" not in title:
             continue
         for row in lines[number + 1 :]:
             found = re.search(r"(0x[0-9a-f]{8,16})  .*?((?:FUNC|-) +(?:GLOBAL|LOCAL|-) +)", row)
             if not found:
                 break
-            name_at = title.index("Routine name")
+            name_at = title.index("Function")
             assert display_width(row[: found.end(1)]) + 2 == name_at
             assert display_width(row[: found.start(2)]) == title.index("Type")
             assert display_width(row[: found.end(2)]) == title.index("Filename")
@@ -214,7 +214,7 @@ def test_functions_are_one_row_each_or_of_each_process_apart():
     assert row[3:] == ["91", "100%", "server", "server", "serve"]
     rows = [line.split() for line in apart.splitlines() if "serve" in line.split()]
     assert [(row[3], row[5]) for row in rows] == [("60", "10"), ("30", "11")]
-    assert "Left out by '-m 0.02': 1 row with 0.004 s, 1 hit (1.1%)" in apart
+    assert "Left out by '-m 0.02': 1 row with 0.004 s, 1 sample (1.1%)" in apart
 
 
 def test_no_name_reaches_the_terminal_as_a_command():
@@ -248,10 +248,10 @@ def test_colour_is_only_for_those_who_ask():
 
 
 def test_hits_of_guests_get_columns_of_their_own_and_only_then():
-    assert "Other Hits" not in _report(qsort_profile())
+    assert "Other Samples" not in _report(qsort_profile())
     report = _report(rowless_profile(), detail="4")
-    assert "Other Hits" in report
-    assert "OTHER portion of profile:" in report
+    assert "Other Samples" in report
+    assert "OTHER mode:" in report
 
 
 def test_the_classic_statistics_have_the_counters_of_2002_too():
@@ -265,7 +265,7 @@ def test_the_classic_statistics_have_the_counters_of_2002_too():
     report = _report(profile, classic=True)
     found = dict(
         re.findall(
-            r"(Num drop modules|Num sample traces|Ave hits/sample trace"
+            r"(Num drop modules|Num sample traces|Ave samples/sample trace"
             r"|Low transport samples|High transport samples|Num samples): +(\S+)",
             report,
         )
@@ -273,7 +273,7 @@ def test_the_classic_statistics_have_the_counters_of_2002_too():
     assert found == {
         "Num drop modules": "-",
         "Num sample traces": str(len(pairs)),
-        "Ave hits/sample trace": f"{sum(pairs.values()) / len(pairs):.3f}",
+        "Ave samples/sample trace": f"{sum(pairs.values()) / len(pairs):.3f}",
         "Low transport samples": str(min(pairs.values())),
         "High transport samples": str(max(pairs.values())),
         "Num samples": str(sum(pairs.values())),
@@ -288,14 +288,14 @@ def test_the_classic_statistics_have_the_counters_of_2002_too():
 def test_counters_that_do_not_exist_are_left_out_and_unknown_ones_shown():
     report = _report(empty_profile(statistics={"pages\x1b_moved": 77}))
     assert "Buffers read" not in report
-    assert "Hits of Prospect" not in report
+    assert "Samples of Prospect" not in report
     assert re.search(r"Pages\\x1b moved: +77", report)
 
 
 def test_several_events_are_reported_one_after_the_other():
     report = _report(perf_profile())
-    assert "Event 1 of 2 with hits: cycles\n" in report
-    assert "Event 2 of 2 with hits: page-faults\n" in report
+    assert "Event 1 of 2 with samples: cycles\n" in report
+    assert "Event 2 of 2 with samples: page-faults\n" in report
     assert report.count("Symbol quality") == 2
     assert "Sampling frequency: cycles 4000 Hz, page-faults unknown" in report
 
@@ -337,7 +337,7 @@ def test_more_hits_give_more_digits():
     where = build.object("/f")
     build.hit(process, build.function("f", where, 0), 1200)
     build.hit(process, build.function("g", where, 16), 100)
-    build.hit(process, build.function("g", where, 32), 90, MODE_KERNEL)
+    build.hit(process, build.function("g", where, 32), 90, CPUMODE_KERNEL)
     report = _report(build.build())
     assert re.search(r"^ +1 +92\.3% +92\.3% +1200 ", report, re.MULTILINE)
     assert re.search(r"^ +1 +100% +100% +90 ", report, re.MULTILINE)
@@ -393,4 +393,4 @@ def test_kernel_time_that_was_not_sampled_is_not_said_to_be_none():
     build = ProfileBuilder(run_info(events=(event,)))
     process = build.process("p", 1, is_command=True)
     build.hit(process, build.function("f", build.object("/f"), 0), 90)
-    assert "KERNEL portion of profile:\nNot sampled.\n" in _report(build.build())
+    assert "KERNEL mode:\nNot sampled.\n" in _report(build.build())

@@ -12,7 +12,7 @@ import pytest
 from builders.critical_paths import MAIN
 from builders.json_schema import schema_errors
 from builders.turns import REQUEST, profile_with_turns, turns_of
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.profile.model import PATH_RAN
 from prospect.render.registry import make_renderer
 from prospect.render.text.turns import turns_summary

@@ -28,7 +28,7 @@ from prospect.records import replace
 from prospect.render.html import HtmlRenderer
 from prospect.render.html import cells as cells_module
 from prospect.render.html.cells import event_parts, stack_names
-from prospect.web.recording import CodeFinder, serve_profile
+from prospect.web.recording_answers import CodeFinder, serve_profile
 from prospect.web.server import LoopbackServer
 from prospect.web.site import Site
 
@@ -132,7 +132,7 @@ def test_the_page_is_the_one_of_the_file(opened):
         until(browser, "performance.getEntriesByName('opened').length > 0")
 
 
-def test_a_routine_that_is_chosen_brings_its_code(opened):
+def test_a_function_that_is_chosen_brings_its_code(opened):
     profile = annotated_loop()
     work = profile.functions.name.index("work")
     code = Code(code_table({work: LOOP}, LOOP_LINES, SOURCE))
@@ -140,15 +140,15 @@ def test_a_routine_that_is_chosen_brings_its_code(opened):
         assert code.asked == []
         rows = browser.find_elements(By.CSS_SELECTOR, "#panel tbody tr")
         next(row for row in rows if "work" in row.text).click()
-        until(browser, "document.querySelector('#routine .code table') !== null")
-        text = text_of(browser, "#routine .code")
+        until(browser, "document.querySelector('#function .code table') !== null")
+        text = text_of(browser, "#function .code")
         assert "imul   %edi,%eax" in text
         assert "return x * y;" in text
         assert "mix.h:9" in text
         assert code.asked == [work]
         # A selection fills the panel anew, but the code is here already.
         browser.execute_script("refilter({ scope: 'command' })")
-        until(browser, "document.querySelector('#routine .code table') !== null")
+        until(browser, "document.querySelector('#function .code table') !== null")
         assert code.asked == [work]
 
 
@@ -161,19 +161,19 @@ def test_instructions_follow_the_selection(opened):
     address = profile.locations.address.take(location)
     times = (profile.samples.time_ns - profile.run.begin_ns).astype(np.int64)
     shown = """
-    const table = document.querySelector("#routine .code table");
+    const table = document.querySelector("#function .code table");
     return Object.fromEntries([...table.tBodies[0].rows].map((row) =>
       [parseInt(row.cells[0].textContent, 16), row.cells[3].textContent]));
     """
     with opened(replace(profile, code=None), code) as browser:
         browser.execute_script("chooseFrame(view.block.labels.indexOf('work'))")
-        until(browser, "document.querySelector('#routine .code table') !== null")
-        assert "the whole interval" in text_of(browser, "#routine .code")
+        until(browser, "document.querySelector('#function .code table') !== null")
+        assert "the whole interval" in text_of(browser, "#function .code")
         select_an_eighth(browser)
-        until(browser, "document.querySelector('#routine .code table') !== null")
-        assert "of the selection" in text_of(browser, "#routine .code")
-        assert "≈±" in text_of(browser, "#routine .code")
-        assert "mix.h:9" in text_of(browser, "#routine .code")
+        until(browser, "document.querySelector('#function .code table') !== null")
+        assert "of the selection" in text_of(browser, "#function .code")
+        assert "≈±" in text_of(browser, "#function .code")
+        assert "mix.h:9" in text_of(browser, "#function .code")
         span = browser.execute_script("return spanTimes(view.filter.span)")
         in_span = (times >= span["begin_ns"]) & (times < span["end_ns"])
         counts = np.unique(address[in_work & in_span], return_counts=True)
@@ -181,9 +181,9 @@ def test_instructions_follow_the_selection(opened):
         between = expected.pop(0x1007)  # at no instruction's first byte
         found = browser.execute_script(shown)
         assert {int(at): int(hits) for at, hits in found.items()} == expected
-        assert f"{between} hits are between" in text_of(browser, "#routine .code")
+        assert f"{between} samples are between" in text_of(browser, "#function .code")
         browser.execute_script("refilter({ span: null, lane: { kind: 'cpu', row: 3 } })")
-        until(browser, "document.querySelector('#routine .code table') !== null")
+        until(browser, "document.querySelector('#function .code table') !== null")
         counts = np.unique(address[in_work & (profile.samples.cpu == 3)], return_counts=True)
         expected = dict(zip(*(column.tolist() for column in counts), strict=True))
         del expected[0x1007]
@@ -195,8 +195,8 @@ def test_instructions_follow_the_selection(opened):
 def test_code_that_cannot_be_had_says_why(opened):
     with opened(stacks_profile()) as browser:
         browser.execute_script("chooseFrame(view.block.labels.indexOf('work'))")
-        until(browser, "document.querySelector('#routine .code h3') !== null")
-        assert "another tool's profile" in text_of(browser, "#routine .code")
+        until(browser, "document.querySelector('#function .code h3') !== null")
+        assert "another tool's profile" in text_of(browser, "#function .code")
 
 
 def test_hostile_code_and_names_are_inert(opened):
@@ -204,7 +204,7 @@ def test_hostile_code_and_names_are_inert(opened):
     profile = hostile_code()
     with opened(profile, Code(profile.code)) as browser:
         browser.execute_script("chooseFrame(0)")
-        until(browser, "document.querySelector('#routine .code table') !== null")
+        until(browser, "document.querySelector('#function .code table') !== null")
         text = browser.execute_script("return document.body.innerText")
         assert not set(text) & {"\x1b", "\u202e", "\u2066", "\x07"}
         assert browser.find_elements(By.CSS_SELECTOR, inert) == []

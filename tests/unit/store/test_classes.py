@@ -10,7 +10,7 @@ import pytest
 
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, fill, window_at
-from prospect.api.store import part_of, read_store
+from prospect.api.store_part import part_of, read_store
 from prospect.errors import StoreError
 from prospect.records import replace
 from prospect.render.registry import make_renderer
@@ -19,13 +19,13 @@ pytest.importorskip("duckdb")
 
 
 def by_class(profile, dimension, **options):
-    """Return the hits of each class, and of each routine those by class."""
+    """Return the hits of each class, and of each function those by class."""
     out = io.BytesIO()
     options = {"detail": "4", "user_threshold_s": 0.0, **options}
     make_renderer("json", columns=dimension, **options).render(profile, out)
     (table,) = json.loads(out.getvalue())["tables"]
     names = [one["class"] for one in table["classes"]]
-    rows = {row["routine"]: [cell["hits"] for cell in row["columns"]] for row in table["rows"]}
+    rows = {row["function"]: [cell["hits"] for cell in row["columns"]] for row in table["rows"]}
     return dict(zip(names, (one["hits"] for one in table["classes"]), strict=True)), rows
 
 
@@ -77,7 +77,7 @@ def test_a_part_of_a_recording_has_classes_too():
     profile = replace(
         stacks_profile(), run=replace(stacks_profile().run, started_at=float(BEGIN_S))
     )
-    whole, _ = by_class(profile, "cpu", sort=("routine", "program"))
+    whole, _ = by_class(profile, "cpu", sort=("function", "program"))
     part, _ = by_class(part_of(profile, ["comm:comm"], "cpu"), "cpu")
     assert sum(part.values()) == 21
     assert all(part[name] <= whole[name] for name in part)

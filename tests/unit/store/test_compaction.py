@@ -10,10 +10,10 @@ import pytest
 
 from builders.killed import is_killed_at
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
+from builders.stored import BEGIN_S, by_function, fill, samples_file, window_at
 from prospect.cli.main import main
 from prospect.errors import StoreError
-from prospect.store import reading
+from prospect.store import segment_reading
 from prospect.store.compaction import Made, compact, due
 from prospect.store.contents import contents_of, health_of
 from prospect.store.directory import StoreDirectory
@@ -72,7 +72,7 @@ def test_hours_and_days_that_are_over_are_made(store):
     assert merge(store) == Made(hours=2, days=1)
     assert tiers(store) == [DAY, HOUR, HOUR, MINUTE]
     assert merge(store) == Made(0, 0)
-    assert by_routine(read(store)) == by_routine(stacks_profile(), 6)
+    assert by_function(read(store)) == by_function(stacks_profile(), 6)
 
 
 @pytest.mark.parametrize("stacks", [False, True])
@@ -81,7 +81,7 @@ def test_a_day_has_the_hits_and_stacks_of_its_minutes(filled, store, stacks):
     spans = [(), (f"until:{iso(55)}",), (f"since:{iso(1)}", f"until:{iso(85)}"), ("comm:*",)]
     for words in spans:
         before, after = (read(path, *words, stacks=stacks) for path in (filled, store))
-        assert by_routine(after) == by_routine(before)
+        assert by_function(after) == by_function(before)
         assert after.run.wall_seconds == before.run.wall_seconds
         if stacks:
             assert after.hits.stack_index is not None
@@ -94,7 +94,7 @@ def test_a_day_that_was_made_without_sums_over_hours_says_the_same(store, words)
     (sums,) = store.glob("day/*/*.sums.parquet")
     found = read(store, *words)
     sums.unlink()
-    assert by_routine(read(store, *words)) == by_routine(found)
+    assert by_function(read(store, *words)) == by_function(found)
 
 
 def test_sums_over_hours_are_read_only_where_all_of_them_are_asked_for(store):
@@ -102,23 +102,23 @@ def test_sums_over_hours_are_read_only_where_all_of_them_are_asked_for(store):
     shutil.rmtree(store / "hour")
     for words in ((f"since:{iso(-5)}",), (f"since:{iso(-65)}",), (f"until:{iso(55)}",)):
         (sums,) = store.glob("day/*/*.sums.parquet")
-        found = by_routine(read(store, *words))
+        found = by_function(read(store, *words))
         sums.rename(store / "away")
-        assert by_routine(read(store, *words)) == found
+        assert by_function(read(store, *words)) == found
         (store / "away").rename(sums)
 
 
 def test_a_span_that_begins_in_a_days_first_hour_before_its_first_window_has_that_hour(store):
     merge(store)
     found = read(store, f"since:{iso(-2)}", f"until:{iso(55)}")
-    assert by_routine(found) == by_routine(stacks_profile(), 3)
+    assert by_function(found) == by_function(stacks_profile(), 3)
 
 
 def test_a_damaged_file_of_sums_leaves_the_hours_to_answer(store):
     merge(store)
     (sums,) = store.glob("day/*/*.sums.parquet")
     sums.write_bytes(b"PAR1")
-    assert by_routine(read(store)) == by_routine(stacks_profile(), 6)
+    assert by_function(read(store)) == by_function(stacks_profile(), 6)
 
 
 def test_what_a_summary_does_not_say_is_read_from_its_hours(store):
@@ -126,7 +126,7 @@ def test_what_a_summary_does_not_say_is_read_from_its_hours(store):
     assert 0 < read(store, "cpu:0").hits.count.sum() <= read(store).hits.count.sum()
     shutil.rmtree(store / "hour")
     found = read(store, f"since:{iso(1)}", f"until:{iso(2)}")
-    assert by_routine(found) == by_routine(stacks_profile(), 3)  # all of 14:00 to 15:00
+    assert by_function(found) == by_function(stacks_profile(), 3)  # all of 14:00 to 15:00
     assert any("whole hours" in each for each in found.run.limits)
     assert found.run.wall_seconds == 180
     with pytest.raises(StoreError, match="keep this separate"):
@@ -150,7 +150,7 @@ def test_what_is_damaged_stays_and_no_window_of_others_goes(store):
     samples_file(store, damaged).write_bytes(b"PAR1")
     assert merge(store) == Made(hours=3, days=2)
     assert tiers(store) == [DAY, HOUR, MINUTE, DAY, HOUR, HOUR, MINUTE]
-    assert by_routine(read(store)) == by_routine(stacks_profile(), 5)
+    assert by_function(read(store)) == by_function(stacks_profile(), 5)
     with StoreDirectory(str(store)) as opened:
         assert len(health_of(opened).damaged) == 1
 
@@ -164,10 +164,10 @@ def test_a_writer_that_is_killed_while_it_merges_counts_nothing_twice(tmp_path, 
         path = tmp_path / f"at-{step}"
         shutil.copytree(tmp_path / "two", path)
         was_killed = is_killed_at(step, ("rename", "unlink"), lambda path=path: merge(path))
-        assert by_routine(read(path)) == by_routine(stacks_profile(), 2)
+        assert by_function(read(path)) == by_function(stacks_profile(), 2)
         merge(path)
         assert tiers(path) == [DAY, HOUR, HOUR]
-        assert by_routine(read(path, addresses=True)) == by_routine(stacks_profile(), 2)
+        assert by_function(read(path, addresses=True)) == by_function(stacks_profile(), 2)
         assert not list(path.rglob("*.part"))
         shutil.rmtree(path)
         if not was_killed:
@@ -211,7 +211,7 @@ def test_a_command_merges_what_is_over_by_the_clock(store, capfd):
 
 
 def test_who_reads_while_minutes_become_an_hour_reads_that(store, monkeypatch):
-    real, calls = reading.heads_of_segments, []
+    real, calls = segment_reading.heads_of_segments, []
 
     def merged_meanwhile(*arguments):
         calls.append(1)
@@ -219,6 +219,6 @@ def test_who_reads_while_minutes_become_an_hour_reads_that(store, monkeypatch):
             merge(store)
         return real(*arguments)
 
-    monkeypatch.setattr(reading, "heads_of_segments", merged_meanwhile)
-    assert by_routine(read(store)) == by_routine(stacks_profile(), 6)
+    monkeypatch.setattr(segment_reading, "heads_of_segments", merged_meanwhile)
+    assert by_function(read(store)) == by_function(stacks_profile(), 6)
     assert not any("left out" in each for each in read(store).run.limits)

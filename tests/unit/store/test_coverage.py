@@ -20,7 +20,7 @@ from builders.ticks import (
     Ticking,
 )
 from prospect.columns.table_rows import gather
-from prospect.estimate.report import Report
+from prospect.estimate.finished_report import Report
 from prospect.estimate.summary import summary
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
@@ -43,25 +43,25 @@ def ticking():
 
 
 def test_expected_ticks_are_all_accounted_for(ticking):
-    books = coverage_columns(complete(ticking), 10, 20)
-    assert books["cpu"].tolist() == [0, 1, -1]
-    rest = sum(books[name] for name in ("recorded", "lost", "throttled", "idle", "missing"))
-    assert abs(books["expected"] - rest).max() <= 0.01 * books["expected"].max()
-    assert books["recorded"].sum() == len(ticking.samples)
-    assert books["expected"][:2].min() > 1000
-    assert books["lost"][0] > 0
-    assert books["throttled"][0] > 0
-    assert set(books["t"].tolist()) == {10}
-    assert set(books["until"].tolist()) == {20}
+    accounting = coverage_columns(complete(ticking), 10, 20)
+    assert accounting["cpu"].tolist() == [0, 1, -1]
+    rest = sum(accounting[name] for name in ("recorded", "lost", "throttled", "idle", "missing"))
+    assert abs(accounting["expected"] - rest).max() <= 0.01 * accounting["expected"].max()
+    assert accounting["recorded"].sum() == len(ticking.samples)
+    assert accounting["expected"][:2].min() > 1000
+    assert accounting["lost"][0] > 0
+    assert accounting["throttled"][0] > 0
+    assert set(accounting["t"].tolist()) == {10}
+    assert set(accounting["until"].tolist()) == {20}
 
 
 def test_what_was_lost_of_no_clock_is_lost_too(ticking):
     of_clocks = int(ticking.clocks.lost.sum())
     cpu, none = np.zeros(1, np.int32), np.zeros(1, np.int64)
     losses = LossTable(cpu, np.array([of_clocks + 7]), none)
-    books = coverage_columns(complete(replace(ticking, losses=losses)), 10, 20)
-    assert books["lost"].tolist() == [*books["lost"][:2].tolist(), 7]
-    assert books["lost"].sum() == of_clocks + 7
+    accounting = coverage_columns(complete(replace(ticking, losses=losses)), 10, 20)
+    assert accounting["lost"].tolist() == [*accounting["lost"][:2].tolist(), 7]
+    assert accounting["lost"].sum() == of_clocks + 7
 
 
 def test_losses_and_holes_are_said(tmp_path, ticking):
@@ -110,11 +110,11 @@ def test_books_of_windows_add_up_to_those_of_all_their_time(idle):
     names = ("recorded", "lost", "throttled", "idle", "missing")
     expected = found = recorded = 0
     for window in windows_of(whole, edges):
-        books = coverage_columns(complete(window), 10, 20)
-        rest = sum(books[name].sum() for name in names)
-        assert abs(int(books["expected"].sum()) - rest) <= len(made.clocks)
-        expected += int(books["expected"].sum())
-        recorded += int(books["recorded"].sum())
+        accounting = coverage_columns(complete(window), 10, 20)
+        rest = sum(accounting[name].sum() for name in names)
+        assert abs(int(accounting["expected"].sum()) - rest) <= len(made.clocks)
+        expected += int(accounting["expected"].sum())
+        recorded += int(accounting["recorded"].sum())
         found += rest
     assert recorded == np.sum(whole.samples.time_ns < edges[-1])
     # The moment of switching on counts as a tick of the first window.
@@ -128,14 +128,14 @@ def test_clocks_of_a_short_window_are_not_busier_than_all_the_time(tmp_path):
     made.clock([(USER, 400)], cpu=0)
     profile = complete(made.profile())
     window = window_at(0, profile)
-    books = dict(window.tables[COVERAGE])
+    accounting = dict(window.tables[COVERAGE])
     short_us = int(profile.hits.period.sum()) // 1000 - 40_000
-    books["until"] = books["t"] + short_us
-    fill(tmp_path / "s", [replace(window, tables={**window.tables, COVERAGE: books})])
+    accounting["until"] = accounting["t"] + short_us
+    fill(tmp_path / "s", [replace(window, tables={**window.tables, COVERAGE: accounting})])
     with StoreDirectory(str(tmp_path / "s")) as store:
         whole = read_part(store, parse_specifications([]))
     assert whole.hits.period.sum() > 1000 * short_us
-    assert whole.run.due_ticks == max(int(books["expected"].sum()), len(profile.samples))
+    assert whole.run.due_ticks == max(int(accounting["expected"].sum()), len(profile.samples))
     short = summary(Report(complete(whole), "4").events[0])
     assert short.busy_s > whole.run.wall_seconds
     assert short.busy_share == len(profile.samples) / whole.run.due_ticks <= 1
@@ -144,7 +144,7 @@ def test_clocks_of_a_short_window_are_not_busier_than_all_the_time(tmp_path):
 def test_records_of_no_clock_are_no_lost_samples(ticking):
     of_clocks = int(ticking.clocks.lost.sum())
     losses = LossTable(np.zeros(1, np.int32), np.array([of_clocks + 7]), np.zeros(1, np.int64))
-    books = coverage_columns(complete(replace(ticking, losses=losses)), 10, 20)
-    assert lost_samples(books) == int(books["lost"].sum()) - 7
-    of_none = {name: column[-1:] for name, column in books.items()}
+    accounting = coverage_columns(complete(replace(ticking, losses=losses)), 10, 20)
+    assert lost_samples(accounting) == int(accounting["lost"].sum()) - 7
+    of_none = {name: column[-1:] for name, column in accounting.items()}
     assert lost_samples(of_none) == 7

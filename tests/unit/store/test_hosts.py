@@ -14,13 +14,13 @@ import pytest
 
 from builders.fleet import Hit, fill_host
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, fill, lose_a_value, samples_file, window_at
-from prospect.api.store import read_store
+from builders.stored import BEGIN_S, by_function, fill, lose_a_value, samples_file, window_at
+from prospect.api.store_part import read_store
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.profile.complete import complete
 from prospect.records import replace
-from prospect.store import schema, writing
+from prospect.store import file_schema, writing
 from prospect.store.hosts import HostsDirectory, segments_of_names
 from prospect.store.segments import COVERAGE, FUNCTIONS, HOUR, KINDS, SAMPLES, Segment
 
@@ -53,7 +53,7 @@ def rows_of(capfd, path, query):
 
 def test_a_report_adds_up_the_hosts(hosts):
     whole = read_store(str(hosts))
-    assert by_routine(whole) == by_routine(stacks_profile(), times=6)
+    assert by_function(whole) == by_function(stacks_profile(), times=6)
     assert (whole.run.hostname, whole.run.cpus) == ("2 hosts", 2)
     # All time of CPUs is that of each host: 240 s of one CPU and 120 s of another.
     assert whole.run.wall_seconds * whole.run.cpus == 360
@@ -64,11 +64,11 @@ def test_a_report_adds_up_the_hosts(hosts):
 def test_a_host_of_many_is_what_its_own_store_is(hosts):
     alone = read_store(str(hosts / "host=a"), stacks=True)
     chosen = read_store(str(hosts), ["host:a"], stacks=True)
-    assert by_routine(chosen) == by_routine(alone)
+    assert by_function(chosen) == by_function(alone)
     for name in ("wall_seconds", "cpus", "started_at", "hostname"):
         if name != "hostname":
             assert getattr(chosen.run, name) == getattr(alone.run, name)
-    assert by_routine(read_store(str(hosts), ["host:b/*"])) == by_routine(stacks_profile(), 2)
+    assert by_function(read_store(str(hosts), ["host:b/*"])) == by_function(stacks_profile(), 2)
     with pytest.raises(StoreError, match="host a, b/1"):
         read_store(str(hosts), ["host:c"])
 
@@ -106,7 +106,7 @@ def test_what_is_damaged_within_a_file_is_left_out_and_said(tmp_path):
     segments = fill(tmp_path / "s", [window_at(0), window_at(1)])
     damage(samples_file(tmp_path / "s", segments[1]))
     found = read_store(str(tmp_path / "s"))
-    assert by_routine(found) == by_routine(stacks_profile())
+    assert by_function(found) == by_function(stacks_profile())
     assert any("left out" in one for one in found.run.limits)
 
 
@@ -114,7 +114,7 @@ def test_what_is_damaged_on_one_host_is_left_out_and_said(hosts):
     (segment,) = fill(hosts / "host=c", [window_at(0)])
     damage(samples_file(hosts / "host=c", segment))
     found = read_store(str(hosts))
-    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    assert by_function(found) == by_function(stacks_profile(), times=6)
     assert any("host=c" in one and "left out" in one for one in found.run.limits)
 
 
@@ -123,7 +123,7 @@ def test_what_one_host_has_no_value_of_is_left_out_and_said(hosts, column):
     (segment,) = fill(hosts / "host=c", [window_at(0)])
     lose_a_value(samples_file(hosts / "host=c", segment), column)
     found = read_store(str(hosts))
-    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    assert by_function(found) == by_function(stacks_profile(), times=6)
     assert any("host=c" in one and "left out" in one for one in found.run.limits)
 
 
@@ -147,7 +147,7 @@ def test_books_of_one_host_without_a_value_are_left_out_and_said(hosts, capfd):
 )
 def test_a_damaged_head_of_one_host_is_left_out_and_said(hosts, field, value, monkeypatch):
     def damaged(head):
-        text = zlib.decompress(base64.b64decode(schema.written_head(head))).decode()
+        text = zlib.decompress(base64.b64decode(file_schema.written_head(head))).decode()
         text = re.sub(f'"{field}": [^,]+', lambda _: f'"{field}": {value}', text)
         return base64.b64encode(zlib.compress(text.encode())).decode()
 
@@ -155,7 +155,7 @@ def test_a_damaged_head_of_one_host_is_left_out_and_said(hosts, field, value, mo
         other.setattr(writing, "written_head", damaged)
         fill(hosts / "host=c", [window_at(5)])
     found = read_store(str(hosts))
-    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    assert by_function(found) == by_function(stacks_profile(), times=6)
     said = [one for one in found.run.limits if "left out" in one]
     assert len(said) == 1
     assert "host=c" in said[0]
@@ -170,14 +170,14 @@ def test_a_kernel_that_another_boot_loaded_elsewhere_has_the_same_functions(tmp_
     fill(tmp_path / "s", [window_at(0), window_at(1, moved)])
     found = complete(read_store(str(tmp_path / "s"), stacks=True))
     assert found.functions.name.count("vfs_read") == 1
-    assert by_routine(found) == by_routine(profile, times=2)
+    assert by_function(found) == by_function(profile, times=2)
 
 
 def test_a_host_that_began_a_new_store_has_both(hosts):
     for name in ("store=1", "store=2"):
         shutil.copytree(hosts / "host=a", hosts / "host=d" / name)
     (hosts / "host=d").chmod(0o700)
-    assert by_routine(read_store(str(hosts), ["host:d"])) == by_routine(stacks_profile(), 8)
+    assert by_function(read_store(str(hosts), ["host:d"])) == by_function(stacks_profile(), 8)
 
 
 def test_names_that_say_what_files_hold_are_of_one_segment():
@@ -202,7 +202,7 @@ def test_a_host_whose_directory_is_a_pattern_is_refused_and_read_once_renamed(
         read_store(str(fleet))
     assert f"host={name} is a pattern: rename it host={quoted}" in str(error.value)
     (fleet / f"host={name}").rename(fleet / f"host={quoted}")
-    assert sum(by_routine(read_store(str(fleet))).values()) == 15
+    assert sum(by_function(read_store(str(fleet))).values()) == 15
 
 
 @pytest.mark.parametrize("name", ["x{1}", "x\\1", "x'1", "x 1;", "x]"])
@@ -211,7 +211,7 @@ def test_other_signs_in_the_name_of_a_host_are_its_name(tmp_path, name):
     for count, host in ((3, name), (5, "x1"), (7, "x2")):
         fill_host(fleet, host, {0: [Hit("work", count)]})
     sums = {
-        host: sum(by_routine(read_store(str(fleet), [f"host:{host}"])).values())
+        host: sum(by_function(read_store(str(fleet), [f"host:{host}"])).values())
         for host in (name.replace("]", "[]]"), "x1", "x2")
     }
     assert list(sums.values()) == [3, 5, 7]

@@ -10,7 +10,7 @@ import pytest
 
 from builders.killed import is_killed_at, left_in
 from builders.stacks import stacks_profile
-from builders.stored import Writer, by_routine, window_at
+from builders.stored import Writer, by_function, window_at
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.part import read_part
@@ -23,7 +23,7 @@ MOST_STEPS = 300
 
 
 def hits_of(store):
-    return by_routine(read_part(store, parse_specifications([])))
+    return by_function(read_part(store, parse_specifications([])))
 
 
 def add(path, minute):
@@ -39,11 +39,11 @@ def goes_on(path, minute):
     """Check what a killed writer left, then add a window; return how many windows it left."""
     with StoreDirectory(str(path)) as store:
         there = len(store.segments())
-        assert hits_of(store) == by_routine(stacks_profile(), times=there)
+        assert hits_of(store) == by_function(stacks_profile(), times=there)
     # The next one goes on behind it, whatever lies there.
     add(path, minute)
     with StoreDirectory(str(path)) as store:
-        assert hits_of(store) == by_routine(stacks_profile(), times=there + 1)
+        assert hits_of(store) == by_function(stacks_profile(), times=there + 1)
         numbers = [one.first for one in store.segments()]
         assert len(set(numbers)) == len(numbers) == there + 1
     assert not list(path.rglob("*.part"))
@@ -84,11 +84,11 @@ def test_the_night_in_which_clocks_are_set_back_is_read_once(tmp_path, monkeypat
             for quarter in range(16):  # four hours of the clock on the wall are five
                 writer.add(window_at(begin + 15 * quarter))
             engine.close()
-            assert hits_of(store) == by_routine(stacks_profile(), times=16)
+            assert hits_of(store) == by_function(stacks_profile(), times=16)
             words = ["since:2026-10-25T01:00", "until:2026-10-25T04:00"]
-            found = by_routine(read_part(store, parse_specifications(words)))
+            found = by_function(read_part(store, parse_specifications(words)))
             # From 01:00 to 04:00 there are four hours, of which each window counts once.
-            assert found == by_routine(stacks_profile(), times=16)
+            assert found == by_function(stacks_profile(), times=16)
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, fill, window_at
-from prospect.api.store import read_store
+from builders.stored import BEGIN_S, by_function, fill, window_at
+from prospect.api.store_part import read_store
 from prospect.cli.main import main
 from prospect.store.compaction import compact
 from prospect.store.directory import StoreDirectory
@@ -47,7 +47,7 @@ def said(capfd, *words):
 
 
 def windows_in(path):
-    counted = by_routine(read_store(str(path))).total() / by_routine(stacks_profile()).total()
+    counted = by_function(read_store(str(path))).total() / by_function(stacks_profile()).total()
     assert counted == int(counted)
     return int(counted)
 
@@ -83,7 +83,7 @@ def test_a_copy_is_a_store_of_its_own(store, tmp_path, capfd):
     assert said(capfd, "export", str(copy), *words) == f"copied to {copy}: 3 segments"
     assert windows_in(copy) == 3
     assert said(capfd, "check", "--store", str(copy)).startswith("3 segments, whole")
-    assert by_routine(read_store(str(copy), [f"until:{at('16:00')}"])) == by_routine(
+    assert by_function(read_store(str(copy), [f"until:{at('16:00')}"])) == by_function(
         stacks_profile()
     )
     assert "has windows already" in said(capfd, "export", str(copy), *words)

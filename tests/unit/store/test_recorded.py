@@ -8,7 +8,7 @@ import pytest
 
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
-from builders.stored import by_routine
+from builders.stored import by_function
 from builders.switches import SWITCH, switched_profile
 from prospect.errors import UsageError
 from prospect.figures.stacks.stack_weights import stack_samples
@@ -54,7 +54,7 @@ def test_words_choose_the_hits_that_they_choose_of_a_store(words, hits):
 
 def test_all_of_it_has_the_same_hits_and_stacks():
     found = part("event:*")
-    assert by_routine(found) == by_routine(recording())
+    assert by_function(found) == by_function(recording())
     assert found.hits.period.sum() == recording().hits.period.sum()
     depths = [
         sorted(

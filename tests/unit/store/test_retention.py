@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders.stored import by_routine, fill, window_at
-from prospect.api.store import read_store
+from builders.stored import by_function, fill, window_at
+from prospect.api.store_part import read_store
 from prospect.errors import UsageError
 from prospect.store.directory import StoreDirectory
 from prospect.store.removal import clean, left_names
@@ -122,13 +122,13 @@ def test_a_damaged_list_says_nothing(store, text):
 def test_a_window_that_goes_leaves_its_names_to_the_others_of_its_hour(tmp_path):
     path = tmp_path / "store"
     (first, *_) = fill(path, [window_at(minute) for minute in range(3)])
-    whole = {key: hits for key, hits in by_routine(read_store(str(path))).items() if hits}
+    whole = {key: hits for key, hits in by_function(read_store(str(path))).items() if hits}
     with StoreDirectory(str(path)) as store:
         # The first window alone brought names: the others have the same functions.
         assert drop(store, [(first, BY_SIZE)]) == 1
         assert len(store.segments()) == 2
         clean(store)
-    left = by_routine(read_store(str(path)))
+    left = by_function(read_store(str(path)))
     assert left.keys() == whole.keys()
     assert all(3 * hits == 2 * whole[key] for key, hits in left.items())
     with StoreDirectory(str(path)) as store:

@@ -11,7 +11,7 @@ import pytest
 from builders.stored import window_at
 from prospect.errors import StoreError
 from prospect.records import replace
-from prospect.store.schema import read_head, written_head
+from prospect.store.file_schema import read_head, written_head
 
 HUGE = "1" + "0" * 400
 

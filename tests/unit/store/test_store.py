@@ -13,7 +13,7 @@ from builders.stacks import stacks_profile
 from builders.stored import (
     BEGIN_S,
     US,
-    by_routine,
+    by_function,
     fill,
     lose_a_value,
     samples_file,
@@ -27,7 +27,7 @@ from prospect.profile.complete import complete
 from prospect.profile.group_names import service_of
 from prospect.profile.naming import LABELS, NameSource
 from prospect.records import replace
-from prospect.store import schema
+from prospect.store import file_schema
 from prospect.store.contents import health_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
@@ -48,15 +48,15 @@ def iso(minute):
     return datetime.fromtimestamp(BEGIN_S + 60 * minute, UTC).isoformat()
 
 
-def test_hits_by_routine_are_those_of_the_windows(tmp_path):
+def test_hits_by_function_are_those_of_the_windows(tmp_path):
     fill(tmp_path / "s", [window_at(0), window_at(1), window_at(2)])
     whole = read(tmp_path / "s")
-    assert by_routine(whole) == by_routine(stacks_profile(), times=3)
+    assert by_function(whole) == by_function(stacks_profile(), times=3)
     assert whole.run.wall_seconds == 180
     assert whole.run.started_at == BEGIN_S
     assert whole.hits.period.sum() == 3 * stacks_profile().hits.period.sum()
     part = read(tmp_path / "s", f"since:{iso(1)}", f"until:{iso(2)}")
-    assert by_routine(part) == by_routine(stacks_profile())
+    assert by_function(part) == by_function(stacks_profile())
     assert part.run.wall_seconds == 60
 
 
@@ -84,7 +84,7 @@ def test_names_are_written_once_in_an_hour_and_read_from_any_window(tmp_path):
     has_names = [(tmp_path / "s" / one.path(FUNCTIONS)).exists() for one in segments]
     assert has_names == [True, False, True]
     part = read(tmp_path / "s", f"since:{iso(1)}", f"until:{iso(2)}")
-    assert by_routine(part) == by_routine(stacks_profile())
+    assert by_function(part) == by_function(stacks_profile())
 
 
 def test_stacks_are_those_of_the_windows(tmp_path):
@@ -210,7 +210,7 @@ def test_a_damaged_segment_is_said_and_the_rest_counts(tmp_path, harm, kind):
     segments = fill(tmp_path / "s", [window_at(minute) for minute in range(5)])
     harm(tmp_path / "s" / segments[3].path(kind))
     found = read(tmp_path / "s")
-    assert by_routine(found) == by_routine(stacks_profile(), times=4)
+    assert by_function(found) == by_function(stacks_profile(), times=4)
     assert found.run.wall_seconds == 240
     said = [limit for limit in found.run.limits if segments[3].path(SAMPLES) in limit]
     assert len(said) == 1
@@ -225,7 +225,7 @@ def test_damaged_names_leave_the_hits_and_other_names(tmp_path, harm):
     for kind in (FUNCTIONS, STACKS):
         harm(tmp_path / "s" / segments[1].path(kind))
     found = read(tmp_path / "s", stacks=True)
-    assert by_routine(found) == by_routine(stacks_profile(), times=2)
+    assert by_function(found) == by_function(stacks_profile(), times=2)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_segment_without_a_value_is_said_and_the_rest_counts(tmp_path, kind, c
     lose_a_value(tmp_path / "s" / segments[3].path(kind), column)
     # Times are read where they are asked about.
     found = read(tmp_path / "s", f"since:{iso(0)}")
-    assert by_routine(found) == by_routine(stacks_profile(), times=4)
+    assert by_function(found) == by_function(stacks_profile(), times=4)
     assert found.run.wall_seconds == 240
     said = [limit for limit in found.run.limits if segments[3].path(SAMPLES) in limit]
     assert len(said) == 1
@@ -256,7 +256,7 @@ def test_names_without_a_value_leave_the_hits_and_other_names(tmp_path, column):
     segments = fill(tmp_path / "s", [window_at(0), window_at(60)])
     lose_a_value(tmp_path / "s" / segments[1].path(FUNCTIONS), column)
     found = read(tmp_path / "s", stacks=True)
-    assert by_routine(found) == by_routine(stacks_profile(), times=2)
+    assert by_function(found) == by_function(stacks_profile(), times=2)
 
 
 @pytest.mark.parametrize("column", ["aliases", "name", "path", "is_global", "address"])
@@ -283,7 +283,7 @@ def test_names_that_are_gone_leave_the_hits(tmp_path):
 def test_a_segment_of_a_newer_version_is_said(tmp_path, monkeypatch):
     fill(tmp_path / "s", [window_at(0)])
     with monkeypatch.context() as newer:
-        newer.setattr(schema, "VERSION", schema.VERSION + 1)
+        newer.setattr(file_schema, "VERSION", file_schema.VERSION + 1)
         fill(tmp_path / "s", [window_at(1)])
     found = read(tmp_path / "s")
     assert found.hits.count.sum() == 30

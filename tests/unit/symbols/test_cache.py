@@ -12,9 +12,9 @@ from prospect.elf.image import ElfImage
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
 from prospect.records import field_names
-from prospect.symbols.cache import _MAGIC, FileIdentity, SymbolCache, cache_key
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.table import SymbolTable, build_symbol_table
+from prospect.symbols.table_cache import _MAGIC, FileIdentity, SymbolCache, cache_key
 
 FILE = FileIdentity(device=1, inode=2, modified_ns=3, owner=0)
 

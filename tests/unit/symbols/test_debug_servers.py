@@ -1,6 +1,6 @@
 """Which debug-file servers the variables of debuginfod name, and what asking them may cost."""
 
-from prospect.symbols.options import debug_servers
+from prospect.symbols.naming_options import debug_servers
 
 
 class TestVariables:

@@ -16,8 +16,8 @@ from builders.debug_server import (
 )
 from builders.elf import Symbol, code, elf_file
 from prospect.symbols.cache_directory import CacheDirectory
+from prospect.symbols.naming_options import DebugServers
 from prospect.symbols.objects import Wanted
-from prospect.symbols.options import DebugServers
 from prospect.symbols.servers import downloads
 from prospect.symbols.servers.downloads import Outcome, fetch_all
 

@@ -6,12 +6,12 @@ import pytest
 
 from builders.eh_frame import frame_sections
 from builders.elf import Section, Symbol, code, elf_file, rela
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.image_symbols import read_symbol_table
 
-DATA = Section(".data", bytes(64), flags=layout.SHF_ALLOC, addr=0x8000)
+DATA = Section(".data", bytes(64), flags=elf_layout.SHF_ALLOC, addr=0x8000)
 
 
 def table_of(debug=None, **keywords):
@@ -35,9 +35,9 @@ def all_names(table):
 
 def test_local_functions_count_as_well_as_exported_ones():
     symbols = [
-        Symbol("local", 0x1000, 16, binding=layout.STB_LOCAL),
-        Symbol("weak", 0x1010, 16, binding=layout.STB_WEAK),
-        Symbol("resolver", 0x1020, 16, kind=layout.STT_GNU_IFUNC),
+        Symbol("local", 0x1000, 16, binding=elf_layout.STB_LOCAL),
+        Symbol("weak", 0x1010, 16, binding=elf_layout.STB_WEAK),
+        Symbol("resolver", 0x1020, 16, kind=elf_layout.STT_GNU_IFUNC),
     ]
     table = table_of(symbols=symbols)
     assert all_names(table) == ["local", "weak", "resolver"]
@@ -48,15 +48,15 @@ def test_local_functions_count_as_well_as_exported_ones():
 @pytest.mark.parametrize(
     "symbol",
     [
-        Symbol("undefined", 0x1000, 16, section=layout.SHN_UNDEF),
-        Symbol("absolute", 0x1000, 16, section=layout.SHN_ABS),
-        Symbol("common", 0x1000, 16, section=layout.SHN_COMMON),
-        Symbol("section", 0x1000, 16, kind=layout.STT_SECTION),
+        Symbol("undefined", 0x1000, 16, section=elf_layout.SHN_UNDEF),
+        Symbol("absolute", 0x1000, 16, section=elf_layout.SHN_ABS),
+        Symbol("common", 0x1000, 16, section=elf_layout.SHN_COMMON),
+        Symbol("section", 0x1000, 16, kind=elf_layout.STT_SECTION),
         Symbol("file", 0x1000, 16, kind=4),
         Symbol("thread_local", 0x1000, 16, kind=6),
-        Symbol("variable", 0x8000, 8, kind=layout.STT_OBJECT, section=".data"),
-        Symbol("data_label", 0x8000, 0, kind=layout.STT_NOTYPE, section=".data"),
-        Symbol("hidden", 0x1000, 0, kind=layout.STT_NOTYPE, visibility=layout.STV_HIDDEN),
+        Symbol("variable", 0x8000, 8, kind=elf_layout.STT_OBJECT, section=".data"),
+        Symbol("data_label", 0x8000, 0, kind=elf_layout.STT_NOTYPE, section=".data"),
+        Symbol("hidden", 0x1000, 0, kind=elf_layout.STT_NOTYPE, visibility=elf_layout.STV_HIDDEN),
         Symbol("", 0x1000, 16),
     ],
 )
@@ -64,7 +64,7 @@ def test_what_names_no_code_is_left_out(symbol):
     assert all_names(table_of(symbols=[symbol])) == []
 
 
-@pytest.mark.parametrize("kind", [layout.STT_NOTYPE, layout.STT_OBJECT])
+@pytest.mark.parametrize("kind", [elf_layout.STT_NOTYPE, elf_layout.STT_OBJECT])
 def test_labels_and_objects_count_in_executable_sections(kind):
     assert all_names(table_of(symbols=[Symbol("entry", 0x1000, 0, kind=kind)])) == ["entry"]
 
@@ -72,9 +72,9 @@ def test_labels_and_objects_count_in_executable_sections(kind):
 @pytest.mark.parametrize(
     ("machine", "left"),
     [
-        (layout.EM_AARCH64, ["$code"]),
-        (layout.EM_ARM, ["$code"]),
-        (layout.EM_X86_64, ["$d", "$x.7", "$code"]),
+        (elf_layout.EM_AARCH64, ["$code"]),
+        (elf_layout.EM_ARM, ["$code"]),
+        (elf_layout.EM_X86_64, ["$d", "$x.7", "$code"]),
     ],
 )
 def test_mapping_symbols_of_arm_are_left_out(machine, left):
@@ -85,11 +85,11 @@ def test_mapping_symbols_of_arm_are_left_out(machine, left):
 
 def test_mapping_symbols_of_riscv_may_name_extensions():
     symbols = [Symbol("$xrv64i2p1", 0x1000, 4, kind=0), Symbol("f", 0x1004, 4)]
-    assert all_names(table_of(symbols=symbols, machine=layout.EM_RISCV)) == ["f"]
+    assert all_names(table_of(symbols=symbols, machine=elf_layout.EM_RISCV)) == ["f"]
 
 
 def test_the_thumb_bit_is_no_part_of_the_address():
-    table = table_of(symbols=[Symbol("f", 0x1001, 4)], machine=layout.EM_ARM, is_64=False)
+    table = table_of(symbols=[Symbol("f", 0x1001, 4)], machine=elf_layout.EM_ARM, is_64=False)
     assert table.start.tolist() == [0x1000]
 
 
@@ -97,7 +97,7 @@ def test_the_thumb_bit_is_no_part_of_the_address():
     ("better", "worse"),
     [
         (Symbol("a", 0x1000, 16, binding=2), Symbol("bb", 0x1000, 0)),
-        (Symbol("a", 0x1000, 16, binding=2), Symbol("bb", 0x1000, 16, kind=layout.STT_NOTYPE)),
+        (Symbol("a", 0x1000, 16, binding=2), Symbol("bb", 0x1000, 16, kind=elf_layout.STT_NOTYPE)),
         (Symbol("_a", 0x1000, 16, binding=0), Symbol("bb", 0x1000, 16, binding=2)),
         (Symbol("_a", 0x1000, 16), Symbol("bb", 0x1000, 16, binding=0)),
         (Symbol("a", 0x1000, 16), Symbol("_bbbb", 0x1000, 16)),
@@ -216,10 +216,10 @@ def test_mini_debug_info_that_cannot_be_read_leaves_the_brackets(section):
     assert name_at(table, 0x1010) == "f->"
 
 
-def plt_image(target, addend=0, kind=layout.R_X86_64_JUMP_SLOT, **keywords):
+def plt_image(target, addend=0, kind=elf_layout.R_X86_64_JUMP_SLOT, **keywords):
     stub = b"\xff\x25" + struct.pack("<i", 0x4000 - 0x506) + b"\x90" * 10
     plt = Section(".plt", stub, flags=6, addr=0x500, entsize=16)
-    relocations = Section(".rela.plt", rela([(0x4000, kind, target, addend)]), layout.SHT_RELA)
+    relocations = Section(".rela.plt", rela([(0x4000, kind, target, addend)]), elf_layout.SHT_RELA)
     return table_of(sections=[code(), plt, relocations], **keywords)
 
 
@@ -232,9 +232,9 @@ def test_stubs_are_named_by_what_they_jump_to():
 
 
 def test_a_stub_with_a_resolver_has_the_resolvers_name():
-    resolver = Symbol("strlen", 0x1000, 16, kind=layout.STT_GNU_IFUNC)
+    resolver = Symbol("strlen", 0x1000, 16, kind=elf_layout.STT_GNU_IFUNC)
     for keywords in ({"dynamic_symbols": [resolver]}, {"symbols": [resolver]}):
-        table = plt_image(0, 0x1000, layout.R_X86_64_IRELATIVE, **keywords)
+        table = plt_image(0, 0x1000, elf_layout.R_X86_64_IRELATIVE, **keywords)
         assert name_at(table, 0x500) == "strlen@plt"
 
 

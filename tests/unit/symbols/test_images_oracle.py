@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from prospect.elf.elf_layout import SHF_EXECINSTR
 from prospect.elf.image import ElfImage
-from prospect.elf.layout import SHF_EXECINSTR
 from prospect.elf.symbols import read_symbols
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.image_symbols import read_symbol_table

@@ -14,8 +14,8 @@ from prospect.symbols import kept_names
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.kept_names import CachingSymbolizer, KeptNames
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import HitObject, Missing, ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
 

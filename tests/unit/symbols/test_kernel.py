@@ -11,14 +11,14 @@ from builders.elf import Symbol, build_id_note, code, elf_file
 from prospect.profile.model import KIND_KERNEL
 from prospect.profile.naming import NameSource
 from prospect.records import replace
-from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images import image_files
 from prospect.symbols.kept_names import CachingSymbolizer, KeptNames
 from prospect.symbols.kernel.kernel_listings import address_of
 from prospect.symbols.kernel.kernel_names import KernelNames, load_kernel
 from prospect.symbols.kernel.running_kernel import KernelPlaces
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import Missing, ObjectKey
-from prospect.symbols.options import SymbolOptions
+from prospect.symbols.table_cache import SymbolCache
 
 ID, OTHER_ID = b"\x11" * 20, b"\x22" * 20
 TEXT = 0xFFFFFFFF81000000

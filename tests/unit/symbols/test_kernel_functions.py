@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from prospect.events.columns import KernelSymbols
+from prospect.events.record_columns import KernelSymbols
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.naming import NameSource
 from prospect.symbols.kernel.kernel_listings import parse_kallsyms

@@ -12,8 +12,8 @@ from prospect.profile.naming import NameSource
 from prospect.symbols.jit import map_files
 from prospect.symbols.jit.map_files import find_map_file, life_at, parse_map_file
 from prospect.symbols.live_process import LiveProcess
+from prospect.symbols.naming_options import MapCopy, SymbolOptions
 from prospect.symbols.objects import Missing, ObjectKey
-from prospect.symbols.options import MapCopy, SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 from prospect.symbols.table import SymbolTable
 

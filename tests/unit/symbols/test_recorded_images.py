@@ -8,8 +8,8 @@ import pytest
 
 from builders.elf import code, elf_file
 from prospect.symbols.images.recorded_images import RecordedImages
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey
-from prospect.symbols.options import SymbolOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

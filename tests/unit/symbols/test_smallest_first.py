@@ -12,13 +12,13 @@ import pytest
 from builders.elf import Section, Symbol, code, debug_link_section, elf_file
 from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.assembly.stacks.recorded_code import RecordedCode
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.files.budget import CostlyError, ReadBudget, of_others
 from prospect.lines.finder import LineFinder
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.recorded_images import RecordedImages
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import HitObject, Missing, ObjectKey
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
@@ -113,7 +113,7 @@ def test_a_debug_file_is_weighed_with_its_holes_where_they_are_read(open_path):
     key = with_debug_file(open_path, "sparse", STRANGER, 0)
     debug = open_path / "sparse.debug"
     size = 24 << 20
-    hole = Section(".symtab", b"", layout.SHT_SYMTAB, link=".strtab", entsize=24, size=size)
+    hole = Section(".symtab", b"", elf_layout.SHT_SYMTAB, link=".strtab", entsize=24, size=size)
     parts = [code(size=0x1000), Section(".strtab", b"\0"), hole]
     debug.write_bytes(elf_file(sections=parts, build_id=key.build_id))
     os.truncate(debug, size + (1 << 20))

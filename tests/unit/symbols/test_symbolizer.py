@@ -14,8 +14,8 @@ from prospect.symbols.images import image_symbols
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.jit.map_files import parse_map_file
+from prospect.symbols.naming_options import DebugServers, SymbolOptions
 from prospect.symbols.objects import HitObject, ObjectKey
-from prospect.symbols.options import DebugServers, SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
 from prospect.symbols.table import SymbolTable

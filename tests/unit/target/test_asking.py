@@ -14,7 +14,7 @@ from prospect.profile.event_counts import (
     CountInterval,
     EventCounts,
 )
-from prospect.recording.doctor import OK, Check, Diagnosis
+from prospect.recording.diagnosis import OK, Check, Diagnosis
 from prospect.records import asdict
 from prospect.target.question_client import (
     _counts_in,

@@ -43,7 +43,7 @@ def test_a_frame_beyond_any_size_is_refused_before_it_is_kept():
         list(Frames().feed(zlib.compress(struct.pack("<cI", b"D", 0xFFFFFFFF))))
 
 
-def test_a_small_piece_that_unpacks_to_much_is_taken_in_portions():
+def test_a_small_piece_that_unpacks_to_much_is_taken_in_modes():
     bomb = zlib.compress(b"\0" * (1 << 28))
     with pytest.raises(CaptureError, match=r"too long|damaged"):
         list(Frames().feed(zlib.compress(struct.pack("<cI", b"D", 1 << 27)) + bomb))

@@ -6,7 +6,7 @@ import pytest
 
 from prospect.announcing import silent
 from prospect.errors import UsageError
-from prospect.recording.events import RecordOptions
+from prospect.recording.opened_events import RecordOptions
 from prospect.target.target_recording import record_on
 
 

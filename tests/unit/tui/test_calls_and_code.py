@@ -1,4 +1,4 @@
-"""What Enter on a routine leads to: the trees of `prospect calls`, the lines of `annotate`."""
+"""What Enter on a function leads to: the trees of `prospect calls`, the lines of `annotate`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.profile.source_tables import NO_TARGET, CodeTable
 from prospect.records import replace
-from prospect.tui import instructions
-from prospect.tui.calls import NO_STACKS, calls_page
+from prospect.tui import instruction_page
+from prospect.tui.call_pages import NO_STACKS, calls_page
 from prospect.tui.figures import live_figures
-from prospect.tui.instructions import CodeMemory
-from prospect.tui.places import CALLEES, CALLERS, ROUTINES, Place
-from prospect.tui.tables import View, table_page
+from prospect.tui.instruction_page import CodeMemory
+from prospect.tui.screen_places import CALLEES, CALLERS, FUNCTIONS, Place
+from prospect.tui.table_pages import View, table_page
 
 
-def routine_row(figures, name):
-    rows = table_page(figures, Place(ROUTINES), View()).rows
+def function_row(figures, name):
+    rows = table_page(figures, Place(FUNCTIONS), View()).rows
     return next(row for row in rows if row.name == name)
 
 
 def tree_of(figures, name, page):
-    target = routine_row(figures, name).target
-    return calls_page(figures, replace(target, page=page), target.routine)
+    target = function_row(figures, name).target
+    return calls_page(figures, replace(target, page=page), target.function)
 
 
 def indented(page):
@@ -41,12 +41,12 @@ def figures():
     return live_figures(state_of(stacks_profile()))
 
 
-def test_callers_stand_below_the_routine_that_was_hit(figures):
+def test_callers_stand_below_the_function_that_was_hit(figures):
     page = tree_of(figures, "vfs_read", CALLERS)
     assert indented(page) == ["6 vfs_read", "6 ← do_syscall_64", "6 ← read", "6 ← main"]
 
 
-def test_a_routine_whose_callers_are_not_known_says_what_would_tell(figures):
+def test_a_function_whose_callers_are_not_known_says_what_would_tell(figures):
     profile = figures.profile
     stacks = replace(
         profile.stacks,
@@ -59,19 +59,19 @@ def test_a_routine_whose_callers_are_not_known_says_what_would_tell(figures):
     assert "frame pointers" in tree_of(figures, "vfs_read", CALLERS).note
 
 
-def test_a_routine_that_calls_nothing_has_a_page_that_says_so(figures):
+def test_a_function_that_calls_nothing_has_a_page_that_says_so(figures):
     page = tree_of(figures, "vfs_read", CALLEES)
     assert indented(page) == ["6 vfs_read"]
     assert page.note == "No sample was taken in anything that it calls."
     assert tree_of(figures, "work", CALLEES).note == ""
 
 
-def test_callees_stand_below_the_routine_and_lines_are_drawn_where_ways_part(figures):
+def test_callees_stand_below_the_function_and_lines_are_drawn_where_ways_part(figures):
     page = tree_of(figures, "work", CALLEES)
     assert indented(page) == ["10 work", "2 → a;b <c>&\"' 1"]
-    main = replace(routine_row(figures, "work").target, page=CALLEES)
-    routine = next(row for row in tree_of(figures, "work", CALLERS).rows if row.name == "main")
-    page = calls_page(figures, main, routine.target.routine)
+    main = replace(function_row(figures, "work").target, page=CALLEES)
+    named = next(row for row in tree_of(figures, "work", CALLERS).rows if row.name == "main")
+    page = calls_page(figures, main, named.target.function)
     assert indented(page) == [
         "21 main",
         "10 ├→ work",
@@ -101,7 +101,7 @@ def test_times_and_error_bars_of_callers_are_those_of_prospect_calls(figures):
 
 def test_enter_on_a_caller_leads_to_its_own_callers(figures):
     caller = tree_of(figures, "vfs_read", CALLERS).rows[2]
-    assert caller.target.routine.name == "read"
+    assert caller.target.function.name == "read"
     assert caller.target.page == CALLERS
 
 
@@ -127,11 +127,11 @@ def two_instructions(profile, function, **_options):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Let every routine have two instructions; give what was asked for."""
+    """Let every function have two instructions; give what was asked for."""
     words_of_each = []
     monkeypatch.setattr(
-        instructions,
-        "routine_code",
+        instruction_page,
+        "function_code",
         lambda *words, **options: (
             words_of_each.append(words) or two_instructions(*words, **options)
         ),
@@ -141,32 +141,34 @@ def asked(monkeypatch):
 
 def test_instructions_have_the_hits_of_the_moment_and_are_read_once(figures, asked):
     code = CodeMemory()
-    routine = routine_row(figures, "vfs_read").target.routine
-    page = code.page(figures, routine)
+    named = function_row(figures, "vfs_read").target.function
+    page = code.page(figures, named)
     (hit,) = [row for row in page.rows if "ret" in row.name and "<+4>" in row.name]
     assert hit.name.split()[0] == "6"
-    assert page.title.split()[0] == "Hits"
+    assert page.title.split()[0] == "Samples"
     assert page.rows[page.opens_at] is hit
     assert [row.paint for row in page.rows if row.paint] == [hit.paint]
     assert len({row.key for row in page.rows}) == len(page.rows)
-    code.page(figures, routine)
+    code.page(figures, named)
     assert len(asked) == 1
 
 
 def test_a_program_that_is_built_anew_has_other_instructions(figures, asked):
     code = CodeMemory()
-    routine = routine_row(figures, "vfs_read").target.routine
-    before = [row.name for row in code.page(figures, routine).rows]
+    named = function_row(figures, "vfs_read").target.function
+    before = [row.name for row in code.page(figures, named).rows]
     objects = figures.profile.objects
     anew = replace(objects, build_id=["ab" * 20] * len(objects))
     rebuilt = live_figures(state_of(replace(figures.profile, objects=anew)))
-    assert [row.name for row in code.page(rebuilt, routine).rows] == before
-    code.page(figures, routine)
+    assert [row.name for row in code.page(rebuilt, named).rows] == before
+    code.page(figures, named)
     assert len(asked) == 2
 
 
-def test_a_routine_without_code_says_why(figures):
-    page = CodeMemory(use_cache=False).page(figures, routine_row(figures, "jitted").target.routine)
+def test_a_function_without_code_says_why(figures):
+    page = CodeMemory(use_cache=False).page(
+        figures, function_row(figures, "jitted").target.function
+    )
     assert page.rows == ()
     assert page.note.startswith("No instructions: ")
 
@@ -181,9 +183,9 @@ def test_a_routine_without_code_says_why(figures):
 def test_an_option_that_would_help_is_said_to_be_of_another_command(
     figures, monkeypatch, reason, more
 ):
-    def routine_code(profile, function, **_options):
+    def function_code(profile, function, **_options):
         return replace(two_instructions(profile, function), reason=[reason])
 
-    monkeypatch.setattr(instructions, "routine_code", routine_code)
-    routine = routine_row(figures, "vfs_read").target.routine
-    assert CodeMemory().page(figures, routine).note == f"No instructions: {reason}{more}."
+    monkeypatch.setattr(instruction_page, "function_code", function_code)
+    named = function_row(figures, "vfs_read").target.function
+    assert CodeMemory().page(figures, named).note == f"No instructions: {reason}{more}."

@@ -10,7 +10,6 @@ from builders.profile import empty_profile, hostile_profile, interrupted_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
-from prospect.tui.columns import ASCII, Scale, layout, row_lines, sparkline
 from prospect.tui.drawing import (
     Screen,
     draw_foot,
@@ -21,12 +20,13 @@ from prospect.tui.drawing import (
     interval_words,
 )
 from prospect.tui.figures import live_figures
-from prospect.tui.header import Mode, run_line
-from prospect.tui.instructions import CodeMemory
+from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.lines import fitted, name_fitted, strip
+from prospect.tui.page_columns import ASCII, Scale, layout, row_lines, sparkline
 from prospect.tui.pictures import Cursor, Stand, take_picture
-from prospect.tui.places import CALLERS, PAGES, WAIT_STACKS, Place
 from prospect.tui.rows import Row
+from prospect.tui.screen_edges import Mode, run_line
+from prospect.tui.screen_places import CALLERS, PAGES, WAIT_STACKS, Place
 
 WIDTHS = (20, 50, 60, 80, 100, 120, 200)
 
@@ -70,7 +70,7 @@ def test_every_line_is_printable_and_of_the_screens_width(make, page, width):
 
 def test_markup_in_a_name_is_text():
     row = Row(key=(1,), name="[red]operator[][/red]", process="[b]x", hits=1, seconds=1.0)
-    (line,) = row_lines([row], 0, layout("routines", 120), Scale(10.0), cursor=5)
+    (line,) = row_lines([row], 0, layout("functions", 120), Scale(10.0), cursor=5)
     assert "[red]operator[][/red]" in text(line)
     assert "[b]x" in text(line)
 
@@ -88,16 +88,16 @@ def test_a_name_fills_its_column_exactly(name, width, right):
 
 def test_a_narrow_screen_drops_what_matters_least():
     titles = {
-        width: [column.title for column in layout("routines", width).columns]
+        width: [column.title for column in layout("functions", width).columns]
         for width in (40, 60, 80, 110, 130)
     }
-    assert titles[40] == ["% CPU", "±", "Routine"]
-    assert titles[60] == ["", "% CPU", "±", "Process", "Routine"]
-    assert titles[80] == ["", "% CPU", "±", "minute", "Process", "Routine"]
+    assert titles[40] == ["% CPU", "±", "Function"]
+    assert titles[60] == ["", "% CPU", "±", "Process", "Function"]
+    assert titles[80] == ["", "% CPU", "±", "minute", "Process", "Function"]
     assert "10 s" in titles[110]
     assert titles[110][-1] == titles[130][-1] == "Object"
     assert "Secs" in titles[130]
-    recent = [column.title for column in layout("routines", 80, "recent").columns]
+    recent = [column.title for column in layout("functions", 80, "recent").columns]
     assert "10 s" in recent
 
 
@@ -107,7 +107,7 @@ def test_a_share_has_the_digits_that_its_bar_supports():
         Row(key=(2,), name="b", hits=9, seconds=0.123456, half_width_s=0.01),
         Row(key=(3,), name="c", hits=9, seconds=5.0),
     ]
-    lines = row_lines(rows, 0, layout("routines", 60), Scale(10.0), cursor=0)
+    lines = row_lines(rows, 0, layout("functions", 60), Scale(10.0), cursor=0)
     figures = [text(line).split()[1:3] for line in lines]
     assert figures == [["12.3", "3.0"], ["1.23", "0.10"], ["50.0", text(lines[2]).split()[2]]]
     assert interval_words(rows[0], Scale(10.0)) == "12.3 % of a CPU, 95 % sure: 9.3 to 15.3"
@@ -130,7 +130,7 @@ def test_the_head_tells_the_run_its_cost_and_its_losses():
         assert part in run
     seconds = 500 / 256 / (2 * 83.0) * 100
     assert f"user {seconds:.1f}" in busy
-    assert "1 Routines" in tabs
+    assert "1 Functions" in tabs
 
 
 def test_a_page_without_rows_says_why():
@@ -155,7 +155,7 @@ def test_the_status_line_says_in_words_how_sure_the_chosen_row_is():
 def test_callers_of_a_hostile_name_are_harmless_too():
     picture = picture_of(hostile_profile(), Stand())
     for row in picture.page.rows[:3]:
-        stand = Stand(Place(CALLERS, routine=row.target.routine))
+        stand = Stand(Place(CALLERS, function=row.target.function))
         for spans in lines_of(picture_of(hostile_profile(), stand), stand, 80):
             assert text(spans).isprintable()
 

@@ -14,14 +14,14 @@ from builders.stacks import stacks_profile
 from prospect.errors import CaptureError
 from prospect.records import replace
 from prospect.tui import screen
-from prospect.tui.places import CALLEES, CALLERS, CAUSES, PROCESSES, ROUTINES
-from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_TIME
+from prospect.tui.screen_places import CALLEES, CALLERS, ENTRY_REASONS, FUNCTIONS, PROCESSES
+from prospect.tui.table_pages import BY_BLOCKED, BY_NAME, BY_READY, BY_TIME
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_first_look_shows_the_hottest_routine_at_any_size(interrupted, size):
+def test_the_first_look_shows_the_hottest_function_at_any_size(interrupted, size):
     async def act(person):
         assert len(person.lines) == size[1]
         assert "prospect top" in person.lines[0]
@@ -42,12 +42,12 @@ def test_pages_are_reached_by_number_and_by_arrow(interrupted):
         await person.press("right")
         assert "system call sendto" in person.text
         await person.press("left", "left")
-        assert person.app.trail.here.place.page == ROUTINES
+        assert person.app.trail.here.place.page == FUNCTIONS
 
     look(session_of(interrupted), act)
 
 
-def test_a_process_leads_to_its_routines_and_esc_back(interrupted):
+def test_a_process_leads_to_its_functions_and_esc_back(interrupted):
     async def act(person):
         await person.press("2", "slash", *"sender", "enter")
         await person.press("enter")
@@ -66,7 +66,7 @@ def test_a_process_leads_to_its_routines_and_esc_back(interrupted):
     look(session_of(interrupted), act)
 
 
-def test_a_routine_leads_to_its_callers_and_callees():
+def test_a_function_leads_to_its_callers_and_callees():
     async def act(person):
         while "vfs_read" not in person.row:
             await person.press("down")
@@ -81,7 +81,7 @@ def test_a_routine_leads_to_its_callers_and_callees():
         await person.press("left", "down", "down", "enter")
         assert "read > " in person.lines[2]
         await person.press("escape", "escape")
-        assert person.app.trail.here.place.page == ROUTINES
+        assert person.app.trail.here.place.page == FUNCTIONS
         assert "vfs_read" in person.row
 
     look(session_of(stacks_profile()), act)
@@ -98,7 +98,7 @@ def test_instructions_that_cannot_be_had_say_why():
 
 
 def swapped(profile, first, second):
-    """Return the profile with the hits of two routines' names exchanged."""
+    """Return the profile with the hits of two functions' names exchanged."""
     names = profile.functions.name
     rows = {name: row for row, name in enumerate(names)}
     order = list(range(len(names)))
@@ -332,10 +332,10 @@ def test_it_asks_less_often_when_asking_costs_more(interrupted):
     look(session_of(interrupted), act)
 
 
-def test_causes_have_their_own_routines(interrupted):
+def test_entry_reasons_have_their_own_functions(interrupted):
     async def act(person):
         await person.press("3")
-        assert person.app.trail.here.place.page == CAUSES
+        assert person.app.trail.here.place.page == ENTRY_REASONS
         while "softirq NET_RX" not in person.row:
             await person.press("down")
         await person.press("enter")

@@ -69,7 +69,7 @@ def test_before_the_first_figures_it_says_that_it_works(interrupted):
     session = SlowSession([state_of(interrupted)], slow_from=0)
 
     async def act(person):
-        await shown(person, "The names of routines are being read ...")
+        await shown(person, "The names of functions are being read ...")
         await person._pilot.press("2")
         session.may_go_on.set()
         await shown(person, "pid 77")

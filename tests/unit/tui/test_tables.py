@@ -15,14 +15,14 @@ from builders.profile import (
     rowless_profile,
 )
 from builders.stacks import stacks_profile
-from prospect.estimate.report import Report
-from prospect.figures.portions import PORTION_INTERRUPT, PORTION_KERNEL, PORTION_USER
-from prospect.profile.model import CAUSE_IDLE
+from prospect.estimate.finished_report import Report
+from prospect.figures.modes import MODE_INTERRUPT, MODE_KERNEL, MODE_USER
+from prospect.profile.model import ENTRY_REASON_IDLE
 from prospect.records import replace
 from prospect.tui.figures import BUCKET_S, BUCKETS, live_figures
 from prospect.tui.groups import INTERRUPTS
-from prospect.tui.places import CAUSES, PROCESSES, ROUTINES, TABLES, THREADS, Place
-from prospect.tui.tables import BY_NAME, BY_RECENT, View, table_page
+from prospect.tui.screen_places import ENTRY_REASONS, FUNCTIONS, PROCESSES, TABLES, THREADS, Place
+from prospect.tui.table_pages import BY_NAME, BY_RECENT, View, table_page
 
 PROFILES = {
     "interrupted": interrupted_profile,
@@ -61,22 +61,22 @@ def test_every_hit_that_is_not_idle_is_in_one_row(name, page):
 
 
 @pytest.mark.parametrize("make", [interrupted_profile, PROFILES["timed"]])
-def test_times_and_error_bars_of_routines_are_those_of_the_report(make):
+def test_times_and_error_bars_of_functions_are_those_of_the_report(make):
     view = Report(make(), "4", 0.0, 0.0)
     estimates = view.events[0].estimates
-    rows = {(row.process, row.name): row for row in page_of(make(), ROUTINES).rows}
+    rows = {(row.process, row.name): row for row in page_of(make(), FUNCTIONS).rows}
     profile, (event,) = view.profile, view.events
     compared = 0
     for process, name in enumerate(profile.processes.name):
-        for portion in (PORTION_USER, PORTION_KERNEL):
-            table = event.routine_table(process, portion)
-            bars = estimates.routine_rows(event, process, portion)
+        for mode in (MODE_USER, MODE_KERNEL):
+            table = event.function_table(process, mode)
+            bars = estimates.function_rows(event, process, mode)
             for at, function in enumerate(table.function.tolist()):
-                routine = profile.functions.name[function]
-                if routine == "default_idle":
-                    assert (name, routine) not in rows
+                named = profile.functions.name[function]
+                if named == "default_idle":
+                    assert (name, named) not in rows
                     continue
-                row = rows[name, routine]
+                row = rows[name, named]
                 assert (row.hits, row.seconds) == (table.hits[at], table.seconds[at])
                 assert row.half_width_s == bars.half_width_s[at]
                 compared += 1
@@ -87,19 +87,19 @@ def test_interrupts_are_charged_to_nobody_and_are_all_there():
     view = Report(interrupted_profile(), "4")
     (event,) = view.events
     interrupts = of_name(page_of(interrupted_profile(), PROCESSES).rows, INTERRUPTS)
-    assert interrupts.hits == event.hits[PORTION_INTERRUPT] == 516
+    assert interrupts.hits == event.hits[MODE_INTERRUPT] == 516
     spin = of_name(page_of(interrupted_profile(), PROCESSES).rows, "cpuspin")
     assert spin.hits == 500 + 6 + 7 + 2
 
 
-def test_causes_are_those_of_the_report_and_the_programs_themselves():
+def test_entry_reasons_are_those_of_the_report_and_the_programs_themselves():
     view = Report(PROFILES["timed"](), "4")
-    estimates = view.events[0].estimates.causes
-    told = view.events[0].causes.of_system()
+    estimates = view.events[0].estimates.entry_reasons
+    told = view.events[0].entry_reasons.of_system()
     bars = estimates.rows(told.place)
-    rows = {row.key[:2]: row for row in page_of(PROFILES["timed"](), CAUSES).rows}
+    rows = {row.key[:2]: row for row in page_of(PROFILES["timed"](), ENTRY_REASONS).rows}
     for at, (kind, name) in enumerate(zip(told.kind.tolist(), told.name, strict=True)):
-        if kind != CAUSE_IDLE:
+        if kind != ENTRY_REASON_IDLE:
             row = rows.pop((kind, name))
             assert row.hits == told.hits[at]
             assert row.seconds == pytest.approx(told.seconds[at], rel=1e-12)
@@ -108,7 +108,7 @@ def test_causes_are_those_of_the_report_and_the_programs_themselves():
 
 
 def test_rows_that_cannot_be_told_apart_are_marked():
-    rows = page_of(PROFILES["timed"](), ROUTINES).rows
+    rows = page_of(PROFILES["timed"](), FUNCTIONS).rows
     assert not rows[0].is_like_above
     nearly_equal = [row.name for row in rows if row.is_like_above]
     assert "clear_page" in nearly_equal
@@ -117,11 +117,11 @@ def test_rows_that_cannot_be_told_apart_are_marked():
 @pytest.mark.parametrize(
     ("page", "words", "names"),
     [
-        (ROUTINES, "TCP_", ["tcp_v4_rcv", "tcp_sendmsg", "tcp_v4_rcv"]),
-        (ROUTINES, "e1000e", ["e1000_intr"]),
-        (ROUTINES, "kworker", ["process_one_work"]),
+        (FUNCTIONS, "TCP_", ["tcp_v4_rcv", "tcp_sendmsg", "tcp_v4_rcv"]),
+        (FUNCTIONS, "e1000e", ["e1000_intr"]),
+        (FUNCTIONS, "kworker", ["process_one_work"]),
         (PROCESSES, "spin", ["cpuspin"]),
-        (CAUSES, "system call", ["system call sendto", "system call write"]),
+        (ENTRY_REASONS, "system call", ["system call sendto", "system call write"]),
         (THREADS, "nobody", []),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_filter_looks_at_the_names_that_a_page_shows(page, words, names):
 def test_enter_on_a_row_leads_to_its_own_time():
     profile = PROFILES["timed"]()
     figures = figures_of(profile)
-    for page in (PROCESSES, CAUSES, THREADS):
+    for page in (PROCESSES, ENTRY_REASONS, THREADS):
         for row in table_page(figures, Place(page), View()).rows:
             if row.target:
                 inside = table_page(figures, row.target, View())
@@ -144,7 +144,7 @@ def test_enter_on_a_row_leads_to_its_own_time():
 
 def test_history_and_recent_time_are_of_the_samples_of_that_time():
     profile = with_times(interrupted_profile(), 40.0)
-    rows = page_of(profile, ROUTINES).rows
+    rows = page_of(profile, FUNCTIONS).rows
     main = of_name(rows, "main")
     seen = [number for number in main.history if number >= 0]
     end = (profile.run.end_ns // 10**9 // BUCKET_S) * BUCKET_S
@@ -168,8 +168,8 @@ def test_order_by_recent_time_and_by_name():
         samples=replace(profile.samples, hit_index=hit_index.astype(np.int32)),
         hits=replace(profile.hits, count=count),
     )
-    assert page_of(profile, ROUTINES, order=BY_RECENT).rows[0].name == "tcp_sendmsg"
-    names = [row.name for row in page_of(profile, ROUTINES, order=BY_NAME).rows]
+    assert page_of(profile, FUNCTIONS, order=BY_RECENT).rows[0].name == "tcp_sendmsg"
+    names = [row.name for row in page_of(profile, FUNCTIONS, order=BY_NAME).rows]
     assert names == sorted(names)
 
 
@@ -178,7 +178,7 @@ def test_the_number_of_a_process_is_that_process_alone():
     spins = of_name(page_of(profile, PROCESSES).rows, "cpuspin")
     (row,) = page_of(profile, PROCESSES, words="77").rows
     assert (row.name, row.hits, row.place) == ("cpuspin", spins.hits, "pid 77")
-    assert {one.process for one in page_of(profile, ROUTINES, words="77").rows} == {"cpuspin"}
+    assert {one.process for one in page_of(profile, FUNCTIONS, words="77").rows} == {"cpuspin"}
     for page in TABLES:
         assert page_of(profile, page, words="77").total_s == pytest.approx(row.seconds)
         assert page_of(profile, page, words="7" * 30).rows == ()

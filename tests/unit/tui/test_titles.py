@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.tui.columns import layout, title_line
-from prospect.tui.places import CAUSES, PROCESSES, ROUTINES, WAITING
-from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_RECENT, BY_TIME
+from prospect.tui.page_columns import layout, title_line
+from prospect.tui.screen_places import ENTRY_REASONS, FUNCTIONS, PROCESSES, WAITING
+from prospect.tui.table_pages import BY_BLOCKED, BY_NAME, BY_READY, BY_RECENT, BY_TIME
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_the_column_that_orders_rows_is_marked(page, order, says):
     assert title.count("↓") == 1
 
 
-@pytest.mark.parametrize("page", [PROCESSES, ROUTINES])
+@pytest.mark.parametrize("page", [PROCESSES, FUNCTIONS])
 def test_columns_stay_together_on_a_wide_terminal(page):
     narrow, wide = (layout(page, width, BY_TIME, names=20) for width in (120, 300))
     name, behind = wide.columns[-2:]
@@ -39,6 +39,6 @@ def test_columns_stay_together_on_a_wide_terminal(page):
 
 
 def test_where_nothing_follows_a_name_it_has_the_rest():
-    form = layout(CAUSES, 300, BY_TIME, names=20)
+    form = layout(ENTRY_REASONS, 300, BY_TIME, names=20)
     assert form.columns[-1].width > 200
     assert form.rest == 0

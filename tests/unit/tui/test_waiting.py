@@ -12,11 +12,11 @@ from builders.switches import SWITCH, switched_profile
 from prospect.figures.report.waiting import waiting
 from prospect.profile.complete import complete
 from prospect.records import replace
-from prospect.tui import waiting as waiting_rows
+from prospect.tui import waiting_pages as waiting_rows
 from prospect.tui.figures import live_figures
-from prospect.tui.places import PAGES, TABLES, WAIT_STACKS, WAITING, Place
 from prospect.tui.rows import Row
-from prospect.tui.tables import (
+from prospect.tui.screen_places import PAGES, TABLES, WAIT_STACKS, WAITING, Place
+from prospect.tui.table_pages import (
     BY_BLOCKED,
     BY_NAME,
     BY_READY,
@@ -25,7 +25,7 @@ from prospect.tui.tables import (
     orders_of,
     table_page,
 )
-from prospect.tui.waiting import NO_SWITCHES, wait_stacks_page, waiting_page
+from prospect.tui.waiting_pages import NO_SWITCHES, wait_stacks_page, waiting_page
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from builders.stack_copies import CODE, JIT, STACK, OneImage, chains, rule, samples
+from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
-from prospect.elf import layout
 from prospect.errors import ProspectError
 from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
@@ -217,7 +217,7 @@ def test_arm64_links_with_signed_addresses():
     }
     words = [STACK + 64, signed | IN_START, 0, 0, 0]
     state = {"pc": at(LEAF), "fp": STACK, "words": words, 30: at(MAIN)}
-    given = samples([state], machine=layout.EM_AARCH64, registers=[30])
+    given = samples([state], machine=elf_layout.EM_AARCH64, registers=[30])
     unwound = unwind(given, OneImage(functions))
     assert chains(unwound) == [[at(LEAF), at(MAIN), IN_START]]
     assert unwound.end.tolist() == [interface.END_COMPLETE]
@@ -227,7 +227,7 @@ def test_arm64_a_caller_that_saved_no_link_ends_the_chain():
     functions = {CODE - 0x1000 + LEAF: rule(rules.KIND_SP)}
     given = samples(
         [{"pc": at(LEAF), "words": [0], 30: at(LEAF, 8)}],
-        machine=layout.EM_AARCH64,
+        machine=elf_layout.EM_AARCH64,
         registers=[30],
     )
     unwound = unwind(given, OneImage(functions))
@@ -237,7 +237,7 @@ def test_arm64_a_caller_that_saved_no_link_ends_the_chain():
 
 def test_other_machines_are_refused():
     with pytest.raises(ProspectError, match="x86-64 and arm64"):
-        unwind(samples([], machine=layout.EM_RISCV), OneImage(FUNCTIONS))
+        unwind(samples([], machine=elf_layout.EM_RISCV), OneImage(FUNCTIONS))
 
 
 def test_no_samples():

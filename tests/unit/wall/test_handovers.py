@@ -4,7 +4,7 @@ import pytest
 
 from builders.scheduler import Timeline
 from prospect.wall.path import BLOCKED, RUNNING, WAITING, critical_path
-from prospect.wall.records import BY_INTERRUPT, Asked
+from prospect.wall.schedule_records import BY_INTERRUPT, Asked
 
 PROCESS, OTHER_PROCESS = 10, 40
 MAIN, HOLDER, OTHER = 10, 11, 40

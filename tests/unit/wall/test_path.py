@@ -6,7 +6,7 @@ import pytest
 from builders.scheduler import Timeline
 from prospect.wall import path as wall
 from prospect.wall.path import critical_path
-from prospect.wall.records import BY_INTERRUPT, NOT_RECORDED, Asked
+from prospect.wall.schedule_records import BY_INTERRUPT, NOT_RECORDED, Asked
 
 RAN, WAITED, BLOCKED, UNKNOWN = wall.RUNNING, wall.WAITING, wall.BLOCKED, wall.NOT_KNOWN
 MAIN, CHILD, OTHER, THIRD = 10, 11, 50, 12

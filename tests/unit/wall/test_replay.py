@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.scheduler import Timeline
-from prospect.wall.records import Asked
-from prospect.wall.replay import Replay, ended_schedule, saved_by
+from prospect.wall.schedule_records import Asked
+from prospect.wall.schedule_replay import Replay, ended_schedule, saved_by
 
 MAIN, CHILD, OTHER = 10, 11, 50
 NOBODY = np.empty(0, np.int32), np.empty(0, np.uint64)

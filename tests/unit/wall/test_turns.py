@@ -6,7 +6,7 @@ import pytest
 from builders.scheduler import Timeline
 from prospect.wall import path as wall
 from prospect.wall import turns as module
-from prospect.wall.records import BY_INTERRUPT, NOT_RECORDED
+from prospect.wall.schedule_records import BY_INTERRUPT, NOT_RECORDED
 from prospect.wall.turns import Turns, turn_pieces
 
 RAN, WAITED, BLOCKED, UNKNOWN = wall.RUNNING, wall.WAITING, wall.BLOCKED, wall.NOT_KNOWN

@@ -3,7 +3,7 @@
 import pytest
 
 from prospect.render.html.cells import Selection
-from prospect.web.queries import QueryError, code_query, hits_query, part_query
+from prospect.web.page_queries import QueryError, code_query, hits_query, part_query
 
 
 def test_a_selection_is_read():
@@ -27,7 +27,7 @@ def test_nothing_selects_everything():
     assert part_query("by_time=1&path=&search=")[1] == Selection(is_by_time=True)
 
 
-def test_a_routine_is_read():
+def test_a_function_is_read():
     assert code_query("event=0&frame=12") == (0, 12)
 
 
@@ -54,7 +54,7 @@ def test_anything_else_is_refused(query):
         part_query(query)
 
 
-def test_hits_of_a_routine_are_read():
+def test_hits_of_a_function_are_read():
     query = "event=1&frame=7&begin_ns=5&end_ns=9&scope=command&thread=3"
     selection = Selection(begin_ns=5, end_ns=9, scope="command", thread=3)
     assert hits_query(query) == (1, 7, selection)

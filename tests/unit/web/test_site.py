@@ -13,7 +13,7 @@ from prospect.errors import UsageError
 from prospect.options import DisassemblerOptions
 from prospect.render.html import HtmlRenderer
 from prospect.render.registry import make_renderer
-from prospect.web.recording import CodeFinder, serve_profile
+from prospect.web.recording_answers import CodeFinder, serve_profile
 from prospect.web.site import Site
 
 TOKEN = "a-token"
@@ -133,9 +133,9 @@ def test_other_pages_are_not_answered(site, pairs, expected):
         "part?event=1",
         "part?event=x",
         "part?nonsense=1",
-        "hits?event=1&frame=0",
-        "hits?event=0&frame=999999",
-        "hits?event=0",
+        "samples?event=1&frame=0",
+        "samples?event=0&frame=999999",
+        "samples?event=0",
         "code?event=0",
         "code?event=0&frame=999999",
     ],
@@ -171,16 +171,16 @@ def test_code_has_the_figures_of_an_annotation():
     recording = site_of(profile, Code(code_table({work: LOOP}, LOOP_LINES, SOURCE)))._recording
     body = recording.code(0, recording.names.labels.index("work"))
     document = json.loads(body)
-    (routine,) = document["routines"]
-    assert routine["hits"] == 100
-    assert [(row["address"], row["hits"]) for row in routine["instructions"]] == [
+    (function,) = document["functions"]
+    assert function["samples"] == 100
+    assert [(row["address"], row["samples"]) for row in function["instructions"]] == [
         (0x1002, 10),
         (0x1005, 60),
         (0x100A, 25),
         (0x100D, 4),
     ]
-    assert routine["hits_between_instructions"] == 1
-    assert document["source"]["routines"][0]["name"] == "work"
+    assert function["samples_between_instructions"] == 1
+    assert document["source"]["functions"][0]["name"] == "work"
 
 
 def test_hits_are_those_of_the_selection(site):
@@ -188,14 +188,14 @@ def test_hits_are_those_of_the_selection(site):
     frame = recording.names.labels.index("work")
 
     def asked(query):
-        return json.loads(site.answer(f"/{TOKEN}/hits?{query}", headers()).body)
+        return json.loads(site.answer(f"/{TOKEN}/samples?{query}", headers()).body)
 
     whole = asked(f"event=0&frame={frame}")
     expected = {0x1002: 10, 0x1005: 60, 0x1007: 1, 0x100A: 25, 0x100D: 4}
-    assert dict(zip(map(int, whole["addresses"]), whole["hits"], strict=True)) == expected
+    assert dict(zip(map(int, whole["addresses"]), whole["samples"], strict=True)) == expected
     assert sum(whole["weights"]) == pytest.approx(100 / 256, abs=1e-6)
     nobody = asked(f"event=0&frame={frame}&scope=process&process=1")
-    assert nobody == {"addresses": [], "hits": [], "weights": []}
+    assert nobody == {"addresses": [], "samples": [], "weights": []}
 
 
 def test_the_report_is_that_of_the_file(site):

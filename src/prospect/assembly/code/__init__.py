@@ -1,1 +1,1 @@
-"""Hit routines → their bytes, instructions, source lines and source text."""
+"""Hit functions → their bytes, instructions, source lines and source text."""

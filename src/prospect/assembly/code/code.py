@@ -1,6 +1,6 @@
-"""Chosen routines of a profile → their instructions, names of jump targets and source lines.
+"""Chosen functions of a profile → their instructions, names of jump targets and source lines.
 
-The bytes of a routine come from the very image that was recorded, by its build id or inode, and for
+The bytes of a function come from the very image that was recorded, by its build id or inode, and for
 the kernel from its image or its memory; if there are none, the table says why. The libraries that
 decode them do not know every machine, nor every new instruction: if a hit is at bytes that are none
 to them, GDB is asked if it is installed.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from prospect.announcing import pluralize
-from prospect.archived.answers import Code as ArchivedCode
+from prospect.archived.kept_answers import Code as ArchivedCode
 from prospect.archived.symbolizers import NOT_ARCHIVED
 from prospect.assembly.placing.placement import KERNEL_KEY
 from prospect.columns.sorting import distinct
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
-# The largest routines of interpreters and of generated parsers have some 200 KB.
-_LARGEST_ROUTINE_BYTES = 1 << 20
-# Around hits that no routine is known for.
+# The largest functions of interpreters and of generated parsers have some 200 KB.
+_LARGEST_FUNCTION_BYTES = 1 << 20
+# Around hits that no function is known for.
 _LARGEST_NAMELESS_BYTES = 1 << 16
 _BYTES_BEHIND_LAST_HIT = 64
 
@@ -74,7 +74,7 @@ NO_BYTECODE = "bytecode is not disassembled: annotate --source shows its lines"
 NO_OBJECT = "no object is known at these addresses"
 OTHER_VDSO = "this is the vdso of another kernel than the running one"
 NO_BYTES = "the image has no bytes at this address"
-TOO_WIDE = "no routine is known around these hits, and they are too far apart to be one"
+TOO_WIDE = "no function is known around these samples, and they are too far apart to be one"
 NO_BPF_CODE = "code of BPF programs is in the kernel's memory only, which cannot be read: {}"
 NO_MACHINE = "the libraries cannot disassemble code of this machine, and {}: install gdb-multiarch"
 GDB_IS_MISSING = "--disassembler gdb: gdb is not installed; install it, or use the library"
@@ -100,7 +100,7 @@ class CodeChoice(Record):
 def code_of_report(
     options: DisassemblerOptions, report: DisassemblyChoice | None = None
 ) -> CodeChoice:
-    """Choose the routines that a report disassembles; without its choice all with a hit.
+    """Choose the functions that a report disassembles; without its choice all with a hit.
 
     Raises:
         UsageError: a name or a number has no meaning.
@@ -123,24 +123,24 @@ def code_of_report(
 
 
 def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoice) -> CodeTable:
-    """Disassemble routines.
+    """Disassemble functions.
 
     Args:
-        profile: whose routines.
+        profile: whose functions.
         recorded: the objects behind its object rows.
-        choice: which routines, and how.
+        choice: which functions, and how.
 
     Raises:
         UsageError: GDB is asked for, and is not installed.
     """
     functions = choice.choose(profile)
-    recorded.announce(f"disassembling {pluralize(len(functions), 'routine')}")
+    recorded.announce(f"disassembling {pluralize(len(functions), 'function')}")
     object_rows = profile.functions.object_index.take(functions)
     with closing(CodeBytes(profile, recorded)) as bytes_of:
-        code = [bytes_of.routine(function) for function in functions.tolist()]
+        code = [bytes_of.function(function) for function in functions.tolist()]
     hits = _hits(profile, functions)
-    decoded = decode_routines(
-        [Routine(*one) for one in zip(code, object_rows.tolist(), hits, strict=True)],
+    decoded = decode_functions(
+        [Function(*one) for one in zip(code, object_rows.tolist(), hits, strict=True)],
         choice.disassembler,
     )
     parts = [one for one in decoded if not isinstance(one, str)]
@@ -184,7 +184,7 @@ def _target_names(
     object_of: NDArray[np.int32],
     target: NDArray[np.uint64],
 ) -> list[str]:
-    """Name the targets as routine and offset: ``memcpy``, ``memcpy+16``."""
+    """Name the targets as function and offset: ``memcpy``, ``memcpy+16``."""
     names = np.full(len(target), "", object)
     leads = target != NO_TARGET
     for row in distinct(object_of[leads]).tolist():
@@ -256,15 +256,15 @@ def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Sca
 
 
 class CodeBytes:
-    """Finds the bytes of routines; the kernel's memory is opened for the first that needs it."""
+    """Finds the bytes of functions; the kernel's memory is opened for the first that needs it."""
 
     def __init__(self, profile: Profile, recorded: RecordedObjects) -> None:
         self._profile = profile
         self._recorded = recorded
         self._kernel: KernelImage | LiveKernel | str | None = None
 
-    def routine(self, function: int) -> Piece | str:
-        """Return the code of a routine, or why there is none."""
+    def function(self, function: int) -> Piece | str:
+        """Return the code of a function, or why there is none."""
         extent = self._extent(function)
         if isinstance(extent, str):
             return extent
@@ -334,10 +334,10 @@ class CodeBytes:
         return code if isinstance(code, str) else Piece(code, start, target_of(self._kernel.image))
 
     def _extent(self, function: int) -> tuple[int, int] | str:
-        """Return where a routine starts and its size; without a name, where its hits are."""
+        """Return where a function starts and its size; without a name, where its hits are."""
         functions = self._profile.functions
         if functions.size_bytes[function]:
-            size = min(int(functions.size_bytes[function]), _LARGEST_ROUTINE_BYTES)
+            size = min(int(functions.size_bytes[function]), _LARGEST_FUNCTION_BYTES)
             return int(functions.address[function]), size
         locations = self._profile.locations
         hit = locations.address[locations.function_index == function]
@@ -354,21 +354,21 @@ def _of_image(image: ElfImage, start: int, size: int) -> Piece | str:
     return Piece(content, start, target_of(image)) if content else NO_BYTES
 
 
-class Routine(NamedTuple):
-    """A routine to be decoded: its code or why there is none, its object, u64[k] its hits."""
+class Function(NamedTuple):
+    """A function to be decoded: its code or why there is none, its object, u64[k] its hits."""
 
     code: Piece | str
     object_row: int
     hits: NDArray[np.uint64]
 
 
-def decode_routines(
-    routines: Sequence[Routine], options: DisassemblerOptions
+def decode_functions(
+    functions: Sequence[Function], options: DisassemblerOptions
 ) -> list[Instructions | str]:
-    """Decode routines.
+    """Decode functions.
 
     Args:
-        routines: what to decode.
+        functions: what to decode.
         options: how, and by what.
 
     Returns:
@@ -382,7 +382,7 @@ def decode_routines(
         raise UsageError(GDB_IS_MISSING)
     decoded: list[Instructions | str] = []
     for_gdb: dict[int, list[int]] = {}
-    for row, (code, object_row, hits) in enumerate(routines):
+    for row, (code, object_row, hits) in enumerate(functions):
         if isinstance(code, str):
             decoded.append(code)
             continue
@@ -392,13 +392,13 @@ def decode_routines(
             for_gdb.setdefault(object_row, []).append(row)
         decoded.append(NO_MACHINE.format(NO_GDB) if found is None else found)
     groups = [
-        [code for row in rows if isinstance(code := routines[row].code, Piece)]
+        [code for row in rows if isinstance(code := functions[row].code, Piece)]
         for rows in for_gdb.values()
     ]
     answers = disassemble_by_gdb(groups, syntax, options.gdb_processes) if groups else []
     for rows, of_group in zip(for_gdb.values(), answers, strict=True):
         for row, answer in zip(rows, of_group, strict=True):
-            decoded[row] = _chosen(decoded[row], answer, routines[row].hits, disassembler)
+            decoded[row] = _chosen(decoded[row], answer, functions[row].hits, disassembler)
     return decoded
 
 
@@ -408,7 +408,7 @@ def _chosen(
     hits: NDArray[np.uint64],
     disassembler: Disassembler,
 ) -> Instructions | str:
-    """Choose between what a library and what GDB says of a routine."""
+    """Choose between what a library and what GDB says of a function."""
     if isinstance(answer, str):
         if disassembler == "gdb":
             return answer

@@ -15,11 +15,11 @@ from prospect.assembly.placing.location_names import make_symbolizer
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF
 from prospect.records import Record
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import ObjectKey
-from prospect.symbols.options import SymbolOptions
 
 if TYPE_CHECKING:
-    from prospect.archived.answers import Answers
+    from prospect.archived.kept_answers import Answers
     from prospect.assembly.code.code import CodeChoice
     from prospect.options import NamingOptions
     from prospect.profile.model import Profile
@@ -39,7 +39,7 @@ class LaterCode(Record):
     answers: Answers | None
 
     def describe(self, profile: Profile, choice: CodeChoice) -> CodeTable:
-        """Disassemble routines; see `describe_code`.
+        """Disassemble functions; see `describe_code`.
 
         Raises:
             UsageError: GDB is asked for, and is not installed.

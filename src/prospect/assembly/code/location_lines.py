@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
     from prospect.profile.source_tables import LineTable
-    from prospect.symbols.cache import FileIdentity, SymbolCache
     from prospect.symbols.images.image_files import FoundImage
-    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.naming_options import SymbolOptions
+    from prospect.symbols.table_cache import FileIdentity, SymbolCache
 
 _WITH_LINES = (KIND_ELF, KIND_KERNEL)
 # The debug information in so many bytes of images is read in about a second.

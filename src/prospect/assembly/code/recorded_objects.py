@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import silent
-from prospect.archived.answers import Owner, owner_of
+from prospect.archived.kept_answers import Owner, owner_of
 from prospect.archived.symbolizers import archived_frames, archived_source
 from prospect.files.budget import CostlyError
 from prospect.files.rights import EVERYBODY
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
-    from prospect.archived.answers import Answers
+    from prospect.archived.kept_answers import Answers
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.placement import Placement
     from prospect.profile.model import Profile
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.jit.jit_code import CodeFrames, JitCode
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import Missing
-    from prospect.symbols.options import SymbolOptions
     from prospect.symbols.runtime_code import RuntimeCode
     from prospect.symbols.symbolizer import Symbolizer
     from prospect.symbols.table import SymbolTable

@@ -17,7 +17,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import counts_of, interval_ns, is_i32, mapping_of, unpacked
 from prospect.columns.counting import counted
 from prospect.columns.sorting import distinct
-from prospect.events.columns import TASK_EXEC
+from prospect.events.record_columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
 from prospect.records import NamedTuple, Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
@@ -29,16 +29,16 @@ from prospect.symbols.jit.dump_files import (
     find_dump,
 )
 from prospect.symbols.live_process import live_process, monotonic_shift_ns
+from prospect.symbols.naming_options import MapCopy
 from prospect.symbols.objects import JITDUMP_PREFIX, classify
-from prospect.symbols.options import MapCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events, Samples, Tasks
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events, Samples, Tasks
     from prospect.files.budget import Cost, ReadBudget
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.jit.hotspot_code import HotspotCode

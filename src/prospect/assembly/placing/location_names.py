@@ -21,8 +21,8 @@ from prospect.assembly.extras import (
     recorded_until,
 )
 from prospect.assembly.placing.placement import KERNEL_KEY
+from prospect.symbols.naming_options import SymbolOptions
 from prospect.symbols.objects import HitObject
-from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.announcing import Announce
-    from prospect.archived.answers import Answers
+    from prospect.archived.kept_answers import Answers
     from prospect.archived.symbolizers import Collector
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.placement import Placement
-    from prospect.events.columns import Events
+    from prospect.events.record_columns import Events
     from prospect.profile.builder import TableBuilder
     from prospect.spaces.process_history import ProcessHistory
     from prospect.spaces.replay import ProcessRows

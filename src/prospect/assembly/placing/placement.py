@@ -11,7 +11,7 @@ from prospect.assembly.placing.mapped_objects import (
     find_kernel_modules,
     objects_of_mappings,
 )
-from prospect.assembly.stacks.chain_frames import MODE_CUT
+from prospect.assembly.stacks.chain_frames import CPUMODE_CUT
 from prospect.profile.model import (
     CUT_OBJECT,
     KIND_KERNEL,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.assembly.placing.mapped_objects import IsOther
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
@@ -45,7 +45,7 @@ _ROW_OF_MODE[abi.PERF_RECORD_MISC_KERNEL] = _FIXED_KEYS.index(KERNEL_KEY)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_HYPERVISOR] = _FIXED_KEYS.index(HYPERVISOR_KEY)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_KERNEL] = _FIXED_KEYS.index(GUEST_KEY)
 _ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_USER] = _FIXED_KEYS.index(GUEST_KEY)
-_ROW_OF_MODE[MODE_CUT] = _FIXED_KEYS.index(CUT_KEY)
+_ROW_OF_MODE[CPUMODE_CUT] = _FIXED_KEYS.index(CUT_KEY)
 _LOW_48_BITS = np.uint64((1 << 48) - 1)
 # arch/x86/include/uapi/asm/vsyscall.h: one page, at the same address in every process.
 _VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)

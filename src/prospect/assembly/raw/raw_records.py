@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventDescription
-    from prospect.events.columns import Events, RawData
+    from prospect.events.record_columns import Events, RawData
     from prospect.profile.model import Profile
 
     Rows = NDArray[np.int64]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples, RuntimeStacks
     from prospect.assembly.stacks.user_stacks import UserStacks
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
 
     Rows = NDArray[np.int64]
 

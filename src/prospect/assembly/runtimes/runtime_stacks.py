@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.runtimes.v8_code import V8Code
-    from prospect.events.columns import Events, Samples
+    from prospect.events.record_columns import Events, Samples
     from prospect.events.runtime_records import RuntimeImage, RuntimeRecords
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.runtime_code import RuntimeCode

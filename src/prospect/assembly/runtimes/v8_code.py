@@ -19,7 +19,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Events
+    from prospect.events.record_columns import Events
     from prospect.events.runtime_records import RuntimeRecords
 
     Rows = NDArray[np.int64]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventDescription
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
 BLOCK_WORDS = 1 << 16
@@ -40,7 +40,7 @@ LOWEST_CONTEXT = context_word(abi.PERF_CONTEXT_MAX)
 # Our own, after the outermost frame of a cut chain; the kernel has no such context and no such
 # mode. Stacks show the frame after it as [cut].
 CUT_CONTEXT = LOWEST_CONTEXT
-MODE_CUT = 7
+CPUMODE_CUT = 7
 
 
 class ChainFrames(Record):

@@ -16,9 +16,9 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.stacks.chain_frames import (
     BLOCK_WORDS,
+    CPUMODE_CUT,
     CUT_CONTEXT,
     LOWEST_CONTEXT,
-    MODE_CUT,
     USER_CONTEXT,
     chain_begin,
     context_word,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from prospect.assembly.stacks.user_stacks import UserStacks
     from prospect.columns.forests import Forest
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
 
 _NO_MODE = np.uint8(0)
 _MODE_OF_CONTEXT = {
@@ -50,7 +50,7 @@ _MODE_OF_CONTEXT = {
 _MODE_OF_WORD = np.zeros(-abi.PERF_CONTEXT_MAX + 1, np.uint8)
 for _context, _mode in _MODE_OF_CONTEXT.items():
     _MODE_OF_WORD[-_context] = _mode
-_MODE_OF_WORD[-int(CUT_CONTEXT.view(np.int64))] = MODE_CUT
+_MODE_OF_WORD[-int(CUT_CONTEXT.view(np.int64))] = CPUMODE_CUT
 # The context word that a sample's own chain begins with, by its mode.
 _CONTEXT_OF_MODE = np.zeros(8, np.uint64)
 for _context, _mode in _MODE_OF_CONTEXT.items():
@@ -66,7 +66,7 @@ class Callers(Record):
         of_sample: i32[n] the list of each sample.
         start: i64[c + 1].
         address: u64[m] AVMA from the inside out, each within the instruction that called.
-        mode: u8[m] PERF_RECORD_MISC_CPUMODE, MODE_CUT after the last frame of a cut chain; 0 for
+        mode: u8[m] PERF_RECORD_MISC_CPUMODE, CPUMODE_CUT after the last frame of a cut chain; 0 for
             contexts that are not known.
         context: i32[m] row of `UserContexts` for user mode, -1 for all else.
         outer: i32[c] row of `frames`, -1 for none.
@@ -97,7 +97,7 @@ class Places(NamedTuple):
     def mode(self) -> NDArray[np.uint8]:
         """u8[p]: as in `Callers`."""
         mode = np.full(len(self.context), abi.PERF_RECORD_MISC_USER, np.uint8)
-        mode[self.context < 0] = MODE_CUT
+        mode[self.context < 0] = CPUMODE_CUT
         return mode
 
 

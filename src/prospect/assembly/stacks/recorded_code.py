@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.assembly.stacks.user_stacks import UserContexts
     from prospect.elf.image import ElfImage
     from prospect.spaces.process_history import ProcessHistory
-    from prospect.symbols.cache import SymbolCache
     from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.symbolizer import Symbolizer
+    from prospect.symbols.table_cache import SymbolCache
 
 _NO_OBJECT = -1
 _NOT_MET = -2

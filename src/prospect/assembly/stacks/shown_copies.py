@@ -11,8 +11,8 @@ from prospect.figures.processes import shown_processes
 from prospect.records import replace
 
 if TYPE_CHECKING:
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Samples
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Samples
     from prospect.options import Detail
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.announcing import Announce
     from prospect.assembly.placing.placement import Placement
     from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples
     from prospect.assembly.stacks.chains import Callers
     from prospect.assembly.stacks.user_stacks import UserContexts
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
     from prospect.profile.model import StackCopies
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.announcing import Announce
     from prospect.assembly.stacks.recorded_code import RecordedCode
     from prospect.assembly.stacks.user_stacks import UserContexts, UserStacks
-    from prospect.events.columns import CallBranches, Samples, UserStates
+    from prospect.events.record_columns import CallBranches, Samples, UserStates
     from prospect.symbols.objects import ObjectKey
     from prospect.unwind.interface import UnwindInput, Unwound
 

@@ -22,7 +22,7 @@ from prospect.spaces.sample_groups import look_up_tasks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Samples
+    from prospect.events.record_columns import Samples
     from prospect.spaces.task_timeline import Timeline
     from prospect.unwind.interface import Unwound
 

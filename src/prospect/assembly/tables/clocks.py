@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventAttr
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events, Losses
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events, Losses
     from prospect.profile.run_info import RunInfo
 
 # `Samples.clock` has 8 bits; no recorder of ours has more than a few.

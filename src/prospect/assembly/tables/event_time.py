@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventAttr, EventDescription
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events, Samples
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events, Samples
 
 _NS = 1e-9
 _NS_PER_S = 1e9

@@ -17,9 +17,9 @@ from prospect.spaces.runs import viewed_tid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.assembly.placing.placement import Placement
-    from prospect.events.columns import Events, Samples
+    from prospect.events.record_columns import Events, Samples
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
 
@@ -29,7 +29,7 @@ _MOST_LOST = 2.0**62
 def describe_hits(
     hits: Attribution, location_index: NDArray[np.int32], history: ProcessHistory
 ) -> tuple[HitTable, list[str]]:
-    """Return the table of hits, their causes not yet known, and the names of threads.
+    """Return the table of hits, their entry reasons not yet known, and the names of threads.
 
     Args:
         hits: the distinct hits.
@@ -44,7 +44,7 @@ def describe_hits(
         location_index=location_index[: len(hits)],
         mode=hits.mode,
         event=hits.event,
-        cause_index=np.zeros(len(hits), np.int32),
+        entry_reason_index=np.zeros(len(hits), np.int32),
         count=hits.count,
         period=hits.period,
     ), [name.decode("utf-8", "surrogateescape") for name in names]

@@ -19,8 +19,8 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.process_history import ProcessHistory
 

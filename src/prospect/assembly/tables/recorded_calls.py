@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.profile.model import FunctionTable, LocationTable, ObjectTable
     from prospect.spaces.task_timeline import Timeline
 

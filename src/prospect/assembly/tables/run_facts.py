@@ -24,7 +24,7 @@ from prospect.assembly.extras import (
     texts_of,
 )
 from prospect.assembly.tables.event_time import event_infos
-from prospect.events.columns import TASK_EXEC, TASK_FORK
+from prospect.events.record_columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
 from prospect.profile.run_info import RunInfo, Throttled
 from prospect.profile.run_notes import counted_notes
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.attr import EventAttr, EventDescription
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events.columns import Events
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events.record_columns import Events
     from prospect.events.runtime_records import RuntimeRecords
 
 _NS = 1e-9

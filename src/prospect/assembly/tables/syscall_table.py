@@ -19,7 +19,7 @@ from prospect.profile.model import SyscallTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.profile.model import ProcessTable
 
 _COLUMNS = ("image", "number", "compat", "calls", "ended", "time_ns")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi.syscall_names import syscall_name
-from prospect.assembly.causes.entry_points import OUTSIDE_OF_CALLS, Cause
-from prospect.assembly.causes.hit_causes import NO_CHAIN, SampleCauses
+from prospect.assembly.entry_reasons.entry_points import OUTSIDE_OF_CALLS, EntryReason
+from prospect.assembly.entry_reasons.hit_reasons import NO_CHAIN, SampleEntryReasons
 from prospect.assembly.threads import thread_states as states
 from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended, gather
-from prospect.profile.model import CAUSE_SYSCALL
+from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import replace
 from prospect.spaces.runs import task_tid
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.threads.thread_states import Marks
-    from prospect.events.columns import RawFields, Samples, Switches
+    from prospect.events.record_columns import RawFields, Samples, Switches
 
 # Columns of `EventDescription.fields` of switches.
 _CALL, _FOLLOWED, _RAN_NS = 2, 3, 4
@@ -145,28 +145,32 @@ def calls_of_waits(
     return calls
 
 
-def with_calls(labelled: SampleCauses, calls: NDArray[np.int64], machine: str) -> SampleCauses:
-    """Return the causes of samples, of waits by the calls that they were in.
+def with_calls(
+    labelled: SampleEntryReasons, calls: NDArray[np.int64], machine: str
+) -> SampleEntryReasons:
+    """Return the entry reasons of samples, of waits by the calls that they were in.
 
     Args:
         labelled: what call chains say.
         calls: i64[n] of all samples, from `calls_of_waits`.
         machine: as uname(2) has it: whose system calls have which names.
     """
-    rows = {cause: row for row, cause in enumerate(labelled.causes)}
+    rows = {entry_reason: row for row, entry_reason in enumerate(labelled.entry_reasons)}
     met = distinct(calls).tolist()
     label_of = np.zeros(len(met), np.uint16)
     for place, call in enumerate(met):
         if call == _UNKNOWN:
             continue
-        cause = OUTSIDE_OF_CALLS
+        entry_reason = OUTSIDE_OF_CALLS
         if call >= 0:
             number, compat = call & _NUMBER_MASK, bool(call & _COMPAT_BIT)
-            cause = Cause(CAUSE_SYSCALL, syscall_name(machine, number, compat=compat))
-        if cause in rows or len(rows) < _MOST_LABELS:
-            label_of[place] = rows.setdefault(cause, len(rows))
+            entry_reason = EntryReason(
+                ENTRY_REASON_SYSCALL, syscall_name(machine, number, compat=compat)
+            )
+        if entry_reason in rows or len(rows) < _MOST_LABELS:
+            label_of[place] = rows.setdefault(entry_reason, len(rows))
     label = labelled.label
     if label is None:
         label = np.full(len(calls), NO_CHAIN, np.uint16)
     by_call = label_of.take(np.searchsorted(np.array(met, np.int64), calls))
-    return SampleCauses(np.where(calls == _UNKNOWN, label, by_call), list(rows))
+    return SampleEntryReasons(np.where(calls == _UNKNOWN, label, by_call), list(rows))

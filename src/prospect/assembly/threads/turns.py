@@ -15,14 +15,14 @@ from prospect.wall.path import pieces_at
 from prospect.wall.turns import Turns, turn_pieces
 
 if TYPE_CHECKING:
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events import columns
-    from prospect.events.columns import Events
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events import record_columns
+    from prospect.events.record_columns import Events
     from prospect.figures.turns import FoundTurns
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.spaces.process_history import ProcessHistory
-    from prospect.wall.records import SchedulerRecords
+    from prospect.wall.schedule_records import SchedulerRecords
 
 
 class TurnSource(Record):
@@ -82,7 +82,7 @@ class TurnSource(Record):
 
 
 def turn_source(
-    events: Events, switches: columns.Switches | None, info: RecordingInfo
+    events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> TurnSource | None:
     """Return what turns are made of; None without switches, which the other arguments are of."""
     return TurnSource(scheduler_records(events, switches, info)) if switches is not None else None

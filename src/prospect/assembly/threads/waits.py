@@ -23,7 +23,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.columns.table_rows import gather
-from prospect.events.columns import TASK_EXIT, TASK_FORK, Switches
+from prospect.events.record_columns import TASK_EXIT, TASK_FORK, Switches
 from prospect.events.runtime_records import of_chosen_samples
 from prospect.events.sample_selection import chosen_samples, kept_samples
 from prospect.profile.model import BLOCKED, RUNNABLE, ThreadTimes, WaitTable
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
+    from prospect.abi.recorded_facts import RecordingInfo
     from prospect.assembly.threads.thread_states import Marks, ThreadStates
-    from prospect.events.columns import Events, RawFields, Samples
+    from prospect.events.record_columns import Events, RawFields, Samples
     from prospect.profile.model import Profile
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.process_history import ProcessHistory
-    from prospect.wall.records import Processes
+    from prospect.wall.schedule_records import Processes
 
 SWITCH_EVENT = "sched:sched_switch"
 WAKING_EVENT = "sched:sched_waking"
@@ -176,7 +176,7 @@ def with_wait_table(profile: Profile, waits: Waits) -> Profile:
         comm_index=of_hits.comm_index,
         location_index=of_hits.location_index,
         mode=of_hits.mode,
-        cause_index=of_hits.cause_index,
+        entry_reason_index=of_hits.entry_reason_index,
         tid=task_tid(waits.events.samples.task.take(rows)),
         cpu=of_samples.cpu,
         begin_ns=of_samples.time_ns,
@@ -494,7 +494,7 @@ def processes_of(events: Events, tasks: NDArray[np.uint64]) -> Processes:
         events: whose births and names count too.
         tasks: u64 of samples or switches.
     """
-    from prospect.wall.records import Processes  # noqa: PLC0415 - only of switches
+    from prospect.wall.schedule_records import Processes  # noqa: PLC0415 - only of switches
 
     tids = np.concatenate((events.tasks.tid, task_tid(tasks)))
     pids = np.concatenate((events.tasks.pid, task_pid(tasks)))

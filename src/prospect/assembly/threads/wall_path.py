@@ -12,25 +12,25 @@ from prospect.assembly.tables.run_facts import attached_pids
 from prospect.assembly.threads.waits import processes_of, wakings
 from prospect.columns.grouping import distinct_keys
 from prospect.columns.table_rows import gather
-from prospect.events.columns import TASK_EXEC, TASK_EXIT, TASK_FORK
+from prospect.events.record_columns import TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.profile.model import WallPath, WallTakers
 from prospect.records import Record, replace
 from prospect.spaces.attribution import programs_at
 from prospect.spaces.runs import task_tid
 from prospect.wall.path import RUNNING, critical_path
-from prospect.wall.records import Asked, Births, SchedulerRecords, Switches, Wakings
-from prospect.wall.replay import ended_schedule
+from prospect.wall.schedule_records import Asked, Births, SchedulerRecords, Switches, Wakings
+from prospect.wall.schedule_replay import ended_schedule
 from prospect.wall.takers import NOBODY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.abi.recording import RecordingInfo
-    from prospect.events import columns
-    from prospect.events.columns import Events, Tasks
+    from prospect.abi.recorded_facts import RecordingInfo
+    from prospect.events import record_columns
+    from prospect.events.record_columns import Events, Tasks
     from prospect.spaces.process_history import ProcessHistory
     from prospect.wall.path import Pieces, Schedule
-    from prospect.wall.records import Processes
+    from prospect.wall.schedule_records import Processes
 
 _NOBODY_NAME = b""
 # The threads that had a CPU while it is not recorded which: this, less the number of the CPU. No
@@ -96,7 +96,7 @@ class CommandPath(Record):
 
 
 def find_path(
-    events: Events, switches: columns.Switches | None, info: RecordingInfo
+    events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> CommandPath | None:
     """Follow COMMAND's wall time backwards; None if no command, or no switch of it, is recorded.
 
@@ -123,7 +123,7 @@ def with_pids(pieces: Pieces, processes: Processes) -> CommandPath:
 
 
 def find_schedule(
-    events: Events, switches: columns.Switches | None, info: RecordingInfo
+    events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> Schedule | None:
     """Return what a replay of COMMAND's run needs; None where `find_path` finds none."""
     recorded = _recorded(events, switches, info)
@@ -135,7 +135,7 @@ def find_schedule(
 
 
 def _recorded(
-    events: Events, switches: columns.Switches | None, info: RecordingInfo
+    events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> tuple[SchedulerRecords, Asked] | None:
     """Return the scheduler's records, and which thread's time is explained."""
     tid = info.extras.get("command_pid")
@@ -147,7 +147,7 @@ def _recorded(
 
 
 def scheduler_records(
-    events: Events, switches: columns.Switches, info: RecordingInfo
+    events: Events, switches: record_columns.Switches, info: RecordingInfo
 ) -> SchedulerRecords:
     """Return what a recording says of when threads ran, and why not.
 
@@ -178,7 +178,7 @@ def scheduler_records(
     )
 
 
-def _with_others(switches: columns.Switches) -> columns.Switches:
+def _with_others(switches: record_columns.Switches) -> record_columns.Switches:
     """Return the switches of a recording that follows some threads alone.
 
     Of others it has which one got a CPU that a followed thread left, and which one left it to the

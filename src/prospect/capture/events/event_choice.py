@@ -13,8 +13,8 @@ import os
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.events.call_graph import KERNEL_CALLERS, CallGraph, with_callers
 from prospect.capture.events.clock_bank import LEAST_BANK_HZ, clock_periods_ns
+from prospect.capture.events.recorded_callers import KERNEL_CALLERS, CallGraph, with_callers
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError

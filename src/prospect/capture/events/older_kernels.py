@@ -55,7 +55,7 @@ _STEPS = (
     _Step(
         _UNKNOWN_TO_KERNEL,
         "This kernel does not count lost samples per event (Linux 6.0 does): losses at the very"
-        " end of the run may be missing from the books.",
+        " end of the run may be missing from the accounting.",
         read_format=abi.PERF_FORMAT_LOST,
     ),
     _Step(_UNKNOWN_TO_KERNEL, "", flags=abi.FLAG_TEXT_POKE),
@@ -74,7 +74,7 @@ _STEPS = (
     ),
     _Step(
         (errno.EINVAL, errno.ENOMEM, errno.EOVERFLOW, errno.EOPNOTSUPP),
-        "This kernel gives no call chains: kernel time cannot be shown by its cause (system call,"
+        "This kernel gives no call chains: kernel time cannot be shown by its entry reason (system call,"
         " page fault, interrupt).",
         flags=abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL,
         sample_type=abi.PERF_SAMPLE_CALLCHAIN,

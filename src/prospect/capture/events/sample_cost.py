@@ -17,9 +17,9 @@ import os
 import time
 
 from prospect.abi import constants as abi
-from prospect.capture.events.call_graph import sample_bytes
 from prospect.capture.events.clock_bank import shortest_period_ns
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM
+from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.capture.kernel import perf_syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes, ring_size_bytes
 from prospect.errors import CaptureError

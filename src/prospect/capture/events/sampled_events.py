@@ -13,10 +13,10 @@ import os
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.capture.events.call_graph import sample_bytes
 from prospect.capture.events.event_choice import CLOCK_LIMITS, SCOPE_SYSTEM, SIDE_BAND_FLAGS
 from prospect.capture.events.event_opening import open_chosen, refusal_message
 from prospect.capture.events.event_parsing import find_named
+from prospect.capture.events.recorded_callers import sample_bytes
 from prospect.errors import CaptureError
 
 if TYPE_CHECKING:

@@ -19,7 +19,13 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
-from prospect.capture.events.call_graph import (
+from prospect.capture.events.event_choice import (
+    EVERY_TASK,
+    SCOPE_SYSTEM,
+    SIDE_BAND_FLAGS,
+    ChosenEvent,
+)
+from prospect.capture.events.recorded_callers import (
     BRANCH_STACK,
     BY_IMAGE,
     FRAME_POINTERS,
@@ -27,12 +33,6 @@ from prospect.capture.events.call_graph import (
     CallGraph,
     sample_bytes,
     with_callers,
-)
-from prospect.capture.events.event_choice import (
-    EVERY_TASK,
-    SCOPE_SYSTEM,
-    SIDE_BAND_FLAGS,
-    ChosenEvent,
 )
 from prospect.errors import CaptureError, UsageError
 

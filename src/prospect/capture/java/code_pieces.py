@@ -25,7 +25,7 @@ _COMPILED, _NATIVE = b"nmethod", b"native nmethod"
 # Prefixes of names of code, and its kinds here. Names of nmethods are those above.
 _KINDS = (
     (b"Interpreter", wire.CODE_INTERPRETER),
-    (b"StubRoutines", wire.CODE_STUB),
+    (b"StubFunctions", wire.CODE_STUB),
     (b"I2C/C2I", wire.CODE_BARE),
     (b"vtable", wire.CODE_BARE),
     (b"MethodHandle", wire.CODE_BARE),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
-from prospect.abi.recording import BuildId
+from prospect.abi.recorded_facts import BuildId
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.synthesis import kernel_map_record
 from prospect.records import NamedTuple

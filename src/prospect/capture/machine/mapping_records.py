@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import HEADER, record_struct
+from prospect.abi.record_layout import HEADER, record_struct
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False

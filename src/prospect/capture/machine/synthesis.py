@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import BUILD_ID, HEADER, record_struct, sample_layout
+from prospect.abi.record_layout import BUILD_ID, HEADER, record_struct, sample_layout
 from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.records import NamedTuple
 

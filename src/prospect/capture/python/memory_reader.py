@@ -20,7 +20,7 @@ import time
 
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
-from prospect.abi.layout import HEADER, layout_of
+from prospect.abi.record_layout import HEADER, layout_of
 from prospect.capture.kernel.scheduling import SHORTEST_SLICE_NS, ask_for_slice
 from prospect.capture.python.memory_names import NameReader
 from prospect.capture.python.sampled_processes import SampledProcesses

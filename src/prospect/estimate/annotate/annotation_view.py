@@ -1,6 +1,6 @@
-"""The figures of an annotation, computed once: hits by instruction, by block and by routine.
+"""The figures of an annotation, computed once: hits by instruction, by block and by function.
 
-An `AnnotatedRoutine` is one routine and its hits, for annotations and for the report's disassembled
+An `AnnotatedFunction` is one function and its hits, for annotations and for the report's disassembled
 profiles, with the instruction that the hits likely belong to. An `AnnotationView` has those of a
 Profile that was made with `code`. docs/annotate.md says what the figures mean. A basic block is
 entered at its first instruction only and left at its last; calls return and end none.
@@ -15,7 +15,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.estimate.annotate.row_sums import event_sums
-from prospect.figures.portions import event_seconds
+from prospect.figures.modes import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import below_thresholds, limits_of, nothing_chosen, run_warnings
 from prospect.figures.report.counters import run_counters
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.annotate.row_sums import RowSums
-    from prospect.figures.routine_choice import RoutineChoice
+    from prospect.figures.function_choice import FunctionChoice
     from prospect.options import Detail
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
@@ -49,7 +49,7 @@ _IS_END = _IS_JUMP.copy()
 _IS_END[[FLOW_RETURN, FLOW_STOP]] = True
 
 _CLOCK_SKID = (
-    "The sampling clock is a timer: a hit is at the instruction that would have come next when "
+    "The sampling clock is a timer: a sample is at the instruction that would have come next when "
     "the interrupt was taken. Time that an instruction takes shows at the one after it."
 )
 _COUNTER_SKID = (
@@ -64,11 +64,11 @@ _SHADOW = "sti"
 
 
 class Blocks(Record):
-    """The basic blocks of a routine; rows count from its first instruction.
+    """The basic blocks of a function; rows count from its first instruction.
 
     Attributes:
         start: i64[b] first row of each block.
-        jump_from: i64[j] rows of the jumps that stay in the routine.
+        jump_from: i64[j] rows of the jumps that stay in the function.
         jump_to: i64[j] rows where they lead.
     """
 
@@ -77,16 +77,16 @@ class Blocks(Record):
     jump_to: NDArray[np.int64]
 
     def sums(self, column: NDArray[_Number]) -> NDArray[_Number]:
-        """Add up a column of the routine's instructions by block."""
+        """Add up a column of the function's instructions by block."""
         if not len(self.start):
             return column[:0]
         total: NDArray[_Number] = np.add.reduceat(column, self.start)
         return total
 
 
-def find_blocks(code: CodeTable, routine: int) -> Blocks:
-    """Find the blocks of one routine of a code table."""
-    rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
+def find_blocks(code: CodeTable, function: int) -> Blocks:
+    """Find the blocks of one function of a code table."""
+    rows = slice(int(code.start[function]), int(code.start[function + 1]))
     address, target, flow = code.address[rows], code.target[rows], code.flow[rows]
     if not len(address):
         none = np.zeros(0, np.int64)
@@ -100,21 +100,21 @@ def find_blocks(code: CodeTable, routine: int) -> Blocks:
     return Blocks(start.astype(np.int64), jump, led_to)
 
 
-class AnnotatedRoutine(Record):
-    """One routine and one event's hits in it.
+class AnnotatedFunction(Record):
+    """One function and one event's hits in it.
 
     Attributes:
         function: row of the profile's functions.
         reason: why it has no instructions; "" where it has some.
         rows: its instructions in the code table.
-        hits, seconds: of the routine.
+        hits, seconds: of the function.
         half_width_s: half of the 95 % interval of `seconds`, None where unknown.
         share: its part of what the event counted, or of its table in a report, 0 to 1.
         counted: i64[n] hits by instruction.
         instruction_seconds: f64[n].
         instruction_half_width_s: f64[n] as `half_width_s`, None where unknown.
-        instruction_share: f64[n] part of the routine's weight, 0 to 1.
-        stray_hits: hits in the routine that are at no instruction's first byte.
+        instruction_share: f64[n] part of the function's weight, 0 to 1.
+        stray_hits: hits in the function that are at no instruction's first byte.
         blocks: its basic blocks and jumps.
         hottest: its instruction with the most hits, -1 without any.
         likely: the one that is likely meant by those hits, -1 where that cannot be said.
@@ -140,8 +140,8 @@ class AnnotatedRoutine(Record):
     unmasking: int = -1
 
 
-class RoutineSums(NamedTuple):
-    """The sums of a whole routine; see `AnnotatedRoutine`. Shares are of its `weight`."""
+class FunctionSums(NamedTuple):
+    """The sums of a whole function; see `AnnotatedFunction`. Shares are of its `weight`."""
 
     hits: int
     seconds: float
@@ -151,7 +151,7 @@ class RoutineSums(NamedTuple):
 
 
 class InstructionSums(NamedTuple):
-    """The sums of each instruction of a routine, [n]."""
+    """The sums of each instruction of a function, [n]."""
 
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
@@ -159,24 +159,24 @@ class InstructionSums(NamedTuple):
     weight: NDArray[np.float64]
 
 
-def annotated_routine(
+def annotated_function(
     code: CodeTable,
-    routine: int,
+    function: int,
     event: EventInfo,
-    whole: RoutineSums,
+    whole: FunctionSums,
     parts: InstructionSums,
-) -> AnnotatedRoutine:
-    """Put a routine and its instructions together."""
-    rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
-    blocks = find_blocks(code, routine)
+) -> AnnotatedFunction:
+    """Put a function and its instructions together."""
+    rows = slice(int(code.start[function]), int(code.start[function + 1]))
+    blocks = find_blocks(code, function)
     hottest = int(parts.hits.argmax()) if parts.hits.any() else -1
     unmasking = _unmasking(code, rows.start, hottest) if is_timer(event) else -1
     likely = hottest
     if skid(event):
         likely = -1 if unmasking >= 0 else _instruction_before(code, rows.start, hottest, blocks)
-    return AnnotatedRoutine(
-        function=int(code.function_index[routine]),
-        reason=code.reason[routine],
+    return AnnotatedFunction(
+        function=int(code.function_index[function]),
+        reason=code.reason[function],
         rows=rows,
         hits=whole.hits,
         seconds=whole.seconds,
@@ -210,16 +210,16 @@ def is_timer(event: EventInfo) -> bool:
     return event.seconds_per_period > 0 and not event.weighs_periods
 
 
-def ran_before(code: CodeTable, routine: int, instructions: list[int]) -> list[tuple[int, bool]]:
+def ran_before(code: CodeTable, function: int, instructions: list[int]) -> list[tuple[int, bool]]:
     """Say what ran before instructions that have hits: what hits that come late are meant for.
 
-    Instructions are counted from the routine's first.
+    Instructions are counted from the function's first.
 
     Returns:
         For each the instruction before, -1 where another may have run; and whether one let a
         timer's interrupts in there, whose hits then mean no instruction.
     """
-    start, blocks = int(code.start[routine]), find_blocks(code, routine)
+    start, blocks = int(code.start[function]), find_blocks(code, function)
     return [
         (_instruction_before(code, start, row, blocks), _unmasking(code, start, row) >= 0)
         for row in instructions
@@ -247,12 +247,12 @@ def _unmasking(code: CodeTable, start: int, hottest: int) -> int:
 
 
 class EventAnnotation(Record):
-    """The routines of one event.
+    """The functions of one event.
 
     Attributes:
         hits, seconds: all that was chosen by `-V`, annotated or not.
         skid: a sentence about which instruction hits mean; "" where they are exact.
-        routines: heaviest first.
+        functions: heaviest first.
     """
 
     event: EventInfo
@@ -260,7 +260,7 @@ class EventAnnotation(Record):
     hits: int
     seconds: float
     skid: str
-    routines: list[AnnotatedRoutine]
+    functions: list[AnnotatedFunction]
 
 
 class AnnotationView(Record):
@@ -270,13 +270,13 @@ class AnnotationView(Record):
         detail: the `-V` that is shown.
         notes: what could not be seen or found.
         warnings: what was lost or damaged.
-        events: one an event with hits in the routines.
+        events: one an event with hits in the functions.
         nothing: where there are none, what there is and which option shows it; else "".
     """
 
     profile: CompleteProfile
     code: CodeTable
-    choice: RoutineChoice
+    choice: FunctionChoice
     detail: Detail
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -284,7 +284,7 @@ class AnnotationView(Record):
     nothing: str
 
 
-def annotation_view(profile: Profile, choice: RoutineChoice) -> AnnotationView:
+def annotation_view(profile: Profile, choice: FunctionChoice) -> AnnotationView:
     """Compute every figure of an annotation.
 
     The profile must be made with `code` for this choice.
@@ -308,7 +308,7 @@ def annotation_view(profile: Profile, choice: RoutineChoice) -> AnnotationView:
             )
         )
         events.append(_event(profile, event, at, by_function, by_instruction))
-    shown = [event for event in events if event.routines]
+    shown = [event for event in events if event.functions]
     counters = run_counters(profile)
     detail = shown_detail(profile.processes, choice.detail)
     return AnnotationView(
@@ -324,7 +324,7 @@ def annotation_view(profile: Profile, choice: RoutineChoice) -> AnnotationView:
 
 
 def _why_nothing(
-    profile: CompleteProfile, choice: RoutineChoice, events: list[EventAnnotation]
+    profile: CompleteProfile, choice: FunctionChoice, events: list[EventAnnotation]
 ) -> str:
     if not any(event.hits for event in events):
         return nothing_chosen(profile, choice.detail)
@@ -341,8 +341,8 @@ def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> NDArray[np
         locations.function_index.take(order),
         np.stack((code.function_index, code.function_index + 1)),
     )
-    for routine, (begin, end) in enumerate(bounds.T.tolist()):
-        first, last = code.start[routine : routine + 2].tolist()
+    for function, (begin, end) in enumerate(bounds.T.tolist()):
+        first, last = code.start[function : function + 2].tolist()
         if first == last:
             continue
         at = order[begin:end]
@@ -364,9 +364,9 @@ def _event(
     assert code is not None  # noqa: S101 - the view was made of it
     event = profile.run.events[event_index]
     count, period = profile.hits.count.take(at), profile.hits.period.take(at)
-    routines = [
-        _routine(code, routine, event, by_function, by_instruction)
-        for routine, row in enumerate(code.function_index.tolist())
+    functions = [
+        _function(code, function, event, by_function, by_instruction)
+        for function, row in enumerate(code.function_index.tolist())
         if by_function.hits[row]
     ]
     return EventAnnotation(
@@ -375,18 +375,18 @@ def _event(
         hits=int(count.sum()),
         seconds=float(event_seconds(event, count, period).sum()),
         skid=skid(event),
-        routines=sorted(routines, key=lambda one: (-one.share, -one.hits, one.function)),
+        functions=sorted(functions, key=lambda one: (-one.share, -one.hits, one.function)),
     )
 
 
-def _routine(
-    code: CodeTable, routine: int, event: EventInfo, functions: RowSums, instructions: RowSums
-) -> AnnotatedRoutine:
-    row = int(code.function_index[routine])
-    rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
+def _function(
+    code: CodeTable, function: int, event: EventInfo, functions: RowSums, instructions: RowSums
+) -> AnnotatedFunction:
+    row = int(code.function_index[function])
+    rows = slice(int(code.start[function]), int(code.start[function + 1]))
     weight, error = float(functions.weight[row]), functions.half_width_s
     errors = instructions.half_width_s
-    whole = RoutineSums(
+    whole = FunctionSums(
         hits=int(functions.hits[row]),
         seconds=float(functions.seconds[row]),
         half_width_s=None if error is None else float(error[row]),
@@ -399,7 +399,7 @@ def _routine(
         half_width_s=None if errors is None else errors[rows],
         weight=instructions.weight[rows],
     )
-    return annotated_routine(code, routine, event, whole, parts)
+    return annotated_function(code, function, event, whole, parts)
 
 
 def _notes(profile: CompleteProfile, code: CodeTable, detail: Detail) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The disassembled profile of a report: hits by table, routine and instruction.
+"""The disassembled profile of a report: hits by table, function and instruction.
 
 The report's profile must have `code`. docs/report.md says what the figures mean.
 """
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.annotate.annotation_view import (
-    AnnotatedRoutine,
+    AnnotatedFunction,
+    FunctionSums,
     InstructionSums,
-    RoutineSums,
-    annotated_routine,
+    annotated_function,
     instruction_of_hits,
 )
 from prospect.estimate.annotate.row_sums import event_sums
-from prospect.figures.portions import (
-    PORTION_COUNT,
+from prospect.figures.modes import (
+    MODE_COUNT,
     event_seconds,
     event_weight,
-    hit_portions,
-    is_kernel_portion,
+    hit_modes,
+    is_kernel_mode,
 )
 from prospect.figures.report.disassembly_choice import table_extent
 from prospect.records import NamedTuple, Record
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.report.routines import RoutineTable
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.report.function_profiles import FunctionProfile
+    from prospect.figures.report.report_view import EventView, ReportView
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source_tables import CodeTable
 
@@ -48,61 +48,59 @@ class _Cells(NamedTuple):
 
 
 class EventCode(Record):
-    """One event's hits at the instructions of its routines.
+    """One event's hits at the instructions of its functions.
 
     Attributes:
         extent: see `DisassemblyChoice`.
-        routine_of: row in `code` by function.
+        function_of: row in `code` by function.
     """
 
     code: CodeTable
     event: EventInfo
     extent: int
-    routine_of: dict[int, int]
+    function_of: dict[int, int]
     _by_process: _Cells
     _of_kernel: _Cells
 
     def of_process(
-        self, process: int, portion: int, table: RoutineTable, half_width_s: NDArray[np.float64]
-    ) -> Iterator[AnnotatedRoutine]:
-        """Yield the routines of a process's table, in its order.
+        self, process: int, mode: int, table: FunctionProfile, half_width_s: NDArray[np.float64]
+    ) -> Iterator[AnnotatedFunction]:
+        """Yield the functions of a process's table, in its order.
 
-        `half_width_s` f64[r] is of the times of the table's routines, NaN where unknown.
+        `half_width_s` f64[r] is of the times of the table's functions, NaN where unknown.
         """
-        return self._routines(
-            self._by_process, process * PORTION_COUNT + portion, table, half_width_s
-        )
+        return self._functions(self._by_process, process * MODE_COUNT + mode, table, half_width_s)
 
     def of_kernel(
-        self, table: RoutineTable, half_width_s: NDArray[np.float64]
-    ) -> Iterator[AnnotatedRoutine]:
-        """Yield the routines of the kernel's profile, likewise."""
-        return self._routines(self._of_kernel, 0, table, half_width_s)
+        self, table: FunctionProfile, half_width_s: NDArray[np.float64]
+    ) -> Iterator[AnnotatedFunction]:
+        """Yield the functions of the kernel's profile, likewise."""
+        return self._functions(self._of_kernel, 0, table, half_width_s)
 
-    def _routines(
-        self, cells: _Cells, group: int, table: RoutineTable, half_width_s: NDArray[np.float64]
-    ) -> Iterator[AnnotatedRoutine]:
+    def _functions(
+        self, cells: _Cells, group: int, table: FunctionProfile, half_width_s: NDArray[np.float64]
+    ) -> Iterator[AnnotatedFunction]:
         for row in range(table_extent(table, self.extent)):
-            routine = self.routine_of.get(int(table.function[row]))
-            if routine is None:
+            function = self.function_of.get(int(table.function[row]))
+            if function is None:
                 continue
             known_s = float(half_width_s[row])
-            parts = self._instructions(cells, group, routine)
+            parts = self._instructions(cells, group, function)
             # A table keeps seconds and hits only; shares are of whole periods or of hits.
             has_periods = self.event.seconds_per_period > 0
             seconds = float(table.seconds[row])
             periods = round(seconds / self.event.seconds_per_period) if has_periods else 0
-            whole = RoutineSums(
+            whole = FunctionSums(
                 hits=int(table.hits[row]),
                 seconds=seconds,
                 half_width_s=None if np.isnan(known_s) else known_s,
                 share=float(table.share[row]),
                 weight=float(periods if has_periods else table.hits[row]),
             )
-            yield annotated_routine(self.code, routine, self.event, whole, parts)
+            yield annotated_function(self.code, function, self.event, whole, parts)
 
-    def _instructions(self, cells: _Cells, group: int, routine: int) -> InstructionSums:
-        first, last = self.code.start[routine : routine + 2].tolist()
+    def _instructions(self, cells: _Cells, group: int, function: int) -> InstructionSums:
+        first, last = self.code.start[function : function + 2].tolist()
         start = group * len(self.code.address)
         chosen = slice(*np.searchsorted(cells.key, (start + first, start + last)).tolist())
         at = cells.key[chosen] - (start + first)
@@ -121,13 +119,13 @@ class EventCode(Record):
 
 
 def event_code(view: ReportView, event: EventView, extent: int) -> EventCode:
-    """Add up the hits of one event by the instructions of each table of routines."""
+    """Add up the hits of one event by the instructions of each table of functions."""
     profile, code = view.profile, view.profile.code
     if code is None:
         raise ValueError("the profile was made without code")
     instruction = instruction_of_hits(profile, code)
     member = (profile.hits.event == event.event_index) & (instruction >= 0)
-    portion = hit_portions(profile)
+    mode = hit_modes(profile)
     process = profile.hits.process_index.astype(np.int64)
     is_detailed = np.zeros(len(profile.processes), np.bool_)
     is_detailed[event.detailed] = True
@@ -141,12 +139,12 @@ def event_code(view: ReportView, event: EventView, extent: int) -> EventCode:
         found = sums.by(at, cell, len(key))
         return _Cells(key, found.hits, found.period, found.half_width_s)
 
-    in_kernel = is_kernel_portion(portion) if event.kernel is not None else portion < 0
+    in_kernel = is_kernel_mode(mode) if event.kernel is not None else mode < 0
     return EventCode(
         code=code,
         event=event.event,
         extent=extent,
-        routine_of={row: at for at, row in enumerate(code.function_index.tolist())},
-        _by_process=summed(is_detailed.take(process), process * PORTION_COUNT + portion),
+        function_of={row: at for at, row in enumerate(code.function_index.tolist())},
+        _by_process=summed(is_detailed.take(process), process * MODE_COUNT + mode),
         _of_kernel=summed(in_kernel, np.zeros_like(process)),
     )

@@ -12,9 +12,9 @@ import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import half_widths
-from prospect.figures.portions import EventHits
+from prospect.figures.modes import EventHits
 from prospect.figures.processes import chosen_hits
-from prospect.figures.report.routines import routine_tables
+from prospect.figures.report.function_profiles import function_tables
 from prospect.profile.source_tables import function_chains, innermost
 from prospect.records import NamedTuple, Record
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.figures.report.routines import RoutineTable, RoutineTables
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.report.function_profiles import FunctionProfile, FunctionProfiles
+    from prospect.figures.report.report_view import EventView, ReportView
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source_tables import LineTable
 
@@ -52,9 +52,9 @@ class SourceLine(NamedTuple):
 
 
 class LinesOfGroup(Record):
-    """The lines of one group of hits; `table` has a line where others have a routine."""
+    """The lines of one group of hits; `table` has a line where others have a function."""
 
-    table: RoutineTable
+    table: FunctionProfile
     rows: list[SourceLine]
 
 
@@ -70,7 +70,7 @@ class _Rows(NamedTuple):
 class _Tables(NamedTuple):
     """Tables of groups of hits, and of each of their rows what a `SourceLine` is made from."""
 
-    routines: RoutineTables
+    functions: FunctionProfiles
     location: NDArray[np.int64]
     places: NDArray[np.int64]
     half_width_s: NDArray[np.float64]
@@ -95,8 +95,8 @@ class EventLines(Record):
         return self._group(self._of_all, 0)
 
     def _group(self, tables: _Tables, group: int) -> LinesOfGroup:
-        table = tables.routines.table(group, self._threshold_s)
-        first = int(tables.routines.start[group])
+        table = tables.functions.table(group, self._threshold_s)
+        first = int(tables.functions.start[group])
         rows = [
             self._source_line(tables, first + at, row)
             for at, row in enumerate(table.function[: table.shown].tolist())
@@ -184,7 +184,7 @@ class _Sums(Record):
         of_hit = np.full(len(hits), -1, np.int32)
         of_hit[at] = np.arange(len(at), dtype=np.int32)
         chosen = EventHits(self.design.event, group, row, np.zeros_like(row), count, period, of_hit)
-        tables = routine_tables(chosen, group, groups)
+        tables = function_tables(chosen, group, groups)
         table_row = tables.row_of_hit.take(at).astype(np.int64)
         location, places = self._places(at, table_row, chosen.weight(count, period))
         half = half_widths(self.design, tables.row_of_hit, len(tables.function))

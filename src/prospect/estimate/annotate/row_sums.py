@@ -1,6 +1,6 @@
 """Hits added up by row: hits, time, weight and the error of the time, for any rows.
 
-Tables of routines, which rank their rows, are made in `figures.report.routines`.
+Tables of functions, which rank their rows, are made in `figures.report.functions`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import half_widths
-from prospect.figures.portions import event_seconds, event_weight
+from prospect.figures.modes import event_seconds, event_weight
 from prospect.records import Record
 
 if TYPE_CHECKING:

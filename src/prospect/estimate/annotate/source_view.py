@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.annotate.row_sums import event_sums
-from prospect.figures.portions import event_seconds
+from prospect.figures.modes import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters

@@ -465,7 +465,7 @@ class Grid(Record):
 def tick_grid(profile: Profile) -> Grid | None:
     """Lay the samples of a completed profile's clocks on their grids; None where no clock has one.
 
-    Error bars, the tick ledger and the lateness of samples are all made of it.
+    Error bars, the sample accounting and the lateness of samples are all made of it.
     """
     if not len(profile.clocks):
         return None

@@ -157,9 +157,9 @@ class ChangeTable(Record):
     Times are seconds per unit of work. NaN is for what does not exist.
 
     Attributes:
-        kind: "total", "portion", "process", "object", "routine", or "inclusive": routines with all
-            that they call, of all portions together.
-        name, object: list[str]; "" for a routine without a name, and where there is none.
+        kind: "total", "mode", "process", "object", "function", or "inclusive": functions with all
+            that they call, of all modes together.
+        name, object: list[str]; "" for a function without a name, and where there is none.
         hits: i64[r, 2] of all recordings of a side.
         mean: f64[r, 2] time of A and of B.
         change, half_width: f64[r] B - A, and half the width of its 95 % interval.
@@ -172,7 +172,7 @@ class ChangeTable(Record):
     kind: Kind
     name: list[str]
     object: list[str]
-    portion: NDArray[np.int64]
+    mode: NDArray[np.int64]
     hits: NDArray[np.int64]
     mean: NDArray[np.float64]
     change: NDArray[np.float64]

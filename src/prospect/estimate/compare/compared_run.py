@@ -20,9 +20,9 @@ from prospect.errors import RecordingError
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars, parts_of
 from prospect.estimate.statistics.beta import student_quantile
-from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
+from prospect.figures.modes import MODE_INTERRUPT, hit_modes, is_kernel_mode
 from prospect.figures.processes import busy_of_run, chosen_by_detail
-from prospect.figures.smaller_profiles import by_routine
+from prospect.figures.smaller_profiles import by_function
 from prospect.profile.complete import complete
 from prospect.profile.model import sampled
 from prospect.records import NamedTuple, Record
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
     from prospect.options import Detail
-    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
+    from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -71,17 +71,17 @@ class ComparedRun(Record):
         profile: each index of each table is a row; its hits may know no addresses.
         event_index: row of `RunInfo.events` of the event whose hits are compared.
         counts: bool[h] which rows of `profile.hits` are compared.
-        portion: i64[h] PORTION_* of every hit.
+        mode: i64[h] MODE_* of every hit.
         other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN
             where the recording is not of the whole system.
         blocks: the samples of these hits in time.
     """
 
-    profile: ProfileByRoutine
+    profile: ProfileByFunction
     event_index: int
     design: Design
     counts: NDArray[np.bool_]
-    portion: NDArray[np.int64]
+    mode: NDArray[np.int64]
     other_load: float
     blocks: SampleBlocks
 
@@ -105,13 +105,13 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
     profile = _without_addresses(complete(profile))
     index = _timed_event(profile)
     hits, processes = profile.hits, profile.processes
-    portion = hit_portions(profile)
+    mode = hit_modes(profile)
     of_event = hits.event == index
-    is_idle = (processes.pid == 0).take(hits.process_index) & (portion != PORTION_INTERRUPT)
+    is_idle = (processes.pid == 0).take(hits.process_index) & (mode != MODE_INTERRUPT)
     runs = of_event & ~is_idle & ~processes.is_recorder.take(hits.process_index)
     counts = runs & chosen_by_detail(processes, scope).take(hits.process_index)
     if scope == "k":
-        counts &= is_kernel_portion(portion)
+        counts &= is_kernel_mode(mode)
     design = sampling_design(profile, index)
     busy_s = float(design.seconds[runs].sum())
     if profile.run.busy:
@@ -121,23 +121,23 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
         event_index=index,
         design=design,
         counts=counts,
-        portion=portion,
+        mode=mode,
         other_load=_other_load(profile, busy_s - float(design.seconds[counts].sum())),
         blocks=sample_blocks(profile, design, counts),
     )
 
 
-def _without_addresses(profile: CompleteProfile) -> ProfileByRoutine:
+def _without_addresses(profile: CompleteProfile) -> ProfileByFunction:
     """Return the profile with fewer hits: no table of a comparison knows addresses.
 
     Where there are no samples, as in a part of a store, hits alone know their stacks, and stay.
     """
     has_stacks = profile.hits.stack_index is not None and not len(profile.samples)
-    return profile if has_stacks else by_routine(profile)
+    return profile if has_stacks else by_function(profile)
 
 
 def sample_blocks(
-    profile: ProfileByRoutine, design: Design, counts: NDArray[np.bool_]
+    profile: ProfileByFunction, design: Design, counts: NDArray[np.bool_]
 ) -> SampleBlocks:
     """Find the stretch of each sample whose hit counts."""
     source, run = sampled(profile), profile.run
@@ -163,7 +163,7 @@ def sample_blocks(
 
 
 def _worth(
-    profile: ProfileByRoutine,
+    profile: ProfileByFunction,
     design: Design,
     counts: NDArray[np.bool_],
     hit_index: NDArray[np.integer],
@@ -176,7 +176,7 @@ def _worth(
     return np.broadcast_to(np.float64(each), hit_index.shape)
 
 
-def _timed_event(profile: ProfileByRoutine) -> int:
+def _timed_event(profile: ProfileByFunction) -> int:
     timed = [
         index
         for index, event in enumerate(profile.run.events)
@@ -191,7 +191,7 @@ def _timed_event(profile: ProfileByRoutine) -> int:
     return next((index for index in timed if index in with_hits), timed[0])
 
 
-def _other_load(profile: ProfileByRoutine, seconds: float) -> float:
+def _other_load(profile: ProfileByFunction, seconds: float) -> float:
     run = profile.run
     cpu_seconds = run.wall_seconds * run.cpus
     if not (run.system_wide and math.isfinite(cpu_seconds) and cpu_seconds > 0):

@@ -63,8 +63,8 @@ _TESTED_FROM_HITS = 10
 # The part of the standard deviation between runs that a fully loaded machine adds. With other
 # programs on four fifths of two CPUs, runs of one program differed by 15 to 18 % (docs/diff.md).
 _LOAD_EFFECT = 0.4
-_TESTED_KINDS: tuple[Kind, ...] = ("process", "object", "routine")
-_SUMS: tuple[Kind, ...] = ("total", "portion")
+_TESTED_KINDS: tuple[Kind, ...] = ("process", "object", "function")
+_SUMS: tuple[Kind, ...] = ("total", "mode")
 _KINDS = (*_TESTED_KINDS, *_SUMS)
 
 
@@ -129,8 +129,8 @@ def compare(
         _table(data, matched[kind], each, spread_of(each, data.before, variation))
         for kind, each in zip(_TESTED_KINDS, rows, strict=True)
     ]
-    (processes, objects, routines), tested_count = _with_significance(tables, shown.fdr)
-    total, portions = (
+    (processes, objects, functions), tested_count = _with_significance(tables, shown.fdr)
+    total, modes = (
         _table(data, matched[kind], found[kind], own_spread_of(found[kind], data.before, variation))
         for kind in _SUMS
     )
@@ -141,10 +141,10 @@ def compare(
         after=described[data.before :],
         work=work,
         total=total,
-        portions=portions,
+        modes=modes,
         processes=processes,
         objects=objects,
-        routines=routines,
+        functions=functions,
         tested=tested_count,
         variation=variation,
         load_allowance=allowance,
@@ -205,7 +205,7 @@ def divisors(
 def _compared_stacks(
     data: _Recordings, comparison: Comparison
 ) -> tuple[ComparedStacks | None, ChangeTable | None]:
-    """Compare what was asked for of call stacks: their tree, and routines with what they call."""
+    """Compare what was asked for of call stacks: their tree, and functions with what they call."""
     options = comparison.options
     has_callers = options.inclusive and all(
         run.profile.run.has_user_callers and run.profile.stacks is not None for run in data.runs
@@ -285,7 +285,7 @@ def _table(data: _Recordings, matched: MatchedRows, rows: Rows, spread: Spread) 
         kind=matched.kind,
         name=matched.name,
         object=matched.object,
-        portion=matched.portion,
+        mode=matched.mode,
         hits=hits,
         mean=mean,
         **found._asdict(),
@@ -331,15 +331,15 @@ def _verdict(
     if condition.name:
         matched = named_row(condition.kind, condition.name, data.runs, data.labels)
         if matched is None:
-            kind = condition.kind or "process, object or routine"
-            raise UsageError(f"--fail-if: no {kind} '{condition.name}' has a hit in {about}")
+            kind = condition.kind or "process, object or function"
+            raise UsageError(f"--fail-if: no {kind} '{condition.name}' has a sample in {about}")
         about = f"the {matched.kind} {condition.name}, in {about}"
         rows = _rows(data, matched)
     else:
         rows = total
     spread = own_spread_of(rows, data.before, variation)
     if not len(rows.values):
-        raise UsageError(f"--fail-if: {about} has no hit in any recording")
+        raise UsageError(f"--fail-if: {about} has no sample in any recording")
     mean = side_means(rows.values, data.before)[0]
     recordings = max(data.before, len(data.runs) - data.before)
     return judge(condition, about, (float(mean[0]), float(mean[1])), spread, recordings)

@@ -2,12 +2,12 @@
 
 There are three families of tests, each by the test of the comparison's tables: the rows of the tree
 (`compared_stacks`: below all samples the processes, below them who called whom, by name), pairs of
-caller and callee (`compared_calls`), and routines with all that they call (`compared_inclusive`:
-a sample is in the row of each routine on its stack, once, so that rows do not add up). A row or
+caller and callee (`compared_calls`), and functions with all that they call (`compared_inclusive`:
+a sample is in the row of each function on its stack, once, so that rows do not add up). A row or
 part is a set of hits like the rows of the other tables, and is compared as they are.
 
 Parts of one group have no hit in common, so that one pass over all hits sums a whole group. The
-rows of one depth are such a group. A sample has as many routines and calls as its stack has frames,
+rows of one depth are such a group. A sample has as many functions and calls as its stack has frames,
 so those are put into groups of which no stack has two (`groups_apart`).
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DEEPEST_TESTED = 512
 
 # A pass over all hits for each group: as many as there are parts on a stack, or some more where
-# routines call each other in any order. Parts after these are not tested.
+# functions call each other in any order. Parts after these are not tested.
 _MOST_GROUPS = 512
 
 
@@ -227,7 +227,7 @@ class ComparedCalls(Record):
     """The calls that are tested, ascending by caller and callee.
 
     Attributes:
-        caller, callee: i64[c] frames of the tree; processes are above routines.
+        caller, callee: i64[c] frames of the tree; processes are above functions.
         hits: i64[c, 2] of each side, each sample once.
         half_width: f64[c] of the 95 % interval of the change, with what the callee calls.
         q_value: f64[c] how likely by chance.
@@ -261,7 +261,7 @@ def compared_calls(
     caller = tree.frame_index.take(tree.caller_index[1:])
     key, call = np.unique(caller * frames + tree.frame_index[1:], return_inverse=True)
     call = np.append(-1, call)  # all samples are called by nobody
-    # The callees of a recursive routine are in the outermost of its calls.
+    # The callees of a recursive function are in the outermost of its calls.
     outer = outermost_rows(call, begin, end)
     hits = np.zeros((len(key), 2), np.int64)
     np.add.at(hits, call.take(outer), total_hits.take(outer, axis=0))
@@ -283,9 +283,9 @@ def compared_calls(
 
 
 def compared_inclusive(matched: MatchedStacks, test: StackTest) -> ChangeTable:
-    """Compare each routine with all that it calls.
+    """Compare each function with all that it calls.
 
-    A routine with too few hits has no row.
+    A function with too few hits has no row.
     """
     tree, count = matched.tree, len(matched.name)
     begin, end = subtree_ranges(tree)
@@ -304,7 +304,7 @@ def compared_inclusive(matched: MatchedStacks, test: StackTest) -> ChangeTable:
             kind="inclusive",
             name=[matched.name[row] for row in kept.tolist()],
             object=[matched.object[row] for row in kept.tolist()],
-            portion=np.zeros(len(kept), np.int64),
+            mode=np.zeros(len(kept), np.int64),
             hits=found.hits.take(kept, axis=0),
             mean=found.mean.take(kept, axis=0),
             **columns,

@@ -10,8 +10,8 @@ import math
 from typing import TYPE_CHECKING
 
 from prospect.estimate.wall_account import wall_account
-from prospect.figures.portions import event_has_time
-from prospect.figures.smaller_profiles import by_routine
+from prospect.figures.modes import event_has_time
+from prospect.figures.smaller_profiles import by_function
 from prospect.profile.complete import complete
 from prospect.records import NamedTuple, Record, replace
 
@@ -83,7 +83,7 @@ def account_of(profile: Profile) -> WallAccount | None:
         return None
     whole = complete(profile)
     event = next((at for at, one in enumerate(whole.run.events) if event_has_time(one)), 0)
-    return wall_account(whole, by_routine(replace(whole, waits=None)), event)
+    return wall_account(whole, by_function(replace(whole, waits=None)), event)
 
 
 def _added(change: WallChange, row: WallRow, place: int, recordings: int) -> WallChange:

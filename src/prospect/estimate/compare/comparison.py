@@ -31,7 +31,7 @@ class CompareOptions(Record):
             time, where no side has several recordings.
         fail_if: `--fail-if`: a condition to judge, "" for none.
         stacks: whether call stacks are compared too, for the formats that show them.
-        inclusive: whether routines are compared with all that they call too, where every recording
+        inclusive: whether functions are compared with all that they call too, where every recording
             has callers in user space.
     """
 
@@ -61,13 +61,13 @@ class Comparison(Record):
         options: what was asked for; `scope` is what is shown.
         before, after: the recordings of A and of B.
         total: one row, of everything compared; not among the rows tested together.
-        portions: the same by portion.
-        processes, objects, routines: the rows, all of them; each table adds up to the total.
+        modes: the same by mode.
+        processes, objects, functions: the rows, all of them; each table adds up to the total.
         tested: how many rows were tested together.
         load_allowance: the part of an assumed variation that is for other load, of A and of B.
         verdict: the condition's; None where none was given.
         stacks: the call stacks of both sides; None where they were not asked for.
-        inclusive: routines with all that they call, a family of tests of its own; None where they
+        inclusive: functions with all that they call, a family of tests of its own; None where they
             were not asked for, or a recording has no callers.
         wall: what made the command's wall time longer or shorter; None unless all recordings have
             switches.
@@ -78,10 +78,10 @@ class Comparison(Record):
     after: tuple[ComparedRecording, ...]
     work: Work
     total: ChangeTable
-    portions: ChangeTable
+    modes: ChangeTable
     processes: ChangeTable
     objects: ChangeTable
-    routines: ChangeTable
+    functions: ChangeTable
     tested: int
     variation: Variation
     load_allowance: tuple[float, float]

@@ -63,10 +63,10 @@ def comparison_notes(
     empty = [compared for compared in runs if not compared.counts.any()]
     said = [f"{run.profile.run.origin}: {nothing_chosen(run.profile, shown)}" for run in empty]
     notes += dict.fromkeys(said)
-    both = (comparison.routines.hits > 0).all(axis=1)
+    both = (comparison.functions.hits > 0).all(axis=1)
     if not (both.any() or empty):
         notes.append(
-            "The sides have no routine in common: are they recordings of the same program?"
+            "The sides have no function in common: are they recordings of the same program?"
         )
     return tuple(notes)
 
@@ -194,7 +194,7 @@ def _listed(values: Sequence[str]) -> str:
 def _name_notes(
     before: int, runs: Sequence[ComparedRun], labels: Sequence[Labels]
 ) -> Iterator[str]:
-    """Say of which objects the routines have names on one side only."""
+    """Say of which objects the functions have names on one side only."""
     sides = [
         _named_hits(runs[columns], labels[columns])
         for columns in (slice(before), slice(before, None))
@@ -206,8 +206,8 @@ def _name_notes(
             shares.append(named / hits if hits >= _HITS_TO_TELL else math.nan)
         if abs(shares[0] - shares[1]) > _NAMED_SHARE_TO_TELL:
             yield (
-                f"Of hits in {name}, {shares[0]:.0%} have an exact name in A and {shares[1]:.0%} "
-                "in B: compare it as an object, not by routine."
+                f"Of samples in {name}, {shares[0]:.0%} have an exact name in A and {shares[1]:.0%} "
+                "in B: compare it as an object, not by function."
             )
 
 

@@ -104,7 +104,7 @@ def matched_stacks(runs: Sequence[ComparedRun], labels: Sequence[Labels]) -> Mat
 
 
 def _graph(run: ComparedRun, *, has_callers: bool) -> CallGraph:
-    # Rows are routines: what was inlined into one is its own, and has no label.
+    # Rows are functions: what was inlined into one is its own, and has no label.
     profile = replace(run.profile, lines=None)
     if not has_callers:
         profile = replace(profile, stacks=None)
@@ -117,7 +117,7 @@ def _numbers(numbers: dict[_Name, int], names: Sequence[_Name]) -> NDArray[np.in
 
 
 def _ranks(names: dict[tuple[str, str], int], processes: dict[str, int]) -> NDArray[np.int64]:
-    """Return i64 the places of all frames by name: of routines, ALL, LEFT_OUT and processes."""
+    """Return i64 the places of all frames by name: of functions, ALL, LEFT_OUT and processes."""
     rest = ["", "\U0010ffff", *processes]  # what is left out comes last
     _, rank = np.unique(
         np.array([*(name for _, name in names), *rest], object), return_inverse=True
@@ -184,5 +184,5 @@ def _run_of(run: ComparedRun, graph: CallGraph) -> ComparedRun:
         design=design,
         counts=counts,
         blocks=sample_blocks(graph.profile, design, counts),
-        portion=np.zeros(len(graph.profile.hits), np.int64),  # no row is of one portion
+        mode=np.zeros(len(graph.profile.hits), np.int64),  # no row is of one mode
     )

@@ -1,4 +1,4 @@
-"""Rows that mean the same in every recording: processes, objects and routines by portion.
+"""Rows that mean the same in every recording: processes, objects and functions by mode.
 
 Process ids never matter. Names are matched without what differs from run to run or from build to
 build: process and CPU numbers, a compiler's clones, versions of libraries.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from prospect.columns.grouping import distinct_keys
-from prospect.figures.portions import PORTION_COUNT
+from prospect.figures.modes import MODE_COUNT
 from prospect.profile.model import (
     KIND_ANON,
     KIND_ELF,
@@ -54,7 +54,7 @@ _WHOLE_KINDS = {
 }
 RENAMED = " => "
 
-Kind = Literal["total", "portion", "process", "object", "routine", "inclusive"]
+Kind = Literal["total", "mode", "process", "object", "function", "inclusive"]
 
 
 class ObjectName(NamedTuple):
@@ -70,8 +70,8 @@ def process_name(name: str, *, is_kernel_thread: bool) -> str:
     return _KTHREAD_NUMBER.sub("", name) if is_kernel_thread else name
 
 
-def routine_name(name: str) -> str:
-    """Return the name that a routine is matched by; "" for hits without a name."""
+def function_name(name: str) -> str:
+    """Return the name that a function is matched by; "" for hits without a name."""
     end = len(name)
     while (begin := _clone_begin(name, end)) < end:
         end = begin
@@ -218,16 +218,16 @@ class MatchedRows(Record):
     """The rows of one table over all recordings.
 
     Attributes:
-        name: the process, object or routine; "" for a routine without a name.
-        object: the routine's object; "" for other kinds.
-        portion: i64[r] PORTION_*; 0 in the one row of "total".
+        name: the process, object or function; "" for a function without a name.
+        object: the function's object; "" for other kinds.
+        mode: i64[r] MODE_*; 0 in the one row of "total".
         row_of_hit: of each recording, i64[h] the row of each hit, -1 for hits not compared.
     """
 
     kind: Kind
     name: list[str]
     object: list[str]
-    portion: NDArray[np.int64]
+    mode: NDArray[np.int64]
     row_of_hit: tuple[NDArray[np.int64], ...]
 
     def __len__(self) -> int:
@@ -266,7 +266,7 @@ def label_runs(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> l
             of_object = [objects.get(name, name.path) for name in _objects(run)]
             functions = run.profile.functions
             of_function = [
-                (of_object[row], routine_name(name))
+                (of_object[row], function_name(name))
                 for row, name in zip(functions.object_index.tolist(), functions.name, strict=True)
             ]
             labels.append(Labels(names, of_object, of_function))
@@ -281,11 +281,11 @@ def matched_rows(kind: Kind, runs: Sequence[ComparedRun], labels: Sequence[Label
         numbered = np.array(
             [numbers.setdefault(name, len(numbers)) for name in _names(kind, label)], np.int64
         )
-        portion = 0 if kind == "total" else run.portion
-        key = numbered.take(_index_of_hits(kind, run)) * PORTION_COUNT + portion
+        mode = 0 if kind == "total" else run.mode
+        key = numbered.take(_index_of_hits(kind, run)) * MODE_COUNT + mode
         keys.append(np.where(run.counts, key, -1))
     distinct, row = distinct_keys(
-        np.concatenate([key[key >= 0] for key in keys]), len(numbers) * PORTION_COUNT
+        np.concatenate([key[key >= 0] for key in keys]), len(numbers) * MODE_COUNT
     )
     row_of_hit, end = [], 0
     for key in keys:
@@ -293,14 +293,14 @@ def matched_rows(kind: Kind, runs: Sequence[ComparedRun], labels: Sequence[Label
         begin, end = end, end + int(np.count_nonzero(is_row))
         rows[is_row] = row[begin:end]
         row_of_hit.append(rows)
-    of_name, portion = np.divmod(distinct, PORTION_COUNT)
+    of_name, mode = np.divmod(distinct, MODE_COUNT)
     names = list(numbers)
     chosen = [names[number] for number in of_name.tolist()]
     return MatchedRows(
         kind=kind,
         name=[name for _, name in chosen],
         object=[of_object for of_object, _ in chosen],
-        portion=portion,
+        mode=mode,
         row_of_hit=tuple(row_of_hit),
     )
 
@@ -311,13 +311,13 @@ def named_row(
     """Return a table of one row: all compared hits of what is called `name`; None without a hit.
 
     Args:
-        kind: "process", "object", "routine", or "" for the first of these that has such a name.
+        kind: "process", "object", "function", or "" for the first of these that has such a name.
         name: as it is in the tables; of an object its base name will do, and of what was
             renamed either name.
         runs: the compared parts of all recordings.
         labels: of the same recordings.
     """
-    kinds: tuple[Kind, ...] = ("process", "object", "routine")
+    kinds: tuple[Kind, ...] = ("process", "object", "function")
     for candidate in kinds:
         if kind not in ("", candidate):
             continue
@@ -336,9 +336,9 @@ def _is_called(label: str, name: str) -> bool:
 
 
 def _names(kind: Kind, labels: Labels) -> list[tuple[str, str]]:
-    if kind == "routine":
+    if kind == "function":
         return labels.function
-    if kind in ("total", "portion"):
+    if kind in ("total", "mode"):
         return [("", "")]
     return [("", name) for name in (labels.process if kind == "process" else labels.object)]
 
@@ -346,12 +346,12 @@ def _names(kind: Kind, labels: Labels) -> list[tuple[str, str]]:
 def _index_of_hits(kind: Kind, run: ComparedRun) -> NDArray[np.int64]:
     """Return i64[h]: each hit's row in the table that labels of this kind are of."""
     hits, profile = run.profile.hits, run.profile
-    if kind in ("total", "portion"):
+    if kind in ("total", "mode"):
         return np.zeros(len(hits), np.int64)
     if kind == "process":
         return hits.process_index.astype(np.int64)
     function = profile.locations.function_index.take(hits.location_index)
-    index = function if kind == "routine" else profile.functions.object_index.take(function)
+    index = function if kind == "function" else profile.functions.object_index.take(function)
     return index.astype(np.int64)
 
 

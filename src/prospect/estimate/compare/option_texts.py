@@ -21,12 +21,12 @@ _LEAST_WORK, _MOST_WORK = 1e-9, 1e18
 _COUNTS = re.compile(r"(?:A=)?([\d.e+:]+)(?:,\s*B=([\d.e+:]+))?(?:\s+(\S.*))?", re.ASCII)
 
 Direction = Literal["slower", "faster", "different"]
-NamedKind = Literal["", "process", "object", "routine"]
+NamedKind = Literal["", "process", "object", "function"]
 
 _FORM = re.compile(
     r"(slower|faster|different) +by +(\d{1,6}(?:\.\d{1,9})?) *%"
     r"(?: +at +(\d{1,2}(?:\.\d{1,9})?) *%)?"
-    r"(?: +in +(?:(process|object|routine) +)?(\S.*))?",
+    r"(?: +in +(?:(process|object|function) +)?(\S.*))?",
     re.ASCII | re.DOTALL,
 )
 _HOW_FAIL_IF = "give 'slower by 3%', 'faster by 5% at 99%' or 'different by 2% at 95% in NAME'"
@@ -96,7 +96,7 @@ class Condition(Record):
         direction: "slower" is more time in B than in A.
         limit: the change that is still allowed, as a part of A's time.
         confidence: how sure the answer must be, 0.5 to 1.
-        kind: what `name` is of, "" for whichever has it: a process, else an object, else a routine.
+        kind: what `name` is of, "" for whichever has it: a process, else an object, else a function.
         name: what it is about, "" for everything that is compared.
     """
 

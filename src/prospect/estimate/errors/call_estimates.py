@@ -1,6 +1,6 @@
-"""Error bars of calls: of routines with all that they call, and of the rows of trees.
+"""Error bars of calls: of functions with all that they call, and of the rows of trees.
 
-They are half widths of the 95 % intervals, as in `error_bars`. A routine's hits and those of what
+They are half widths of the 95 % intervals, as in `error_bars`. A function's hits and those of what
 it calls are one set of hits; the rows of one depth of a tree are sets that have no hit in common,
 and are estimated at once.
 """

@@ -17,7 +17,7 @@ from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.figures.hit_keys import hit_keys, kept_apart, kept_apart_for
-from prospect.figures.portions import event_weight
+from prospect.figures.modes import event_weight
 from prospect.figures.processes import chosen_hits
 from prospect.records import NamedTuple, Record
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.figures.report.view import ReportView
+    from prospect.figures.report.report_view import ReportView
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.run_info import EventInfo
 

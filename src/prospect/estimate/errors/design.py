@@ -20,7 +20,7 @@ from prospect.estimate.errors.local_error import (
     tick_sequence,
 )
 from prospect.estimate.errors.ticks import DueTicks, event_ticks
-from prospect.figures.portions import event_seconds
+from prospect.figures.modes import event_seconds
 from prospect.figures.processes import busy_of_run
 from prospect.figures.report.counters import lost_samples
 from prospect.profile.model import sampled

@@ -13,7 +13,7 @@ import numpy as np
 from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.error_bars import ErrorBars, error_bars, parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds, separation_sentence
-from prospect.figures.portions import PORTION_COUNT, PORTION_USER
+from prospect.figures.modes import MODE_COUNT, MODE_USER
 from prospect.records import Record, asdict, field_names, replace
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import Parts
     from prospect.figures.ranked_rows import RankedRows
-    from prospect.figures.report.view import EventView
+    from prospect.figures.report.report_view import EventView
 
 _FIRST_ROWS = 3
 _NORMAL = 1.96
 
 # A row with more of its hits on an idle CPU is not tested for rhythm.
 _LARGEST_IDLE = 0.05
-_FINEST = "routines"
+_FINEST = "functions"
 _KERNEL = "kernel"
 _PART = "kernel part "
-_CAUSES = "causes "
+_ENTRY_REASONS = "entry reasons "
 # Rows of one table times rows of another: up to here, they are put together.
 _MOST_TOGETHER = 1 << 24
 
@@ -90,15 +90,15 @@ def estimate_sentences(
         name = design.event.name
         return (f"The profile does not say how {name} was sampled: its times have no ±.",)
     sentences = [_assumption(design), _speed(design), _alarm(tables)]
-    kept = event.processes.kept_rows[:_FIRST_ROWS] * PORTION_COUNT + PORTION_USER
+    kept = event.processes.kept_rows[:_FIRST_ROWS] * MODE_COUNT + MODE_USER
     sentences.append(_separation(tables["processes"].rows(kept), "processes by user time"))
     for process in event.detailed[:1].tolist():
-        group = process * PORTION_COUNT + PORTION_USER
-        start = int(event.routines.start[group])
-        end = min(int(event.routines.start[group + 1]), start + _FIRST_ROWS)
+        group = process * MODE_COUNT + MODE_USER
+        start = int(event.functions.start[group])
+        end = min(int(event.functions.start[group + 1]), start + _FIRST_ROWS)
         name = event.report.profile.processes.name[process]
-        what = f"routines of {name} in user mode"
-        sentences.append(_separation(tables["routines"].rows(slice(start, end)), what))
+        what = f"functions of {name} in user mode"
+        sentences.append(_separation(tables["functions"].rows(slice(start, end)), what))
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -150,32 +150,32 @@ class EventEstimates(Record):
     """The estimates of one event's tables.
 
     Attributes:
-        processes: [p * PORTION_COUNT], by process row and portion; `tied` compares user
+        processes: [p * MODE_COUNT], by process row and mode; `tied` compares user
             time in the order of the summary.
-        totals, skipped: [PORTION_COUNT] of all processes, and of those that pass no threshold.
-        routines: as the columns of `EventView.routines`; rows under the threshold have no bars.
+        totals, skipped: [MODE_COUNT] of all processes, and of those that pass no threshold.
+        functions: as the columns of `EventView.functions`; rows under the threshold have no bars.
         kernel: as `EventView.kernel.whole`; None where that is None.
         kernel_parts: as `EventView.kernel.parts`.
-        causes: kernel time by cause; `CauseRows.place` says which rows.
+        entry_reasons: kernel time by entry reason; `EntryReasonRows.place` says which rows.
         sentences: what a report says about its error bars, each complete in itself.
     """
 
     processes: RowEstimates
     totals: RowEstimates
     skipped: RowEstimates
-    routines: RowEstimates
+    functions: RowEstimates
     kernel: RowEstimates | None
     kernel_parts: tuple[RowEstimates, ...]
-    causes: RowEstimates
+    entry_reasons: RowEstimates
     sentences: tuple[str, ...]
 
-    def process_half_width_s(self, portion: int) -> NDArray[np.float64]:
-        """Return the half widths of one portion of all processes, f64[p]."""
-        return self.processes.half_width_s.reshape(-1, PORTION_COUNT)[:, portion]
+    def process_half_width_s(self, mode: int) -> NDArray[np.float64]:
+        """Return the half widths of one mode of all processes, f64[p]."""
+        return self.processes.half_width_s.reshape(-1, MODE_COUNT)[:, mode]
 
-    def routine_rows(self, view: EventView, process: int, portion: int) -> RowEstimates:
-        """Return the estimates of one routine table, in its order."""
-        return self.routines.rows(view.routine_rows(process, portion))
+    def function_rows(self, view: EventView, process: int, mode: int) -> RowEstimates:
+        """Return the estimates of one function table, in its order."""
+        return self.functions.rows(view.function_rows(process, mode))
 
     def calls_half_width_s(
         self, view: EventView, names: Sequence[str], process: int = -1
@@ -184,13 +184,13 @@ class EventEstimates(Record):
 
         The row of the process is -1 for the system.
         """
-        place = view.causes.places_of_calls(names, process)
-        return np.append(self.causes.half_width_s, np.nan).take(place)
+        place = view.entry_reasons.places_of_calls(names, process)
+        return np.append(self.entry_reasons.half_width_s, np.nan).take(place)
 
 
 def event_estimates(event: EventView, design: Design) -> EventEstimates:
     """Estimate the error of every time of an event."""
-    profile = event.report.by_routine
+    profile = event.report.by_function
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
     ranked = _ranked_tables(event)
     parts = _parts_of_tables(design, ranked)
@@ -204,10 +204,12 @@ def event_estimates(event: EventView, design: Design) -> EventEstimates:
         processes=tables["processes"],
         totals=tables["totals"],
         skipped=tables["skipped"],
-        routines=tables["routines"],
+        functions=tables["functions"],
         kernel=tables.get(_KERNEL),
         kernel_parts=tuple(table for name, table in tables.items() if name.startswith(_PART)),
-        causes=joined([table for name, table in tables.items() if name.startswith(_CAUSES)]),
+        entry_reasons=joined(
+            [table for name, table in tables.items() if name.startswith(_ENTRY_REASONS)]
+        ),
         sentences=estimate_sentences(event, design, tables),
     )
 
@@ -215,24 +217,27 @@ def event_estimates(event: EventView, design: Design) -> EventEstimates:
 def _ranked_tables(event: EventView) -> dict[str, RankedRows]:
     """Return the rows of all tables of an event that have error bars, by name."""
     tables = {
-        "processes": event.processes.by_portion(),
+        "processes": event.processes.by_mode(),
         "totals": event.processes.totals(),
         "skipped": event.processes.skipped(),
-        _FINEST: event.ranked_routines(),
+        _FINEST: event.ranked_functions(),
     }
     if event.kernel is not None:
         whole, *parts = event.kernel.ranked()
         tables[_KERNEL] = whole
         tables |= {f"{_PART}{number}": rows for number, rows in enumerate(parts)}
-    tables |= {f"{_CAUSES}{number}": rows for number, rows in enumerate(event.causes.ranked())}
+    tables |= {
+        f"{_ENTRY_REASONS}{number}": rows
+        for number, rows in enumerate(event.entry_reasons.ranked())
+    }
     return tables
 
 
 def _parts_of_tables(design: Design, ranked: dict[str, RankedRows]) -> dict[str, Parts]:
     """Return the parts that each table's error bars are made of: few where tables share them.
 
-    The routines of every process tell most hits apart, the other tables few: those of the kernel by
-    routine, and those by process, which together may tell many apart again.
+    The functions of every process tell most hits apart, the other tables few: those of the kernel by
+    function, and those by process, which together may tell many apart again.
     """
     of_kernel = [name for name in ranked if name == _KERNEL or name.startswith(_PART)]
     others = [name for name in ranked if name not in of_kernel and name != _FINEST]

@@ -1,6 +1,6 @@
-"""Time of routines, their own and with all that they call, and their callers, for one event.
+"""Time of functions, their own and with all that they call, and their callers, for one event.
 
-A `CallGraph` is the forest of calls by routine with the time of each row, and sums of it by routine
+A `CallGraph` is the forest of calls by function with the time of each row, and sums of it by function
 and by arc.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.table_rows import gather
-from prospect.figures.portions import event_seconds
+from prospect.figures.modes import event_seconds
 from prospect.figures.stacks.call_forest import (
     fold_recursion,
     outermost,
@@ -51,7 +51,7 @@ class CallGraph(Record):
         event_index: row of `RunInfo.events`.
         frames: of its locations.
         labels: what each frame is called.
-        forest: calls by routine, direct recursion folded.
+        forest: calls by function, direct recursion folded.
         row_of_hit: i64[h] row of the forest of each hit of `profile`; -1 where not chosen.
         begin, end: i64[t] as from `subtree_ranges`.
         self_hits, total_hits: i64[t] of each row, without and with what it calls.
@@ -99,7 +99,7 @@ class CallGraph(Record):
 class FrameTotals(Record):
     """The time of each frame; columns [f] of `FrameTable`'s rows.
 
-    A routine that calls itself, directly or through others, is counted once for each sample.
+    A function that calls itself, directly or through others, is counted once for each sample.
     """
 
     self_hits: NDArray[np.int64]

@@ -1,8 +1,8 @@
-"""Time with what routines called, from counted calls alone: the call graph of gprof.
+"""Time with what functions called, from counted calls alone: the call graph of gprof.
 
-It needs every call counted by caller, and no stacks. A routine's time is shared among its
-callers by how often each called it; routines that call each other in a circle are taken for one.
-That each call of a routine takes equally long, from any caller, is this method's assumption: a
+It needs every call counted by caller, and no stacks. A function's time is shared among its
+callers by how often each called it; functions that call each other in a circle are taken for one.
+That each call of a function takes equally long, from any caller, is this method's assumption: a
 recording with call stacks needs none.
 
 Sources: S. Graham, P. Kessler, M. McKusick, "gprof: a Call Graph Execution Profiler", SIGPLAN 1982;
@@ -17,7 +17,7 @@ import numpy as np
 
 from prospect.columns.grouping import exact_sums
 from prospect.errors import UsageError
-from prospect.figures.portions import event_seconds
+from prospect.figures.modes import event_seconds
 from prospect.profile.complete import complete
 from prospect.records import Record, field
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def find_cycles(
     nodes: int, caller: NDArray[np.int64], callee: NDArray[np.int64]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Find the routines that call each other in circles.
+    """Find the functions that call each other in circles.
 
     Returns:
-        The cycles, in the order of the routines by which they are entered, which are first in
+        The cycles, in the order of the functions by which they are entered, which are first in
         them; and all components of the graph, callees before callers.
     """
     callees: list[list[int]] = [[] for _ in range(nodes)]
@@ -97,17 +97,17 @@ class _Search(Record, frozen=False):
 
 
 class CallShares(Record):
-    """The call graph; a node is a routine or, after all routines, a cycle of routines.
+    """The call graph; a node is a function or, after all functions, a cycle of functions.
 
     Attributes:
         profile: the profile, completed.
         labels: what each node is called.
         cycle: i64[n] the number of the cycle that a node is (in), 0 for none.
-        routines: how many nodes are routines; they have the rows of the profile's functions.
+        functions: how many nodes are functions; they have the rows of the profile's functions.
         self_s, child_s: f64[n] time in it, and in what it called; of a cycle, called outside it.
         calls: i64[n] from others, of a cycle from outside it.
         self_calls: i64[n] from itself, of a cycle among its members.
-        caller, callee: i64[a] routines.
+        caller, callee: i64[a] functions.
         arc_calls: i64[a].
         arc_self_s, arc_child_s: f64[a] what the caller is charged with; of an arc into a cycle, of
             the cycle's time. 0 within a cycle.
@@ -119,7 +119,7 @@ class CallShares(Record):
     profile: CompleteProfile
     labels: list[str]
     cycle: NDArray[np.int64]
-    routines: int
+    functions: int
     self_s: NDArray[np.float64]
     child_s: NDArray[np.float64]
     calls: NDArray[np.int64]
@@ -134,39 +134,39 @@ class CallShares(Record):
     ticks: int
 
     def is_inner(self, arc: int) -> bool:
-        """Return whether an arc leads from a routine to itself, or to one of its cycle."""
+        """Return whether an arc leads from a function to itself, or to one of its cycle."""
         caller, callee = int(self.caller[arc]), int(self.callee[arc])
         return caller == callee or 0 < self.cycle[caller] == self.cycle[callee]
 
-    def whole_calls(self, routine: int) -> int:
-        """Return the calls that arcs into a routine are a part of: its own, or its cycle's."""
-        return int(self.calls[self.head(routine)])
+    def whole_calls(self, function: int) -> int:
+        """Return the calls that arcs into a function are a part of: its own, or its cycle's."""
+        return int(self.calls[self.head(function)])
 
-    def head(self, routine: int) -> int:
-        """Return the node of a routine: its cycle, or itself."""
-        number = int(self.cycle[routine])
-        return self.routines + number - 1 if number else routine
+    def head(self, function: int) -> int:
+        """Return the node of a function: its cycle, or itself."""
+        number = int(self.cycle[function])
+        return self.functions + number - 1 if number else function
 
     def members(self, number: int) -> list[int]:
-        """Return the routines of a cycle, most time first, then most calls."""
-        found = np.flatnonzero(self.cycle[: self.routines] == number).tolist()
+        """Return the functions of a cycle, most time first, then most calls."""
+        found = np.flatnonzero(self.cycle[: self.functions] == number).tolist()
         times, calls = self.self_s + self.child_s, self.calls + self.self_calls
         return sorted(found, key=lambda node: (-times[node], -calls[node], node))
 
-    def callers(self, routine: int) -> list[int]:
-        """Return the arcs into a routine, the one with most time last."""
-        return sorted(np.flatnonzero(self.callee == routine).tolist(), key=self._weight)
+    def callers(self, function: int) -> list[int]:
+        """Return the arcs into a function, the one with most time last."""
+        return sorted(np.flatnonzero(self.callee == function).tolist(), key=self._weight)
 
-    def callees(self, routine: int) -> list[int]:
-        """Return the arcs out of a routine, the one with most time first."""
-        arcs = np.flatnonzero(self.caller == routine).tolist()
+    def callees(self, function: int) -> list[int]:
+        """Return the arcs out of a function, the one with most time first."""
+        arcs = np.flatnonzero(self.caller == function).tolist()
         return sorted(arcs, key=self._weight, reverse=True)
 
     def flat(self) -> list[int]:
-        """Return the routines that ran or were called, by falling time of their own."""
+        """Return the functions that ran or were called, by falling time of their own."""
         has_any = (self.self_s > 0) | (self.calls > 0)
         rows = [
-            node for node in self.order[has_any.take(self.order)].tolist() if node < self.routines
+            node for node in self.order[has_any.take(self.order)].tolist() if node < self.functions
         ]
         return sorted(rows, key=lambda row: (-self.self_s[row], -self.calls[row], self.labels[row]))
 
@@ -184,7 +184,7 @@ def has_call_shares(profile: Profile) -> bool:
 
 
 def call_shares(profile: Profile) -> CallShares:
-    """Share the time of each routine among its callers, by counted calls.
+    """Share the time of each function among its callers, by counted calls.
 
     Raises:
         UsageError: calls were not counted, or not all of them.
@@ -218,7 +218,7 @@ def call_shares(profile: Profile) -> CallShares:
         profile=profile,
         labels=labels,
         cycle=cycle,
-        routines=len(own_s),
+        functions=len(own_s),
         self_s=self_s,
         child_s=child_s,
         calls=counted,
@@ -261,7 +261,7 @@ def _arcs(profile: Profile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
 
 
 class _Arcs(Record):
-    """Arcs, the node of each routine, and which arcs are within a cycle."""
+    """Arcs, the node of each function, and which arcs are within a cycle."""
 
     caller: NDArray[np.int64]
     callee: NDArray[np.int64]
@@ -287,16 +287,16 @@ def _propagate(
     for arc in np.flatnonzero(~arcs.is_inner & (arcs.calls > 0)).tolist()[::-1]:
         outgoing.setdefault(int(arcs.caller[arc]), []).append(arc)
     for component in topological:
-        for routine in component:
-            for arc in outgoing.get(routine, ()):
+        for function in component:
+            for arc in outgoing.get(function, ()):
                 callee = int(arcs.head[arcs.callee[arc]])
                 part = float(arcs.calls[arc]) / float(counted[callee])
                 arc_self_s[arc] = self_s[callee] * part
                 arc_child_s[arc] = child_s[callee] * part
-                child_s[routine] += arc_self_s[arc] + arc_child_s[arc]
-            head = int(arcs.head[routine])
-            if head != routine:
-                child_s[head] += child_s[routine]
+                child_s[function] += arc_self_s[arc] + arc_child_s[arc]
+            head = int(arcs.head[function])
+            if head != function:
+                child_s[head] += child_s[function]
     return child_s, arc_self_s, arc_child_s
 
 
@@ -305,13 +305,13 @@ def _by_time(
     calls: NDArray[np.int64],
     self_calls: NDArray[np.int64],
     labels: list[str],
-    routines: int,
+    functions: int,
 ) -> NDArray[np.int64]:
     """Order the nodes that have anything; of equal times cycles first, then most calls."""
     rows = np.flatnonzero((total_s > 0) | (calls > 0) | (self_calls > 0)).tolist()
 
     def key(node: int) -> tuple[float, bool, bool, int, str]:
         label = labels[node]
-        return -total_s[node], node < routines, label.startswith("_"), -int(calls[node]), label
+        return -total_s[node], node < functions, label.startswith("_"), -int(calls[node]), label
 
     return np.array(sorted(rows, key=key), np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import distinct
 from prospect.figures.calls.call_graph import ORDER_DIGITS
-from prospect.figures.portions import event_seconds
+from prospect.figures.modes import event_seconds
 from prospect.figures.stacks.call_forest import joined, levels
 from prospect.figures.stacks.frames import first_of_each
 from prospect.records import Record
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     # Each depth is asked for once, from 0 on, and only for hits that the one before had.
     FrameAt = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
 
-_DEEPEST = 128  # of recursion through several routines more would be printed than is read
+_DEEPEST = 128  # of recursion through several functions more would be printed than is read
 
 
 class CallTree(Record):
@@ -43,7 +43,7 @@ class CallTree(Record):
         frame: i64[r] rows of `labels`.
         hits: i64[r] samples.
         total_s: f64[r] their time.
-        ended_s: f64[r] the part that is in no row below: a routine's own time, or who called it is
+        ended_s: f64[r] the part that is in no row below: a function's own time, or who called it is
             not known, or what is below is left out.
         rows_at_depth: by depth, i64[h] row of each hit of the graph's profile, -1 for none.
     """
@@ -62,7 +62,7 @@ class CallTree(Record):
 
 
 def callees_tree(graph: CallGraph, share: float) -> CallTree:
-    """Return what each process called, from its outermost routine on.
+    """Return what each process called, from its outermost function on.
 
     Args:
         graph: the calls.
@@ -101,23 +101,23 @@ def _frames_of_level(
 
 
 def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
-    """Return who called routines, from the inside out; their callees' hits count as theirs.
+    """Return who called functions, from the inside out; their callees' hits count as theirs.
 
     Args:
         graph: the calls.
-        frames: i64 the routines. Where one of them is called from another, the outermost counts.
-        share: rows with a smaller part of the routines' hits are left out.
+        frames: i64 the functions. Where one of them is called from another, the outermost counts.
+        share: rows with a smaller part of the functions' hits are left out.
     """
     return _tree(graph, _outwards(graph, _outermost_row_of(graph, frames)), share)
 
 
 def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
-    """Return what routines called, from the outside in; the roots are the routines themselves.
+    """Return what functions called, from the outside in; the roots are the functions themselves.
 
     Args:
         graph: the calls.
-        frames: i64 the routines. Where one of them is called from another, the outermost counts.
-        share: rows with a smaller part of the routines' hits are left out.
+        frames: i64 the functions. Where one of them is called from another, the outermost counts.
+        share: rows with a smaller part of the functions' hits are left out.
     """
     top = _outermost_row_of(graph, frames)
     first = np.append(graph.forest.depth, 0).take(top)
@@ -138,7 +138,7 @@ def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -
 
 
 def self_callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
-    """Return who called routines when they themselves were hit, from the inside out."""
+    """Return who called functions when they themselves were hit, from the inside out."""
     frame = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)
     rows = np.where(np.isin(frame, frames), graph.row_of_hit, -1)
     return _tree(graph, _outwards(graph, rows), share)

@@ -16,15 +16,15 @@ from prospect.figures.calls.sample_choice import (
     functions_called,
     why_nothing,
 )
-from prospect.figures.portions import event_has_time
+from prospect.figures.function_choice import inlined_called
+from prospect.figures.modes import event_has_time
 from prospect.figures.processes import shown_detail
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.routine_choice import inlined_called
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.wall_time import with_waits
 from prospect.profile.complete import complete
-from prospect.profile.model import MODE_USER
+from prospect.profile.model import CPUMODE_USER
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class CallsChoice(Record):
     Attributes:
         samples: whose samples count.
         sections: of `SECTIONS`, in the order of the report.
-        callers_of: a routine whose callers are shown instead of those of all; "" for all.
-        most: how many routines are in a table.
+        callers_of: a function whose callers are shown instead of those of all; "" for all.
+        most: how many functions are in a table.
         share: trees leave out rows with a smaller part of the hits.
     """
 
@@ -72,7 +72,7 @@ class EventCalls(Record):
     Attributes:
         graph: its calls.
         has_time: whether its hits are time.
-        without_callers: hits whose stack is the routine alone.
+        without_callers: hits whose stack is the function alone.
         remedy: what would have recorded most callers in user space; "" where it is not known.
         totals: by frame.
         hottest: i64[n] frames in the table of totals.
@@ -166,7 +166,7 @@ def _event_calls(
 def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
     """Return what to record with if a good part of hits in user space has no caller, nor copies."""
     hits = graph.profile.hits
-    is_user = (hits.mode == MODE_USER) & (graph.row_of_hit >= 0)
+    is_user = (hits.mode == CPUMODE_USER) & (graph.row_of_hit >= 0)
     count, row = hits.count[is_user], graph.row_of_hit[is_user]
     alone = int(count[is_root.take(row)].sum())
     run = graph.profile.run
@@ -177,10 +177,10 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
         return ""
     if not run.recorder:  # nor could it be recorded otherwise
         return ""
-    cause = (
+    entry_reason = (
         "Their code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
     )
-    return f"{cause}: record with --call-graph auto or dwarf."
+    return f"{entry_reason}: record with --call-graph auto or dwarf."
 
 
 def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:

@@ -1,4 +1,4 @@
-"""Which samples count: filters by process, thread, CPU, object, routine, cause and time."""
+"""Which samples count: filters by process, thread, CPU, object, function, entry reason and time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import UsageError
-from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.function_choice import functions_named
+from prospect.figures.function_names import function_names
 from prospect.figures.processes import chosen_hits
 from prospect.figures.remarks import no_sample_left, nothing_chosen
-from prospect.figures.routine_choice import routines_called
-from prospect.figures.routine_names import routine_names
 from prospect.figures.stacks.call_forest import levels
 from prospect.profile.model import NO_CPU
 from prospect.records import Record
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class SampleChoice(Record):
     """The filters that were asked for; "" and None keep everything.
 
-    Names may be patterns, as ``cc1*``; those of routines also parts of them.
+    Names may be patterns, as ``cc1*``; those of functions also parts of them.
 
     Attributes:
         detail: `-V`.
@@ -40,9 +40,9 @@ class SampleChoice(Record):
         thread: a thread's name or number.
         cpus: numbers of CPUs.
         objects: the object that was hit, its path or the last part of it.
-        routine: the routine that was hit.
-        through: a routine anywhere on the stack.
-        cause: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells causes of a
+        function: the function that was hit.
+        through: a function anywhere on the stack.
+        entry_reason: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells entry reasons of a
             kind apart, as ``read`` or ``page fault``.
         between_s: from when to when, in seconds since the interval began.
     """
@@ -52,9 +52,9 @@ class SampleChoice(Record):
     thread: str = ""
     cpus: tuple[int, ...] | None = None
     objects: str = ""
-    routine: str = ""
+    function: str = ""
     through: str = ""
-    cause: str = ""
+    entry_reason: str = ""
     between_s: tuple[float, float] | None = None
 
 
@@ -116,12 +116,14 @@ def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDA
         of_function = _in_objects(profile, choice.objects)
         of_hit = of_function.take(functions.take(location))
         found.append((f"--object {choice.objects}", of_hit.take(hit_index)))
-    if choice.routine:
-        of_hit = functions_called(profile, choice.routine).take(functions.take(location))
-        found.append((f"--routine {choice.routine}", of_hit.take(hit_index)))
-    if choice.cause:
-        of_hit = _causes_called(profile, choice.cause).take(profile.hits.cause_index)
-        found.append((f"--cause {choice.cause}", of_hit.take(hit_index)))
+    if choice.function:
+        of_hit = functions_called(profile, choice.function).take(functions.take(location))
+        found.append((f"--routine {choice.function}", of_hit.take(hit_index)))
+    if choice.entry_reason:
+        of_hit = _entry_reasons_called(profile, choice.entry_reason).take(
+            profile.hits.entry_reason_index
+        )
+        found.append((f"--cause {choice.entry_reason}", of_hit.take(hit_index)))
     if choice.through:
         found.append((f"--through {choice.through}", _through(samples, choice.through)))
     return found
@@ -134,8 +136,8 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
         UsageError: there is none.
     """
     rows = range(len(profile.functions))
-    found = routines_called(profile, what)
-    known = (name for row in rows for name in routine_names(profile, row)[-1:])
+    found = functions_named(profile, what)
+    known = (name for row in rows for name in function_names(profile, row)[-1:])
     _must_be_some(found.tolist(), "function", what, known)
     return found
 
@@ -147,10 +149,10 @@ def _in_objects(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
     return np.array(found, np.bool_).take(profile.functions.object_index)
 
 
-def _causes_called(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
-    kinds = [CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist()]
-    found = [_fits(what, names) for names in zip(kinds, profile.causes.name, strict=True)]
-    _must_be_some(found, "cause", what, (*kinds, *profile.causes.name))
+def _entry_reasons_called(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
+    kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in profile.entry_reasons.kind.tolist()]
+    found = [_fits(what, names) for names in zip(kinds, profile.entry_reasons.name, strict=True)]
+    _must_be_some(found, "entry_reason", what, (*kinds, *profile.entry_reasons.name))
     return np.array(found, np.bool_)
 
 

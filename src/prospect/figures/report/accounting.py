@@ -14,17 +14,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from prospect.figures.portions import (
-    KERNEL_PORTIONS,
-    PORTION_INTERRUPT,
-    PORTION_KERNEL,
-    PORTION_USER,
+from prospect.figures.modes import (
+    KERNEL_MODES,
+    MODE_INTERRUPT,
+    MODE_KERNEL,
+    MODE_USER,
     event_seconds,
     is_ksoftirqd,
 )
 from prospect.figures.processes import chosen_by_detail
-from prospect.figures.report.routines import PART_PROCESS_ZERO, kernel_part
-from prospect.profile.model import MODE_KERNEL
+from prospect.figures.report.function_profiles import PART_PROCESS_ZERO, kernel_part
+from prospect.profile.model import CPUMODE_KERNEL
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import ProcessTotals
-    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.complete import ProfileByFunction
     from prospect.profile.run_info import EventInfo
 
 _STAT = "/proc/stat"
@@ -58,33 +58,33 @@ class AccountedTime(Record):
 
 
 def accounted_times(
-    profile: ProfileByRoutine, totals: ProcessTotals, event: EventInfo
+    profile: ProfileByFunction, totals: ProcessTotals, event: EventInfo
 ) -> tuple[AccountedTime, ...]:
     """Pair sampled seconds of an event with accounted ones, as far as the recording holds any."""
     accounting = profile.run.accounting
     # The tick never finds an interrupt at work: any time of theirs was measured.
     is_apart = bool((_seconds(accounting, "irq_s") or 0) > 0) and bool(
-        totals.hits[:, PORTION_INTERRUPT].any()
+        totals.hits[:, MODE_INTERRUPT].any()
     )
     rows: list[AccountedTime] = []
     if profile.run.system_wide:
         rows += _machine_times(profile, totals, is_apart=is_apart)
     family = totals.seconds[chosen_by_detail(profile.processes, "3")].sum(axis=0)
-    system = [PORTION_KERNEL] if is_apart else [*KERNEL_PORTIONS]
-    for name, key, portions in (
-        ("COMMAND and descendants, user", "command_user_s", [PORTION_USER]),
+    system = [MODE_KERNEL] if is_apart else [*KERNEL_MODES]
+    for name, key, modes in (
+        ("COMMAND and descendants, user", "command_user_s", [MODE_USER]),
         ("COMMAND and descendants, system", "command_system_s", system),
     ):
         seconds = _seconds(accounting, key)
         if seconds is not None:
-            is_seen = portions == [PORTION_USER] or not event.excludes_kernel
-            sampled_s = float(family[portions].sum()) if is_seen else None
+            is_seen = modes == [MODE_USER] or not event.excludes_kernel
+            sampled_s = float(family[modes].sum()) if is_seen else None
             rows.append(AccountedTime(name, sampled_s, seconds, _RUSAGE))
     return tuple(rows)
 
 
 def _machine_times(
-    profile: ProfileByRoutine, totals: ProcessTotals, *, is_apart: bool
+    profile: ProfileByFunction, totals: ProcessTotals, *, is_apart: bool
 ) -> list[AccountedTime]:
     """Return the rows of the whole machine.
 
@@ -94,8 +94,8 @@ def _machine_times(
         is_apart: whether both samples and the kernel count interrupts separately.
     """
     is_zero = kernel_part(profile.processes) == PART_PROCESS_ZERO
-    user_s = float(totals.seconds[:, PORTION_USER].sum())
-    idle_s = float(totals.seconds[is_zero, PORTION_KERNEL].sum())
+    user_s = float(totals.seconds[:, MODE_USER].sum())
+    idle_s = float(totals.seconds[is_zero, MODE_KERNEL].sum())
     rows = []
     for name, sampled_s, keys in (
         ("User (with nice)", user_s, ("user_s", "nice_s")),
@@ -111,14 +111,14 @@ def _machine_times(
 
 
 def _system_times(
-    profile: ProfileByRoutine,
+    profile: ProfileByFunction,
     seconds: NDArray[np.float64],
     is_zero: NDArray[np.bool_],
     *,
     is_apart: bool,
 ) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """Yield name, sampled time and accounted time of the rows that interrupts may be in."""
-    kernel, interrupt = seconds[:, PORTION_KERNEL], seconds[:, PORTION_INTERRUPT]
+    kernel, interrupt = seconds[:, MODE_KERNEL], seconds[:, MODE_INTERRUPT]
     if is_apart:
         # The work of ksoftirqd is booked as a softirq.
         is_softirq = is_ksoftirqd(profile.processes)
@@ -170,7 +170,7 @@ class OwnCost(Record):
     counted_calls: Cost | None
 
 
-def own_cost(profile: ProfileByRoutine) -> OwnCost:
+def own_cost(profile: ProfileByFunction) -> OwnCost:
     """Add up what a completed profile knows of its own cost."""
     is_recorder = profile.processes.is_recorder
     by_recorder = is_recorder.take(profile.hits.process_index)
@@ -179,7 +179,7 @@ def own_cost(profile: ProfileByRoutine) -> OwnCost:
     kernel_ns = _known(profile, "kernel_sample_cost_ns") or user_ns
     spread_ns = _known(profile, "sample_cost_spread_ns")
     count = profile.hits.count
-    in_kernel = int(count[profile.hits.mode == MODE_KERNEL].sum())
+    in_kernel = int(count[profile.hits.mode == CPUMODE_KERNEL].sum())
     elsewhere = int(count.sum()) - in_kernel
     measured_s = (elsewhere * user_ns + in_kernel * kernel_ns) * _NS
     cpu_s = _cpu_s(profile)
@@ -200,7 +200,7 @@ def own_cost(profile: ProfileByRoutine) -> OwnCost:
     )
 
 
-def _spread_s(profile: ProfileByRoutine, sampling_s: float, relative: float) -> float:
+def _spread_s(profile: ProfileByFunction, sampling_s: float, relative: float) -> float:
     """Return how far the cost of sampling may be off: it is neither below 0 nor above all time.
 
     Args:
@@ -215,14 +215,14 @@ def _spread_s(profile: ProfileByRoutine, sampling_s: float, relative: float) -> 
     return min(spread_s, max(sampling_s, most_s - sampling_s))
 
 
-def _known(profile: ProfileByRoutine, key: str) -> float:
+def _known(profile: ProfileByFunction, key: str) -> float:
     value = profile.run.accounting.get(key)
     if isinstance(value, (int, float)) and math.isfinite(value) and value > 0:
         return float(value)
     return 0.0
 
 
-def _hits_s(profile: ProfileByRoutine, chosen: NDArray[np.bool_]) -> float:
+def _hits_s(profile: ProfileByFunction, chosen: NDArray[np.bool_]) -> float:
     hits = profile.hits
     total = 0.0
     for index, event in enumerate(profile.run.events):
@@ -231,13 +231,13 @@ def _hits_s(profile: ProfileByRoutine, chosen: NDArray[np.bool_]) -> float:
     return total
 
 
-def _cpu_s(profile: ProfileByRoutine) -> float | None:
+def _cpu_s(profile: ProfileByFunction) -> float | None:
     """Return the time of all CPUs, None where not all of it was sampled."""
     cpu_s = profile.run.wall_seconds * profile.run.cpus
     has_time = math.isfinite(cpu_s) and cpu_s > 0 and profile.run.system_wide
     return cpu_s if has_time else None
 
 
-def _cost(profile: ProfileByRoutine, seconds: float) -> Cost:
+def _cost(profile: ProfileByFunction, seconds: float) -> Cost:
     cpu_s = _cpu_s(profile)
     return Cost(seconds, None if cpu_s is None else seconds / cpu_s)

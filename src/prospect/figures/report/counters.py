@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.figures.portions import (
-    PORTION_INTERRUPT,
-    PORTION_OTHER,
-    PORTION_USER,
-    hit_portions,
-    is_kernel_portion,
+from prospect.figures.modes import (
+    MODE_INTERRUPT,
+    MODE_OTHER,
+    MODE_USER,
+    hit_modes,
+    is_kernel_mode,
 )
-from prospect.figures.report.routines import (
+from prospect.figures.report.function_profiles import (
     PART_KERNEL_THREADS,
     PART_PROCESS_ZERO,
     PART_USER_PROCESSES,
@@ -54,7 +54,7 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     counters["processes"] = len(profile.processes)
     counters["kernel_threads"] = int(profile.processes.is_kernel_thread.sum())
     if counters.get("buffers_read"):
-        counters["hits_per_buffer"] = counters["samples"] / counters["buffers_read"]
+        counters["samples_per_buffer"] = counters["samples"] / counters["buffers_read"]
     return counters
 
 
@@ -72,7 +72,7 @@ def sample_traces(profile: CompleteProfile) -> dict[str, float | None]:
     )
     counters: dict[str, float | None] = {"drop_modules": None, "sample_traces": len(count)}
     if len(count):
-        counters["hits_per_trace"] = float(count.sum()) / len(count)
+        counters["samples_per_trace"] = float(count.sum()) / len(count)
         counters["low_transport_samples"] = int(count.min())
         counters["high_transport_samples"] = int(count.max())
     return counters
@@ -108,26 +108,26 @@ def lost_samples(profile: Profile, records: int) -> int:
 
 def _hit_counters(profile: CompleteProfile) -> dict[str, int]:
     hits = profile.hits
-    portion = hit_portions(profile)
+    mode = hit_modes(profile)
     counters = {"samples": int(hits.count.sum())}
     for name, chosen in (
-        ("system_hits", is_kernel_portion(portion)),
-        ("user_hits", portion == PORTION_USER),
-        ("unknown_hits", portion == PORTION_OTHER),
+        ("system_samples", is_kernel_mode(mode)),
+        ("user_samples", mode == MODE_USER),
+        ("unknown_samples", mode == MODE_OTHER),
     ):
         counters[name] = int(hits.count[chosen].sum())
-    by_interrupt = portion == PORTION_INTERRUPT
+    by_interrupt = mode == MODE_INTERRUPT
     if by_interrupt.any():
-        counters["interrupt_hits"] = int(hits.count[by_interrupt].sum())
+        counters["interrupt_samples"] = int(hits.count[by_interrupt].sum())
     if profile.processes.is_recorder.any():
         by_recorder = profile.processes.is_recorder.take(hits.process_index)
-        counters["recorder_hits"] = int(hits.count[by_recorder].sum())
+        counters["recorder_samples"] = int(hits.count[by_recorder].sum())
     return counters
 
 
 def _kernel_counters(profile: CompleteProfile) -> dict[str, int]:
     hits = profile.hits
-    is_kernel = is_kernel_portion(hit_portions(profile))
+    is_kernel = is_kernel_mode(hit_modes(profile))
     location = hits.location_index[is_kernel]
     count = hits.count[is_kernel]
     part = kernel_part(profile.processes).take(hits.process_index[is_kernel])
@@ -135,8 +135,8 @@ def _kernel_counters(profile: CompleteProfile) -> dict[str, int]:
         profile.functions.object_index.take(profile.locations.function_index.take(location))
     )
     counters = {
-        "kernel_module_hits": int(count[kind == KIND_MODULE].sum()),
-        "kernel_hits": int(count.sum()),
+        "kernel_module_samples": int(count[kind == KIND_MODULE].sum()),
+        "kernel_samples": int(count.sum()),
         "kernel_unique": _distinct(location, len(profile.locations)),
     }
     for name, wanted in (

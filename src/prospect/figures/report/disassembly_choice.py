@@ -1,4 +1,4 @@
-"""Which routines a report disassembles: those of its tables, as far as they are shown."""
+"""Which functions a report disassembles: those of its tables, as far as they are shown."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.figures.portions import PORTION_COUNT
-from prospect.figures.report.view import ReportView
+from prospect.figures.modes import MODE_COUNT
+from prospect.figures.report.report_view import ReportView
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.report.routines import RoutineTable
-    from prospect.figures.report.view import EventView
+    from prospect.figures.report.function_profiles import FunctionProfile
+    from prospect.figures.report.report_view import EventView
     from prospect.options import Detail
     from prospect.profile.model import Profile
 
-SHOWN_ROUTINES = 1
-EVERY_ROUTINE = 2
+SHOWN_FUNCTIONS = 1
+EVERY_FUNCTION = 2
 
 
 class DisassemblyChoice(Record):
-    """Which routines of a report are disassembled.
+    """Which functions of a report are disassembled.
 
     Attributes:
         detail: `-V`.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`.
-        extent: SHOWN_ROUTINES (`-e`), those that pass the thresholds, or EVERY_ROUTINE (`-ee`).
+        extent: SHOWN_FUNCTIONS (`-e`), those that pass the thresholds, or EVERY_FUNCTION (`-ee`).
     """
 
     detail: Detail = "3"
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02
-    extent: int = SHOWN_ROUTINES
+    extent: int = SHOWN_FUNCTIONS
 
 
 def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArray[np.int64]:
@@ -58,14 +58,14 @@ def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArr
     return functions[functions < len(profile.functions)]
 
 
-def table_extent(table: RoutineTable, extent: int) -> int:
-    """Return how many routines of a table, from the first, are disassembled."""
-    return len(table) if extent >= EVERY_ROUTINE else table.shown
+def table_extent(table: FunctionProfile, extent: int) -> int:
+    """Return how many functions of a table, from the first, are disassembled."""
+    return len(table) if extent >= EVERY_FUNCTION else table.shown
 
 
-def _tables(event: EventView) -> Iterator[RoutineTable]:
+def _tables(event: EventView) -> Iterator[FunctionProfile]:
     for process in event.detailed.tolist():
-        for portion in range(PORTION_COUNT):
-            yield event.routine_table(process, portion)
+        for mode in range(MODE_COUNT):
+            yield event.function_table(process, mode)
     if event.kernel is not None:
         yield event.kernel.whole

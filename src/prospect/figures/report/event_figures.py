@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.figures.function_names import shown_name
 from prospect.figures.processes import chosen_by_detail, chosen_hits
-from prospect.figures.routine_names import shown_name
-from prospect.profile.model import MODE_KERNEL
+from prospect.profile.model import CPUMODE_KERNEL
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SideBySide(Record):
-    """Routines and their hits by event.
+    """Functions and their hits by event.
 
     Attributes:
         events: rows of `RunInfo.events`, in the order of the columns.
@@ -47,7 +47,7 @@ class SideBySide(Record):
 
 
 def side_by_side(profile: CompleteProfile, events: Sequence[int], detail: Detail) -> SideBySide:
-    """Return the hits of routines in the processes that `-V detail` looks at.
+    """Return the hits of functions in the processes that `-V detail` looks at.
 
     Args:
         profile: completed: each index of each table is a row.
@@ -57,7 +57,7 @@ def side_by_side(profile: CompleteProfile, events: Sequence[int], detail: Detail
     table = profile.hits
     chosen = chosen_by_detail(profile.processes, detail).take(table.process_index)
     if detail == "k":
-        chosen = table.mode == MODE_KERNEL
+        chosen = table.mode == CPUMODE_KERNEL
     rows = np.flatnonzero(chosen & np.isin(table.event, events))
     of_hit = profile.locations.function_index.take(table.location_index.take(rows))
     (function, event), (count,) = group_sums(
@@ -72,21 +72,21 @@ def side_by_side(profile: CompleteProfile, events: Sequence[int], detail: Detail
     return SideBySide(tuple(events), distinct.take(order), hits.take(order, axis=0), total)
 
 
-_MOST_ROUTINES = 5
+_MOST_FUNCTIONS = 5
 _HIGH = 95
 
 
-class RoutinePart(NamedTuple):
-    """The part of a column's sum that a routine has."""
+class FunctionPart(NamedTuple):
+    """The part of a column's sum that a function has."""
 
-    routine: str
+    function: str
     samples: int
     mean: float
     share: float
 
 
 class NumberFigures(NamedTuple):
-    """How a column of numbers is distributed; `routines` are those with most of its sum."""
+    """How a column of numbers is distributed; `functions` are those with most of its sum."""
 
     name: str
     samples: int
@@ -94,7 +94,7 @@ class NumberFigures(NamedTuple):
     median: float
     high: float
     most: float
-    routines: tuple[RoutinePart, ...]
+    functions: tuple[FunctionPart, ...]
 
 
 class TextFigures(NamedTuple):
@@ -154,7 +154,7 @@ def _numbers(
     names, row = np.unique(function, return_inverse=True)
     sums, count = np.bincount(row, values), np.bincount(row)
     whole = float(values.sum())
-    order = np.argsort(-sums, kind="stable")[:_MOST_ROUTINES].tolist() if whole else []
+    order = np.argsort(-sums, kind="stable")[:_MOST_FUNCTIONS].tolist() if whole else []
     return NumberFigures(
         name,
         len(values),
@@ -163,7 +163,7 @@ def _numbers(
         high,
         float(values.max()),
         tuple(
-            RoutinePart(
+            FunctionPart(
                 shown_name(profile.functions, int(names[place])),
                 int(count[place]),
                 float(sums[place] / count[place]),

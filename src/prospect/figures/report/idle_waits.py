@@ -254,14 +254,14 @@ class ThreadWaits(Record):
 
     Attributes:
         kind: i8[n] as from `wait_kinds`.
-        cause: i64[n] its system call, a number for each.
+        entry_reason: i64[n] its system call, a number for each.
         tid: i32[n] the thread.
         row: i64[n] the stack, a row of a forest.
         ns: i64[n] how long it was.
     """
 
     kind: NDArray[np.int8]
-    cause: NDArray[np.int64]
+    entry_reason: NDArray[np.int64]
     tid: NDArray[np.int32]
     row: NDArray[np.int64]
     ns: NDArray[np.int64]
@@ -338,7 +338,7 @@ def idle_waits(
     found[known] = is_idle.take(places.place)
     # A stack that is not whole does not tell: what the same call of the thread mostly is.
     unknown = np.flatnonzero(is_open & ~is_known)
-    key = tid.astype(np.int64) * (int(waits.cause.max()) + 1) + waits.cause
+    key = tid.astype(np.int64) * (int(waits.entry_reason.max()) + 1) + waits.entry_reason
     keys, place = np.unique(key.take(known), return_inverse=True)
     balance = np.where(found.take(known), 1.0, -1.0) * of_known.ns
     mostly = np.bincount(place, balance, len(keys))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import RowsByGroup, group_sums, rows_by_group
-from prospect.figures.portions import PORTION_KERNEL, event_seconds, hit_portions
-from prospect.profile.model import CAUSE_SYSCALL
+from prospect.figures.modes import MODE_KERNEL, event_seconds, hit_modes
+from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.complete import ProfileByFunction
     from prospect.profile.run_info import EventInfo
 
 _NS = 1e-9
@@ -141,7 +141,7 @@ class _CallSums(Record):
         )
 
 
-def syscall_figures(profile: ProfileByRoutine, event_index: int) -> SyscallFigures:
+def syscall_figures(profile: ProfileByFunction, event_index: int) -> SyscallFigures:
     """Gather the system calls of a completed profile."""
     counted = profile.syscalls
     calls = _sum_calls(profile, event_index)
@@ -164,15 +164,17 @@ def syscall_figures(profile: ProfileByRoutine, event_index: int) -> SyscallFigur
     )
 
 
-def _sum_calls(profile: ProfileByRoutine, event_index: int) -> _CallSums:
+def _sum_calls(profile: ProfileByFunction, event_index: int) -> _CallSums:
     """Sum samples and counts by process and name of the call."""
-    hits, causes, counted = profile.hits, profile.causes, profile.syscalls
-    is_call = (hits.event == event_index) & (causes.kind == CAUSE_SYSCALL).take(hits.cause_index)
-    names = sorted({*causes.name, *(counted.names if counted else ())})
+    hits, entry_reasons, counted = profile.hits, profile.entry_reasons, profile.syscalls
+    is_call = (hits.event == event_index) & (entry_reasons.kind == ENTRY_REASON_SYSCALL).take(
+        hits.entry_reason_index
+    )
+    names = sorted({*entry_reasons.name, *(counted.names if counted else ())})
     place = {name: index for index, name in enumerate(names)}
-    of_cause = np.array([place[name] for name in causes.name], np.int64)
+    of_entry_reason = np.array([place[name] for name in entry_reasons.name], np.int64)
     process = hits.process_index[is_call].astype(np.int64)
-    name = of_cause.take(hits.cause_index[is_call])
+    name = of_entry_reason.take(hits.entry_reason_index[is_call])
     nothing = np.zeros(len(process), np.int64)
     sampled = (hits.count[is_call], hits.period[is_call], *[nothing] * 4)
     if counted is None:
@@ -192,10 +194,10 @@ def _sum_calls(profile: ProfileByRoutine, event_index: int) -> _CallSums:
     return _CallSums(names, profile.run.events[event_index], process, name, *sums)
 
 
-def _kernel_seconds(profile: ProfileByRoutine, event_index: int) -> NDArray[np.float64]:
+def _kernel_seconds(profile: ProfileByFunction, event_index: int) -> NDArray[np.float64]:
     """Return f64[p]: kernel time that was each process's own doing, interrupts left out."""
     hits = profile.hits
-    chosen = (hits.event == event_index) & (hit_portions(profile) == PORTION_KERNEL)
+    chosen = (hits.event == event_index) & (hit_modes(profile) == MODE_KERNEL)
     process = hits.process_index[chosen]
     (row,), (count, period) = group_sums((process,), (hits.count[chosen], hits.period[chosen]))
     seconds = np.zeros(len(profile.processes))

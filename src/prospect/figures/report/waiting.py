@@ -14,8 +14,8 @@ import numpy as np
 
 from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.columns.table_rows import gather
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.modes import MODE_USER, event_seconds, hit_modes
 from prospect.figures.processes import are_chosen_waits, chosen_by_detail
 from prospect.figures.report.idle_waits import (
     FUTEX,
@@ -41,7 +41,7 @@ from prospect.figures.report.lock_holders import (
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
 from prospect.figures.stacks.stack_weights import paths, stack_samples
 from prospect.figures.stacks.wall_time import waits_alone, with_waits
-from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
+from prospect.profile.model import CPUMODE_KERNEL, ENTRY_REASON_SYSCALL
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _sampled(
     row = np.maximum(row - 1, 0)
     seconds_by_hit = _seconds_by_hit(profile)
     is_own = threads.tid.take(row) == samples.tid
-    is_user = (hit_portions(profile) == PORTION_USER).take(samples.hit_index)
+    is_user = (hit_modes(profile) == MODE_USER).take(samples.hit_index)
     seconds = np.where(is_own, seconds_by_hit.take(samples.hit_index), 0.0)
     user = np.bincount(row, seconds * is_user, count).astype(np.float64)
     return user, np.bincount(row, seconds, count).astype(np.float64) - user
@@ -308,13 +308,13 @@ class BlockedWaits(Record):
         samples: the profile's waits, as samples, after others or alone.
         first_wait: the first of them.
         rows: i64[n] which of the samples these are.
-        cause, ns: i64[n]; `tid`, `waker` i32[n]: as in `WaitTable`.
+        entry_reason, ns: i64[n]; `tid`, `waker` i32[n]: as in `WaitTable`.
     """
 
     samples: StackSamples
     first_wait: int
     rows: NDArray[np.int64]
-    cause: NDArray[np.int64]
+    entry_reason: NDArray[np.int64]
     ns: NDArray[np.int64]
     tid: NDArray[np.int32]
     waker: NDArray[np.int32] | None
@@ -338,7 +338,7 @@ class BlockedWaits(Record):
             self.samples,
             self.first_wait,
             self.rows.take(rows),
-            self.cause.take(rows),
+            self.entry_reason.take(rows),
             self.ns.take(rows),
             self.tid.take(rows),
             None if self.waker is None else self.waker.take(rows),
@@ -350,7 +350,7 @@ class BlockedWaits(Record):
         return len(distinct(self.stack_index))
 
     def blockers(self) -> tuple[Blocker, ...]:
-        """Add up the waits by cause, and apart what is idle; the longest first."""
+        """Add up the waits by entry reason, and apart what is idle; the longest first."""
         names = self.names
         key = self.name * 2 + self.idle
         return tuple(
@@ -359,7 +359,7 @@ class BlockedWaits(Record):
         )
 
     def wakers(self, threads: ThreadTimes) -> tuple[Waker, ...] | None:
-        """Add up the waits by who ended them, and by cause; the longest first."""
+        """Add up the waits by who ended them, and by entry reason; the longest first."""
         if self.waker is None:
             return None
         names, who = self.names, _Names()
@@ -387,7 +387,9 @@ class BlockedWaits(Record):
     def mostly_idle(self) -> dict[tuple[int, str], bool]:
         """Return of threads and system calls whether their waits are idle for most of the time."""
         names = len(self._calls)
-        key, place = np.unique(self.tid.astype(np.int64) * names + self.cause, return_inverse=True)
+        key, place = np.unique(
+            self.tid.astype(np.int64) * names + self.entry_reason, return_inverse=True
+        )
         balance = np.bincount(place, np.where(self.idle, 1.0, -1.0) * self.ns, len(key))
         return {
             (one // names, self._calls[one % names]): mostly > 0
@@ -396,22 +398,22 @@ class BlockedWaits(Record):
 
     @cached_property
     def _calls(self) -> list[str]:
-        causes = self.samples.profile.causes
+        entry_reasons = self.samples.profile.entry_reasons
         return [
-            name if kind == CAUSE_SYSCALL else ""
-            for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+            name if kind == ENTRY_REASON_SYSCALL else ""
+            for kind, name in zip(entry_reasons.kind.tolist(), entry_reasons.name, strict=True)
         ]
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of causes, and of locks."""
-        causes = self.samples.profile.causes
+        """The names of entry reasons, and of locks."""
+        entry_reasons = self.samples.profile.entry_reasons
         return [
             *(
                 name
-                if kind == CAUSE_SYSCALL
-                else " ".join(filter(None, (CAUSE_KIND_NAMES[kind], name)))
-                for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+                if kind == ENTRY_REASON_SYSCALL
+                else " ".join(filter(None, (ENTRY_REASON_KIND_NAMES[kind], name)))
+                for kind, name in zip(entry_reasons.kind.tolist(), entry_reasons.name, strict=True)
             ),
             *LOCK_NAMES.values(),
         ]
@@ -419,7 +421,7 @@ class BlockedWaits(Record):
     @cached_property
     def name(self) -> NDArray[np.int64]:
         """i64[n] row of `names`."""
-        name = self.cause
+        name = self.entry_reason
         for place, kind in enumerate(LOCK_NAMES, len(self.names) - len(LOCK_NAMES)):
             name = np.where(self.kind == kind, place, name)
         return name
@@ -453,7 +455,9 @@ class BlockedWaits(Record):
     @cached_property
     def kind(self) -> NDArray[np.int8]:
         """i8[n] what the waits are for, as of `wait_kinds`."""
-        return wait_kinds(self._calls, self.cause, self.stack_row.take(self.rows), self.user_stacks)
+        return wait_kinds(
+            self._calls, self.entry_reason, self.stack_row.take(self.rows), self.user_stacks
+        )
 
     @cached_property
     def idle(self) -> NDArray[np.bool_]:
@@ -462,7 +466,9 @@ class BlockedWaits(Record):
         is_other[self.rows[self.kind != WORK]] = False
         others = np.flatnonzero(is_other)
         return idle_waits(
-            ThreadWaits(self.kind, self.cause, self.tid, self.stack_row.take(self.rows), self.ns),
+            ThreadWaits(
+                self.kind, self.entry_reason, self.tid, self.stack_row.take(self.rows), self.ns
+            ),
             self.user_stacks,
             self.own_forest,
             ThreadStacks(self.samples.tid.take(others), self.stack_row.take(others)),
@@ -524,7 +530,7 @@ class BlockedWaits(Record):
         _, labels, forest = self.forest
         start, path = paths(self.samples.stacks.caller_index, self.samples.stacks.depth, chosen)
         frame = forest.frame_index.take(forest.row_of_stack.take(path)).tolist()
-        is_kernel = (self.samples.stacks.mode.take(path) == MODE_KERNEL).tolist()
+        is_kernel = (self.samples.stacks.mode.take(path) == CPUMODE_KERNEL).tolist()
         for number in range(len(chosen)):
             places = range(int(start[number + 1]) - 1, int(start[number]) - 1, -1)
             yield (
@@ -555,7 +561,7 @@ def blocked_waits(profile: CompleteProfile, detail: Detail, *, alone: bool) -> B
         samples,
         first_wait,
         rows + first_wait,
-        chosen.cause_index.astype(np.int64),
+        chosen.entry_reason_index.astype(np.int64),
         chosen.length_ns.astype(np.int64),
         chosen.tid,
         chosen.waker,

@@ -1,7 +1,7 @@
 """Forests of calls on whole columns: levels, sums over subtrees, threads, rows left out.
 
 A forest of threads is one tree in preorder, as a flame graph draws it: row 0 is all samples; below
-it threads by name, below them their stacks. The frames of these rows come after those of routines:
+it threads by name, below them their stacks. The frames of these rows come after those of functions:
 ALL, LEFT_OUT and, from THREADS on, names. Each subtree is a range of rows, so that nothing loops
 over levels.
 """
@@ -60,7 +60,7 @@ def outermost(
 ) -> NDArray[np.bool_]:
     """Return bool[n]: the rows that no other row with their key has in its subtree.
 
-    The total of a recursive routine is that of its outermost calls.
+    The total of a recursive function is that of its outermost calls.
 
     Args:
         key: i64[n] what rows are compared by, such as their frame.
@@ -130,7 +130,7 @@ def thread_forest(
     """Put sampled stacks below their threads' names.
 
     Args:
-        forest: calls by routine.
+        forest: calls by function.
         frames: how many frames there are.
         comm: i64[l] thread name of each stack.
         row: i64[l] of the forest.

@@ -1,6 +1,6 @@
 """How much each call stack weighs: what every export of stacks is made of.
 
-Samples keep their stacks, and are added up by process, thread name, event, cause and stack. A
+Samples keep their stacks, and are added up by process, thread name, event, entry reason and stack. A
 profile without call chains has stacks of one frame, its hits; one without samples has a row for
 each hit.
 """
@@ -16,10 +16,10 @@ from prospect.columns.buffers import is_scalar
 from prospect.columns.counting import counted, first_rows
 from prospect.columns.grouping import alike, distinct_keys, group_sums
 from prospect.errors import UsageError
-from prospect.figures.portions import event_has_time, event_seconds
+from prospect.figures.modes import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, shown_processes
 from prospect.profile.complete import complete
-from prospect.profile.model import MODE_KERNEL, NO_CPU, StackTable
+from prospect.profile.model import CPUMODE_KERNEL, NO_CPU, StackTable
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class StackSamples(Record):
 
 
 class StackWeights(Record):
-    """Sums over samples: each distinct (process, comm, event, cause, CPU, thread, stack) once.
+    """Sums over samples: each distinct (process, comm, event, entry reason, CPU, thread, stack) once.
 
     Rows ascend by these keys. All columns are i64[w]; `cpu` is NO_CPU and `tid` -1 where it was not
     a key or is not known.
@@ -82,7 +82,7 @@ class StackWeights(Record):
     process_index: NDArray[np.int64]
     comm_index: NDArray[np.int64]
     event: NDArray[np.int64]
-    cause_index: NDArray[np.int64]
+    entry_reason_index: NDArray[np.int64]
     cpu: NDArray[np.int64]
     tid: NDArray[np.int64]
     stack_index: NDArray[np.int64]
@@ -139,14 +139,14 @@ def stack_samples(profile: Profile, detail: Detail = "3") -> StackSamples:
 
 
 def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeights:
-    """Sum samples by process, thread name, event, cause and stack.
+    """Sum samples by process, thread name, event, entry reason and stack.
 
     Args:
         samples: what to sum.
         by_place: whether to separate CPUs and threads as well.
     """
     hits = samples.profile.hits
-    columns = (hits.process_index, hits.comm_index, hits.event, hits.cause_index)
+    columns = (hits.process_index, hits.comm_index, hits.event, hits.entry_reason_index)
     contexts, context_of_hit = _distinct_rows(columns)
     keys: list[NDArray[np.integer]] = [context_of_hit.take(samples.hit_index)]
     if by_place:
@@ -158,12 +158,12 @@ def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeig
         keys.append(place)
     keys.append(samples.stack_index)
     found, (count, period) = group_sums(keys, (samples.count, samples.period))
-    process, comm, event, cause = (column.take(found[0]) for column in contexts)
+    process, comm, event, entry_reason = (column.take(found[0]) for column in contexts)
     return StackWeights(
         process_index=process,
         comm_index=comm,
         event=event,
-        cause_index=cause,
+        entry_reason_index=entry_reason,
         cpu=places.take(found[1]) >> 32 if by_place else np.full(len(count), NO_CPU, np.int64),
         tid=(
             (places.take(found[1]) & 0xFFFF_FFFF) - 1
@@ -293,7 +293,7 @@ def _begin_ns(profile: CompleteProfile) -> np.uint64:
 
 def _chosen_hits(profile: CompleteProfile, detail: Detail) -> NDArray[np.bool_]:
     if detail == "k":
-        in_kernel: NDArray[np.bool_] = profile.hits.mode == MODE_KERNEL
+        in_kernel: NDArray[np.bool_] = profile.hits.mode == CPUMODE_KERNEL
         return in_kernel
     return shown_processes(profile.processes, detail).take(profile.hits.process_index)
 

@@ -41,7 +41,7 @@ def with_waits(profile: Profile) -> CompleteProfile:
         "location_index": waits.location_index,
         "mode": waits.mode,
         "event": event,
-        "cause_index": waits.cause_index,
+        "entry_reason_index": waits.entry_reason_index,
     }
     if waits.label_index is not None:
         columns["label_index"] = waits.label_index

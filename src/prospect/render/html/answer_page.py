@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prospect.records import NamedTuple, Record
 from prospect.render.escape import escaped
-from prospect.render.html.timeline import link_to, page_of, shown
+from prospect.render.html.timeline_page import link_to, page_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

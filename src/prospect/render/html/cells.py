@@ -19,7 +19,7 @@ import numpy as np
 
 from prospect.columns.grouping import alike, distinct_keys, group_sums, sums_with_rows, without_gaps
 from prospect.columns.sorting import run_lengths, run_starts
-from prospect.figures.portions import hit_portions
+from prospect.figures.modes import hit_modes
 from prospect.figures.stacks.call_forest import (
     LEFT_OUT,
     fold_recursion,
@@ -66,8 +66,8 @@ class Contexts(NamedTuple):
 
     thread: NDArray[np.int64]
     cpu: NDArray[np.int64]
-    cause: NDArray[np.int64]
-    portion: NDArray[np.int64]
+    entry_reason: NDArray[np.int64]
+    mode: NDArray[np.int64]
 
     def take(self, rows: NDArray[Any]) -> Contexts:
         """Return some rows."""
@@ -81,9 +81,9 @@ class StackNames(Record):
         samples: of all events.
         frames: of their locations.
         labels: what each frame is called.
-        forest: calls by routine, direct recursion folded.
+        forest: calls by function, direct recursion folded.
         threads: of the samples.
-        portion: i64[h] of hits.
+        mode: i64[h] of hits.
         end_ns: length of the interval.
     """
 
@@ -92,7 +92,7 @@ class StackNames(Record):
     labels: list[str]
     forest: NamedForest
     threads: SampleThreads
-    portion: NDArray[np.int64]
+    mode: NDArray[np.int64]
     end_ns: int
 
 
@@ -124,7 +124,7 @@ class SampleCells(Record):
 
 
 class _Finest(NamedTuple):
-    """One event's samples by leaf of the tree, thread, CPU, cause, portion and shortest stretch.
+    """One event's samples by leaf of the tree, thread, CPU, entry reason, mode and shortest stretch.
 
     A pair is all of these but the stretch.
 
@@ -157,14 +157,14 @@ class SampleLeaves(NamedTuple):
 
     Attributes:
         tree: in preorder, see `thread_forest`.
-        leaf, cause, portion: i64[g] of each distinct one; `leaf` is a place in `row_of_stack`.
+        leaf, entry reason, mode: i64[g] of each distinct one; `leaf` is a place in `row_of_stack`.
         of_sample: i32[n] which of these each sample has.
     """
 
     tree: NamedForest
     leaf: NDArray[np.int64]
-    cause: NDArray[np.int64]
-    portion: NDArray[np.int64]
+    entry_reason: NDArray[np.int64]
+    mode: NDArray[np.int64]
     of_sample: NDArray[np.int32]
 
 
@@ -184,7 +184,7 @@ def stack_names(samples: StackSamples) -> StackNames:
         labels=frame_labels(profile, frames),
         forest=fold_recursion(named_forest(samples.stacks, frames)),
         threads=sample_threads(samples),
-        portion=hit_portions(profile),
+        mode=hit_modes(profile),
         end_ns=min(max(last_ns, profile.run.end_ns - profile.run.begin_ns), _LONGEST_NS),
     )
 
@@ -213,10 +213,10 @@ def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLe
     """Put samples below the names of their threads."""
     samples, profile = names.samples, names.samples.profile
     hits, size = profile.hits, len(names.forest) + 1
-    kinds = alike((hits.comm_index, hits.cause_index, names.portion))
-    comm, cause, portion = (
+    kinds = alike((hits.comm_index, hits.entry_reason_index, names.mode))
+    comm, entry_reason, mode = (
         column.take(kinds.row).astype(np.int64)
-        for column in (hits.comm_index, hits.cause_index, names.portion)
+        for column in (hits.comm_index, hits.entry_reason_index, names.mode)
     )
     key = kinds.place.astype(np.int64) * size
     hit = samples.hit_index[rows]
@@ -235,7 +235,7 @@ def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLe
     leaf, place = distinct_keys(comm.take(kind) * size + row, len(profile.comms) * size)
     tree = thread_forest(names.forest, len(names.frames), leaf // size, leaf % size)
     return SampleLeaves(
-        in_preorder(tree, _ranks(names)), place, cause.take(kind), portion.take(kind), of_sample
+        in_preorder(tree, _ranks(names)), place, entry_reason.take(kind), mode.take(kind), of_sample
     )
 
 
@@ -258,7 +258,7 @@ def _finest(names: StackNames, event: int) -> _Finest:
         tree=leaves.tree,
         end=subtree_ranges(leaves.tree)[1],
         leaf=leaves.leaf.take(number),
-        contexts=Contexts(thread, cpu, leaves.cause.take(number), leaves.portion.take(number)),
+        contexts=Contexts(thread, cpu, leaves.entry_reason.take(number), leaves.mode.take(number)),
         hits=np.add.reduceat(count, start) if len(start) else count,
         pair=np.arange(len(start)).repeat(run_lengths(start, len(count))),
         stretch=stretch,
@@ -370,7 +370,7 @@ def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) 
 
 
 def _ranks(names: StackNames) -> NDArray[np.int64]:
-    """Return i64 the places of all frames by name: of routines, ALL, LEFT_OUT and threads."""
+    """Return i64 the places of all frames by name: of functions, ALL, LEFT_OUT and threads."""
     rest = ["", "\U0010ffff", *names.samples.profile.comms]  # what is left out comes last
     _, rank = np.unique(np.array([*names.labels, *rest], object), return_inverse=True)
     return rank.astype(np.int64)
@@ -389,7 +389,7 @@ def _largest_threads(
 
 
 class AddressSums(Record):
-    """A routine by address: u64[a] ascending, i64[a] samples and their time, 0 if none."""
+    """A function by address: u64[a] ascending, i64[a] samples and their time, 0 if none."""
 
     address: NDArray[np.uint64]
     count: NDArray[np.int64]
@@ -407,7 +407,7 @@ class Selection(Record):
         thread: row of the samples' threads, None for all.
         is_by_time: whether the time is divided into stretches.
         path: frames from a thread's name inwards; stacks that begin so are taken apart first.
-        search: stacks with a routine or an object that has this in its name are, too.
+        search: stacks with a function or an object that has this in its name are, too.
     """
 
     begin_ns: int = 0
@@ -485,7 +485,7 @@ class EventParts(Record):
         return merged.cells(self.names, self.event, (selection.begin_ns, end_ns), stretches)
 
     def at_addresses(self, function: int, selection: Selection) -> AddressSums:
-        """Add up the samples of a selection in one routine itself, by where they were taken.
+        """Add up the samples of a selection in one function itself, by where they were taken.
 
         Args:
             function: row of the profile's functions.
@@ -630,9 +630,9 @@ class EventParts(Record):
         return order, key.take(order), frames
 
     def _found(self, text: str) -> NDArray[np.bool_]:
-        """Return bool[f]: the frames of routines that have a text in their or their object's name.
+        """Return bool[f]: the frames of functions that have a text in their or their object's name.
 
-        The tree's own frames come after those of routines, and are not searched.
+        The tree's own frames come after those of functions, and are not searched.
         """
         names, wanted = self.names, text.lower()
         in_object = [wanted in path.lower() for path in names.samples.profile.objects.path]
@@ -658,7 +658,7 @@ def event_parts(names: StackNames, event: int) -> EventParts:
     leaves = sample_leaves(names, rows)
     keys = leaves.of_sample, names.threads.thread_index.take(rows), samples.cpu.take(rows)
     (number, thread, cpu), _, of_sample = sums_with_rows(keys, ())
-    contexts = Contexts(thread, cpu, leaves.cause.take(number), leaves.portion.take(number))
+    contexts = Contexts(thread, cpu, leaves.entry_reason.take(number), leaves.mode.take(number))
     context = alike(contexts)
     pairs = _Pairs(
         leaves.leaf.take(number), context.place.astype(np.int64), of_sample.astype(np.int64)

@@ -1,10 +1,10 @@
 """The code of a page: instructions with hits, as cells next to those of the samples, and as JSON.
 
 Slots are the instructions with a hit. `CodeCells` have the same circumstances and stretches of time
-as the samples' cells, so that a selection counts the same samples in both. Routines with most hits
+as the samples' cells, so that a selection counts the same samples in both. Functions with most hits
 come first; those that there is no room for are left out whole.
 
-The JSON document, which `assets/code.js` reads, has paths of files, and by routine its instructions
+The JSON document, which `assets/code.js` reads, has paths of files, and by function its instructions
 with a hit, in the order of the slots: address, text, name of the target, what ran before (bytes
 back to it, 0 if unknown), whether interrupts were let in there; then, if known, file and line and
 the text of that line. `null` is for hits between instructions.
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
     from prospect.render.html.cells import SampleCells, StackNames
 
 _MOST_CELLS = 300_000
-NO_CODE: dict[str, list[Any]] = {"files": [], "routines": []}
+NO_CODE: dict[str, list[Any]] = {"files": [], "functions": []}
 
 
 class InstructionSlots(Record):
-    """Where samples are in the routines of a code table.
+    """Where samples are in the functions of a code table.
 
     Attributes:
-        code: the routines.
-        routine: i64[s] row of `code` of each slot, ascending.
-        instruction: i64[s] counted from the routine's first; after its last for hits between
-            instructions, and for all of a routine that has none.
-        of_sample: i64[n] slot of each sample, -1 for those in other routines.
+        code: the functions.
+        function: i64[s] row of `code` of each slot, ascending.
+        instruction: i64[s] counted from the function's first; after its last for hits between
+            instructions, and for all of a function that has none.
+        of_sample: i64[n] slot of each sample, -1 for those in other functions.
     """
 
     code: CodeTable
-    routine: NDArray[np.int64]
+    code_row: NDArray[np.int64]
     instruction: NDArray[np.int64]
     of_sample: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.routine)
+        return len(self.code_row)
 
 
 class CodeCells(Record):
-    """Sums over the samples of one event in routines with code.
+    """Sums over the samples of one event in functions with code.
 
     Attributes:
         slot: i64[c] ascending.
@@ -78,14 +78,14 @@ def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
     """Find the instructions that samples were taken at."""
     samples = names.samples
     profile = samples.profile
-    routine_of_function = np.full(len(profile.functions), -1, np.int64)
-    routine_of_function[code.function_index] = np.arange(len(code))
+    function_of_function = np.full(len(profile.functions), -1, np.int64)
+    function_of_function[code.function_index] = np.arange(len(code))
     function = profile.locations.function_index.take(profile.hits.location_index)
-    routine = routine_of_function.take(function)
+    code_row = function_of_function.take(function)
     row = instruction_of_hits(profile, code)
-    # After the instructions of each routine there is one place more.
-    after = code.start.take(routine + 1)
-    place_of_hit = np.where(routine < 0, -1, np.where(row >= 0, row, after) + routine)
+    # After the instructions of each function there is one place more.
+    after = code.start.take(code_row + 1)
+    place_of_hit = np.where(code_row < 0, -1, np.where(row >= 0, row, after) + code_row)
     place = place_of_hit.take(samples.hit_index)
     used = distinct(place[place >= 0])
     of_sample = np.where(place < 0, -1, np.searchsorted(used, place))
@@ -107,8 +107,8 @@ def code_cells(
         (slots.of_sample.take(rows), context, shortest // (STRETCHES // cells.stretches)),
         (samples.count.take(rows), samples.period.take(rows)),
     )
-    left_out = _left_out(slots.routine.take(keys[0]), count, len(slots.code))
-    kept = np.flatnonzero(~np.isin(slots.routine.take(keys[0]), left_out))
+    left_out = _left_out(slots.code_row.take(keys[0]), count, len(slots.code))
+    kept = np.flatnonzero(~np.isin(slots.code_row.take(keys[0]), left_out))
     slot, context, stretch, count, period = (one.take(kept) for one in (*keys, count, period))
     time_ns = nanoseconds(samples.profile, np.full(len(kept), event), count, period)
     return CodeCells(slot, context, stretch, count, time_ns, left_out)
@@ -122,8 +122,8 @@ def _contexts(names: StackNames, rows: NDArray[np.intp], cells: SampleCells) -> 
     return Contexts(
         np.where(np.isin(thread, cells.contexts.thread), thread, len(names.threads)),
         samples.cpu.take(rows).astype(np.int64),
-        samples.profile.hits.cause_index.take(hit).astype(np.int64),
-        names.portion.take(hit).astype(np.int64),
+        samples.profile.hits.entry_reason_index.take(hit).astype(np.int64),
+        names.mode.take(hit).astype(np.int64),
     )
 
 
@@ -140,10 +140,10 @@ def _rows_of(contexts: Contexts, distinct: Contexts) -> NDArray[np.int64]:
     return np.searchsorted(packed(distinct), packed(contexts))
 
 
-def _left_out(routine: NDArray[np.int64], count: NDArray[np.int64], routines: int) -> list[int]:
-    """Choose the routines that there is no room for, those with most hits having it first."""
-    sizes = np.bincount(routine, minlength=routines).tolist()
-    hits = np.bincount(routine, count, routines)
+def _left_out(code_row: NDArray[np.int64], count: NDArray[np.int64], described: int) -> list[int]:
+    """Choose the functions that there is no room for, those with most hits having it first."""
+    sizes = np.bincount(code_row, minlength=described).tolist()
+    hits = np.bincount(code_row, count, described)
     room, without = _MOST_CELLS, []
     for row in np.argsort(-hits, kind="stable").tolist():
         if sizes[row] > room:
@@ -154,16 +154,16 @@ def _left_out(routine: NDArray[np.int64], count: NDArray[np.int64], routines: in
 
 
 def code_fields(names: StackNames, slots: InstructionSlots) -> dict[str, list[Any]]:
-    """Return the routines of slots with their instructions."""
+    """Return the functions of slots with their instructions."""
     code, profile = slots.code, names.samples.profile
     functions, objects = profile.functions, profile.objects
     frames = names.frames.function_index
     frame_of_function = {row: frame for frame, row in enumerate(frames.tolist())}
-    routines = []
-    for row in distinct(slots.routine).tolist():
+    described = []
+    for row in distinct(slots.code_row).tolist():
         function = int(code.function_index[row])
-        instructions = slots.instruction[slots.routine == row].tolist()
-        routines.append(
+        instructions = slots.instruction[slots.code_row == row].tolist()
+        described.append(
             {
                 "frame": frame_of_function.get(function, -1),
                 "address": int(functions.address[function]),
@@ -174,7 +174,7 @@ def code_fields(names: StackNames, slots: InstructionSlots) -> dict[str, list[An
                 "instructions": _instructions(code, row, instructions),
             }
         )
-    return {"files": code.lines.files if code.lines else [], "routines": routines}
+    return {"files": code.lines.files if code.lines else [], "functions": described}
 
 
 def source_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
@@ -183,16 +183,16 @@ def source_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
 
 
 def _instructions(
-    code: CodeTable, routine: int, instructions: list[int]
+    code: CodeTable, code_row: int, instructions: list[int]
 ) -> list[list[object] | None]:
-    first, last = code.start[routine : routine + 2].tolist()
+    first, last = code.start[code_row : code_row + 2].tolist()
     inside = [row for row in instructions if row < last - first]
     at = first + np.array(inside, np.int64)
     places: list[tuple[int, int]] = [(-1, 0)] * len(inside)
     if code.lines is not None:
         places = list(zip(*(column.tolist() for column in innermost(code.lines, at)), strict=True))
     found: list[list[object] | None] = []
-    before = ran_before(code, routine, inside)
+    before = ran_before(code, code_row, inside)
     for row, place, (earlier, is_unmasked) in zip(at.tolist(), places, before, strict=True):
         address = int(code.address[row])
         back = address - int(code.address[first + earlier]) if earlier >= 0 else 0

@@ -11,15 +11,15 @@ from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.wall_time import with_waits
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.cells import stack_names
-from prospect.render.html.document import document
 from prospect.render.html.instructions import instruction_slots, source_block
 from prospect.render.html.stacks import stack_block
+from prospect.render.html.whole_file import document
 from prospect.render.json.report_document import JsonRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
     from prospect.figures.stacks.stack_weights import StackSamples
 
 SCRIPTS = (
@@ -27,7 +27,7 @@ SCRIPTS = (
     "names",
     "text",
     "model",
-    "routines",
+    "functions",
     "view",
     "filter",
     "flame",

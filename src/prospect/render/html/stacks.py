@@ -12,14 +12,14 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.estimate.annotate.annotation_view import is_timer, skid
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_NAMES, event_has_time
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.modes import MODE_NAMES, event_has_time
 from prospect.figures.stacks.call_forest import THREADS
 from prospect.figures.stacks.frames import frame_annotations
 from prospect.render.html.cells import sample_cells
-from prospect.render.html.document import ColumnBlock
 from prospect.render.html.instructions import code_cells
 from prospect.render.html.wall_path import wall_path
+from prospect.render.html.whole_file import ColumnBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,10 +89,12 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
         "frame_object": block.add(names.frames.object_index),
         "frame_kind": block.add(np.array([_MARKS.index(mark) for mark in marks], np.int64)),
         "comms": profile.comms,
-        "portions": PORTION_NAMES,
-        "causes": [
-            [CAUSE_KIND_NAMES[kind], name]
-            for kind, name in zip(profile.causes.kind.tolist(), profile.causes.name, strict=True)
+        "modes": MODE_NAMES,
+        "entry_reasons": [
+            [ENTRY_REASON_KIND_NAMES[kind], name]
+            for kind, name in zip(
+                profile.entry_reasons.kind.tolist(), profile.entry_reasons.name, strict=True
+            )
         ],
         "threads": {
             "comm": block.add(threads.comm_index),
@@ -123,7 +125,7 @@ def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock
         "has_time": event_has_time(info),
         "has_bars": info.is_sampled,
         "time_of": "" if info.is_cpu_time else info.name,
-        "hits_title": info.hits_title,
+        "samples_title": info.samples_title,
         "begin_ns": cells.begin_ns,
         "end_ns": cells.end_ns,
         "stretches": cells.stretches,

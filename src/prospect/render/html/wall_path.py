@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prospect.profile.model import WallPath
     from prospect.render.html.cells import StackNames
-    from prospect.render.html.document import ColumnBlock
+    from prospect.render.html.whole_file import ColumnBlock
 
 MOST_PIECES = 8_000
 _TID_BITS = 32

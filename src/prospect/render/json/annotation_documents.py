@@ -1,4 +1,4 @@
-"""The JSON of annotations: instructions of routines, or lines of source files, with their hits."""
+"""The JSON of annotations: instructions of functions, or lines of source files, with their hits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prospect.render.json.common_fields import (
 )
 from prospect.render.json.disassembly_fields import (
     FLOW,
-    CodeRoutine,
+    CodeFunction,
     of_code,
     of_function,
     of_instruction,
@@ -65,12 +65,12 @@ class _Event(NamedTuple):
     event: EventAnnotation
 
     @property
-    def routines(self) -> Iterator[CodeRoutine]:
-        """The annotated routines, with all instructions."""
+    def functions(self) -> Iterator[CodeFunction]:
+        """The annotated functions, with all instructions."""
         view = self.view
-        for routine in self.event.routines:
-            every = np.arange(len(routine.counted))
-            yield CodeRoutine(view.profile, view.code, routine, every)
+        for function in self.event.functions:
+            every = np.arange(len(function.counted))
+            yield CodeFunction(view.profile, view.code, function, every)
 
 
 class _Block(NamedTuple):
@@ -84,15 +84,15 @@ class _Frame(NamedTuple):
     line: int
 
 
-def _blocks(one: CodeRoutine) -> list[_Block]:
-    blocks = one.routine.blocks
-    starts, hits = blocks.start.tolist(), blocks.sums(one.routine.counted).tolist()
+def _blocks(one: CodeFunction) -> list[_Block]:
+    blocks = one.function.blocks
+    starts, hits = blocks.start.tolist(), blocks.sums(one.function.counted).tolist()
     return [_Block(one.address(start), count) for start, count in zip(starts, hits, strict=True)]
 
 
-def _frames(one: CodeRoutine) -> list[list[_Frame]]:
+def _frames(one: CodeFunction) -> list[list[_Frame]]:
     """Return the frames of each instruction, the outermost function first."""
-    lines, rows = one.code.lines, one.routine.rows.start + one.instructions
+    lines, rows = one.code.lines, one.function.rows.start + one.instructions
     return [_frames_of(lines, row) if lines else [] for row in rows.tolist()]
 
 
@@ -118,38 +118,38 @@ _INSTRUCTION = Object(
     flow=FLOW("what happens after it", of_code("flow")),
     target=_ADDRESS.or_null("of a direct call or jump, or `null`", "targets"),
     target_name=TEXT(get=of_code("target_name")),
-    hits=COUNT("its hits and time", of_instruction("counted")),
+    hits=COUNT("its samples and time", of_instruction("counted")),
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
     half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
-    percent=_PERCENT("of the routine's", of_instruction("instruction_share")),
+    percent=_PERCENT("of the function's", of_instruction("instruction_share")),
     frames=each(function=TEXT(), file=TEXT(), line=COUNT())(
         "the outermost function first; `line` is 0 and a name empty where unknown", _frames
     ),
 )
 
 
-_ROUTINE = Object(
-    "annotated_routine",
+_FUNCTION = Object(
+    "annotated_function",
     b"\n",
-    routine=TEXT("its name and place", of_function("name")),
+    function=TEXT("its name and place", of_function("name")),
     address=_ADDRESS(get=of_function("address")),
     size_bytes=COUNT(get=of_function("size_bytes")),
     source=SOURCE("of the name", of_function("source")),
     object=TEXT("path and build id of what it is mapped from", of_object("path")),
     build_id=TEXT(get=of_object("build_id")),
-    hits=COUNT("samples, and their time", "routine.hits"),
-    seconds=SECONDS(get="routine.seconds"),
-    half_width_s=ROUNDED.or_null(get="routine.half_width_s"),
-    percent=_PERCENT("of the event's", "routine.share"),
-    no_instructions_because=TEXT("why it has none, or empty", "routine.reason"),
+    hits=COUNT("samples, and their time", "function.hits"),
+    seconds=SECONDS(get="function.seconds"),
+    half_width_s=ROUNDED.or_null(get="function.half_width_s"),
+    percent=_PERCENT("of the event's", "function.share"),
+    no_instructions_because=TEXT("why it has none, or empty", "function.reason"),
     hits_between_instructions=COUNT(
-        "its hits at addresses where no instruction begins", "routine.stray_hits"
+        "its samples at addresses where no instruction begins", "function.stray_hits"
     ),
     hottest=_ADDRESS.or_null(
-        "address of the instruction with the most hits, and of the one that is likely meant",
-        lambda one: one.address(one.routine.hottest),
+        "address of the instruction with the most samples, and of the one that is likely meant",
+        lambda one: one.address(one.function.hottest),
     ),
-    likely_meant=_ADDRESS.or_null(get=lambda one: one.address(one.routine.likely)),
+    likely_meant=_ADDRESS.or_null(get=lambda one: one.address(one.function.likely)),
     blocks=each(start=_ADDRESS.or_null("address"), hits=COUNT())("its basic blocks", _blocks),
     instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)("all its instructions", itself),
 )
@@ -172,13 +172,13 @@ ANNOTATION = Object(
             "annotated_event",
             b"\n",
             event=Part(EVENT, "event.event"),
-            has_time=FLAG("whether its hits are worth time", "event.has_time"),
+            has_time=FLAG("whether its samples are worth time", "event.has_time"),
             hits=COUNT("samples and their time", "event.hits"),
             seconds=SECONDS(get="event.seconds"),
             skid=TEXT(
                 "the note on which instruction is meant, empty for precise events", "event.skid"
             ),
-            routines=Rows(_ROUTINE, in_pieces=True)("the annotated routines"),
+            functions=Rows(_FUNCTION, in_pieces=True)("the annotated functions"),
         ),
         in_pieces=True,
         after=b"\n",
@@ -187,7 +187,7 @@ ANNOTATION = Object(
 
 
 class JsonAnnotation(Record):
-    """Annotated instructions, for programs: always all of a routine's."""
+    """Annotated instructions, for programs: always all of a function's."""
 
     def render(self, view: AnnotationView, out: BinaryIO) -> None:
         """Write the document to `out`, which stays open.

@@ -99,7 +99,7 @@ def _label(end: str) -> Callable[[_Calls], list[str]]:
     return column
 
 
-_ROUTINE = Object(
+_FUNCTION = Object(
     "",
     name=TEXT(get=lambda calls: [calls.event.graph.labels[f] for f in calls.hottest]),
     object=TEXT(get=lambda calls: [calls.event.graph.object_path(f) for f in calls.hottest]),
@@ -112,7 +112,7 @@ _ROUTINE = Object(
     calls=NUMBER.or_null(
         "`null` where not counted",
         lambda calls: [
-            calls.numbers.of_routine.get(function)
+            calls.numbers.of_function.get(function)
             for function in calls.functions.take(calls.event.hottest).tolist()
         ],
     ),
@@ -139,12 +139,12 @@ _TREE = Rows(_NODE, by_column=True).or_null
 EVENT_CALLS = Object(
     "event_calls",
     event=Part(EVENT, "event.event"),
-    has_time=FLAG("whether its hits are worth time", "event.has_time"),
+    has_time=FLAG("whether its samples are worth time", "event.has_time"),
     hits=COUNT("samples and their time", "event.graph.hits"),
     seconds=NUMBER(get="event.graph.seconds"),
-    without_callers=COUNT("hits of which no caller is known", "event.without_callers"),
+    without_callers=COUNT("samples of which no caller is known", "event.without_callers"),
     with_callees=WITH_CALLEES(WITH_CALLEES_ABOUT, "known.with_callees"),
-    routines=Rows(_ROUTINE, by_column=True)("the totals", itself),
+    functions=Rows(_FUNCTION, by_column=True)("the totals", itself),
     callees=_TREE(
         "the trees, rows in the order of the text; `null` where not asked for",
         lambda calls: _tree(calls.event.callees, calls.known.callees_s),
@@ -226,7 +226,7 @@ CALL_SHARES = Object(
     seconds=NUMBER(get="total_s"),
     nodes=each_row(
         name=TEXT(get=lambda shares: [shares.labels[node] for node in shares.order.tolist()]),
-        is_cycle=FLAG(get=lambda shares: shares.order >= shares.routines),
+        is_cycle=FLAG(get=lambda shares: shares.order >= shares.functions),
         cycle=INTEGER.within(1).or_null(
             "the cycle that it is in",
             lambda shares: [cycle or None for cycle in _in_order("cycle")(shares).tolist()],
@@ -235,7 +235,7 @@ CALL_SHARES = Object(
         children_s=NUMBER(get=_in_order("child_s")),
         calls=INTEGER("from others", _in_order("calls")),
         self_calls=INTEGER("from itself", _in_order("self_calls")),
-    )("routines and cycles of routines that ran or were called", itself),
+    )("functions and cycles of functions that ran or were called", itself),
     arcs=each_row(
         caller=TEXT(get=_arc_label("caller")),
         callee=TEXT(get=_arc_label("callee")),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.figures.portions import PORTION_NAMES
+from prospect.figures.modes import MODE_NAMES
 from prospect.profile.model import PATH_STATES
 from prospect.records import NamedTuple, Record
 from prospect.render.encoding import significant
@@ -103,12 +103,12 @@ ROW = Object(
     "diff_row",
     name=NAME("the row's name, `null` where there is none", _column("name")),
     object=NAME("the object that it is of, or `null`", _column("object")),
-    mode=numbered(PORTION_NAMES).or_null(
-        "the portion, or `null`",
+    mode=numbered(MODE_NAMES).or_null(
+        "the mode, or `null`",
         lambda rows: (
             [None] * rows.shown
             if rows.table.kind in ("total", "inclusive")
-            else rows.table.portion[: rows.shown]
+            else rows.table.mode[: rows.shown]
         ),
     ),
     hits_a=COUNT("samples of both sides", _side("hits", 0)),
@@ -201,12 +201,12 @@ DIFF = Object(
     variation=VARIATION("variation between runs, as parts of a row's time", "comparison"),
     condition=CONDITION("of `--fail-if`, `null` without", "comparison.verdict"),
     total=TABLE("tables", _table("total", whole=True)),
-    modes=TABLE(get=_table("portions", whole=True)),
+    modes=TABLE(get=_table("modes", whole=True)),
     processes=TABLE(get=_table("processes")),
     objects=TABLE(get=_table("objects")),
-    routines=TABLE(get=_table("routines")),
+    functions=TABLE(get=_table("functions")),
     inclusive=TABLE(
-        "the same for routines with all their callees; `mode` is `null`, and the sums in "
+        "the same for functions with all their callees; `mode` is `null`, and the sums in "
         "`skipped` have no meaning, because rows overlap; only if every recording has callers",
         _table("inclusive"),
         optional=True,

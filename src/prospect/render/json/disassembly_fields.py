@@ -1,4 +1,4 @@
-"""Fields of a disassembled profile: routines with those of their instructions that have hits."""
+"""Fields of a disassembled profile: functions with those of their instructions that have hits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
+    from prospect.estimate.annotate.annotation_view import AnnotatedFunction
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source_tables import CodeTable
 
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 FLOW = numbered(FLOW_NAMES)
 
 
-class CodeRoutine(NamedTuple):
-    """A routine and those of its instructions that are written."""
+class CodeFunction(NamedTuple):
+    """A function and those of its instructions that are written."""
 
     profile: CompleteProfile
     code: CodeTable
-    routine: AnnotatedRoutine
+    function: AnnotatedFunction
     instructions: NDArray[np.int64]
 
     def address(self, instruction: int) -> int | None:
         """Return the address of one of its instructions, None for -1."""
         if instruction < 0:
             return None
-        return int(self.code.address[self.routine.rows.start + instruction])
+        return int(self.code.address[self.function.rows.start + instruction])
 
     @property
     def targets(self) -> list[int | None]:
@@ -58,27 +58,27 @@ class CodeRoutine(NamedTuple):
         return [None if target == NO_TARGET else target for target in targets]
 
 
-def of_function(name: str) -> Callable[[CodeRoutine], Any]:
+def of_function(name: str) -> Callable[[CodeFunction], Any]:
     """Return what gets a column's value of the function."""
-    return lambda one: getattr(one.profile.functions, name)[one.routine.function]
+    return lambda one: getattr(one.profile.functions, name)[one.function.function]
 
 
-def of_object(name: str) -> Callable[[CodeRoutine], Any]:
+def of_object(name: str) -> Callable[[CodeFunction], Any]:
     """Return what gets a column's value of the function's object."""
     object_index = of_function("object_index")
     return lambda one: getattr(one.profile.objects, name)[int(object_index(one))]
 
 
-def of_code(name: str) -> Callable[[CodeRoutine], Any]:
+def of_code(name: str) -> Callable[[CodeFunction], Any]:
     """Return what gets a column of the code table, of the instructions."""
-    return lambda one: gather(getattr(one.code, name), one.routine.rows.start + one.instructions)
+    return lambda one: gather(getattr(one.code, name), one.function.rows.start + one.instructions)
 
 
-def of_instruction(name: str) -> Callable[[CodeRoutine], Any]:
+def of_instruction(name: str) -> Callable[[CodeFunction], Any]:
     """Return what gets a column of the instructions' hits; None for each if it is not known."""
 
-    def column(one: CodeRoutine) -> Any:
-        found = getattr(one.routine, name)
+    def column(one: CodeFunction) -> Any:
+        found = getattr(one.function, name)
         return [None] * len(one.instructions) if found is None else found[one.instructions]
 
     return column
@@ -92,52 +92,53 @@ INSTRUCTION = Object(
     flow=FLOW("what happens after it", of_code("flow")),
     target=INTEGER.or_null("of a direct call or jump, or `null`", "targets"),
     target_name=NAME(get=of_code("target_name")),
-    hits=INTEGER.within(1)("its hits and time", of_instruction("counted")),
+    hits=INTEGER.within(1)("its samples and time", of_instruction("counted")),
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
     half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
-    share=SHARE("of the routine", of_instruction("instruction_share")),
+    share=SHARE("of the function", of_instruction("instruction_share")),
 )
-DISASSEMBLED_ROUTINE = Object(
-    "disassembled_routine",
-    address=INTEGER("of the routine, as in the table", of_function("address")),
+DISASSEMBLED_FUNCTION = Object(
+    "disassembled_function",
+    address=INTEGER("of the function, as in the table", of_function("address")),
     name=NAME(get=of_function("name")),
     object=TEXT(get=of_object("path")),
-    hits=COUNT(get="routine.hits"),
-    seconds=SECONDS(get="routine.seconds"),
-    half_width_s=ROUNDED.or_null(get="routine.half_width_s"),
-    share=AMOUNT(get="routine.share"),
-    no_instructions_because=NAME("why it has none, or `null`", "routine.reason"),
+    hits=COUNT(get="function.hits"),
+    seconds=SECONDS(get="function.seconds"),
+    half_width_s=ROUNDED.or_null(get="function.half_width_s"),
+    share=AMOUNT(get="function.share"),
+    no_instructions_because=NAME("why it has none, or `null`", "function.reason"),
     hits_between_instructions=COUNT(
-        "its hits at addresses where no instruction begins", "routine.stray_hits"
+        "its samples at addresses where no instruction begins", "function.stray_hits"
     ),
     hottest=INTEGER.or_null(
-        "address of the instruction with the most hits, `null` without any",
-        lambda one: one.address(one.routine.hottest),
+        "address of the instruction with the most samples, `null` without any",
+        lambda one: one.address(one.function.hottest),
     ),
     likely_meant=INTEGER.or_null(
         "the one that these are likely meant for, `null` where that cannot be said",
-        lambda one: one.address(one.routine.likely),
+        lambda one: one.address(one.function.likely),
     ),
     interrupts_on_at=INTEGER.or_null(
-        "the instruction before `hottest` that lets a timer's interrupts in: these hits are of "
+        "the instruction before `hottest` that lets a timer's interrupts in: these samples are of "
         "the time without interrupts too; `null` where there is none",
-        lambda one: one.address(one.routine.unmasking),
+        lambda one: one.address(one.function.unmasking),
     ),
-    instructions=Rows(INSTRUCTION, by_column=True)("those with hits", itself),
+    instructions=Rows(INSTRUCTION, by_column=True)("those with samples", itself),
 )
 
 
 def disassembled(
-    profile: CompleteProfile, code: CodeTable, routines: Iterable[AnnotatedRoutine]
-) -> list[CodeRoutine]:
-    """Return routines of a profile, with the instructions that have hits."""
+    profile: CompleteProfile, code: CodeTable, functions: Iterable[AnnotatedFunction]
+) -> list[CodeFunction]:
+    """Return functions of a profile, with the instructions that have hits."""
     return [
-        CodeRoutine(profile, code, routine, np.flatnonzero(routine.counted)) for routine in routines
+        CodeFunction(profile, code, function, np.flatnonzero(function.counted))
+        for function in functions
     ]
 
 
 def disassembly_fields(
-    profile: CompleteProfile, code: CodeTable, routines: Iterable[AnnotatedRoutine]
+    profile: CompleteProfile, code: CodeTable, functions: Iterable[AnnotatedFunction]
 ) -> list[dict[str, Any]]:
-    """Return routines as JSON has them."""
-    return Rows(DISASSEMBLED_ROUTINE).convert(disassembled(profile, code, routines)) or []
+    """Return functions as JSON has them."""
+    return Rows(DISASSEMBLED_FUNCTION).convert(disassembled(profile, code, functions)) or []

@@ -1,20 +1,24 @@
-"""Fields of one event of the JSON report: its processes, routines, causes, calls and names."""
+"""Fields of one event of the JSON report: its processes, functions, entry reasons, calls and names."""
 
 from __future__ import annotations
 
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.modes import MODE_COUNT, MODE_NAMES, MODE_USER
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
-from prospect.figures.report.routines import PART_NAMES
+from prospect.figures.report.function_profiles import PART_NAMES
 from prospect.profile.group_names import group_name
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES
 from prospect.records import NamedTuple
 from prospect.render.json.common_fields import ERROR_BAR, EVENT, SOURCE
-from prospect.render.json.disassembly_fields import DISASSEMBLED_ROUTINE, CodeRoutine, disassembled
+from prospect.render.json.disassembly_fields import (
+    DISASSEMBLED_FUNCTION,
+    CodeFunction,
+    disassembled,
+)
 from prospect.render.json.document_fields import (
     ABSENT,
     AMOUNT,
@@ -53,44 +57,44 @@ if TYPE_CHECKING:
     from prospect.estimate.annotate.event_lines import LinesOfGroup
     from prospect.estimate.call_figures import CallFigures
     from prospect.estimate.errors.event_estimates import RowEstimates
-    from prospect.estimate.report import EventReport, Report
-    from prospect.figures.causes import CauseRows
-    from prospect.figures.report.quality import SourceHits
-    from prospect.figures.report.routines import RoutineTable
+    from prospect.estimate.finished_report import EventReport, Report
+    from prospect.figures.entry_reasons import EntryReasonRows
+    from prospect.figures.report.function_profiles import FunctionProfile
+    from prospect.figures.report.symbol_quality import SourceHits
     from prospect.figures.report.syscalls import SyscallRows
     from prospect.profile.complete import CompleteProfile
 
 
 class Totals(NamedTuple):
-    """Hits, seconds and their errors, a row for each portion."""
+    """Hits, seconds and their errors, a row for each mode."""
 
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
     estimates: RowEstimates
 
 
-PORTION = Object(
-    "portion",
+MODE = Object(
+    "mode",
     hits=COUNT("samples"),
     seconds=SECONDS("their time, with an error bar"),
     error_bar=Part(ERROR_BAR, "estimates"),
 )
-PORTIONS = Named(PORTION_NAMES, PORTION, "by portion")
+MODES = Named(MODE_NAMES, MODE, "by mode")
 
 
-# Tables of routines
+# Tables of functions
 
 
-class Routines:
-    """A table of routines, and what the fields of those that are shown have in common."""
+class Functions:
+    """A table of functions, and what the fields of those that are shown have in common."""
 
     def __init__(
         self,
         report: Report,
-        table: RoutineTable,
+        table: FunctionProfile,
         estimates: RowEstimates,
         late: NDArray[np.float64] | None,
-        code: list[CodeRoutine] | None = None,
+        code: list[CodeFunction] | None = None,
     ) -> None:
         shown = table.shown
         self.table, self.code = table, code
@@ -101,22 +105,22 @@ class Routines:
         self.object = self.functions.object_index.take(self.function)
 
 
-def _of_function(name: str) -> Callable[[Routines], Any]:
+def _of_function(name: str) -> Callable[[Functions], Any]:
     return lambda rows: gather(getattr(rows.functions, name), rows.function)
 
 
-def _of_object(name: str) -> Callable[[Routines], Any]:
+def _of_object(name: str) -> Callable[[Functions], Any]:
     return lambda rows: gather(getattr(rows.objects, name), rows.object)
 
 
-ROUTINE = Object(
-    "routine",
+FUNCTION = Object(
+    "function",
     share=SUMMED_SHARE("part of the table, and the running sum of parts", shown("share")),
     accumulated=SUMMED_SHARE(get=shown("accumulated")),
-    hits=COUNT("its hits and time, with an error bar", shown("hits")),
+    hits=COUNT("its samples and time, with an error bar", shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     error_bar=Part(ERROR_BAR, "bars"),
-    tied=FLAG("cannot be told from the routine above at 95 %", "bars.tied"),
+    tied=FLAG("cannot be told from the function above at 95 %", "bars.tied"),
     aliased=FLAG("runs in step with one of the clocks", "bars.aliased"),
     late_share=SHARE.or_null(
         "in the kernel: part of its samples that were taken late, 0 to 1, so that time before it "
@@ -139,9 +143,9 @@ ROUTINE = Object(
 )
 TABLE = Object(
     "table",
-    **cut("routines", ROUTINE),
-    disassembly=Rows(DISASSEMBLED_ROUTINE)(
-        "with `-e`, in the tables of `details` and the one of the whole kernel: the routines that "
+    **cut("functions", FUNCTION),
+    disassembly=Rows(DISASSEMBLED_FUNCTION)(
+        "with `-e`, in the tables of `details` and the one of the whole kernel: the functions that "
         "`-e` or `-ee` asks for, in the order of the table",
         lambda rows: present(rows.code),
         optional=True,
@@ -149,20 +153,18 @@ TABLE = Object(
 )
 
 
-TABLES = Object(
-    "", **{name: TABLE(get=itemgetter(portion)) for portion, name in enumerate(PORTION_NAMES)}
-)
+TABLES = Object("", **{name: TABLE(get=itemgetter(mode)) for mode, name in enumerate(MODE_NAMES)})
 
 
 class _KernelPart(NamedTuple):
     name: str
-    routines: Routines
+    functions: Functions
 
 
 KERNEL_PROFILE = Object(
     "kernel_profile",
     part=one_of(("all", *PART_NAMES))("what it is of", "name"),
-    table=Part(TABLE, "routines"),
+    table=Part(TABLE, "functions"),
 )
 
 
@@ -173,44 +175,44 @@ def _kernel_profiles(event: EventReport) -> Iterator[_KernelPart]:
         return
     code = None
     if event.code:
-        routines = event.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
-        code = disassembled(event.report.profile, event.code.code, routines)
+        functions = event.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
+        code = disassembled(event.report.profile, event.code.code, functions)
     shares = late.kernel if late else None
-    yield _KernelPart("all", Routines(event.report, kernel.whole, estimates.kernel, shares, code))
+    yield _KernelPart("all", Functions(event.report, kernel.whole, estimates.kernel, shares, code))
     if event.report.detail == "k":
         of_parts = late.kernel_parts if late else (None,) * len(kernel.parts)
         for (name, table), bars, late_share in zip(
             kernel.parts, estimates.kernel_parts, of_parts, strict=True
         ):
-            yield _KernelPart(name, Routines(event.report, table, bars, late_share))
+            yield _KernelPart(name, Functions(event.report, table, bars, late_share))
 
 
-# Kernel time by cause, and system calls
+# Kernel time by entry reason, and system calls
 
 
-class _Causes(NamedTuple):
-    table: CauseRows
+class _EntryReasons(NamedTuple):
+    table: EntryReasonRows
     estimates: RowEstimates
 
 
-CAUSE = Object(
-    "cause",
-    kind=numbered(CAUSE_KIND_NAMES)("its kind", shown("kind")),
+ENTRY_REASON = Object(
+    "entry_reason",
+    kind=numbered(ENTRY_REASON_KIND_NAMES)("its kind", shown("kind")),
     name=NAME("or `null`", shown("name")),
-    hits=COUNT("its hits and time, with an error bar", shown("hits")),
+    hits=COUNT("its samples and time, with an error bar", shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     error_bar=Part(ERROR_BAR, lambda rows: rows.estimates.rows(slice(0, rows.table.shown))),
     share=SUMMED_SHARE("part of the table", shown("share")),
 )
-CAUSES = Object("causes", **cut("causes", CAUSE)).or_null
+ENTRY_REASONS = Object("entry_reasons", **cut("entry_reasons", ENTRY_REASON)).or_null
 
 
-def _causes(event: EventReport, process: int | None = None) -> _Causes | None:
-    causes = event.causes
-    if not causes.is_known:
+def _entry_reasons(event: EventReport, process: int | None = None) -> _EntryReasons | None:
+    entry_reasons = event.entry_reasons
+    if not entry_reasons.is_known:
         return None
-    rows = causes.of_system() if process is None else causes.of_process(process)
-    return _Causes(rows, event.estimates.causes.rows(rows.place))
+    rows = entry_reasons.of_system() if process is None else entry_reasons.of_process(process)
+    return _EntryReasons(rows, event.estimates.entry_reasons.rows(rows.place))
 
 
 class _Calls(NamedTuple):
@@ -252,7 +254,7 @@ SYSTEM_CALLS = Rows(SYSTEM_CALL, by_column=True).or_null
 
 def _system_calls(event: EventReport, process: int | None = None) -> _Calls | None:
     is_counted = event.calls.is_counted
-    if not (is_counted or event.causes.is_known):
+    if not (is_counted or event.entry_reasons.is_known):
         return None
     rows = event.calls.system if process is None else event.calls.of_process(process)
     half_width_s = event.estimates.calls_half_width_s(
@@ -279,7 +281,7 @@ def _of_line(name: str) -> Callable[[LinesOfGroup], list[Any]]:
 
 SOURCE_LINE = Object(
     "source_line",
-    share=SUMMED_SHARE("as of a routine", shown("share")),
+    share=SUMMED_SHARE("as of a function", shown("share")),
     accumulated=SUMMED_SHARE(get=shown("accumulated")),
     hits=COUNT(get=shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
@@ -291,7 +293,7 @@ SOURCE_LINE = Object(
         lambda lines: [row.functions[0] if row.functions else "" for row in lines.rows],
     ),
     inlined_into=Rows(NAME)(
-        "what that is inlined into, innermost first, at the place with the most hits",
+        "what that is inlined into, innermost first, at the place with the most samples",
         lambda lines: [row.functions[1:] for row in lines.rows],
     ),
     other_places=COUNT(
@@ -319,8 +321,8 @@ class _Process:
         self.event, self.row = event, row
         self.report = event.report
         self.table = event.report.profile.processes
-        portions = slice(row * PORTION_COUNT, (row + 1) * PORTION_COUNT)
-        self.estimates = event.estimates.processes.rows(portions)
+        modes = slice(row * MODE_COUNT, (row + 1) * MODE_COUNT)
+        self.estimates = event.estimates.processes.rows(modes)
         groups = self.table.control_group
         self.control_group = groups[row] if groups else ""
 
@@ -346,19 +348,19 @@ class _Process:
         return Totals(of_all.hits[self.row], of_all.seconds[self.row], self.estimates)
 
     @property
-    def routines(self) -> list[Routines]:
-        return [self._routines(portion) for portion in range(PORTION_COUNT)]
+    def functions(self) -> list[Functions]:
+        return [self._functions(mode) for mode in range(MODE_COUNT)]
 
-    def _routines(self, portion: int) -> Routines:
+    def _functions(self, mode: int) -> Functions:
         event, row = self.event, self.row
-        table = event.routine_table(row, portion)
-        late = event.late.routines[event.routine_rows(row, portion)] if event.late else None
-        estimates = event.estimates.routine_rows(event, row, portion)
+        table = event.function_table(row, mode)
+        late = event.late.functions[event.function_rows(row, mode)] if event.late else None
+        estimates = event.estimates.function_rows(event, row, mode)
         code = None
         if event.code:
-            routines = event.code.of_process(row, portion, table, estimates.half_width_s)
-            code = disassembled(self.report.profile, event.code.code, routines)
-        return Routines(self.report, table, estimates, late, code)
+            functions = event.code.of_process(row, mode, table, estimates.half_width_s)
+            code = disassembled(self.report.profile, event.code.code, functions)
+        return Functions(self.report, table, estimates, late, code)
 
 
 def _of_process(name: str) -> Callable[[_Process], Any]:
@@ -396,13 +398,13 @@ PROCESS = Object(
     is_descendant=FLAG(get=_of_process("is_descendant")),
     tied=FLAG(
         "its user time cannot be told from that of the process before it at 95 %",
-        lambda process: process.estimates.tied[PORTION_USER],
+        lambda process: process.estimates.tied[MODE_USER],
     ),
     aliased=FLAG(
         "it runs in step with one of the clocks: see [accuracy](accuracy.md)",
         lambda process: process.estimates.aliased.any(),
     ),
-    portions=Part(PORTIONS, "totals"),
+    modes=Part(MODES, "totals"),
 )
 
 MAPPING = Object(
@@ -426,8 +428,10 @@ class _Detail(_Process):
 DETAILS = Object(
     "details",
     process=Part(PROCESS, itself),
-    routines=TABLES("a table for each portion"),
-    kernel_causes=CAUSES("those of the process", lambda detail: _causes(detail.event, detail.row)),
+    functions=TABLES("a table for each mode"),
+    kernel_entry_reasons=ENTRY_REASONS(
+        "those of the process", lambda detail: _entry_reasons(detail.event, detail.row)
+    ),
     system_calls=SYSTEM_CALLS(
         "those of the process", lambda detail: _system_calls(detail.event, detail.row)
     ),
@@ -442,7 +446,7 @@ DETAILS = Object(
         "mapped.read_ns",
     ),
     mappings=Rows(MAPPING, by_column=True)(
-        "its memory map, mappings without a hit included", "mapped"
+        "its memory map, mappings without a sample included", "mapped"
     ),
 )
 
@@ -492,7 +496,7 @@ def _left_out(calls: _CountedCalls) -> list[_LeftOut]:
     return [_LeftOut(*row) for row in rows if row[2]]
 
 
-COUNTED_ROUTINE = Object(
+COUNTED_FUNCTION = Object(
     "",
     name=TEXT(get=_of_counted("name")),
     object=TEXT(get=_of_counted("object_path")),
@@ -526,7 +530,7 @@ CALL_COUNTS = Object(
     left_out=each(name=TEXT(), object=TEXT(), reason=TEXT())(
         "functions that were not counted, or not to the end", _left_out
     ),
-    routines=Rows(COUNTED_ROUTINE, by_column=True)("functions with calls", itself),
+    functions=Rows(COUNTED_FUNCTION, by_column=True)("functions with calls", itself),
 ).or_null
 
 
@@ -572,8 +576,8 @@ SYMBOL_QUALITY = Object(
             "name_source",
             source=SOURCE("name and words", "found.source"),
             label=TEXT(get=lambda source: LABELS[source.found.source]),
-            named=FLAG("whether hits of it have a name", "found.source.named"),
-            hits=COUNT("how many hits", "found.hits"),
+            named=FLAG("whether samples of it have a name", "found.source.named"),
+            hits=COUNT("how many samples", "found.hits"),
             seconds=SECONDS(get="found.seconds"),
             share=SUMMED_SHARE(get="found.share"),
             remedy=TEXT.or_null(
@@ -584,7 +588,7 @@ SYMBOL_QUALITY = Object(
                 hits=COUNT(),
                 note=NAME("or `null`"),
                 process_index=INDEX("the owner of anonymous memory, else `null`"),
-            )("the objects with the most hits of it, empty if nothing needs improving"),
+            )("the objects with the most samples of it, empty if nothing needs improving"),
             objects_left_out=COUNT("how many further objects there are", "found.objects_left_out"),
         )
     )(
@@ -616,20 +620,23 @@ ACCOUNTED = Object(
     difference_s=ROUNDED.or_null(),
     half_width_s=AMOUNT.or_null("what is explained"),
     unsampled_s=AMOUNT("by how much more `sampled_s` may be too small"),
-    unbooked_s=NUMBER("by how much `/proc/stat`'s books together fall short of the CPUs' time"),
+    unbooked_s=NUMBER(
+        "by how much `/proc/stat`'s accounting together fall short of the CPUs' time"
+    ),
     agrees=FLAG.or_null("`null` without a verdict"),
 )
 EVENT_REPORT = Object(
     "event_report",
     b"\n",
     event=Part(EVENT, "event"),
-    has_time=FLAG("whether its hits are worth time; if not, all its seconds are 0", "has_time"),
-    total=PORTIONS(
-        "hits by portion", lambda event: Totals(event.hits, event.seconds, event.estimates.totals)
+    has_time=FLAG("whether its samples are worth time; if not, all its seconds are 0", "has_time"),
+    total=MODES(
+        "hits by mode", lambda event: Totals(event.hits, event.seconds, event.estimates.totals)
     ),
     accounting=Rows(ACCOUNTED)("its time next to the kernel's own accounting"),
-    kernel_causes=CAUSES(
-        "kernel time of all processes by cause; `null` where no call chains were recorded", _causes
+    kernel_entry_reasons=ENTRY_REASONS(
+        "kernel time of all processes by entry reason; `null` where no call chains were recorded",
+        _entry_reasons,
     ),
     system_calls=SYSTEM_CALLS(
         "those of all processes; `null` where neither samples nor counts have any", _system_calls
@@ -643,13 +650,15 @@ EVENT_REPORT = Object(
     processes_skipped=Object(
         "",
         processes=COUNT(get=lambda event: len(event.processes.skipped_rows)),
-        portions=Part(PORTIONS, _skipped),
+        modes=Part(MODES, _skipped),
     )("the processes that pass no threshold", itself),
     details_skipped=COUNT(
         "how many more than `details` `-V` asks for that pass no threshold", "detail_skipped"
     ),
     source_lines=SOURCE_LINES(
-        "with `--lines`, all hits that `-V` asks for by source line", _source_lines, optional=True
+        "with `--lines`, all samples that `-V` asks for by source line",
+        _source_lines,
+        optional=True,
     ),
     remarks_on_errors=TEXTS(
         "sentences: what the error bars assume, what runs in step with a clock, how much longer a "
@@ -661,7 +670,7 @@ EVENT_REPORT = Object(
         lambda event: (_Process(event, row) for row in event.processes.kept_rows.tolist()),
     ),
     details=Rows(DETAILS, in_pieces=True)(
-        "processes whose routines `-V` asks for; empty with `-V k`",
+        "processes whose functions `-V` asks for; empty with `-V k`",
         lambda event: (
             _Detail(event, row)
             for row in ([] if event.report.detail == "k" else event.detailed.tolist())

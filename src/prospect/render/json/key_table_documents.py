@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
 
 _KEY = Columns(
     Kind({"type": ["string", "integer", "null"]}),

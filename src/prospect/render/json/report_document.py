@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.estimate.ledger.lateness import USUAL_SHARE
-from prospect.estimate.ledger.tick_ledger import TickCounts
+from prospect.estimate.accounting.lateness import USUAL_SHARE
+from prospect.estimate.accounting.sample_accounting import TickCounts
 from prospect.profile.model import PATH_STATES, THREADS_OF_TURNS
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.tick_ledger import TickLedger
-    from prospect.estimate.report import Report
+    from prospect.estimate.accounting.sample_accounting import SampleAccounting
+    from prospect.estimate.finished_report import Report
     from prospect.estimate.summary import InShort
     from prospect.figures.report.waiting import Waiting
 
@@ -106,12 +106,14 @@ class _Clocks(NamedTuple):
     ticks: TickCounts
 
 
-def _clocks(ledger: TickLedger) -> list[_Clocks]:
+def _clocks(sample_accounting: SampleAccounting) -> list[_Clocks]:
     found = []
-    for row in range(len(ledger.cpu)):
-        rows = (ledger.clock_cpu == row).nonzero()[0]
-        ticks = TickCounts(*(column[rows] for column in ledger.by_clock))
-        found.append(_Clocks(ledger.clock[rows], ledger.period_ns[rows], ticks))
+    for row in range(len(sample_accounting.cpu)):
+        rows = (sample_accounting.clock_cpu == row).nonzero()[0]
+        ticks = TickCounts(*(column[rows] for column in sample_accounting.by_clock))
+        found.append(
+            _Clocks(sample_accounting.clock[rows], sample_accounting.period_ns[rows], ticks)
+        )
     return found
 
 
@@ -134,7 +136,7 @@ PROGRAM = Object(
     half_width_s=ROUNDED.or_null(get="half_width_s"),
     user_share=ROUNDED(),
     service=NAME(
-        "the service, container or other control group in which most of its hits are, `null` "
+        "the service, container or other control group in which most of its samples are, `null` "
         "where none is known"
     ),
     other_services=COUNT("in how many more it was hit"),
@@ -171,9 +173,9 @@ IN_SHORT = Object(
     functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),
     more_functions=COUNT("how many there are besides", "short.functions_behind"),
     with_callees=WITH_CALLEES(WITH_CALLEES_ABOUT, "short.with_callees"),
-    kernel=ROUNDED("time in the kernel; hits where the event has no time", "short.kernel_s"),
-    causes=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", 1))(
-        "the first four causes of that", "short.causes"
+    kernel=ROUNDED("time in the kernel; samples where the event has no time", "short.kernel_s"),
+    entry_reasons=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", 1))(
+        "the first four entry reasons of that", "short.entry_reasons"
     ),
     wall=Object(
         "",
@@ -187,10 +189,10 @@ IN_SHORT = Object(
         "short.wall",
     ),
     nameless_share=ROUNDED.within(0, 1)(
-        "part of the hits in code without names, 0 to 1", "short.nameless"
+        "part of the samples in code without names, 0 to 1", "short.nameless"
     ),
     bracket_share=ROUNDED.within(0, 1)(
-        "part of the hits in functions of which only the exported functions before and after them "
+        "part of the samples in functions of which only the exported functions before and after them "
         "are known",
         "short.bracketed",
     ),
@@ -372,7 +374,7 @@ CPU_TICKS = Object(
     cpu=INTEGER("number of the CPU"),
     ticks=Part(TICKS, "by_cpu"),
     idle_s=AMOUNT(
-        "time without samples: missing ticks while idle and those throttled between hits in "
+        "time without samples: missing ticks while idle and those throttled between samples in "
         "process zero"
     ),
     busy_s=AMOUNT("missing ticks while busy"),
@@ -382,8 +384,8 @@ CPU_TICKS = Object(
     accounted_steal_s=NUMBER.or_null(),
     clocks=Rows(CLOCK_TICKS, by_column=True)("the same for each of its clocks", _clocks),
 )
-LEDGER = Object(
-    "ledger",
+SAMPLE_ACCOUNTING = Object(
+    "sample_accounting",
     cpus=Rows(CPU_TICKS, by_column=True)("a row for each CPU", itself),
     unsampled_s=AMOUNT("time of all ticks that were lost, throttled or missing while busy"),
     unwatched_s=AMOUNT("for how long CPUs were offline, or back and not yet watched"),
@@ -434,7 +436,7 @@ SAMPLE_DATA = Object(
         median=NUMBER(),
         high=NUMBER("95 % are at most that"),
         most=NUMBER(),
-        routines=each(routine=TEXT(), samples=INTEGER(), mean=NUMBER(), share=NUMBER())(
+        functions=each(function=TEXT(), samples=INTEGER(), mean=NUMBER(), share=NUMBER())(
             "with most of the sum"
         ),
     )(),
@@ -486,8 +488,9 @@ REPORT = Object(
         "report.counters",
     ),
     losses=LOSSES("what the kernel dropped", "report.profile.losses"),
-    ledger=LEDGER(
-        "what became of the clocks' ticks; `null` where no clock keeps a grid", "report.ledger"
+    sample_accounting=SAMPLE_ACCOUNTING(
+        "what became of the clocks' ticks; `null` where no clock keeps a grid",
+        "report.sample_accounting",
     ),
     lateness=LATENESS(
         "from when on a sample counts as late; `null` where no clock keeps a grid",
@@ -526,7 +529,7 @@ REPORT = Object(
         "in Python with `calls=`: calls of each event, `null` without stacks", _calls, optional=True
     ),
     events=Rows(EVENT_REPORT, in_pieces=True, after=b"\n")(
-        "a report for each event with hits (for the first event where none has any)",
+        "a report for each event with samples (for the first event where none has any)",
         "report.events",
     ),
 )

@@ -21,7 +21,7 @@ from prospect.render.renderer import write_pieces
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from prospect.estimate.what_if import WhatIf
+    from prospect.estimate.what_if_times import WhatIf
 
 WHAT_IF = Object(
     "what_if",

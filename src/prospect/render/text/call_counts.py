@@ -9,9 +9,9 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.render.escape import escaped
-from prospect.render.text.columns import columns_of, table_lines
 from prospect.render.text.numbers import microseconds, percent
 from prospect.render.text.style import NO_NAME
+from prospect.render.text.text_table import columns_of, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.render.text.style import Page
 
-_MOST_ROUTINES = 40
+_MOST_FUNCTIONS = 40
 _MOST_CALLERS = 5
 _MOST_OF_IT = 0.5
 _UNKNOWN = "?"
@@ -33,17 +33,17 @@ def call_count_lines(page: Page) -> Iterator[str]:
     if figures is None:
         return
     counts = figures.counts
-    yield from style.section("Calls Counted (callers below each routine)")
+    yield from style.section("Calls Counted (callers below each function)")
     yield from map(style.warning, _warnings(figures))
     yield _how(figures)
     yield ""
     if len(figures):
         yield from _table(figures, report.profile)
-    left = len(figures) - _MOST_ROUTINES
+    left = len(figures) - _MOST_FUNCTIONS
     if left > 0:
-        yield style.cut(f"- {pluralize(left, 'more routine')} with fewer calls")
+        yield style.cut(f"- {pluralize(left, 'more function')} with fewer calls")
     if figures.uncalled:
-        yield f"- {pluralize(figures.uncalled, 'more routine')} without a call"
+        yield f"- {pluralize(figures.uncalled, 'more function')} without a call"
     yield ""
     if counts.hook:
         name, *lines = counts.hook
@@ -85,7 +85,7 @@ def _warnings(figures: CallFigures) -> Iterator[str]:
     unknown = sum(not counts.functions.left_out[row] for row in index)
     if unknown:
         yield (
-            f"Warning: the calls of {pluralize(unknown, 'routine')} (?) are not known: each was"
+            f"Warning: the calls of {pluralize(unknown, 'function')} (?) are not known: each was"
             " counted for too short a time."
         )
     if counts.dropped:
@@ -98,14 +98,14 @@ def _warnings(figures: CallFigures) -> Iterator[str]:
 def _table(figures: CallFigures, profile: CompleteProfile) -> Iterator[str]:
     rows = [
         cells
-        for row in range(min(len(figures), _MOST_ROUTINES))
-        for cells in (_routine(figures, row), *_callers(figures, row, profile))
+        for row in range(min(len(figures), _MOST_FUNCTIONS))
+        for cells in (_function(figures, row), *_callers(figures, row, profile))
     ]
     numbers = ("Calls", "±", "Pcnt", "Self usec", "Total usec")
-    yield from table_lines(columns_of(rows, numbers, ("Filename", "Routine name")))
+    yield from table_lines(columns_of(rows, numbers, ("Filename", "Function")))
 
 
-def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:
+def _function(figures: CallFigures, row: int) -> tuple[str, ...]:
     functions = figures.counts.functions
     index = int(figures.counted_index[row])
     calls, half = float(figures.calls[row]), float(figures.half_width[row])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prospect.estimate.count_means import Mean, count_means
 from prospect.profile.event_counts import NS_PER_S, derived_figures
 from prospect.render.escape import escaped
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,46 +7,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import pluralize
-from prospect.figures.portions import (
-    KERNEL_PORTIONS,
-    PORTION_INTERRUPT,
-    PORTION_KERNEL,
-    PORTION_OTHER,
-    PORTION_USER,
+from prospect.figures.modes import (
+    KERNEL_MODES,
+    MODE_INTERRUPT,
+    MODE_KERNEL,
+    MODE_OTHER,
+    MODE_USER,
 )
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.escape import escaped
-from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.kernel import chosen_call_lines, process_cause_lines, syscall_lines
+from prospect.render.text.function_table import Rows
+from prospect.render.text.kernel import chosen_call_lines, process_entry_reason_lines, syscall_lines
 from prospect.render.text.numbers import pid_text
-from prospect.render.text.routines import Rows
 from prospect.render.text.style import RULE
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.report.report_view import EventView, ReportView
     from prospect.profile.mapped_memory import MemoryMap
-    from prospect.render.text.routines import RoutineFormatter
+    from prospect.render.text.function_table import FunctionFormatter
     from prospect.render.text.style import Page, Style
 
-_PORTIONS = (
-    (PORTION_USER, "USER", "-m"),
-    (PORTION_KERNEL, "KERNEL", "-k"),
-    (PORTION_INTERRUPT, "INTERRUPT", "-k"),
-    (PORTION_OTHER, "OTHER", "-k"),
+_MODES = (
+    (MODE_USER, "USER", "-m"),
+    (MODE_KERNEL, "KERNEL", "-k"),
+    (MODE_INTERRUPT, "INTERRUPT", "-k"),
+    (MODE_OTHER, "OTHER", "-k"),
 )
 # Shown only if there is any.
-_OCCASIONAL = (PORTION_INTERRUPT, PORTION_OTHER)
+_OCCASIONAL = (MODE_INTERRUPT, MODE_OTHER)
 _NOT_ITS_DOING = "Interrupts and softirqs while the process ran; as a rule not its doing."
 _INDENT = " " * 16
 # A browser has thousands: the largest are listed, those with code or hits all.
 _MOST_OF_DATA = 64
 
 
-def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
+def details_lines(page: Page, functions: FunctionFormatter) -> Iterator[str]:
     """Yield the section: each process that `-V` asks for and that passes a threshold."""
     view, event, style = page.report, page.event, page.style
     yield from style.section(f"Details of Processes Specified with '-V {view.detail}' Option")
@@ -56,13 +56,13 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield ""
         yield from _time_lines(page, process)
         yield ""
-        yield from _intersection_lines(page, process, routines)
+        yield from _intersection_lines(page, process, functions)
         if page.event.lines is not None:
             from prospect.render.text.source_lines import process_source_lines  # noqa: PLC0415 - rarely asked for
 
             yield from process_source_lines(page, process)
         yield from syscall_lines(page, process)
-        yield from process_cause_lines(page, process)
+        yield from process_entry_reason_lines(page, process)
         if style.words.is_classic:
             yield from memory_map_lines(view, process, style)
     if event.detail_skipped:
@@ -75,7 +75,7 @@ def _cut_line(view: ReportView, event: EventView, style: Style) -> str:
     processes = pluralize(event.detail_skipped, "process")
     skipped = f"- {style.words.left_out} {processes}"
     if not event.has_time:
-        return f"{skipped} without a hit"
+        return f"{skipped} without a sample"
     if not style.words.is_classic:
         options = f"'-m {view.user_threshold_s:g}' and '-k {view.kernel_threshold_s:g}'"
         return f"- Left out by {options}: {processes}"
@@ -115,56 +115,56 @@ def _birth_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
 
 def _time_lines(page: Page, process: int) -> Iterator[str]:
     event = page.event
-    for portion, label in (
-        (PORTION_USER, "user run"),
-        (PORTION_KERNEL, "system run"),
-        (PORTION_INTERRUPT, "interrupt"),
-        (PORTION_OTHER, "other run"),
+    for mode, label in (
+        (MODE_USER, "user run"),
+        (MODE_KERNEL, "system run"),
+        (MODE_INTERRUPT, "interrupt"),
+        (MODE_OTHER, "other run"),
     ):
-        hits = int(event.processes.hits[process, portion])
-        if portion in _OCCASIONAL and not hits:
+        hits = int(event.processes.hits[process, mode])
+        if mode in _OCCASIONAL and not hits:
             continue
         time = page.figures.milliseconds_with_bar(
-            float(event.processes.seconds[process, portion]),
-            float(page.event.estimates.process_half_width_s(portion)[process]),
+            float(event.processes.seconds[process, mode]),
+            float(page.event.estimates.process_half_width_s(mode)[process]),
         )
         title = f"Extrapolated {label} time:"
-        yield f"{title:<30}{time:>15}   (from {hits:>8} hits)."
+        yield f"{title:<30}{time:>15}   (from {hits:>8} samples)."
 
 
-def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) -> Iterator[str]:
+def _intersection_lines(page: Page, process: int, functions: FunctionFormatter) -> Iterator[str]:
     view, event, style = page.report, page.event, page.style
     yield from style.section(style.words.profile)
-    for portion, title, option in _PORTIONS:
-        table = event.routine_table(process, portion)
-        if portion in _OCCASIONAL and not len(table):
+    for mode, title, option in _MODES:
+        table = event.function_table(process, mode)
+        if mode in _OCCASIONAL and not len(table):
             continue
         threshold_s = view.user_threshold_s if option == "-m" else view.kernel_threshold_s
-        yield style.title(f"{title} portion of profile:")
-        if portion == PORTION_INTERRUPT:
+        yield style.title(f"{title} mode:")
+        if mode == MODE_INTERRUPT:
             yield _NOT_ITS_DOING
-        if portion == PORTION_KERNEL and event.event.excludes_kernel:
+        if mode == MODE_KERNEL and event.event.excludes_kernel:
             yield "Not sampled."
         else:
-            rows = _rows(page, process, portion)
-            yield from routines.lines(rows, option, threshold_s)
+            rows = _rows(page, process, mode)
+            yield from functions.lines(rows, option, threshold_s)
             if page.event.code is not None:
                 from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - rarely asked for
 
-                yield from process_disassembly(page, process, portion, rows)
+                yield from process_disassembly(page, process, mode, rows)
         yield ""
 
 
-def _rows(page: Page, process: int, portion: int) -> Rows:
-    table = page.event.routine_table(process, portion)
+def _rows(page: Page, process: int, mode: int) -> Rows:
+    table = page.event.function_table(process, mode)
     late = None
-    if page.event.late and portion in KERNEL_PORTIONS:
-        late = page.event.late.routines[page.event.routine_rows(process, portion)]
+    if page.event.late and mode in KERNEL_MODES:
+        late = page.event.late.functions[page.event.function_rows(process, mode)]
     return Rows(
         table=table,
-        estimates=page.event.estimates.routine_rows(page.event, process, portion),
+        estimates=page.event.estimates.function_rows(page.event, process, mode),
         late=late,
-        half_width_s=float(page.event.estimates.process_half_width_s(portion)[process]),
+        half_width_s=float(page.event.estimates.process_half_width_s(mode)[process]),
     )
 
 
@@ -184,7 +184,7 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     may_do = mapped.permissions
     yield from table_lines(
         [
-            Column("Hits", [str(hits) for hits in mapped.hits[rows].tolist()]),
+            Column("Samples", [str(hits) for hits in mapped.hits[rows].tolist()]),
             Column("Start", start),
             Column("End", end),
             Column("KiB", [_kibibytes(size) for size in mapped.size_bytes[rows].tolist()]),

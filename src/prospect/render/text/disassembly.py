@@ -1,7 +1,7 @@
-"""The disassembled profile after a table of routines: a block a routine, with the hits in it.
+"""The disassembled profile after a table of functions: a block a function, with the hits in it.
 
 Addresses have Prospect's form ``<do_softirq+77>:``. Only instructions near hits are shown;
-`prospect annotate` has whole routines with their source.
+`prospect annotate` has whole functions with their source.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 
 from prospect.announcing import pluralize
 from prospect.estimate.annotate.annotation_view import skid
-from prospect.figures.routine_names import shown_name
+from prospect.figures.function_names import shown_name
 from prospect.render.escape import display_width, escaped, padded, short_name
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.listing import closing_lines, near_hits
 from prospect.render.text.numbers import percent, percent_column, percent_digits
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
-    from prospect.render.text.routines import Rows
+    from prospect.estimate.annotate.annotation_view import AnnotatedFunction
+    from prospect.render.text.function_table import Rows
     from prospect.render.text.style import Page
 
 # The instruction before a hit is the one that is likely meant, and the next is the usual context.
@@ -41,54 +41,54 @@ def disassembly_note(page: Page) -> Iterator[str]:
         yield ""
 
 
-def process_disassembly(page: Page, process: int, portion: int, rows: Rows) -> Iterator[str]:
-    """Yield the routines of one portion of one process; nothing where `-e` was not given."""
+def process_disassembly(page: Page, process: int, mode: int, rows: Rows) -> Iterator[str]:
+    """Yield the functions of one mode of one process; nothing where `-e` was not given."""
     if page.event.code is not None:
         halves = rows.estimates.half_width_s
-        yield from _lines(page, page.event.code.of_process(process, portion, rows.table, halves))
+        yield from _lines(page, page.event.code.of_process(process, mode, rows.table, halves))
 
 
 def kernel_disassembly(page: Page, rows: Rows) -> Iterator[str]:
-    """Yield the routines of the global kernel profile, likewise."""
+    """Yield the functions of the global kernel profile, likewise."""
     if page.event.code is not None:
         halves = rows.estimates.half_width_s
         yield from _lines(page, page.event.code.of_kernel(rows.table, halves))
 
 
-def _lines(page: Page, routines: Iterable[AnnotatedRoutine]) -> Iterator[str]:
+def _lines(page: Page, functions: Iterable[AnnotatedFunction]) -> Iterator[str]:
     """Yield the blocks, and at the end what has no instructions, by reason."""
-    without: dict[str, list[AnnotatedRoutine]] = {}
+    without: dict[str, list[AnnotatedFunction]] = {}
     is_first = True
-    for routine in routines:
-        if routine.reason:
-            without.setdefault(routine.reason, []).append(routine)
+    for function in functions:
+        if function.reason:
+            without.setdefault(function.reason, []).append(function)
             continue
         if is_first:
             yield ""
             yield page.style.title("Disassembled profile:")
         is_first = False
         yield ""
-        yield from _block(page, routine)
+        yield from _block(page, function)
     if without:
         yield ""
     for reason, members in without.items():
-        hits = sum(routine.hits for routine in members)
-        which = f"{pluralize(len(members), 'routine')} ({pluralize(hits, 'hit')})"
+        hits = sum(function.hits for function in members)
+        which = f"{pluralize(len(members), 'function')} ({pluralize(hits, 'sample')})"
         yield page.style.cut(f"- No instructions of {which}: {escaped(reason)}.")
 
 
-def _block(page: Page, routine: AnnotatedRoutine) -> Iterator[str]:
+def _block(page: Page, function: AnnotatedFunction) -> Iterator[str]:
     code = page.event.code.code if page.event.code else None
-    assert code is not None  # noqa: S101 - routines come from it
+    assert code is not None  # noqa: S101 - functions come from it
     functions, objects = page.report.profile.functions, page.report.profile.objects
-    name = escaped(shown_name(functions, routine.function))
-    path = escaped(objects.path[int(functions.object_index[routine.function])])
-    start = int(functions.address[routine.function])
+    name = escaped(shown_name(functions, function.function))
+    path = escaped(objects.path[int(functions.object_index[function.function])])
+    start = int(functions.address[function.function])
     yield page.style.title(f"{name}  0x{start:08x}  {path}")
-    yield _total(page, routine)
-    title, figures = _figures(page, routine)
-    shown = np.flatnonzero(near_hits(routine.counted, _CONTEXT))
-    address = code.address[routine.rows]
+    yield _total(page, function)
+    title, figures = _figures(page, function)
+    shown = np.flatnonzero(near_hits(function.counted, _CONTEXT))
+    address = code.address[function.rows]
     labels = _labels(address.take(shown).tolist(), start, name)
     width = max(map(display_width, [_ADDRESS, *labels]))
     yield f"{title}{_GAP}{padded(_ADDRESS, width, right=False)}{_GAP}Instruction"
@@ -96,48 +96,48 @@ def _block(page: Page, routine: AnnotatedRoutine) -> Iterator[str]:
     for row, label in zip(shown.tolist(), labels, strict=True):
         yield from _skip_line(page, row - following)
         following = row + 1
-        at = routine.rows.start + row
+        at = function.rows.start + row
         target = code.target_name[at]
         led = f"  <{short_name(escaped(target), _TARGET_WIDTH)}>" if target else ""
         cells = f"{figures.get(row, ''):<{len(title)}}{_GAP}{padded(label, width, right=False)}"
         yield f"{cells}{_GAP}{escaped(code.text[at])}{led}"
     yield from _skip_line(page, len(address) - following)
-    if routine.hits > 1 or routine.stray_hits:
-        yield from closing_lines(code, routine, start)
+    if function.hits > 1 or function.stray_hits:
+        yield from closing_lines(code, function, start)
 
 
 def _skip_line(page: Page, number: int) -> Iterator[str]:
     if number:
-        yield page.style.cut(f"- Skip {pluralize(number, 'instruction')} without a hit")
+        yield page.style.cut(f"- Skip {pluralize(number, 'instruction')} without a sample")
 
 
-def _total(page: Page, routine: AnnotatedRoutine) -> str:
+def _total(page: Page, function: AnnotatedFunction) -> str:
     hits, share = (
-        pluralize(routine.hits, "hit"),
-        percent(routine.share, percent_digits(routine.hits)),
+        pluralize(function.hits, "sample"),
+        percent(function.share, percent_digits(function.hits)),
     )
     if not page.figures.has_time:
         return f"{hits}, {share}"
-    half_width_s = float("nan") if routine.half_width_s is None else routine.half_width_s
-    return f"{hits} = {page.figures.with_bar(routine.seconds, half_width_s)} seconds, {share}"
+    half_width_s = float("nan") if function.half_width_s is None else function.half_width_s
+    return f"{hits} = {page.figures.with_bar(function.seconds, half_width_s)} seconds, {share}"
 
 
-def _figures(page: Page, routine: AnnotatedRoutine) -> tuple[str, dict[int, str]]:
+def _figures(page: Page, function: AnnotatedFunction) -> tuple[str, dict[int, str]]:
     """Return the titles of the figures, and those of each instruction with a hit."""
-    rows = np.flatnonzero(routine.counted)
-    hits = routine.counted.take(rows).tolist()
-    shares = routine.instruction_share.take(rows).tolist()
-    halves = routine.instruction_half_width_s
+    rows = np.flatnonzero(function.counted)
+    hits = function.counted.take(rows).tolist()
+    shares = function.instruction_share.take(rows).tolist()
+    halves = function.instruction_half_width_s
     seconds, bars = page.figures.time_columns(
-        routine.instruction_seconds.take(rows).tolist(),
+        function.instruction_seconds.take(rows).tolist(),
         np.full(len(rows), np.nan) if halves is None else halves.take(rows),
     )
     title, *cells = table_lines(
         [
-            Column("Hits", [str(one) for one in hits]),
+            Column("Samples", [str(one) for one in hits]),
             seconds._replace(when=page.figures.has_time),
             bars,
-            Column("Pcnt", percent_column(shares, percent_digits(routine.hits))),
+            Column("Pcnt", percent_column(shares, percent_digits(function.hits))),
         ]
     )
     return title, dict(zip(rows.tolist(), cells, strict=True))

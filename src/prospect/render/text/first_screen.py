@@ -19,14 +19,14 @@ from prospect.profile.run_info import MAX_STACK
 from prospect.records import NamedTuple
 from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.next_commands import NOTHING, Repeated, next_lines
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, Figures
 from prospect.render.text.style import Style
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
     from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
     from prospect.estimate.wall_seconds import WallTime
     from prospect.figures.report.waiting import Waiting
@@ -80,7 +80,7 @@ def in_short_lines(
         head.append(
             f"Note: this is -V {shown}, not -V {asked}: the recording does not name COMMAND."
         )
-    tail = [*_cause_line(short, figures), *_wall_or_waits(view, short.wall)]
+    tail = [*_entry_reason_line(short, figures), *_wall_or_waits(view, short.wall)]
     if view.throttled:
         tail.append(_throttled_line(view.throttled))
     tail += _seen_lines(view, short, style)
@@ -192,7 +192,7 @@ def _whole_lines(view: Report, short: InShort, figures: Figures) -> Iterator[str
         parts.append(f"{_percent(short.busy_share)} busy")
     if not short.has_time:
         yield _cut(
-            f"{', '.join([*parts, pluralize(short.hits, escaped(short.event.hits_word))])}"
+            f"{', '.join([*parts, pluralize(short.hits, escaped(short.event.samples_word))])}"
             f" of {asked_for(run, view.detail)}"
         )
         return
@@ -222,7 +222,7 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
         Column("Program", [_brief(row.name, width) for row in rows], right=False),
         Column(escaped(short.event.time_title), times),
         Column("±", bars),
-        Column(escaped(short.event.hits_title), [str(row.hits) for row in rows]),
+        Column(escaped(short.event.samples_title), [str(row.hits) for row in rows]),
         Column("User", [_percent(row.user_share) for row in rows]),
         # Services take its room: it is what is not of the user.
         Column("Kernel", kernel, when=not short.has_services),
@@ -236,10 +236,10 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
 
 
 def _callees_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
-    from prospect.render.text.with_callees import callees_columns  # noqa: PLC0415 - only with stacks
+    from prospect.render.text.callees_table import callees_columns  # noqa: PLC0415 - only with stacks
 
     rows = short.first_with_callees(most)
-    columns = callees_columns(rows, figures, escaped(short.event.hits_title))
+    columns = callees_columns(rows, figures, escaped(short.event.samples_title))
     yield from style.hot_rows(table_lines(columns), [row.share for row in rows])
 
 
@@ -252,7 +252,7 @@ def _function_lines(short: InShort, figures: Figures, style: Style, most: int) -
     names = [escaped(row.name) for row in rows]
     ranks = [f"{rank}{'=' * row.is_like_above}" for rank, row in enumerate(rows, start=1)]
     functions = short_names(names, _FUNCTION_WIDTHS[has_callers], [row.object_path for row in rows])
-    own = Column(escaped(short.event.hits_title), [str(row.hits) for row in rows])
+    own = Column(escaped(short.event.samples_title), [str(row.hits) for row in rows])
     programs = [_program_of(row, _NAME_WIDTHS[has_callers]) for row in rows]
     callers = short_names(
         [escaped(row.caller) or NO_TIME for row in rows],
@@ -299,16 +299,16 @@ def _program_of(row: FunctionRow, width: int) -> str:
     return _brief(row.program, width) + more
 
 
-def _cause_line(short: InShort, figures: Figures) -> Iterator[str]:
-    if not short.causes:
+def _entry_reason_line(short: InShort, figures: Figures) -> Iterator[str]:
+    if not short.entry_reasons:
         return
 
     def amount(value: float) -> str:
         return figures.seconds(value) if short.has_time else f"{value:.0f}"
 
-    unit = " s" if short.has_time else " hits"
-    causes = [f"{escaped(name)} {amount(value)}" for name, value in short.causes]
-    yield _listed(f"Kernel: {amount(short.kernel_s)}{unit}: ", causes)
+    unit = " s" if short.has_time else " samples"
+    entry_reasons = [f"{escaped(name)} {amount(value)}" for name, value in short.entry_reasons]
+    yield _listed(f"Kernel: {amount(short.kernel_s)}{unit}: ", entry_reasons)
 
 
 def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
@@ -402,9 +402,9 @@ def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
         return
     parts = []
     if short.nameless >= _LEAST_NAMELESS:
-        parts.append(f"{_percent(short.nameless)} of hits unnamed{_reason(view, short)}")
+        parts.append(f"{_percent(short.nameless)} of samples unnamed{_reason(view, short)}")
     if short.bracketed >= _LEAST_NAMELESS:
-        parts.append(f"{_percent(short.bracketed)} of hits between two named functions")
+        parts.append(f"{_percent(short.bracketed)} of samples between two named functions")
     parts += _cut_stacks(view)
     missing = f"Missing: {'; '.join(parts) or 'nothing was lost'}"
     # An option stays in one piece, so that it can be copied.

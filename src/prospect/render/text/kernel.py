@@ -1,4 +1,4 @@
-"""Sections on the kernel: its profiles, its time by cause, and the system calls of processes.
+"""Sections on the kernel: its profiles, its time by entry reason, and the system calls of processes.
 
 The global profile is for `-V 4`; `-V k` shows its parts too, and their sum.
 """
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import pluralize
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import ROUNDING_S
-from prospect.profile.model import CAUSE_SYSCALL
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.modes import ROUNDING_S
+from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.render.escape import escaped
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.function_table import Rows
 from prospect.render.text.numbers import microseconds, percent_column, percent_digits
-from prospect.render.text.routines import Rows
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.event_estimates import RowEstimates
-    from prospect.figures.causes import CauseRows
-    from prospect.figures.report.routines import KernelProfiles
+    from prospect.figures.entry_reasons import EntryReasonRows
+    from prospect.figures.report.function_profiles import KernelProfiles
+    from prospect.figures.report.report_view import EventView
     from prospect.figures.report.syscalls import SyscallRows
-    from prospect.figures.report.view import EventView
-    from prospect.render.text.routines import RoutineFormatter
+    from prospect.render.text.function_table import FunctionFormatter
     from prospect.render.text.style import Page
 
 _WHOLE_TITLE = "Global KERNEL Profile"
@@ -36,7 +36,7 @@ _PART_TITLES = {
     "kernel threads": "KERNEL Profile due to Kernel Threads",
     "user processes": "KERNEL Profile due to User Processes",
     "process zero": "KERNEL Profile of Process Zero (idle and interrupts)",
-    "no process": "KERNEL Profile of Hits without a Process",
+    "no process": "KERNEL Profile of Samples without a Process",
 }
 _CALLS_IN_ONE = "all, see System Calls"
 _MANY = 0.01  # of all calls that were counted
@@ -46,14 +46,14 @@ _SYSTEM = -1
 _CHOSEN = -2
 
 
-def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter) -> Iterator[str]:
+def kernel_lines(page: Page, kernel: KernelProfiles, functions: FunctionFormatter) -> Iterator[str]:
     """Yield the global profile, and with `-V k` its parts and their sum."""
     profiles = [(_WHOLE_TITLE, _whole(page, kernel))]
     if page.report.detail == "k":
         profiles += _parts(page, kernel)
     for title, rows in profiles:
         yield from page.style.section(title)
-        yield from routines.lines(rows, "-k", page.report.kernel_threshold_s)
+        yield from functions.lines(rows, "-k", page.report.kernel_threshold_s)
         if title == _WHOLE_TITLE and page.event.code is not None:
             from prospect.render.text.disassembly import kernel_disassembly  # noqa: PLC0415 - rarely asked for
 
@@ -63,7 +63,7 @@ def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter)
         terms = " + ".join(str(table.total_hits) for _, table in kernel.parts)
         names = " + ".join(name for name, _ in kernel.parts)
         yield f"{_WHOLE_TITLE} = {names}:"
-        yield f"{kernel.whole.total_hits} = {terms} hits, routine by routine."
+        yield f"{kernel.whole.total_hits} = {terms} samples, function by function."
         yield ""
 
 
@@ -83,57 +83,65 @@ def _parts(page: Page, kernel: KernelProfiles) -> list[tuple[str, Rows]]:
     return parts
 
 
-def process_cause_lines(page: Page, process: int) -> Iterator[str]:
-    """Yield a process's block; nothing if it took no kernel time or no causes are known."""
-    if not page.event.causes.is_known:
+def process_entry_reason_lines(page: Page, process: int) -> Iterator[str]:
+    """Yield a process's block; nothing if it took no kernel time or no entry reasons are known."""
+    if not page.event.entry_reasons.is_known:
         return
-    rows = page.event.causes.of_process(process, calls_in_one=True)
+    rows = page.event.entry_reasons.of_process(process, calls_in_one=True)
     if len(rows):
-        yield page.style.title("Kernel time by cause:")
-        yield from _cause_table(page, rows, page.event.estimates.causes.rows(rows.place))
+        yield page.style.title("Kernel time by entry reason:")
+        yield from _entry_reason_table(
+            page, rows, page.event.estimates.entry_reasons.rows(rows.place)
+        )
         yield ""
 
 
-def system_cause_lines(page: Page) -> Iterator[str]:
-    """Yield the section of the whole system; nothing where no causes are known."""
-    if page.event.causes.is_known:
-        yield from page.style.section("KERNEL Time by Cause, All Processes")
-        rows = page.event.causes.of_system()
-        yield from _cause_table(page, rows, page.event.estimates.causes.rows(rows.place))
+def system_entry_reason_lines(page: Page) -> Iterator[str]:
+    """Yield the section of the whole system; nothing where no entry reasons are known."""
+    if page.event.entry_reasons.is_known:
+        yield from page.style.section("KERNEL Time by Entry Reason, All Processes")
+        rows = page.event.entry_reasons.of_system()
+        yield from _entry_reason_table(
+            page, rows, page.event.estimates.entry_reasons.rows(rows.place)
+        )
         yield ""
 
 
-def _cause_table(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str]:
+def _entry_reason_table(
+    page: Page, rows: EntryReasonRows, estimates: RowEstimates
+) -> Iterator[str]:
     shown = rows.shown
     if shown:
         seconds, halves = rows.seconds[:shown].tolist(), estimates.half_width_s[:shown]
         shares = percent_column(rows.share[:shown].tolist(), percent_digits(rows.total_hits))
-        kinds = [CAUSE_KIND_NAMES[kind] for kind in rows.kind[:shown].tolist()]
+        kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in rows.kind[:shown].tolist()]
         yield from table_lines(
             [
                 Column("Pcnt", shares),
-                Column("Hits", [str(hits) for hits in rows.hits[:shown].tolist()]),
+                Column("Samples", [str(hits) for hits in rows.hits[:shown].tolist()]),
                 *page.figures.time_columns(seconds, halves),
-                Column("Cause", kinds, right=False),
-                Column("Which", [_cause_name(rows, row) for row in range(shown)], right=False),
+                Column("Entry reason", kinds, right=False),
+                Column(
+                    "Which", [_entry_reason_name(rows, row) for row in range(shown)], right=False
+                ),
             ]
         )
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
-        what = f"{pluralize(len(rows) - shown, 'cause')}, {pluralize(rows.skipped_hits, 'hit')}"
+        what = f"{pluralize(len(rows) - shown, 'entry_reason')}, {pluralize(rows.skipped_hits, 'sample')}"
         threshold_s = page.report.kernel_threshold_s
         yield page.style.cut(page.style.words.skipped(first_s, "-k", threshold_s, what))
 
 
-def _cause_name(rows: CauseRows, row: int) -> str:
-    if not rows.name[row] and rows.kind[row] == CAUSE_SYSCALL:
+def _entry_reason_name(rows: EntryReasonRows, row: int) -> str:
+    if not rows.name[row] and rows.kind[row] == ENTRY_REASON_SYSCALL:
         return _CALLS_IN_ONE
     return escaped(rows.name[row])
 
 
 def syscall_lines(page: Page, process: int) -> Iterator[str]:
     """Yield a process's section; nothing if it made no known system call."""
-    if page.event.calls.is_counted or page.event.causes.is_known:
+    if page.event.calls.is_counted or page.event.entry_reasons.is_known:
         calls = page.event.calls.of_process(process)
         yield from _call_section(page, page.style.words.system_calls, calls, process)
 
@@ -146,7 +154,7 @@ def chosen_call_lines(page: Page) -> Iterator[str]:
 
 
 def system_call_lines(page: Page) -> Iterator[str]:
-    """Yield the section of all processes; if no calls were counted, the causes say it all."""
+    """Yield the section of all processes; if no calls were counted, the entry reasons say it all."""
     if page.event.calls.is_counted:
         yield from _call_section(
             page, "System Calls, All Processes", page.event.calls.system, _SYSTEM
@@ -155,7 +163,7 @@ def system_call_lines(page: Page) -> Iterator[str]:
 
 def _call_section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterator[str]:
     view, event, style = page.report, page.event, page.style
-    is_known = event.calls.is_counted or event.causes.is_known
+    is_known = event.calls.is_counted or event.entry_reasons.is_known
     if not is_known or not len(rows):
         return
     yield from style.section(title)
@@ -166,7 +174,7 @@ def _call_section(page: Page, title: str, rows: SyscallRows, process: int) -> It
     left = np.flatnonzero(~is_shown)
     if len(left):
         first_s = float(rows.sampled_s[left[0]])
-        hits = pluralize(int(rows.hits[left].sum()), "hit")
+        hits = pluralize(int(rows.hits[left].sum()), "sample")
         what = f"{pluralize(len(left), 'call')}, {hits}"
         yield style.cut(style.words.skipped(first_s, "-k", view.kernel_threshold_s, what))
     yield ""
@@ -196,7 +204,7 @@ def _call_table(
     means = [microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()]
     columns = [
         Column("Pcnt", percent_column(rows.share.take(chosen).tolist(), digits)),
-        Column("Hits", [str(number) for number in rows.hits.take(chosen).tolist()]),
+        Column("Samples", [str(number) for number in rows.hits.take(chosen).tolist()]),
         *page.figures.time_columns(
             rows.sampled_s.take(chosen).tolist(),
             page.event.estimates.calls_half_width_s(event, names, process),
@@ -207,7 +215,7 @@ def _call_table(
         Column("System call", [escaped(name) for name in names], right=False),
     ]
     if is_counted and process in (_SYSTEM, _CHOSEN):
-        sums = {"Calls": str(rows.calls.sum()), "Hits": str(rows.hits.sum())}
+        sums = {"Calls": str(rows.calls.sum()), "Samples": str(rows.hits.sum())}
         total = {**sums, "System call": "total"}
         columns = [
             column._replace(cells=[*column.cells, total.get(column.title, "")])

@@ -1,4 +1,4 @@
-"""The instructions of one routine as lines: hits, jumps, blocks and source between them.
+"""The instructions of one function as lines: hits, jumps, blocks and source between them.
 
 Jumps are arrows in a margin, drawn in characters: the shortest run closest to the text, and the
 longest are left out if more cross a row than fit.
@@ -14,15 +14,15 @@ import numpy as np
 from prospect.announcing import pluralize
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped, short_name, shortened
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent, percent_digits
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.annotate.annotation_view import AnnotatedRoutine
+    from prospect.estimate.annotate.annotation_view import AnnotatedFunction
     from prospect.profile.source_tables import CodeTable, LineTable
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style
@@ -57,7 +57,7 @@ class ListingLine(NamedTuple):
         instruction: the instruction that it shows or precedes, from 0; their number for what closes
             the listing.
         part: 0 for the instruction itself, 1 and up for the lines above it, the nearest last.
-        is_hot: it shows an instruction that has a good part of the routine's hits.
+        is_hot: it shows an instruction that has a good part of the function's hits.
     """
 
     text: str
@@ -67,22 +67,24 @@ class ListingLine(NamedTuple):
 
 
 class Listing:
-    """The instructions of one routine as lines."""
+    """The instructions of one function as lines."""
 
-    def __init__(self, code: CodeTable, routine: AnnotatedRoutine, start: int, form: Form) -> None:
+    def __init__(
+        self, code: CodeTable, function: AnnotatedFunction, start: int, form: Form
+    ) -> None:
         self._code = code
-        self._routine = routine
+        self._function = function
         self._start = start
         self._form = form
-        self._digits = percent_digits(routine.hits)
-        self._title, self._figures = _figure_columns(routine, form.figures, self._digits)
-        blocks = routine.blocks
+        self._digits = percent_digits(function.hits)
+        self._title, self._figures = _figure_columns(function, form.figures, self._digits)
+        blocks = function.blocks
         jumps = list(zip(blocks.jump_from.tolist(), blocks.jump_to.tolist(), strict=True))
-        self._arrows = draw_arrows(len(routine.counted), jumps, form.glyphs)
+        self._arrows = draw_arrows(len(function.counted), jumps, form.glyphs)
         rows = blocks.start.tolist()
-        hits, share = blocks.sums(routine.counted), blocks.sums(routine.instruction_share)
+        hits, share = blocks.sums(function.counted), blocks.sums(function.instruction_share)
         self._blocks = dict(zip(rows, zip(hits.tolist(), share.tolist(), strict=True), strict=True))
-        address = code.address[routine.rows].tolist()
+        address = code.address[function.rows].tolist()
         self._labels = [f"0x{one:x} <+{one - start}>:" for one in address]
         self._label_width = max(map(len, self._labels), default=0)
 
@@ -93,7 +95,7 @@ class Listing:
 
     def opening(self) -> Iterator[str]:
         """Yield the block with most hits, if the whole is longer than is seen at once."""
-        counted_hits, blocks = self._routine.counted, self._routine.blocks
+        counted_hits, blocks = self._function.counted, self._function.blocks
         rows = len(counted_hits) if self._form.whole else int(near_hits(counted_hits).sum())
         if rows <= _SEEN_AT_ONCE or not len(blocks.start):
             return
@@ -105,19 +107,19 @@ class Listing:
             begin = max(begin, middle - _SEEN_AT_ONCE // 2)
             end = min(end, begin + _SEEN_AT_ONCE)
         hits, share = self._blocks[int(blocks.start[hottest])]
-        yield f"The hottest block, {pluralize(hits, 'hit')}, {percent(share, self._digits)}:"
+        yield f"The hottest block, {pluralize(hits, 'sample')}, {percent(share, self._digits)}:"
         yield self._form.style.cut("...")
         yield from self._source_lines(begin) if self._frames(begin) else ()
         for row in range(begin, end):
             line = self._instruction_line(row)
-            is_hot = self._routine.instruction_share[row] >= _HOT_SHARE
+            is_hot = self._function.instruction_share[row] >= _HOT_SHARE
             yield self._form.style.title(line) if is_hot else line
         yield self._form.style.cut("...")
-        yield "The routine in order of its addresses:"
+        yield "The function in order of its addresses:"
 
     def lines(self) -> Iterator[ListingLine]:
         """Yield instructions, with blocks and source lines above them."""
-        hot = (self._routine.instruction_share >= _HOT_SHARE).tolist()
+        hot = (self._function.instruction_share >= _HOT_SHARE).tolist()
         for row, parts in self._parts():
             for part, text in enumerate(parts):
                 is_last = row < len(hot) and part == len(parts) - 1
@@ -130,9 +132,9 @@ class Listing:
 
     def _parts(self) -> Iterator[tuple[int, list[str]]]:
         """Yield each instruction that is shown, and its lines: its own is the last of them."""
-        routine = self._routine
-        everything = np.ones(len(routine.counted), np.bool_)
-        shown = everything if self._form.whole else near_hits(routine.counted)
+        function = self._function
+        everything = np.ones(len(function.counted), np.bool_)
+        shown = everything if self._form.whole else near_hits(function.counted)
         before: object = None
         skipped = 0
         for row, is_shown in enumerate(shown.tolist()):
@@ -150,10 +152,10 @@ class Listing:
             before = place or before
             yield row, [*parts, self._instruction_line(row)]
         parts = [self._skip_line(skipped)] if skipped else []
-        yield len(shown), [*parts, *closing_lines(self._code, routine, self._start)]
+        yield len(shown), [*parts, *closing_lines(self._code, function, self._start)]
 
     def _instruction_line(self, row: int) -> str:
-        code, at = self._code, self._routine.rows.start + row
+        code, at = self._code, self._function.rows.start + row
         target = code.target_name[at]
         led = f"  <{short_name(escaped(target), _NAME_WIDTH)}>" if target else ""
         return (
@@ -164,16 +166,16 @@ class Listing:
     def _block_line(self, hits: int, share: float) -> str:
         margin = " " * len(self._title + _GAP)
         part = percent(share, self._digits)
-        return self._form.style.cut(f"{margin}- block of {pluralize(hits, 'hit')}, {part}")
+        return self._form.style.cut(f"{margin}- block of {pluralize(hits, 'sample')}, {part}")
 
     def _skip_line(self, number: int) -> str:
-        return self._form.style.cut(f"- Skip {pluralize(number, 'instruction')} without a hit")
+        return self._form.style.cut(f"- Skip {pluralize(number, 'instruction')} without a sample")
 
     def _frames(self, row: int) -> tuple[tuple[int, int, int], ...]:
         lines = self._code.lines
         if lines is None:
             return ()
-        at = self._routine.rows.start + row
+        at = self._function.rows.start + row
         frames = slice(int(lines.frame_start[at]), int(lines.frame_start[at + 1]))
         columns = (lines.name_index, lines.file_index, lines.line)
         return tuple(zip(*(column[frames].tolist() for column in columns), strict=True))
@@ -193,43 +195,43 @@ class Listing:
             yield self._form.style.cut(f"{margin}    {shortened(escaped(text), _SOURCE_WIDTH)}")
 
 
-def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Iterator[str]:
-    """Yield what is to be known of a routine's hits: strays, and which instruction is meant."""
-    if routine.stray_hits:
+def closing_lines(code: CodeTable, function: AnnotatedFunction, start: int) -> Iterator[str]:
+    """Yield what is to be known of a function's hits: strays, and which instruction is meant."""
+    if function.stray_hits:
         yield (
-            f"- {pluralize(routine.stray_hits, 'hit')} at addresses inside instructions: "
+            f"- {pluralize(function.stray_hits, 'sample')} at addresses inside instructions: "
             "the code was changed while it ran, or holds data."
         )
 
     def place(row: int) -> tuple[int, str]:
-        at = routine.rows.start + row
+        at = function.rows.start + row
         return int(code.address[at]) - start, escaped(" ".join(code.text[at].split()))
 
-    if routine.likely >= 0 and routine.likely != routine.hottest:
-        offset, text = place(routine.likely)
+    if function.likely >= 0 and function.likely != function.hottest:
+        offset, text = place(function.likely)
         yield (
-            f"- The most hits are at <+{place(routine.hottest)[0]}>; they probably belong to "
+            f"- The most samples are at <+{place(function.hottest)[0]}>; they probably belong to "
             f"the instruction before it, <+{offset}>: {text}"
         )
-    if routine.unmasking >= 0:
-        offset, text = place(routine.unmasking)
+    if function.unmasking >= 0:
+        offset, text = place(function.unmasking)
         yield (
-            f"- The most hits are at <+{place(routine.hottest)[0]}>, after <+{offset}>: {text} "
+            f"- The most samples are at <+{place(function.hottest)[0]}>, after <+{offset}>: {text} "
             "turned interrupts on again: they count the time with interrupts off before it."
         )
 
 
 def _figure_columns(
-    routine: AnnotatedRoutine, figures: Figures, digits: int
+    function: AnnotatedFunction, figures: Figures, digits: int
 ) -> tuple[str, list[str]]:
     """Return the titles of the figures, and those of each instruction; "" without a hit."""
-    hits = routine.counted.tolist()
-    error = routine.instruction_half_width_s
-    seconds = figures.seconds_column(routine.instruction_seconds.tolist())
+    hits = function.counted.tolist()
+    error = function.instruction_half_width_s
+    seconds = figures.seconds_column(function.instruction_seconds.tolist())
     halves = [] if error is None else figures.seconds_column(error.tolist())
-    shares = [percent(one, digits) for one in routine.instruction_share.tolist()]
+    shares = [percent(one, digits) for one in function.instruction_share.tolist()]
     columns = [
-        Column("Hits", [str(one) for one in hits]),
+        Column("Samples", [str(one) for one in hits]),
         Column("Secs", seconds, when=figures.has_time),
         Column("±", halves, when=figures.has_time and error is not None),
         Column("Pcnt", shares),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from prospect.estimate.statistics.ranks import decimals
 from prospect.render.encoding import significant
-from prospect.render.text.columns import Column
+from prospect.render.text.text_table import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

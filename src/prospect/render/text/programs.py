@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
 from prospect.estimate.summary import functions_by_process
-from prospect.figures.portions import (
-    PORTION_COUNT,
-    PORTION_USER,
+from prospect.figures.modes import (
+    MODE_COUNT,
+    MODE_USER,
 )
 from prospect.figures.processes import asked_for
 from prospect.records import replace
 from prospect.render.escape import escaped, shortened
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import (
     NO_TIME,
     percent,
@@ -28,6 +27,7 @@ from prospect.render.text.numbers import (
     pid_text,
     rank_column,
 )
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
-    from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.report.report_view import EventView, ReportView
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Page
 
-_PORTIONS = ("User", "System", "Interrupt", "Other")
+_MODES = ("User", "System", "Interrupt", "Other")
 # So many columns are always there; the others only if there are any.
 _USUAL = 2
 _NAME_WIDTH = 24
@@ -57,7 +57,7 @@ def program_lines(page: Page, short: InShort) -> Iterator[str]:
     services = [_named(row.service or NO_TIME, row.other_services) for row in rows]
     columns = [
         *_figures(page, short, rows),
-        *(_portion(page, [row.by_portion[at] for row in rows], at) for at in range(PORTION_COUNT)),
+        *(_mode(page, [row.by_mode[at] for row in rows], at) for at in range(MODE_COUNT)),
         Column("Processes", [str(row.processes) for row in rows]),
         Column("Service", services, right=False, when=short.has_services),
         Column("Program", [escaped(row.name) for row in rows], right=False),
@@ -115,16 +115,16 @@ def _figures(
         times._replace(when=short.has_time),
         bars,
         Column("Wall s", wall, when=is_parallel),
-        Column(escaped(event.hits_title), [str(row.hits) for row in rows]),
+        Column(escaped(event.samples_title), [str(row.hits) for row in rows]),
         Column("Share", percent_column(_shares(short, rows), percent_digits(short.hits))),
     ]
 
 
-def _portion(page: Page, amounts: list[float], portion: int) -> Column:
+def _mode(page: Page, amounts: list[float], mode: int) -> Column:
     """Return the column of a mode, which is left out if it is neither usual nor there."""
     figures = page.figures
     cells = [figures.seconds(one) if figures.has_time else f"{one:.0f}" for one in amounts]
-    return Column(_PORTIONS[portion], cells, when=portion < _USUAL or any(amounts))
+    return Column(_MODES[mode], cells, when=mode < _USUAL or any(amounts))
 
 
 def _shares(short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]) -> list[float]:
@@ -150,7 +150,7 @@ def _closing(
     if more:
         hits = short.hits - sum(row.hits for row in rows)
         time = f"{page.figures.seconds(short.seconds - sum(row.seconds for row in rows))} s, "
-        amount = f"{time if short.has_time else ''}{pluralize(hits, 'hit')}"
+        amount = f"{time if short.has_time else ''}{pluralize(hits, 'sample')}"
         share = percent(hits / max(short.hits, 1), 1)
         option = f"- Left out by '-m {page.report.user_threshold_s:g}'"
         yield page.style.cut(f"{option}: {pluralize(more, what)} with {amount} ({share})")
@@ -165,7 +165,7 @@ def summary_lines(page: Page) -> Iterator[str]:
     """Yield the section: kept processes, the cut line, the total, and what to make of them."""
     view, event, style = page.report, page.event, page.style
     processes = pluralize(len(view.profile.processes), "Process")
-    weight = "Time" if event.has_time else "Periods" if event.event.weighs_periods else "Hits"
+    weight = "Time" if event.has_time else "Periods" if event.event.weighs_periods else "Samples"
     yield from style.section(
         f"Extrapolated Summary of {processes} Analyzed - Sorted by User {weight}"
     )
@@ -194,20 +194,20 @@ def _processes(page: Page) -> Iterator[str]:
         Column("Process name", names, right=False),
         Column("Pid", [*map(pid_text, processes.pid.take(kept).tolist()), "", ""]),
     ]
-    for portion, label in enumerate(_PORTIONS):
-        if portion >= _USUAL and not event.hits[portion]:
+    for mode, label in enumerate(_MODES):
+        if mode >= _USUAL and not event.hits[mode]:
             continue
-        hits, seconds = event.processes.hits[:, portion], event.processes.seconds[:, portion]
+        hits, seconds = event.processes.hits[:, mode], event.processes.seconds[:, mode]
         rows = hits.take(kept).tolist()
         rows += [int(hits.take(skipped).sum()), int(hits.sum())]
         times = seconds.take(kept).tolist()
         times += [float(seconds.take(skipped).sum()), float(seconds.sum())]
-        half_widths = page.event.estimates.process_half_width_s(portion).take(kept).tolist()
+        half_widths = page.event.estimates.process_half_width_s(mode).take(kept).tolist()
         half_widths += [
-            float(table.half_width_s[portion])
+            float(table.half_width_s[mode])
             for table in (page.event.estimates.skipped, page.event.estimates.totals)
         ]
-        columns.append(Column(f"{label} Hits", [str(value) for value in rows]))
+        columns.append(Column(f"{label} Samples", [str(value) for value in rows]))
         columns += page.figures.time_columns(times, half_widths, f"{label} Time")
     yield from table_lines(columns)
 
@@ -215,8 +215,8 @@ def _processes(page: Page) -> Iterator[str]:
 def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
     """Return the ranks by user time; a process is marked where any of its times is."""
     estimates = page.event.estimates.processes
-    aliased = estimates.aliased.reshape(-1, PORTION_COUNT).any(axis=1)
-    ranked = estimates.rows(kept * PORTION_COUNT + PORTION_USER)
+    aliased = estimates.aliased.reshape(-1, MODE_COUNT).any(axis=1)
+    ranked = estimates.rows(kept * MODE_COUNT + MODE_USER)
     return rank_column(replace(ranked, aliased=aliased.take(kept)))
 
 
@@ -224,8 +224,8 @@ def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:
     view, event, words = page.report, page.event, page.style.words
     processes = pluralize(len(skipped), "process")
     if not event.has_time:
-        return f"- {words.left_out} {processes} without a hit"
-    first_s = float(event.processes.seconds[skipped[0], PORTION_USER])
+        return f"- {words.left_out} {processes} without a sample"
+    first_s = float(event.processes.seconds[skipped[0], MODE_USER])
     if words.is_classic:
         limit = f"'-m {view.user_threshold_s:.5f}' Sec"
         return f"- {words.left_out} user time of {first_s:.6f} is <= {limit}"
@@ -238,7 +238,7 @@ def _wall_line(view: ReportView, event: EventView, figures: Figures) -> str:
     sampled_s = float(event.seconds.sum())
     sampled = f"sampled {figures.seconds(sampled_s)} Sec"
     if not event.has_time:
-        sampled = f"sampled {pluralize(int(event.hits.sum()), 'hit')}"
+        sampled = f"sampled {pluralize(int(event.hits.sum()), 'sample')}"
     if not run.wall_seconds > 0:
         return f"Wall time unknown; {sampled}"
     wall = f"Wall time {run.wall_seconds:.3f} Sec"

@@ -13,16 +13,16 @@ from prospect.figures.remarks import nothing_chosen
 from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.style import Style, note_lines
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prospect.estimate.breakdown import Breakdown
     from prospect.estimate.errors.class_columns import ClassColumns
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
     from prospect.profile.run_info import EventInfo
 
 # The last name, which ends its line, may be longer.
@@ -61,7 +61,7 @@ def _title(
     renderer: FiguresRenderer, report: Report, event: EventInfo | None, *, has_time: bool
 ) -> str:
     """Return a table's title; it names the event if there are several."""
-    what, keys = "Time" if has_time else "Hits", ", ".join(renderer.sort)
+    what, keys = "Time" if has_time else "Samples", ", ".join(renderer.sort)
     of_event = f", {escaped(event.name)}" if event else ""
     return f"{what} by {keys} of {asked_for(report.profile.run, report.detail)}{of_event}"
 
@@ -82,7 +82,7 @@ def _sorted_table(rows: Breakdown, keys: tuple[str, ...], style: Style) -> Itera
             wall,
             when=wall_s is not None and wall_s.sum() < _PARALLEL * rows.seconds.sum(),
         ),
-        Column(escaped(rows.event.hits_title), [str(hits) for hits in rows.hits.tolist()]),
+        Column(escaped(rows.event.samples_title), [str(hits) for hits in rows.hits.tolist()]),
         Column("Share", shares),
         *key_columns(keys, rows.names),
     ]
@@ -105,7 +105,7 @@ def _sorted_closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterat
     """Yield what is not shown, the total, and what the marks mean."""
     figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
     if rows.left_out:
-        time = f"{figures.seconds(rows.left_out_s)} s, {pluralize(rows.left_out_hits, 'hit')}"
+        time = f"{figures.seconds(rows.left_out_s)} s, {pluralize(rows.left_out_hits, 'sample')}"
         share = percent(rows.left_out_hits / rows.total_hits, 1)
         yield style.cut(
             f"- Left out by '-m {threshold_s:g}': {pluralize(rows.left_out, 'row')} with {time} "
@@ -114,7 +114,7 @@ def _sorted_closing(rows: Breakdown, threshold_s: float, style: Style) -> Iterat
     time = figures.with_bar(rows.total_s, rows.total_half_width_s)
     total = f"{time} {escaped(rows.event.time_title)}, " if rows.has_time else ""
     marks = "; = ties with the row above" if rows.is_like_above.any() else ""
-    yield f"Total: {total}{pluralize(rows.total_hits, escaped(rows.event.hits_word))}{marks}"
+    yield f"Total: {total}{pluralize(rows.total_hits, escaped(rows.event.samples_word))}{marks}"
 
 
 def _brief(path: str) -> str:
@@ -181,12 +181,12 @@ class ClassTextRenderer(FiguresRenderer):
     def _closing(self, table: ClassColumns, threshold_s: float, style: Style) -> Iterator[str]:
         """Yield what is not shown."""
         if table.left_out:
-            hits = pluralize(int(table.left_out_hits.sum()), "hit")
+            hits = pluralize(int(table.left_out_hits.sum()), "sample")
             rows = pluralize(table.left_out, "row")
             yield style.cut(f"- Left out by '-m {threshold_s:g}': {rows} with {hits}")
         if table.others:
             yield style.cut(
-                f"- One column is of {table.others} others, with fewer hits each: a specification "
+                f"- One column is of {table.others} others, with fewer samples each: a specification "
                 "chooses some of them, --format csv has all"
             )
 
@@ -211,6 +211,6 @@ def _class_columns_of(table: ClassColumns, at: int) -> list[Column]:
 
     return [
         *(if_hit(times), if_hit(bars)) * figures.has_time,
-        Column(escaped(event.hits_title), list(map(str, hits))),
+        Column(escaped(event.samples_title), list(map(str, hits))),
         if_hit(Column("Share", shares)),
     ]

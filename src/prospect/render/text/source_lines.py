@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize
 from prospect.render.escape import display_width, escaped, short_name, shortened
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent_column, percent_digits
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def all_source_lines(page: Page) -> Iterator[str]:
     """Yield the lines of all processes together, unless there is exactly one."""
     is_one = len(page.event.detailed) == 1 and not page.event.detail_skipped
     if page.event.lines is not None and not (is_one and page.report.detail != "k"):
-        title = f"Source Lines of All Hits Specified with '-V {page.report.detail}' Option"
+        title = f"Source Lines of All Samples Specified with '-V {page.report.detail}' Option"
         yield from page.style.section(title)
         yield from _table(page, page.event.lines.of_all())
         yield ""
@@ -49,9 +49,9 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
     table, shown = group.table, group.table.shown
     if page.figures.has_time:
         seconds = page.figures.seconds(table.total_seconds)
-        yield f"Extrapolated time from {pluralize(table.total_hits, 'hit')} = {seconds} seconds."
+        yield f"Extrapolated time from {pluralize(table.total_hits, 'sample')} = {seconds} seconds."
     else:
-        yield f"{pluralize(table.total_hits, 'hit')}."
+        yield f"{pluralize(table.total_hits, 'sample')}."
     if shown:
         yield ""
         yield from table_lines(_columns(page, group))
@@ -60,7 +60,7 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         if page.report.detail == "k":
             option, least_s = "-k", page.report.kernel_threshold_s
         rest = pluralize(len(table) - shown, "line")
-        what = f"{rest}, {pluralize(table.skipped_hits, 'hit')}"
+        what = f"{rest}, {pluralize(table.skipped_hits, 'sample')}"
         first_s = float(table.seconds[shown])
         yield page.style.cut(page.style.words.skipped(first_s, option, least_s, what))
 
@@ -74,7 +74,7 @@ def _columns(page: Page, group: LinesOfGroup) -> list[Column]:
     return [
         Column("Pcnt", percent_column(table.share[first].tolist(), digits)),
         Column("Accum%", percent_column(table.accumulated[first].tolist(), digits)),
-        Column("Hits", [str(hits) for hits in table.hits[first].tolist()]),
+        Column("Samples", [str(hits) for hits in table.hits[first].tolist()]),
         seconds._replace(when=page.figures.has_time),
         halves,
         Column("Source line", [_where(row) for row in rows], right=False),

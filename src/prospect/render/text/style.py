@@ -14,7 +14,7 @@ from prospect.render.escape import escaped
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.estimate.report import EventReport, Report
+    from prospect.estimate.finished_report import EventReport, Report
     from prospect.render.text.numbers import Figures
 
 _BIRTHS = {
@@ -44,10 +44,10 @@ class Words(Record):
 
     @property
     def profile(self) -> str:
-        """The title of a process's routines."""
+        """The title of a process's functions."""
         if self.is_classic:
             return "Section 1: Process Intersection with Sampling Mechanism, UK"
-        return "Routines of the Process"
+        return "Functions of the Process"
 
     @property
     def system_calls(self) -> str:

@@ -16,14 +16,14 @@ from prospect.estimate.wall_account import (
 from prospect.figures.turn_kinds import OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
 from prospect.render.escape import display_width, escaped, short_names, shortened
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent
+from prospect.render.text.text_table import Column, table_lines
 from prospect.render.text.wall import had_words, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
     from prospect.estimate.statistics.quantiles import Quantile
     from prospect.estimate.turn_account import KindOfTurns, TurnAccount, TurnRow
     from prospect.render.text.style import Style

@@ -18,14 +18,14 @@ from prospect.estimate.wall_account import (
     UNRECORDED,
 )
 from prospect.render.escape import display_width, escaped, short_names
-from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent
+from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.compare.compared_wall import ComparedWall, WallChange
-    from prospect.estimate.report import Report
+    from prospect.estimate.finished_report import Report
     from prospect.estimate.wall_account import Taker, WallAccount, WallRow
     from prospect.render.text.style import Style
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.frame_entries import read_frames
 from prospect.elf.plt import PLT_SECTIONS
 from prospect.records import Record
@@ -70,13 +70,13 @@ def code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64
         executable segments.
     """
     sections, segments = image.sections, image.segments
-    is_code = (sections["flags"] & layout.SHF_EXECINSTR) != 0
+    is_code = (sections["flags"] & elf_layout.SHF_EXECINSTR) != 0
     is_code[[row for row in map(image.find_section, PLT_SECTIONS) if row >= 0]] = False
     code = sections[is_code]
     low, size = code["addr"], code["size"]
     if not len(code):
-        loads = segments["type"] == layout.PT_LOAD
-        code = segments[loads & ((segments["flags"] & layout.PF_X) != 0)]
+        loads = segments["type"] == elf_layout.PT_LOAD
+        code = segments[loads & ((segments["flags"] & elf_layout.PF_X) != 0)]
         low, size = code["vaddr"], code["memsz"]
     order = np.argsort(low, kind="stable")
     low, high = low.take(order), (low + size).take(order)

@@ -12,7 +12,7 @@ from _blake2 import blake2b  # as in `symbols.cache`
 from typing import TYPE_CHECKING
 
 from prospect.symbols.cache_directory import CacheDirectory
-from prospect.symbols.options import LARGEST_DOWNLOAD_BYTES
+from prospect.symbols.naming_options import LARGEST_DOWNLOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

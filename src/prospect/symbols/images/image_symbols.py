@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.elf import elf_layout
 from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.elf.plt import read_plt
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _MINI_DEBUG_LIMIT_BYTES = 64 << 20
 _LZMA_MEMORY_LIMIT_BYTES = 128 << 20
-_MAPPING_SYMBOL_MACHINES = {layout.EM_ARM, layout.EM_AARCH64, layout.EM_RISCV}
+_MAPPING_SYMBOL_MACHINES = {elf_layout.EM_ARM, elf_layout.EM_AARCH64, elf_layout.EM_RISCV}
 # A rank holds the grade, then 4 bits of leading underscores, then 16 of the name's length.
 _MOST_UNDERSCORES = 15
 _LONGEST_COMPARED_BYTES = (1 << 16) - 1
@@ -304,8 +304,8 @@ def _select_code(
     row = row[~_is_nameless(image, symbols, row)]
     section, kind = symbols.section.take(row), kind.take(row)
     start, size = symbols.value.take(row), symbols.size.take(row)
-    if image.machine == layout.EM_ARM:
-        start &= ~(kind == layout.STT_FUNC).astype(np.uint64)  # bit 0 of a function says Thumb
+    if image.machine == elf_layout.EM_ARM:
+        start &= ~(kind == elf_layout.STT_FUNC).astype(np.uint64)  # bit 0 of a function says Thumb
     section_start = sections["addr"].take(section)
     section_size = sections["size"].take(section)
     in_section = start - section_start < section_size
@@ -313,9 +313,9 @@ def _select_code(
     grade = np.zeros(len(row), np.int64)
     for fault in (
         size == 0,
-        kind == layout.STT_NOTYPE,
-        binding == layout.STB_WEAK,
-        binding != layout.STB_GLOBAL,
+        kind == elf_layout.STT_NOTYPE,
+        binding == elf_layout.STB_WEAK,
+        binding != elf_layout.STB_GLOBAL,
     ):
         grade = grade << 1 | fault
     return _CodeSymbols(
@@ -323,7 +323,7 @@ def _select_code(
         end=start + size,
         limit=np.where(in_section, section_start + section_size, np.uint64(0)),
         name_start=symbols.name.take(row).astype(np.int64) + name_base,
-        is_global=binding != layout.STB_LOCAL,
+        is_global=binding != elf_layout.STB_LOCAL,
         source=np.full(len(row), source, np.uint8),
         grade=grade,
     )
@@ -358,12 +358,12 @@ def _names_code(image: ElfImage, symbols: ElfSymbols) -> NDArray[np.bool_]:
     kind, section, visibility = symbols.kind, symbols.section, symbols.visibility
     # One row more, False, for NO_SECTION (-1): SHN_ABS among others.
     is_code = np.zeros(len(image.sections) + 1, np.bool_)
-    is_code[:-1] = (image.sections["flags"] & layout.SHF_EXECINSTR) != 0
-    function = (kind == layout.STT_FUNC) | (kind == layout.STT_GNU_IFUNC)
-    hidden = (visibility == layout.STV_HIDDEN) | (visibility == layout.STV_INTERNAL)
-    other = (kind == layout.STT_OBJECT) | ((kind == layout.STT_NOTYPE) & ~hidden)
+    is_code[:-1] = (image.sections["flags"] & elf_layout.SHF_EXECINSTR) != 0
+    function = (kind == elf_layout.STT_FUNC) | (kind == elf_layout.STT_GNU_IFUNC)
+    hidden = (visibility == elf_layout.STV_HIDDEN) | (visibility == elf_layout.STV_INTERNAL)
+    other = (kind == elf_layout.STT_OBJECT) | ((kind == elf_layout.STT_NOTYPE) & ~hidden)
     wanted: NDArray[np.bool_] = function | (other & is_code.take(section))
-    wanted &= section > layout.SHN_UNDEF
+    wanted &= section > elf_layout.SHN_UNDEF
     wanted &= (symbols.name != 0) & (symbols.name < len(symbols.strings))
     return wanted
 
@@ -379,7 +379,7 @@ def _is_nameless(image: ElfImage, symbols: ElfSymbols, row: NDArray[np.int64]) -
     if image.machine in _MAPPING_SYMBOL_MACHINES:
         second, third = (text.take(start + i, mode="clip") for i in (1, 2))
         ends = (third == 0) | (third == ord("."))
-        if image.machine == layout.EM_RISCV:
+        if image.machine == elf_layout.EM_RISCV:
             ends |= second == ord("x")  # `$xrv64i…`: code for another set of extensions
         nameless |= (first == ord("$")) & np.isin(second, list(b"adtx")) & ends
     return nameless

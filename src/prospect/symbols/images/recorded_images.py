@@ -14,7 +14,6 @@ from prospect.files.rights import is_trusted
 from prospect.files.served_mounts import ServedMounts
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.symbols.cache import FileIdentity, cache_key
 from prospect.symbols.images.image_files import (
     OTHERS_TAKE_ALL,
     find_debug_image,
@@ -23,14 +22,15 @@ from prospect.symbols.images.image_files import (
 )
 from prospect.symbols.live_process import live_process
 from prospect.symbols.objects import Missing
+from prospect.symbols.table_cache import FileIdentity, cache_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.live_process import LiveProcess
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import ObjectKey
-    from prospect.symbols.options import SymbolOptions
 
 
 class _Step(NamedTuple):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.symbols.live_process import LiveProcess
-    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.naming_options import SymbolOptions
 
     _Rows = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
 

@@ -1,1 +1,1 @@
-"""Names of the kernel's routines: kallsyms, System.map, a kernel image, BPF."""
+"""Names of the kernel's functions: kallsyms, System.map, a kernel image, BPF."""

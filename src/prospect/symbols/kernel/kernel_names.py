@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.events.columns import KernelSymbols
+    from prospect.events.record_columns import KernelSymbols
     from prospect.profile.builder import NamedAddresses
-    from prospect.symbols.cache import SymbolCache
     from prospect.symbols.kernel.running_kernel import KernelPlaces, RunningKernel
-    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.table import SymbolTable
+    from prospect.symbols.table_cache import SymbolCache
 
 HIDDEN_NOTE = (
-    "The kernel hides its addresses from this user, so its routines have no names: report as root, "
+    "The kernel hides its addresses from this user, so its functions have no names: report as root, "
     "or set kernel.kptr_restrict=0 and kernel.perf_event_paranoid=1."
 )
 _SAMPLED_SYMBOLS = 512
@@ -159,7 +159,7 @@ def _given(options: SymbolOptions, running: RunningKernel) -> KernelNames | Miss
         if isinstance(names, KernelNames):
             return names._replace(note=" ".join(filter(None, [*refused, names.note])))
         refused.append(names.note)
-    why = f"{' '.join(refused)} The kernel's routines have no names."
+    why = f"{' '.join(refused)} The kernel's functions have no names."
     return Missing(NameSource.NO_KERNEL_SYMBOLS, why)
 
 

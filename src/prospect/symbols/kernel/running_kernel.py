@@ -17,9 +17,9 @@ from prospect.symbols.images.image_files import same_build_id
 from prospect.symbols.kernel.kernel_listings import parse_kallsyms
 
 if TYPE_CHECKING:
-    from prospect.symbols.cache import SymbolCache
-    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.table import SymbolTable
+    from prospect.symbols.table_cache import SymbolCache
 
 
 class KernelPlaces(NamedTuple):

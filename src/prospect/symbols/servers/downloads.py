@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from prospect.symbols.cache_directory import CacheDirectory
+    from prospect.symbols.naming_options import DebugServers
     from prospect.symbols.objects import Wanted
-    from prospect.symbols.options import DebugServers
 
 # As elfutils: so long nobody is asked again for what no server had.
 _ABSENT_FOR_S = 600.0

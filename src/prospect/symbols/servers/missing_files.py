@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prospect.elf.image import ElfImage
+    from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import HitObject, ObjectKey
-    from prospect.symbols.options import SymbolOptions
     from prospect.symbols.table import SymbolTable
 
     DebugFinder = Callable[[ObjectKey, Sequence[int]], ElfImage | None]

@@ -14,7 +14,7 @@ function fillAnswer(isOfAll) {
       inShortTable("Functions, their own time", summary.functions, (row) => row.caller && `by ${shown(row.caller)}`),
       inShortTable("Programs", summary.programs, (row) => `${countText(row.processes)} ${row.processes === 1 ? "process" : "processes"}`),
       make("div.shares", {}, ...[
-        slices("Kernel time by reason", summary.kernel, summary.causes.map((one) => [one.name, one.amount])),
+        slices("Kernel time by reason", summary.kernel, summary.entry_reasons.map((one) => [one.name, one.amount])),
         wall && slices("Wall time", wall.seconds, wallParts(wall.rows)),
       ].filter(Boolean)),
     ].filter(Boolean)),

@@ -1,23 +1,23 @@
-// The chosen routine with its callers, callees and instructions, and facts.
+// The chosen function with its callers, callees and instructions, and facts.
 
-/** Show who calls the chosen routine, and what it calls. */
-function fillRoutine() {
-  const box = byId("routine");
+/** Show who calls the chosen function, and what it calls. */
+function fillFunction() {
+  const box = byId("function");
   const frame = view.frame;
   box.hidden = frame < 0;
   if (frame < 0) return;
   const { label, object } = frameNames(view.block, frame);
-  const own = routineSums(view.event, view.sums).find((row) => row.key === frame);
+  const own = functionSums(view.event, view.sums).find((row) => row.key === frame);
   const through = weightThrough(view.event, view.sums, (other) => other === frame);
   const all = view.sums.total[0] || 1;
   const figures = own
-    ? `self ${weightText(own.self, own.selfHits)}, total ${weightText(own.total, own.hits)} (${shareText(own.total / all, own.hits)} of what is shown)`
-    : `total ${shareText(through / all, view.sums.totalHits[0])} of what is shown`;
+    ? `self ${weightText(own.self, own.selfSamples)}, total ${weightText(own.total, own.samples)} (${shareText(own.total / all, own.samples)} of what is shown)`
+    : `total ${shareText(through / all, view.sums.totalSamples[0])} of what is shown`;
   const zoom = () => focusOn(Math.max(widestRow(view.event, view.sums, (other) => other === frame), 0));
   box.replaceChildren(
     make("h2", {}, shown(label), " ", make("small", {}, shown(object))),
     make("p", {}, figures, " ", make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ",
-      make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this routine" }, "Close")),
+      make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this function" }, "Close")),
     ...(view.block.has_stacks ? [make("div.pair", {},
       arcTable("Called by", callersOf(view.event, view.sums, frame), through),
       arcTable("Calls", calleesOf(view.event, view.sums, frame), through))] : []),
@@ -25,19 +25,19 @@ function fillRoutine() {
   );
 }
 
-/** Calls of a routine that takes so much with all that it calls: shares are of that. */
+/** Calls of a function that takes so much with all that it calls: shares are of that. */
 function arcTable(title, arcs, through) {
-  const rows = arcs.filter((arc) => arc.hits).map((arc) => ({
-    ...frameNames(view.block, arc.key), frame: arc.key, hits: arc.hits,
-    ...roughBar(arc.total, arc.hits), share: arc.total / (through || 1), allHits: view.sums.totalHits[0],
+  const rows = arcs.filter((arc) => arc.samples).map((arc) => ({
+    ...frameNames(view.block, arc.key), frame: arc.key, samples: arc.samples,
+    ...roughBar(arc.total, arc.samples), share: arc.total / (through || 1), allSamples: view.sums.totalSamples[0],
   })).sort((a, b) => b.value - a.value);
-  const columns = [routineColumn("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)", "of the time of the chosen routine with all that it calls")];
+  const columns = [functionColumn("Function", (row) => row.label), ...timeColumns(rows, "Total (s)", "of the time of the chosen function with all that it calls")];
   return sortableTable(`${title}; shares of its total`, columns, rows, chooseRow, CALLS_AT_FIRST);
 }
 
 /** The facts of the run, notes, and where names came from. */
 function factsPanel() {
-  const quality = view.figures.symbol_quality.sources.map((row) => ({ label: row.label, hits: row.hits, share: row.share, value: row.seconds, half: null, remedy: row.remedy }));
+  const quality = view.figures.symbol_quality.sources.map((row) => ({ label: row.label, samples: row.samples, share: row.share, value: row.seconds, half: null, remedy: row.remedy }));
   return [
     ...runFacts(view.figures.remarks_on_errors),
     agreementTable(),

@@ -1,6 +1,6 @@
 // The page of a comparison: fills its controls and starts its parts.
 
-const SHARES = 3; // routines that are named in short
+const SHARES = 3; // functions that are named in short
 
 openPage(["diff", "words", "stacks"], (diff, words, stacks) => {
   view.report = documentOf(diff);
@@ -47,15 +47,15 @@ function nextWidth() {
   changeWidth();
 }
 
-/** The answer in short: all together, and the routines that changed most. */
+/** The answer in short: all together, and the functions that changed most. */
 function fillAnswer() {
-  const { routines } = view.report;
-  const marked = changeRows(routines.rows.filter((row) => row.significant));
+  const { functions } = view.report;
+  const marked = changeRows(functions.rows.filter((row) => row.significant));
   const most = (sign) => marked.filter((row) => sign * row.change > 0).slice(0, SHARES);
   const lines = [
     ...totalRows().slice(0, view.report.total.rows.length).map(totalLine),
     changedLine("Grew most", most(1)), changedLine("Shrank most", most(-1)),
-    marked.length ? null : make("li", {}, "No routine changed by more than runs differ by anyway."),
+    marked.length ? null : make("li", {}, "No function changed by more than runs differ by anyway."),
     sides.words.verdict ? make("li", {}, make("b", {}, "Condition: "), shown(sides.words.verdict)) : null,
   ].filter(Boolean);
   byId("answer").replaceChildren(make("h2", {}, "In short"), make("ul", {}, ...lines));
@@ -69,7 +69,7 @@ function totalLine(row) {
   const sure = row.low > 0 || row.high < 0 ? "" : " That may be chance: the interval holds no change at all.";
   return make("li", {},
     `B takes ${fixed(row.b, view.digits)} ${unit} ${shown(per)}, A ${fixed(row.a, view.digits)}: `,
-    make("b", {}, `${signed(row.change, view.digits)} ± ${fixed(row.half, view.digits)} ${unit} (${relativeText(row.relative, row.hits_a, row.hits_b)})`),
+    make("b", {}, `${signed(row.change, view.digits)} ± ${fixed(row.half, view.digits)} ${unit} (${relativeText(row.relative, row.samples_a, row.samples_b)})`),
     bounds ? `, at 95 %${bounds}.` : ".", sure);
 }
 

@@ -8,16 +8,16 @@ const sides = {
 };
 
 function openSides(event) {
-  const { own_a: a, own_b: b, hits_a: hitsA, hits_b: hitsB } = event.data;
-  sides.a = withTotals(event, a, hitsA);
-  sides.b = withTotals(event, b, hitsB);
+  const { own_a: a, own_b: b, samples_a: samplesA, samples_b: samplesB } = event.data;
+  sides.a = withTotals(event, a, samplesA);
+  sides.b = withTotals(event, b, samplesB);
 }
 
 /** What each row weighs in the picture: its time on a side, and the other's where this has none. */
 function weightsOf(event, width, withOthers) {
   const { a, b } = sides;
   const [main, other] = width === "a" ? [a, b] : [b, a];
-  const adds = width === "sum" ? () => true : (row) => withOthers && !(main.totalHits[row] > 0);
+  const adds = width === "sum" ? () => true : (row) => withOthers && !(main.totalSamples[row] > 0);
   const sum = (kind) => main[kind].map((value, row) => value + (adds(row) ? other[kind][row] : 0));
   return withTotals(event, sum("own"), sum("ownHits"));
 }
@@ -60,17 +60,17 @@ function changeText(row) {
   const digits = isTested[row] ? Math.min(barDigits(scaled(half[row])), view.digits) : view.digits;
   const [a, b] = [scaled(sides.a.total[row]), scaled(sides.b.total[row])];
   const bar = isTested[row] ? ` ± ${fixed(scaled(half[row]), digits)}` : "";
-  const sure = isSignificant[row] ? "significant" : isTested[row] ? "not significant" : "too few hits to tell";
-  const part = relativeText((b - a) / a, sides.a.totalHits[row], sides.b.totalHits[row]);
+  const sure = isSignificant[row] ? "significant" : isTested[row] ? "not significant" : "too few samples to tell";
+  const part = relativeText((b - a) / a, sides.a.totalSamples[row], sides.b.totalSamples[row]);
   return `A ${fixed(a, digits)}, B ${fixed(b, digits)}, change ${signed(b - a, digits)}${bar} ${sides.words.unit} (${part}): ${sure}`;
 }
 
 const signed = (value, digits) => (value >= 0 ? "+" : "") + fixed(value, digits);
 
 /** A relative change as the text has it. */
-function relativeText(share, hitsBefore, hitsAfter) {
-  if (!hitsBefore) return "new";
-  return hitsAfter ? percentText(share) : "gone";
+function relativeText(share, samplesBefore, samplesAfter) {
+  if (!samplesBefore) return "new";
+  return samplesAfter ? percentText(share) : "gone";
 }
 
 /** A change as a percentage with its sign, with fewer digits from 100 % on. */

@@ -1,13 +1,13 @@
 // The tables of a comparison: the figures of its text, each change with its interval drawn.
 
 const TABLES = {
-  routines: ["Routines", "Routine"],
+  functions: ["Functions", "Function"],
   objects: ["Objects", "Object"],
   processes: ["Processes", "Process"],
   total: ["Total", ""],
   recordings: ["Recordings", ""],
 };
-const tables = { shown: "routines" };
+const tables = { shown: "functions" };
 
 function startTables() {
   fillTable();
@@ -35,7 +35,7 @@ function changesPanel(name) {
   const [, title] = TABLES[name];
   const marked = countText(table.significant) + (table.significant === 1 ? " significant change" : " significant changes");
   const all = table.rows.length + table.skipped.rows;
-  const choose = name === "routines" && view.event ? chooseChanged : null;
+  const choose = name === "functions" && view.event ? chooseChanged : null;
   return [
     make("p.quiet", {}, `${marked} in ${countText(all)} ${all === 1 ? "row" : "rows"}. ${sides.words.compared}.`),
     sortableTable(`Changes by ${title.toLowerCase()}: significant ones first`, changeColumns(changeRows(table.rows), title), changeRows(table.rows), choose),
@@ -46,7 +46,7 @@ function changesPanel(name) {
 function skippedNote({ rows, a, b }) {
   if (!rows) return "";
   const part = (value) => Number(scaled(value).toPrecision(3));
-  return make("p.quiet", {}, `${countText(rows)} more ${rows === 1 ? "row" : "rows"} not significant or of few hits: A ${part(a)}, B ${part(b)}, change ${part(b - a)} (--rows).`);
+  return make("p.quiet", {}, `${countText(rows)} more ${rows === 1 ? "row" : "rows"} not significant or of few samples: A ${part(a)}, B ${part(b)}, change ${part(b - a)} (--rows).`);
 }
 
 function totalPanel() {
@@ -69,7 +69,7 @@ function changeColumns(rows, title) {
     ...changeFigures(rows, changeDigits(rows.map((row) => row.half))),
     bound("95 % from", "relative_low"), bound("to", "relative_high"),
     ...(title ? [text("Mode", (row) => row.mode)] : []),
-    ...(title === "Routine" ? [path("Object", (row) => row.objectName)] : []),
+    ...(title === "Function" ? [path("Object", (row) => row.objectName)] : []),
   ];
 }
 
@@ -87,7 +87,7 @@ function changeFigures(rows, digits) {
     { title: "95 % interval", value: (row) => Math.abs(row.change), cell: (row) => changeBar(row, most), hint: "sorts by the size of the change", isNumber: true, isMain: true },
     { ...number(`Change (${unit})`, (row) => row.change, change), isMain: true },
     amount("±", "half"), amount(`A (${unit})`, "a"), amount(`B (${unit})`, "b"),
-    number("Relative", (row) => row.relative, (row) => relativeText(row.relative, row.hits_a, row.hits_b)),
+    number("Relative", (row) => row.relative, (row) => relativeText(row.relative, row.samples_a, row.samples_b)),
   ];
 }
 
@@ -112,7 +112,7 @@ function changeBar(row, most) {
   return make("span.bar.around", {}, fill, make("span.zero"), ...(row.half === null ? [] : [whisker]));
 }
 
-/** Choose the routine of a row, and move to where it has most time. */
+/** Choose the function of a row, and move to where it has most time. */
 function chooseChanged(row) {
   if (!view.event) return;
   const { labels, objects, frame_object: object } = view.block;
@@ -123,23 +123,23 @@ function chooseChanged(row) {
   const widest = widestRow(view.event, view.sums, (other) => other === frame);
   if (widest >= 0) moveTo(widest);
   chooseFrame(frame);
-  byId("routine").scrollIntoView({ block: "nearest" });
+  byId("function").scrollIntoView({ block: "nearest" });
 }
 
-/** The chosen routine: its own change, and the times of its calls. */
+/** The chosen function: its own change, and the times of its calls. */
 function fillChosen() {
-  const box = byId("routine");
+  const box = byId("function");
   const { frame, event, block } = view;
   box.hidden = frame < 0;
   if (frame < 0) return;
   const { label, object } = frameNames(block, frame);
-  const rows = changeRows(view.report.routines.rows.filter((row) => row.name === label && row.object === object));
+  const rows = changeRows(view.report.functions.rows.filter((row) => row.name === label && row.object === object));
   const zoom = () => focusOn(Math.max(widestRow(event, view.sums, (other) => other === frame), 0));
   box.replaceChildren(
     make("h2", {}, shown(label), " ", make("small", {}, shown(object))),
     make("p", {}, make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ",
-      make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this routine" }, "Close")),
-    ...(rows.length ? [sortableTable("In itself", changeColumns(rows, "Routine"), rows, null)] : []),
+      make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this function" }, "Close")),
+    ...(rows.length ? [sortableTable("In itself", changeColumns(rows, "Function"), rows, null)] : []),
     ...(block.has_stacks ? [make("div.pair.wide", {},
       callTable("Called by", (sums) => callersOf(event, sums, frame), (caller) => placeOfCall(caller, frame)),
       callTable("Calls", (sums) => calleesOf(event, sums, frame), (callee) => placeOfCall(frame, callee)))] : []),
@@ -151,15 +151,15 @@ function callTable(title, callsOf, callOf) {
   const rows = new Map();
   for (const side of ["a", "b"]) {
     for (const arc of callsOf(sides[side])) {
-      if (!rows.has(arc.key)) rows.set(arc.key, { ...frameNames(view.block, arc.key), frame: arc.key, a: 0, b: 0, hits_a: 0, hits_b: 0 });
-      Object.assign(rows.get(arc.key), { [side]: scaled(arc.total), [`hits_${side}`]: arc.hits });
+      if (!rows.has(arc.key)) rows.set(arc.key, { ...frameNames(view.block, arc.key), frame: arc.key, a: 0, b: 0, samples_a: 0, samples_b: 0 });
+      Object.assign(rows.get(arc.key), { [side]: scaled(arc.total), [`samples_${side}`]: arc.samples });
     }
   }
   const found = [...rows.values()].map((row) => testedCall(row, callOf(row.frame)))
     .sort((one, other) => Math.max(other.a, other.b) - Math.max(one.a, one.b));
   const halves = found.map((row) => row.half).filter((half) => half !== null);
   const digits = halves.length ? changeDigits(halves) : view.digits;
-  const columns = [significanceColumn, routineColumn("Routine", (row) => row.label), ...changeFigures(found, digits)];
+  const columns = [significanceColumn, functionColumn("Function", (row) => row.label), ...changeFigures(found, digits)];
   return sortableTable(`${title}, with what it calls`, columns, found, (row) => chooseFrame(row.frame), CALLS_AT_FIRST);
 }
 
@@ -189,13 +189,13 @@ function recordingsPanel() {
     text("Side", (row) => row.side), path("Recording", (row) => row.origin),
     path("Command", (row) => row.command.join(" ") || "system"),
     number("Length (s)", (row) => row.wall_seconds, (row) => (row.wall_seconds === null ? "-" : row.wall_seconds.toFixed(3))),
-    number("Hits", (row) => row.hits, (row) => countText(row.hits)),
+    number("Samples", (row) => row.samples, (row) => countText(row.samples)),
     ...(per.kind === "count" ? [number(shown(per.unit), (row) => row.work, (row) => String(row.work))] : []),
     text("Host", (row) => row.hostname),
   ];
   const rule = `Significant: of ${countText(tested)} rows tested, at most ${+(options.fdr * 100).toPrecision(6)} % of those marked are expected to be wrong (--fdr).`;
-  const graph = view.event ? [`Of the flame graph, ${countText(view.block.tested)} rows are tested together in the same way; its grey ones are not significant, or have too few hits to be tested.`] : [];
+  const graph = view.event ? [`Of the flame graph, ${countText(view.block.tested)} rows are tested together in the same way; its grey ones are not significant, or have too few samples to be tested.`] : [];
   const calls = view.event && view.block.has_stacks
-    ? [`Of who calls whom, ${countText(view.block.calls.caller.length)} pairs of caller and callee are tested together, likewise; those without ± have too few hits.`] : [];
+    ? [`Of who calls whom, ${countText(view.block.calls.caller.length)} pairs of caller and callee are tested together, likewise; those without ± have too few samples.`] : [];
   return [sortableTable("Recordings", columns, rows, null), sentences("Notes", [rule, ...graph, ...calls, ...notes])];
 }

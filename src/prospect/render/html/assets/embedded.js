@@ -15,4 +15,4 @@ async function unpacked(name) {
 // More than the page has cannot be asked for.
 const partOf = null;
 const codeOf = null;
-const hitsOf = null;
+const samplesOf = null;

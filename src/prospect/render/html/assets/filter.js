@@ -6,8 +6,8 @@ function showEvent(index) {
   const reported = view.report.events[view.block.reported[index]]; // none for waits
   view.isReported = reported !== undefined;
   view.figures = reported || view.report.events[0];
-  const { hits, seconds } = wholeOf(view.figures);
-  view.digits = hitDigits(hits, seconds);
+  const { samples, seconds } = wholeOf(view.figures);
+  view.digits = sampleDigits(samples, seconds);
   view.filter = { ...view.filter, span: null, lane: null };
   refilter();
 }
@@ -15,11 +15,11 @@ function showEvent(index) {
 /** Whether the map of time shows less than the whole interval. */
 const isCloser = () => view.base.data.begin_ns > 0 || view.base.data.end_ns < view.block.end_ns;
 
-/** Hits and seconds of a row of portions. */
-function wholeOf(portions) {
-  const rows = ["user", "kernel", "interrupt", "other"].map((name) => (portions.total || portions)[name]);
+/** Samples and seconds of a row of modes. */
+function wholeOf(modes) {
+  const rows = ["user", "kernel", "interrupt", "other"].map((name) => (modes.total || modes)[name]);
   return {
-    hits: rows.reduce((sum, row) => sum + row.hits, 0),
+    samples: rows.reduce((sum, row) => sum + row.samples, 0),
     seconds: rows.reduce((sum, row) => sum + row.seconds, 0),
   };
 }
@@ -48,8 +48,8 @@ function clearSelection() {
 }
 
 /** A weight as text: seconds with its rough bar, samples, or what another tool counted. */
-function weightText(weight, hits) {
-  const { has_time: hasTime, hits_title: title = "Hits" } = view.event.data;
-  if (!hasTime) return `${countText(hits)} ${title === "Hits" ? "samples" : shown(title).toLowerCase()}`;
+function weightText(weight, samples) {
+  const { has_time: hasTime, samples_title: title = "Samples" } = view.event.data;
+  if (!hasTime) return `${countText(samples)} ${title === "Samples" ? "samples" : shown(title).toLowerCase()}`;
   return `${timeText(weight, null, view.digits)} s`;
 }

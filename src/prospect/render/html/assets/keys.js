@@ -52,7 +52,7 @@ function moveAside(step) {
   }
 }
 
-/** Back by one step: out of the zoom, then of the routine, then of the selection. */
+/** Back by one step: out of the zoom, then of the function, then of the selection. */
 function goBack() {
   const { event, focus } = view;
   if (focus > 0) focusOn(event.parent[focus]);

@@ -20,9 +20,9 @@ const reportLook = {
   lines(row) {
     const { event, sums } = view;
     const { label, object } = frameNames(event.block, event.frame[row]);
-    const share = shareText(sums.total[row] / (sums.total[0] || 1), sums.totalHits[0]);
-    const self = sums.own[row] > 0 ? `, self ${weightText(sums.own[row], sums.ownHits[row])}` : "";
-    return [shown(label), `${weightText(sums.total[row], sums.totalHits[row])}, ${share}${self}`, shown(object)];
+    const share = shareText(sums.total[row] / (sums.total[0] || 1), sums.totalSamples[0]);
+    const self = sums.own[row] > 0 ? `, self ${weightText(sums.own[row], sums.ownSamples[row])}` : "";
+    return [shown(label), `${weightText(sums.total[row], sums.totalSamples[row])}, ${share}${self}`, shown(object)];
   },
 };
 

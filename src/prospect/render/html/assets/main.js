@@ -30,7 +30,7 @@ openPage(["report", "source", "stacks"], (report, source, stacks) => {
   }
   showEvent(0);
   // A command that only let others work has nothing to show of itself.
-  if (view.filter.scope === "command" && !view.sums.totalHits[0] && byId("scope").querySelector("[value=descendants]")) setScope("descendants", -1);
+  if (view.filter.scope === "command" && !view.sums.totalSamples[0] && byId("scope").querySelector("[value=descendants]")) setScope("descendants", -1);
 });
 
 function showRun(run) {
@@ -87,5 +87,5 @@ function showSelection() {
   byId("selection").hidden = !parts.length;
   const kind = !view.event.data.has_time ? "" : view.isReported ? ` of ${shown(view.event.data.time_of || "CPU time")}` : " of waits that began then";
   byId("selection-text").textContent =
-    `Only ${parts.join(", ")}: ${weightText(view.sums.total[0], view.sums.totalHits[0])}${kind}`;
+    `Only ${parts.join(", ")}: ${weightText(view.sums.total[0], view.sums.totalSamples[0])}${kind}`;
 }

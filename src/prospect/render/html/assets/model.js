@@ -1,4 +1,4 @@
-// Cells of samples → what stacks and routines took under a filter. Nothing here touches the page.
+// Cells of samples → what stacks and functions took under a filter. Nothing here touches the page.
 //
 // A tree is in preorder: the subtree of row i is the rows from i to end[i]. Whatever is asked of a
 // tree is one pass over typed arrays.
@@ -69,24 +69,24 @@ function chosenContexts(event, filter) {
 /**
  * Add up the cells that pass a filter.
  * @param {object} filter scope, process, lane, and span: first and last stretch, or null
- * @returns own and total weight and hits by row of the tree, and both by context
+ * @returns own and total weight and samples by row of the tree, and both by context
  */
 function selected(event, filter) {
   const chosen = chosenContexts(event, filter);
   const { context, stretch, count } = event.cells;
   const [first, last] = filter.span || [0, event.data.stretches];
   const own = new Float64Array(event.size);
-  const ownHits = new Float64Array(event.size);
+  const ownSamples = new Float64Array(event.size);
   const contextWeight = new Float64Array(chosen.length);
-  const contextHits = new Float64Array(chosen.length);
+  const contextSamples = new Float64Array(chosen.length);
   for (let i = 0; i < count.length; i++) {
     if (!chosen[context[i]] || stretch[i] < first || stretch[i] > last) continue;
     own[event.node[i]] += event.weight[i];
-    ownHits[event.node[i]] += count[i];
+    ownSamples[event.node[i]] += count[i];
     contextWeight[context[i]] += event.weight[i];
-    contextHits[context[i]] += count[i];
+    contextSamples[context[i]] += count[i];
   }
-  return { ...withTotals(event, own, ownHits), contextWeight, contextHits };
+  return { ...withTotals(event, own, ownSamples), contextWeight, contextSamples };
 }
 
 /** Add up the cells of instructions that pass a filter, by slot. */
@@ -94,23 +94,23 @@ function slotSums(event, filter, slots) {
   const chosen = chosenContexts(event, filter);
   const { slot, weight: each, data } = event.code;
   const [first, last] = filter.span || [0, event.data.stretches];
-  const [hits, weight] = [new Float64Array(slots), new Float64Array(slots)];
+  const [samples, weight] = [new Float64Array(slots), new Float64Array(slots)];
   for (let i = 0; i < slot.length; i++) {
     if (!chosen[data.context[i]] || data.stretch[i] < first || data.stretch[i] > last) continue;
-    hits[slot[i]] += data.count[i];
+    samples[slot[i]] += data.count[i];
     weight[slot[i]] += each[i];
   }
-  return { hits, weight };
+  return { samples, weight };
 }
 
-/** Weights and hits of rows of a tree, alone and with all that they call. */
-function withTotals(event, own, ownHits) {
-  const [total, totalHits] = [Float64Array.from(own), Float64Array.from(ownHits)];
+/** Weights and samples of rows of a tree, alone and with all that they call. */
+function withTotals(event, own, ownSamples) {
+  const [total, totalSamples] = [Float64Array.from(own), Float64Array.from(ownSamples)];
   for (let i = event.size - 1; i > 0; i--) {
     total[event.parent[i]] += total[i];
-    totalHits[event.parent[i]] += totalHits[i];
+    totalSamples[event.parent[i]] += totalSamples[i];
   }
-  return { own, ownHits, total, totalHits };
+  return { own, ownSamples, total, totalSamples };
 }
 
 /** The frames from the outermost, which is a thread's name, to a row's own. */
@@ -165,28 +165,28 @@ function sumsByKey(event, sums, keyOf) {
     const key = keyOf(i);
     if (key < 0) continue;
     let entry = found.get(key);
-    if (!entry) found.set(key, (entry = { key, self: 0, total: 0, hits: 0, selfHits: 0, until: 0 }));
+    if (!entry) found.set(key, (entry = { key, self: 0, total: 0, samples: 0, selfSamples: 0, until: 0 }));
     entry.self += sums.own[i];
-    entry.selfHits += sums.ownHits[i];
+    entry.selfSamples += sums.ownSamples[i];
     if (i < entry.until) continue;
     entry.total += sums.total[i];
-    entry.hits += sums.totalHits[i];
+    entry.samples += sums.totalSamples[i];
     entry.until = event.end[i];
   }
   return [...found.values()];
 }
 
-/** What each routine took. */
-const routineSums = (event, sums) =>
+/** What each function took. */
+const functionSums = (event, sums) =>
   sumsByKey(event, sums, (i) =>
     event.frame[i] < event.block.first_thread_frame - 2 ? event.frame[i] : -1);
 
-/** Who called a routine, with the time of these calls. */
+/** Who called a function, with the time of these calls. */
 const callersOf = (event, sums, frame) =>
   sumsByKey(event, sums, (i) =>
     event.frame[i] === frame && i > 0 ? event.frame[event.parent[i]] : -1);
 
-/** What a routine called. */
+/** What a function called. */
 const calleesOf = (event, sums, frame) =>
   sumsByKey(event, sums, (i) =>
     i > 0 && event.frame[event.parent[i]] === frame ? event.frame[i] : -1);

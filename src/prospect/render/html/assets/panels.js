@@ -1,9 +1,9 @@
 // The tables below the pictures.
 
 const TABS = {
-  routines: ["Routines", routinesPanel],
+  functions: ["Functions", functionsPanel],
   processes: ["Processes", processesPanel],
-  causes: ["Kernel causes", causesPanel],
+  entry_reasons: ["Kernel entry reasons", entryReasonsPanel],
   calls: ["System calls", syscallsPanel],
   totals: ["With callees", totalsPanel],
   turns: ["Turns", turnsPanel],
@@ -11,15 +11,15 @@ const TABS = {
   code: ["Code", codePanel],
   facts: ["Facts", factsPanel],
 };
-const panels = { shown: "routines" };
+const panels = { shown: "functions" };
 
 function startPanels() {
   on("sums", () => {
     fillAnswer(isWhole());
     fillPanel();
-    fillRoutine();
+    fillFunction();
   });
-  on("frame", fillRoutine);
+  on("frame", fillFunction);
 }
 
 function fillPanel() {
@@ -49,35 +49,35 @@ function originNote(isReport) {
 
 /** What shares and marks refer to, where rows of several tables of the report stand in one. */
 const ranksNote = () => (isDetailed()
-  ? "In the report, user, kernel and interrupt routines of a process are tables of their own: Share there is of that table, = cannot be told from the row above it there."
+  ? "In the report, user, kernel and interrupt functions of a process are tables of their own: Share there is of that table, = cannot be told from the row above it there."
   : "");
 
-/** Columns of time and hits that most tables share. */
+/** Columns of time and samples that most tables share. */
 function timeColumns(rows, title = "Time (s)", shareHint = "") {
   const most = mostOf(rows);
   const time = { ...number(title, (row) => row.value, (row) => barCell(row, most), "95 % interval as a whisker"), isMain: true };
-  const hits = number(shown(view.base.data.hits_title), (row) => row.hits, (row) => countText(row.hits));
+  const samples = number(shown(view.base.data.samples_title), (row) => row.samples, (row) => countText(row.samples));
   const share = number("Share", (row) => row.share, (row) =>
-    (row.share === undefined ? "" : shareText(row.share, row.allHits ?? row.hits)), shareHint);
-  return view.event.data.has_time ? [time, share, hits] : [share, hits];
+    (row.share === undefined ? "" : shareText(row.share, row.allSamples ?? row.samples)), shareHint);
+  return view.event.data.has_time ? [time, share, samples] : [share, samples];
 }
 
-function currentRoutines() {
+function currentFunctions() {
   return isDetailed()
-    ? reportRoutines(view.figures, view.block, view.filter).sort((a, b) => b.value - a.value || b.hits - a.hits)
-    : selectedRoutines(view.event, view.sums).sort((a, b) => b.value - a.value);
+    ? reportFunctions(view.figures, view.block, view.filter).sort((a, b) => b.value - a.value || b.samples - a.samples)
+    : selectedFunctions(view.event, view.sums).sort((a, b) => b.value - a.value);
 }
 
-function routinesPanel() {
-  const rows = currentRoutines();
+function functionsPanel() {
+  const rows = currentFunctions();
   const columns = [
     { title: "", value: (row) => row.above, cell: markCell, hint: "= like the row above, ! in step" },
-    { ...text("Routine", (row) => row.label), cell: (row) => named(shown(row.label), shown(row.object || ""), "b") },
+    { ...text("Function", (row) => row.label), cell: (row) => named(shown(row.label), shown(row.object || ""), "b") },
     ...(isDetailed() ? partColumns(rows) : timeColumns(rows, "Self (s)")),
     path("Object", (row) => row.object),
   ];
-  const left = rows.length ? "" : "No routine passes the thresholds. ";
-  return [originNote(isDetailed()), make("p.quiet", {}, left || ranksNote()), sortableTable("Routines by their own time", columns, rows, chooseRow)];
+  const left = rows.length ? "" : "No function passes the thresholds. ";
+  return [originNote(isDetailed()), make("p.quiet", {}, left || ranksNote()), sortableTable("Functions by their own time", columns, rows, chooseRow)];
 }
 
 /** Columns of rows whose share is of a part of their process: it stands behind the name of that. */
@@ -85,20 +85,20 @@ function partColumns(rows) {
   const columns = timeColumns(rows, "Self (s)");
   const [share] = columns.splice(columns.findIndex((column) => column.title === "Share"), 1);
   const there = { ...share, title: "Share there", hint: "of the time of this process in this mode" };
-  return [...columns, text("In", (row) => row.portion), text("Process", (row) => row.process), there];
+  return [...columns, text("In", (row) => row.mode), text("Process", (row) => row.process), there];
 }
 
-/** Choose the routine of a row, and move to where it has most time. */
+/** Choose the function of a row, and move to where it has most time. */
 function chooseRow(row) {
   const frame = row.frame ?? frameOf(row);
   if (frame < 0) return;
   const widest = widestRow(view.event, view.sums, (other) => other === frame);
   if (widest >= 0) moveTo(widest);
   chooseFrame(frame);
-  byId("routine").scrollIntoView({ block: "nearest" });
+  byId("function").scrollIntoView({ block: "nearest" });
 }
 
-/** The frame of a routine of the report. */
+/** The frame of a function of the report. */
 function frameOf(row) {
   const { labels, objects, frame_object: object } = view.block;
   return labels.findIndex((label, i) => label === row.label && objects[object[i]] === row.object);
@@ -112,7 +112,7 @@ function processesPanel() {
     text("Process", (row) => row.label),
     number("PID", (row) => row.pid, (row) => String(row.pid ?? "")),
     ...timeColumns(rows, isWhole() ? "User (s)" : "All (s)"),
-    ...(isWhole() ? ["kernel", "interrupt"].map(portionColumn) : []),
+    ...(isWhole() ? ["kernel", "interrupt"].map(modeColumn) : []),
     text("Parent", (row) => row.parent),
     ...(new Set(rows.map((row) => row.service)).size > 1 ? [text("Service", (row) => row.service ?? "")] : []),
   ];
@@ -123,33 +123,33 @@ function processesPanel() {
 
 function processRow(row) {
   const part = (name) => ({ value: row[name].seconds, half: row[name].half_width_s, low: row[name].low_s, high: row[name].high_s });
-  const { hits } = wholeOf(row);
-  const share = hits / (wholeOf(view.figures).hits || 1);
+  const { samples } = wholeOf(row);
+  const share = samples / (wholeOf(view.figures).samples || 1);
   return {
-    label: row.name, pid: row.pid, parent: row.parent_name, service: row.service, row: row.process_index, hits, share,
+    label: row.name, pid: row.pid, parent: row.parent_name, service: row.service, row: row.process_index, samples, share,
     ...part("user"), kernel: part("kernel"), interrupt: part("interrupt"),
   };
 }
 
-const portionColumn = (name) => number(
+const modeColumn = (name) => number(
   `${name[0].toUpperCase()}${name.slice(1)} (s)`, (row) => row[name].value,
   (row) => timeText(row[name].value, row[name].half, view.digits));
 
-function causesPanel() {
-  const rows = hasCauses()
-    ? reportCauses(view.figures, view.block, view.filter)
-    : selectedCauses(view.event, view.sums).sort((a, b) => b.value - a.value);
+function entryReasonsPanel() {
+  const rows = hasEntryReasons()
+    ? reportEntryReasons(view.figures, view.block, view.filter)
+    : selectedEntryReasons(view.event, view.sums).sort((a, b) => b.value - a.value);
   const columns = [
-    text("Cause", (row) => row.label), text("Kind", (row) => row.kind),
+    text("Entry reason", (row) => row.label), text("Kind", (row) => row.kind),
     ...timeColumns(rows), ...(rows.some((row) => row.process) ? [text("Process", (row) => row.process)] : []),
   ];
-  return [originNote(hasCauses()), sortableTable("Why the CPU was in the kernel", columns, rows, null)];
+  return [originNote(hasEntryReasons()), sortableTable("Why the CPU was in the kernel", columns, rows, null)];
 }
 
 function syscallsPanel() {
   const rows = view.figures.system_calls.map((row) => ({
     label: row.name, value: row.seconds, half: row.half_width_s, low: null, high: null,
-    share: row.share, hits: row.hits, calls: row.calls, inside: row.inside_s, mean: row.mean_s,
+    share: row.share, samples: row.samples, calls: row.calls, inside: row.inside_s, mean: row.mean_s,
   }));
   const isCounted = rows.some((row) => row.calls !== null);
   const optional = (title, key, digits) => (isCounted ? [number(title, (row) => row[key], (row) =>
@@ -166,16 +166,16 @@ function syscallsPanel() {
 function totalsPanel() {
   const [found, events] = [view.report.calls, view.report.events].map((all) => all.filter((event) => event.name === view.figures.name));
   const event = found.length === events.length ? found[events.indexOf(view.figures)] : null; // several may have one name
-  const rows = (event ? event.routines : []).map((row) => ({
-    label: row.name, object: row.object, hits: row.total_hits, value: row.total_s, share: row.total_hits / event.hits,
+  const rows = (event ? event.functions : []).map((row) => ({
+    label: row.name, object: row.object, samples: row.total_samples, value: row.total_s, share: row.total_samples / event.samples,
     half: row.total_half_width_s, low: row.total_s - row.total_half_width_s, high: row.total_s + row.total_half_width_s,
     self: { value: row.self_s, half: row.self_half_width_s },
   }));
   const columns = [
-    routineColumn("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)"),
+    functionColumn("Function", (row) => row.label), ...timeColumns(rows, "Total (s)"),
     number("Self (s)", (row) => row.self.value, (row) => timeText(row.self.value, row.self.half, view.digits)),
     path("Object", (row) => row.object),
   ];
-  return [make("p.quiet", {}, "Routines with all that they call, of the whole interval: the figures of prospect calls."),
-    sortableTable("Routines with what they call", columns, rows, chooseRow)];
+  return [make("p.quiet", {}, "Functions with all that they call, of the whole interval: the figures of prospect calls."),
+    sortableTable("Functions with what they call", columns, rows, chooseRow)];
 }

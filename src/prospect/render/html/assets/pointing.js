@@ -53,7 +53,7 @@ function showCursor() {
 function describeFlame() {
   const { event, sums, focus } = view;
   const rows = calledRows(focus).slice(0, 5).map((row) =>
-    `${labelOfFrame(event.frame[row])} ${shareText(sums.total[row] / (sums.total[focus] || 1), sums.totalHits[focus])}`);
+    `${labelOfFrame(event.frame[row])} ${shareText(sums.total[row] / (sums.total[focus] || 1), sums.totalSamples[focus])}`);
   const below = rows.length ? `. Below it: ${rows.join(", ")}` : "";
   flame.canvas.setAttribute("aria-label", `Flame graph of ${labelOfFrame(event.frame[focus])}${below}.`);
 }
@@ -71,6 +71,6 @@ function showFound() {
   const { event, sums, found } = view;
   const weight = found ? weightThrough(event, sums, (frame) => found[frame]) : 0;
   byId("found").textContent = found
-    ? `found in ${shareText(weight / (sums.total[0] || 1), sums.totalHits[0])} of what is shown`
+    ? `found in ${shareText(weight / (sums.total[0] || 1), sums.totalSamples[0])} of what is shown`
     : "";
 }

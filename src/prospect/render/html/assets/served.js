@@ -16,15 +16,15 @@ const unpacked = (name) => asked(`data/${name}`);
 /** Get the samples of a selection, taken apart as finely as fits. */
 const partOf = async (wanted) => columnsOf(await asked(`part?${new URLSearchParams(wanted)}`));
 
-/** Count the hits of a selection at a routine's instructions. @returns {Promise<Array[]>} */
-async function hitsOf(wanted) {
-  const { addresses, hits, weights } = documentOf(await asked(`hits?${new URLSearchParams(wanted)}`));
-  return addresses.map((address, i) => [address, hits[i], weights[i]]);
+/** Count the samples of a selection at a function's instructions. @returns {Promise<Array[]>} */
+async function samplesOf(wanted) {
+  const { addresses, samples, weights } = documentOf(await asked(`samples?${new URLSearchParams(wanted)}`));
+  return addresses.map((address, i) => [address, samples[i], weights[i]]);
 }
 
 const codes = new Map();
 
-/** Get the instructions of a routine and their source lines; once. */
+/** Get the instructions of a function and their source lines; once. */
 function codeOf(event, frame) {
   const address = `code?${new URLSearchParams({ event, frame })}`;
   if (!codes.has(address)) codes.set(address, asked(address).then(documentOf));

@@ -8,7 +8,7 @@ const CALLS_AT_FIRST = 12;
 
 const text = (title, value, hint) => ({ title, value, cell: (row) => clipped(shown(String(value(row) ?? ""))), hint });
 /** A column of functions: short names, and whole ones for the pointer. */
-const routineColumn = (title, value) => ({ ...text(title, value), cell: (row) => named(shown(String(value(row) ?? ""))) });
+const functionColumn = (title, value) => ({ ...text(title, value), cell: (row) => named(shown(String(value(row) ?? ""))) });
 const path = (title, value) => ({ ...text(title, value), isPath: true });
 const number = (title, value, cell, hint) => ({ title, value, cell, hint, isNumber: true });
 

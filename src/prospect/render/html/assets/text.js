@@ -36,10 +36,10 @@ function barDigits(half) {
   return Math.min(Math.max(leading < 3.545 ? 1 - exponent : -exponent, 0), 6);
 }
 
-/** How many digits behind the point of a second show one hit. */
-function hitDigits(hits, seconds) {
-  if (!(hits > 0) || !(seconds > 0)) return 2;
-  return Math.min(Math.max(Math.ceil(-Math.log10(seconds / hits) - 0.02), 2), 6);
+/** How many digits behind the point of a second show one sample. */
+function sampleDigits(samples, seconds) {
+  if (!(samples > 0) || !(seconds > 0)) return 2;
+  return Math.min(Math.max(Math.ceil(-Math.log10(seconds / samples) - 0.02), 2), 6);
 }
 
 /** A time with its error bar: "1.23 ± 0.04", in seconds. */
@@ -49,9 +49,9 @@ function timeText(seconds, half, digits) {
   return `${fixed(seconds, fewer)} ± ${fixed(half, fewer)}`;
 }
 
-/** A share with the digits that its number of hits supports. */
-function shareText(share, hits) {
-  return `${fixed(share * 100, (hits >= 1e3) + (hits >= 1e6))} %`;
+/** A share with the digits that its number of samples supports. */
+function shareText(share, samples) {
+  return `${fixed(share * 100, (samples >= 1e3) + (samples >= 1e6))} %`;
 }
 
 const countText = (number) => number.toLocaleString("en");

@@ -14,7 +14,7 @@ const view = {
   filter: { scope: "all", process: -1, span: null, lane: null },
   focus: 0, // row of the tree that is as wide as the picture
   row: 0, // row of the tree that has the cursor
-  frame: -1, // the chosen routine
+  frame: -1, // the chosen function
   wanted: "", // what is searched for
   found: null, // by frame, whether the search found it; null for no search
   digits: 3, // behind the point of a second
@@ -47,7 +47,7 @@ function moveTo(row) {
   tell("row");
 }
 
-/** Choose a routine: who calls it and what it calls is shown. */
+/** Choose a function: who calls it and what it calls is shown. */
 function chooseFrame(frame) {
   view.frame = frame;
   tell("frame");

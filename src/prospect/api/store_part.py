@@ -1,0 +1,64 @@
+"""A part of a store, as a profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.api.interface import Profile
+from prospect.dimensions import known_dimension
+from prospect.figures.hit_keys import kept_apart
+from prospect.fleet.opening import engine_of, opened
+from prospect.records import asdict
+from prospect.store.part import Apart, read_part
+from prospect.store.recorded import part_of_recording
+from prospect.store.specification import parse_specifications
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def read_store(
+    path: str,
+    specifications: Sequence[str] = (),
+    *,
+    stacks: bool = False,
+    addresses: bool = False,
+    apart: str = "",
+    engine: str = "local",
+) -> Profile:
+    """Read a part of a store.
+
+    Args:
+        path: of the store, or of the stores of many hosts; or its URL.
+        specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
+        stacks: whether call stacks are wanted.
+        addresses: whether hits of a function are kept apart by address, where the store has these.
+        apart: what hits are kept apart by besides, as of ``--columns``; "" for nothing.
+        engine: "local", or spark://HOST:PORT of a Spark cluster's master.
+
+    Raises:
+        UsageError: a specification has no meaning, or there is no such dimension or engine.
+        StoreError: nothing fits, or the store cannot be read.
+    """
+    chosen = parse_specifications(specifications)
+    apart = apart and known_dimension(apart)
+    make_engine = engine_of(engine)
+    with opened(path, chosen.texts.get("host", ())) as store:
+        part = read_part(store, chosen, Apart(stacks, addresses, apart), make_engine)
+        return Profile(**asdict(part))
+
+
+def part_of(profile: Profile, specifications: Sequence[str], apart: str = "") -> Profile:
+    """Choose a part of a recording by the words that choose a part of a store.
+
+    Args:
+        profile: of the recording, with samples.
+        specifications: which part, as ``since:02:10`` or ``comm:nginx``.
+        apart: as in `read_store`: a part has no single samples any more.
+
+    Raises:
+        UsageError: a specification has no meaning, or nothing fits.
+    """
+    whole = kept_apart(profile, apart)
+    part = part_of_recording(whole, parse_specifications(specifications))
+    return Profile(**asdict(part))

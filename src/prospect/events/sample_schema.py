@@ -1,0 +1,411 @@
+"""Event descriptions → where every field of a sample and of a sample_id tail is.
+
+Offsets are one number if all events lay their records out alike, and otherwise one number an event.
+Defined by ``include/uapi/linux/perf_event.h`` (Linux 6.18): the comment of PERF_RECORD_SAMPLE,
+which puts raw data, branch stack, user registers and user stack after the call chain in this
+order, and ``struct read_format``. Also by perf's rule for finding an event before its layout is
+known: all events keep the id at the same place (``evlist__valid_sample_type`` in
+``tools/perf/util/evlist.c``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.abi.record_layout import SampleLayout, layout_of
+from prospect.columns.buffers import is_scalar
+from prospect.errors import RecordingError
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.attr import EventAttr, EventDescription
+
+    PerEvent = int | NDArray[np.int64]
+
+
+class GroupLayout(NamedTuple):
+    """The place of the values of a group in one event's samples, in words.
+
+    Attributes:
+        begin: of the number of values, from the header on.
+        values: of the first value, from there on.
+        each: of a value with its id, which is right after it.
+        is_inherited: whether each thread has values of its own.
+    """
+
+    begin: int
+    values: int
+    each: int
+    is_inherited: bool
+
+
+def group_layout(attr: EventAttr, fixed_words: int) -> GroupLayout | None:
+    """Return where an event's samples have the values of its group; None where they have none."""
+    needed = abi.PERF_FORMAT_GROUP | abi.PERF_FORMAT_ID
+    if not attr.sample_type & abi.PERF_SAMPLE_READ or attr.read_format & needed != needed:
+        return None
+    times = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
+    return GroupLayout(
+        begin=fixed_words,
+        values=1 + (attr.read_format & times).bit_count(),
+        each=2 + bool(attr.read_format & abi.PERF_FORMAT_LOST),
+        is_inherited=bool(attr.flags & abi.FLAG_INHERIT),
+    )
+
+
+_REGISTER_LIMIT = 64
+
+
+class Trailing(NamedTuple):
+    """The fields after the call chain of one event's samples.
+
+    Attributes:
+        has_raw: raw data comes first.
+        branch_words_each: words of each branch with its counter, 0 without a branch stack.
+        has_branch_index: a word is between the number of branches and the branches.
+        are_branches_calls: the branches are the calls that have not returned yet.
+        registers: the kernel's numbers of the user's registers, ascending; empty without.
+        has_stack: a copy of the user's stack.
+    """
+
+    has_raw: bool = False
+    branch_words_each: int = 0
+    has_branch_index: bool = False
+    are_branches_calls: bool = False
+    registers: tuple[int, ...] = ()
+    has_registers: bool = False
+    has_stack: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything that is decoded."""
+        return self.has_registers or self.has_stack or self.are_branches_calls
+
+
+def trailing_of(attr: EventAttr) -> Trailing:
+    """Return the fields after the call chains of an event's samples, all absent if unwanted."""
+    kinds = attr.sample_type
+    branches, each = bool(kinds & abi.PERF_SAMPLE_BRANCH_STACK), 0
+    if branches:
+        each = 3 + bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_COUNTERS)
+    has_registers = bool(kinds & abi.PERF_SAMPLE_REGS_USER)
+    mask = attr.sample_regs_user if has_registers else 0
+    found = Trailing(
+        has_raw=bool(kinds & abi.PERF_SAMPLE_RAW),
+        branch_words_each=each,
+        has_branch_index=bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_HW_INDEX),
+        are_branches_calls=branches
+        and bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_CALL_STACK),
+        registers=tuple(bit for bit in range(_REGISTER_LIMIT) if mask >> bit & 1),
+        has_registers=has_registers,
+        has_stack=bool(kinds & abi.PERF_SAMPLE_STACK_USER),
+    )
+    return found if found.is_wanted else Trailing()
+
+
+# Ids come from one counter of the kernel, so those of a recording lie close together and a
+# table indexed by id - lowest id is the fastest look-up; ids further apart are searched.
+_DENSE_RANGE = 1 << 16
+
+_CLOCK_LIMIT = 1 << 8
+_EVENT_LIMIT = 1 << 16
+
+
+class IdTable(Record):
+    """The ids of a recording's events, and which event and clock each belongs to.
+
+    Attributes:
+        ids: u64[k] ascending.
+        event: i64[k] row of the recording's events.
+        clock: u8[k] position of the id's clock in the bank.
+        several_events: whether `event` holds more than one value.
+        several_clocks: whether `clock` holds more than one value.
+    """
+
+    ids: NDArray[np.uint64]
+    event: NDArray[np.int64]
+    clock: NDArray[np.uint8]
+    several_events: bool
+    several_clocks: bool
+    _dense: NDArray[np.int64] | None
+
+    def events_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Return the event row (i64[n], -1 unknown) and the clock (u8[n]) of each of `ids`.
+
+        As in perf, an id of 0 means the first event, and so does any id where there is only one.
+        Both are broadcast scalars where all ids are the same.
+
+        Source: ``evlist__event2evsel`` (``tools/perf/util/evlist.c``, 6.18).
+        """
+        if len(ids) > 1 and (ids == ids[0]).all():
+            # Samples of one ring are together.
+            event, clock = self.events_of(ids[:1])
+            return np.broadcast_to(event, ids.shape), np.broadcast_to(clock, ids.shape)
+        row = self._find(ids)
+        event, clock = self.event.take(row), self.clock.take(row)
+        missing = row < 0
+        if missing.any():
+            clock[missing] = 0
+            event[missing] = -1 if self.several_events else 0
+            event[missing & (ids == 0)] = 0
+        return event, clock
+
+    def knows(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return whether each of `ids` is in the table, bool[n]."""
+        return self._find(ids) >= 0
+
+    def _find(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if self._dense is not None:
+            # An id below the lowest wraps around to a large number and is clipped with the rest.
+            reach = np.uint64(len(self._dense) - 1)
+            place: NDArray[np.uint64] = np.minimum(ids - self.ids[0], reach)
+            return self._dense.take(place.view(np.int64))
+        row: NDArray[np.int64] = np.searchsorted(self.ids, ids)
+        row = np.minimum(row, len(self.ids) - 1)
+        row[self.ids.take(row) != ids] = -1
+        return row
+
+    @classmethod
+    def build(
+        cls, events: Sequence[EventDescription], clock_of_id: Mapping[int, int] | None
+    ) -> IdTable | None:
+        """Return the table of all ids that `events` declare, None where they declare none.
+
+        Raises:
+            RecordingError: a clock position is outside 0..255.
+        """
+        event_of_id: dict[int, int] = {}
+        for row, event in enumerate(events):
+            for id_ in event.ids:
+                event_of_id.setdefault(id_, row)
+        if not event_of_id:
+            return None
+        ordered = sorted(event_of_id)
+        clocks = [(clock_of_id or {}).get(id_, 0) for id_ in ordered]
+        if not all(0 <= clock < _CLOCK_LIMIT for clock in clocks):
+            raise RecordingError("the recording names a clock outside 0..255; record it again")
+        ids = np.array(ordered, np.uint64)
+        rows = [event_of_id[id_] for id_ in ordered]
+        return cls(
+            ids=ids,
+            event=np.array(rows, np.int64),
+            clock=np.array(clocks, np.uint8),
+            several_events=len(events) > 1,
+            several_clocks=len(set(clocks)) > 1,
+            _dense=_dense_rows(ids),
+        )
+
+
+def _dense_rows(ids: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    reach = int(ids[-1]) - int(ids[0])
+    if reach >= _DENSE_RANGE:
+        return None
+    # One entry too many, which says "not found" and is what clipping leads to.
+    rows = np.full(reach + 2, -1)
+    rows[(ids - ids[0]).view(np.int64)] = np.arange(len(ids))
+    return rows
+
+
+class Schema(Record):
+    """Offsets of a recording's fields, in u64 words; 0 means that the field is absent.
+
+    Every `PerEvent` is an int where all events agree, else i64[events].
+
+    Attributes:
+        sample: field → words from the header.
+        fixed_words: header and fixed part of a sample.
+        least_fixed_words: the smallest `fixed_words` of all events.
+        read_words: fixed words of the PERF_SAMPLE_READ part.
+        read_words_each: further words of it for each of its `nr` values.
+        has_chain: 1 where samples carry a call chain.
+        group_word: where samples have the id of their control group, words from their end.
+        tail: field → words from a record's end (negative).
+        tail_words: size of the tail.
+        id_word: where every sample has its id; 0 where they have none.
+        id_tail_word: where every tail has it (negative); 0 where they have none.
+        ids: None where the recording declares no ids.
+        period: u64[events], for samples that do not carry theirs.
+        trailing: fields after the call chains, a row an event; one if all agree.
+        groups: where samples have the values of their event's group, a row an event.
+        shared_event: that of samples with unknown ids, -1 for none; see `samples.SharedSamples`.
+        switch_event: that of context switches, -1 for none.
+        raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
+        raw_data: rows of events whose raw data is kept whole: those of PMUs of their own.
+        switch_tail: where records of switches have their time and task, words from their end.
+    """
+
+    sample: dict[str, PerEvent]
+    fixed_words: PerEvent
+    least_fixed_words: int
+    read_words: PerEvent
+    read_words_each: PerEvent
+    has_chain: PerEvent
+    group_word: PerEvent
+    tail: dict[str, PerEvent]
+    tail_words: PerEvent
+    id_word: int
+    id_tail_word: int
+    ids: IdTable | None
+    period: NDArray[np.uint64]
+    trailing: tuple[Trailing, ...] = (Trailing(),)
+    groups: tuple[GroupLayout | None, ...] = ()
+    shared_event: int = -1
+    switch_event: int = -1
+    switch_tail: tuple[int, int] = (0, 0)
+    raw_fields: tuple[tuple[tuple[int, int], ...], ...] = ()
+    raw_data: tuple[int, ...] = ()
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all events lay out their samples and tails alike."""
+        offsets = (*self.sample.values(), *self.tail.values(), self.fixed_words, self.tail_words)
+        reads = (self.read_words, self.read_words_each, self.has_chain, self.group_word)
+        return len(self.trailing) == 1 and all(
+            isinstance(offset, int) for offset in (*offsets, *reads)
+        )
+
+
+def schema_of(
+    events: Sequence[EventDescription], clock_of_id: Mapping[int, int] | None = None
+) -> Schema:
+    """Compute the schema of a recording's events.
+
+    Args:
+        events: in the order of the recording; their rows are the numbers of the events.
+        clock_of_id: id → position of its clock in a clock bank.
+
+    Raises:
+        RecordingError: there is no event or too many, or their samples cannot be told apart.
+
+    Source: ``__evsel__calc_id_pos``, ``__evsel__calc_is_pos`` (``tools/perf/util/evsel.c``, 6.18).
+    """
+    if not events:
+        raise RecordingError("the recording describes no event, so its samples cannot be read")
+    if len(events) > _EVENT_LIMIT:
+        raise RecordingError(
+            f"the recording describes {len(events)} events; 65536 can be told apart"
+        )
+    attrs = [event.attr for event in events]
+    layouts = [layout_of(attr) for attr in attrs]
+
+    def per_event(value: Callable[[EventAttr, SampleLayout], int]) -> PerEvent:
+        values = [value(attr, layout) for attr, layout in zip(attrs, layouts, strict=True)]
+        return values[0] if len(set(values)) == 1 else np.array(values, np.int64)
+
+    def offset_in(part: str, name: str) -> PerEvent:
+        return per_event(lambda _, layout: getattr(layout, part).get(name, 0))
+
+    trailing = tuple(trailing_of(attr) for attr in attrs)
+    of_switches, *switch_tail = _switch_event(events)
+    schema = Schema(
+        sample={name: offset_in("sample", name) for name in ("ip", "tid", "time", "cpu", "period")},
+        fixed_words=per_event(lambda _, layout: layout.fixed_words),
+        least_fixed_words=min(layout.fixed_words for layout in layouts),
+        read_words=per_event(lambda attr, _: _read_words(attr)[0]),
+        read_words_each=per_event(lambda attr, _: _read_words(attr)[1]),
+        has_chain=per_event(lambda attr, _: int(attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN != 0)),
+        group_word=per_event(lambda attr, _: _group_word(attr)),
+        tail={name: offset_in("tail", name) for name in ("time", "cpu", "tid")},
+        tail_words=per_event(lambda _, layout: layout.tail_words),
+        id_word=_id_position(layouts, "sample"),
+        id_tail_word=_id_position(layouts, "tail"),
+        ids=IdTable.build(events, clock_of_id),
+        period=np.array([1 if _is_rate(attr) else attr.sample_period for attr in attrs], np.uint64),
+        trailing=trailing if len(set(trailing)) > 1 else trailing[:1],
+        groups=tuple(
+            group_layout(attr, layout.fixed_words)
+            for attr, layout in zip(attrs, layouts, strict=True)
+        ),
+        shared_event=_shared_event(events),
+        switch_event=of_switches,
+        switch_tail=(switch_tail[0], switch_tail[1]),
+        raw_fields=tuple(event.fields for event in events) if any(e.fields for e in events) else (),
+        raw_data=tuple(row for row, attr in enumerate(attrs) if _has_own_data(attr)),
+    )
+    if not schema.is_uniform and not (schema.id_word and schema.ids):
+        raise RecordingError(
+            "the recording's events have different sample types and no id at a common place, "
+            "so their samples cannot be told apart; record them with PERF_SAMPLE_IDENTIFIER"
+        )
+    return schema
+
+
+def _shared_event(events: Sequence[EventDescription]) -> int:
+    """Return the row of the one event that samples of unknown ids can be of; -1 for none."""
+    rows = [row for row, event in enumerate(events) if event.attr.shares_samples]
+    return rows[0] if len(rows) == 1 else -1
+
+
+def _has_own_data(attr: EventAttr) -> bool:
+    """Return whether samples have raw data that only who knows the event's PMU can read."""
+    return attr.type > abi.PERF_TYPE_BREAKPOINT and bool(attr.sample_type & abi.PERF_SAMPLE_RAW)
+
+
+def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
+    """Return the row of the event that samples context switches and writes records of them.
+
+    Returns:
+        The row, -1 for none, and where these records have their time and task, in words from
+        their end; 0 where they lack one.
+    """
+    for row, event in enumerate(events):
+        kind = event.attr.type, event.attr.config
+        is_switch = kind == (abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_CONTEXT_SWITCHES)
+        if is_switch and event.attr.flags & abi.FLAG_CONTEXT_SWITCH:
+            tail = layout_of(event.attr).tail
+            return row, tail.get("time", 0), tail.get("tid", 0)
+    return -1, 0, 0
+
+
+def at_rows(value: PerEvent, rows: NDArray[np.int64] | None) -> PerEvent:
+    """Return `value` for each of `rows` (rows of events), or as it is where all events agree.
+
+    It is one number too where all rows are one, as a broadcast scalar.
+    """
+    if isinstance(value, int) or rows is None:
+        return value
+    return int(value[rows[0]]) if len(rows) and is_scalar(rows) else value.take(rows)
+
+
+def _id_position(layouts: list[SampleLayout], part: str) -> int:
+    fields: list[dict[str, int]] = [getattr(layout, part) for layout in layouts]
+    positions = {offsets.get("identifier", offsets.get("id", 0)) for offsets in fields}
+    return positions.pop() if len(positions) == 1 else 0
+
+
+def _group_word(attr: EventAttr) -> int:
+    """Return where the id of the control group is, in words from a sample's end; 0 for none.
+
+    Only what has one word follows it, but for AUX data: samples with such have none here.
+    """
+    kinds = attr.sample_type
+    if not kinds & abi.PERF_SAMPLE_CGROUP or kinds & abi.PERF_SAMPLE_AUX:
+        return 0
+    behind = abi.PERF_SAMPLE_DATA_PAGE_SIZE | abi.PERF_SAMPLE_CODE_PAGE_SIZE
+    return -1 - (kinds & behind).bit_count()
+
+
+def _is_rate(attr: EventAttr) -> bool:
+    return bool(attr.flags & abi.FLAG_FREQ)
+
+
+def _read_words(attr: EventAttr) -> tuple[int, int]:
+    # struct read_format: value, enabled, running, id, lost; or nr, enabled, running and
+    # nr times value, id, lost for a group.
+    is_followed = attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN or trailing_of(attr).is_wanted
+    if not (attr.sample_type & abi.PERF_SAMPLE_READ and is_followed):
+        return 0, 0  # nothing that is read here follows it
+    times = (abi.PERF_FORMAT_TOTAL_TIME_ENABLED, abi.PERF_FORMAT_TOTAL_TIME_RUNNING)
+    values = (abi.PERF_FORMAT_ID, abi.PERF_FORMAT_LOST)
+    time_words = sum(attr.read_format & bit != 0 for bit in times)
+    value_words = 1 + sum(attr.read_format & bit != 0 for bit in values)
+    if attr.read_format & abi.PERF_FORMAT_GROUP:
+        return 1 + time_words, value_words
+    return time_words + value_words, 0

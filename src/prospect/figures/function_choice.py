@@ -1,0 +1,208 @@
+"""The functions of a profile that are annotated: the hottest, or those that a person names.
+
+A person names functions by a name, a pattern or a part of a name.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.sorting import distinct
+from prospect.errors import UsageError
+from prospect.figures.function_names import function_names
+from prospect.figures.modes import (
+    ROUNDING_S,
+    event_seconds,
+    event_weight,
+)
+from prospect.figures.processes import chosen_hits
+from prospect.profile.complete import complete
+from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
+from prospect.records import NamedTuple, Record
+from prospect.spelling import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.options import Detail
+    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.model import Profile
+
+# Shorter parts are in too many names to mean one.
+_LEAST_LETTERS_OF_A_PART = 3
+
+
+def functions_named(profile: Profile, what: str) -> NDArray[np.bool_]:
+    """Return bool[f]: which functions a person means by `what`.
+
+    Those with this name; where there are none, those that it fits as a pattern; where there are
+    none either, those with it in their names.
+    """
+    names = [function_names(profile, row) for row in range(len(profile.functions))]
+    return _called(names, profile.functions.name, what)
+
+
+def inlined_called(names: Sequence[str], what: str) -> NDArray[np.bool_]:
+    """Return bool[n]: which inlined functions a person means, as `functions_named` does it."""
+    return _called([[name, name.partition("(")[0]] for name in names], names, what)
+
+
+def functions_with_part(profile: Profile, part: str) -> NDArray[np.bool_]:
+    """Return bool[f]: the functions in whose names a part occurs, parameters left aside."""
+    return _with_part(profile.functions.name, part)
+
+
+def _called(names: Sequence[list[str]], shown: Sequence[str], what: str) -> NDArray[np.bool_]:
+    found = np.array([what in known for known in names], np.bool_)
+    if not found.any():
+        fits = [any(fnmatchcase(name, what) for name in known) for known in names]
+        found = np.array(fits, np.bool_)
+    return found if found.any() else _with_part(shown, what)
+
+
+def _with_part(names: Sequence[str], part: str) -> NDArray[np.bool_]:
+    if len(part) < _LEAST_LETTERS_OF_A_PART:
+        return np.zeros(len(names), np.bool_)
+    return np.array([part in name.partition("(")[0] for name in names], np.bool_)
+
+
+_KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
+
+
+class FunctionChoice(Record):
+    """The functions to annotate, as asked for.
+
+    Attributes:
+        what: a function or an image by name or pattern, or a part of a function's name; "" for the
+            hottest functions of all.
+        detail: `-V`: whose hits count.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`; functions that are named pass them.
+        most: how many functions, where they are not named.
+    """
+
+    what: str = ""
+    detail: Detail = "3"
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+    most: int = 5
+
+
+def choose_functions(profile: Profile, choice: FunctionChoice) -> NDArray[np.int64]:
+    """Choose functions.
+
+    Returns:
+        i64[c] rows of `profile.functions`, of each event the heaviest first.
+
+    Raises:
+        UsageError: nothing with hits is called that.
+    """
+    whole = complete(profile)
+    hits = whole.hits
+    function = whole.locations.function_index.take(hits.location_index)
+    known = len(profile.functions)
+    member = chosen_hits(whole, choice.detail) & (function < known)
+    has_hits = np.bincount(function[member], minlength=known)[:known] > 0
+    wanted = _wanted(profile, choice.what, has_hits)
+    if choice.what and not (wanted.mask & has_hits).any():
+        raise UsageError(_not_found(profile, choice, wanted.mask, has_hits))
+    rows: list[int] = []
+    for event in distinct(hits.event).tolist():
+        at = np.flatnonzero(member & (hits.event == event))
+        at = at[wanted.mask.take(function.take(at))]
+        rows += _heaviest(whole, choice, function, at, wanted)
+    return np.array(list(dict.fromkeys(rows)), np.int64)
+
+
+class _Wanted(NamedTuple):
+    """Which functions were asked for: bool[f], and whether by their own names or parts of these."""
+
+    mask: NDArray[np.bool_]
+    is_named: bool
+    is_part: bool = False
+
+
+def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted:
+    functions, objects = profile.functions, profile.objects
+    if not what:
+        return _Wanted(np.ones(len(functions), np.bool_), is_named=False)
+    for agrees in (_is_equal, fnmatchcase):
+        called = np.array(
+            [
+                any(agrees(name, what) for name in function_names(profile, row))
+                for row in range(len(has_hits))
+            ],
+            np.bool_,
+        )
+        if (called & has_hits).any():
+            return _Wanted(called, is_named=True)
+        images = np.array(
+            [any(agrees(name, what) for name in (path, _basename(path))) for path in objects.path],
+            np.bool_,
+        )
+        of_image = images.take(functions.object_index) if len(images) else called
+        if (of_image & has_hits).any():
+            return _Wanted(of_image, is_named=False)
+    with_part = functions_with_part(profile, what)
+    if (with_part & has_hits).any():
+        return _Wanted(with_part, is_named=True, is_part=True)
+    return _Wanted(called | of_image, is_named=True)
+
+
+def _is_equal(name: str, what: str) -> bool:
+    return name == what
+
+
+def _basename(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _heaviest(
+    profile: CompleteProfile,
+    choice: FunctionChoice,
+    function: NDArray[np.int32],
+    at: NDArray[np.int64],
+    wanted: _Wanted,
+) -> list[int]:
+    """Return the functions of hits of one event, heaviest first, as far as they are wanted."""
+    hits = profile.hits
+    if not len(at):
+        return []
+    event = profile.run.events[int(hits.event[at[0]])]
+    rows, group = np.unique(function.take(at), return_inverse=True)
+    count = np.bincount(group, hits.count.take(at)).astype(np.int64)
+    period = np.bincount(group, hits.period.take(at)).astype(np.int64)
+    seconds = event_seconds(event, count, period)
+    order = np.lexsort((rows, -count, -event_weight(event, count, period)))
+    if not wanted.is_named:
+        has_time = event.seconds_per_period > 0 or event.seconds_per_hit > 0
+        if has_time:
+            kind = profile.objects.kind.take(profile.functions.object_index.take(rows))
+            is_kernel = np.isin(kind, _KERNEL_KINDS)
+            threshold = np.where(is_kernel, choice.kernel_threshold_s, choice.user_threshold_s)
+            order = order[(seconds >= threshold - ROUNDING_S).take(order)]
+    if wanted.is_part or not wanted.is_named:
+        order = order[: choice.most]
+    chosen: list[int] = rows.take(order).tolist()
+    return chosen
+
+
+def _not_found(
+    profile: Profile,
+    choice: FunctionChoice,
+    mask: NDArray[np.bool_],
+    has_hits: NDArray[np.bool_],
+) -> str:
+    """Say why nothing is there to annotate, and what may have been meant."""
+    if mask.any():
+        return f"'{choice.what}' has samples in other processes only: annotate with -V 4"
+    functions = profile.functions
+    hit = np.flatnonzero(has_hits)
+    known = {functions.name[row].partition("(")[0] for row in hit.tolist()}
+    known |= {_basename(profile.objects.path[row]) for row in functions.object_index[hit].tolist()}
+    hint = suggestion(choice.what, sorted(known), parts=True)
+    return f"no function and no image with samples is called '{choice.what}'{hint}"

@@ -1,0 +1,163 @@
+"""Hits in a report's terms: what a hit is worth in seconds, and which mode it belongs to.
+
+A mode is user, kernel, interrupt or other. The event's rule makes seconds of periods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import sums_with_rows
+from prospect.profile.model import (
+    CPUMODE_KERNEL,
+    CPUMODE_USER,
+    ENTRY_REASON_INTERRUPT,
+    ENTRY_REASON_SOFTIRQ,
+)
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.complete import ProfileByFunction
+    from prospect.profile.model import ProcessTable
+    from prospect.profile.run_info import EventInfo
+
+MODE_USER = 0
+MODE_KERNEL = 1
+MODE_INTERRUPT = 2  # kernel time that interrupted the process and is not its doing
+MODE_OTHER = 3  # a guest, a hypervisor, or a sample that does not say
+MODE_COUNT = 4
+MODE_NAMES = ("user", "kernel", "interrupt", "other")
+KERNEL_MODES = (MODE_KERNEL, MODE_INTERRUPT)
+# Periods are summed exactly, but a product with 1e-9 may fall just short of a threshold.
+ROUNDING_S = 1e-12
+_KSOFTIRQD = "ksoftirqd/"
+
+
+class EventHits(Record):
+    """The hits of one event, added up by process, function and mode.
+
+    Attributes:
+        event: the event; its rule makes seconds.
+        process, function: i64[h] rows of the profile's tables.
+        mode: i64[h] MODE_*.
+        count: i64[h] samples.
+        period: i64[h] sum of the samples' periods.
+        row_of_hit: i32 of each hit of the profile the row here, -1 for none.
+    """
+
+    event: EventInfo
+    process: NDArray[np.int64]
+    function: NDArray[np.int64]
+    mode: NDArray[np.int64]
+    count: NDArray[np.int64]
+    period: NDArray[np.int64]
+    row_of_hit: NDArray[np.int32]
+
+    @property
+    def has_time(self) -> bool:
+        """Whether this event's hits can be turned into seconds at all."""
+        return event_has_time(self.event)
+
+    def of_processes(self, chosen: NDArray[np.bool_]) -> EventHits:
+        """Return those of some processes, bool[p]."""
+        rows = chosen.take(self.process)
+        columns = (self.process, self.function, self.mode, self.count, self.period)
+        number = np.where(rows, np.cumsum(rows) - 1, -1).astype(np.int32)
+        row_of_hit = rows_of_rows(self.row_of_hit, number)
+        process, function, mode, count, period = (column[rows] for column in columns)
+        return EventHits(self.event, process, function, mode, count, period, row_of_hit)
+
+    def seconds(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return f64 seconds of summed counts and periods; zeros where the event has no time."""
+        return event_seconds(self.event, count, period)
+
+    def weight(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return f64 what shares are of, see `event_weight`."""
+        return event_weight(self.event, count, period)
+
+
+def event_has_time(event: EventInfo) -> bool:
+    """Return whether an event's hits can be turned into seconds at all."""
+    return event.seconds_per_period > 0 or event.seconds_per_hit > 0
+
+
+def event_seconds(
+    event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return f64 seconds of an event's hits and summed periods; zeros where it has no time."""
+    if event.seconds_per_period > 0:
+        # A damaged recording can overflow a sum; time is never negative.
+        return np.maximum(period, 0) * np.float64(event.seconds_per_period)
+    return count * np.float64(event.seconds_per_hit)
+
+
+def event_weight(
+    event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return f64 what shares are of: whole periods where they are time or vary, hits otherwise.
+
+    Whole numbers, unlike seconds, have exact running sums (below 2**53: 100 days in ns).
+    """
+    by_period = event.seconds_per_period > 0 or event.weighs_periods
+    # A damaged recording can overflow a sum.
+    whole = np.maximum(period, 0) if by_period else count
+    return whole.astype(np.float64)
+
+
+def event_hits(profile: ProfileByFunction, event_index: int) -> EventHits:
+    """Select the hits of one event of a completed profile."""
+    hits = profile.hits
+    of_event = hits.event == event_index
+    chosen = slice(None) if of_event.all() else of_event
+    of_hit = profile.locations.function_index.take(hits.location_index[chosen])
+    (process, mode, function), (count, period), row = sums_with_rows(
+        (hits.process_index[chosen], hit_modes(profile)[chosen], of_hit),
+        (hits.count[chosen], hits.period[chosen]),
+    )
+    row_of_hit = np.full(len(hits), -1, np.int32)
+    row_of_hit[chosen] = row
+    event = profile.run.events[event_index]
+    return EventHits(event, process, function, mode, count, period, row_of_hit)
+
+
+def rows_of_rows(
+    row_of_hit: NDArray[np.integer], row_of_row: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Follow each hit to a row, and that to a row of another table, i32[h]; -1 stays -1."""
+    return np.append(row_of_row, np.int32(-1)).take(row_of_hit)
+
+
+def hit_modes(profile: ProfileByFunction) -> NDArray[np.int64]:
+    """Return the mode, i64[h] MODE_*, of every hit of a completed profile.
+
+    Hard interrupts and softirqs are the interrupt mode of whichever process was running, as in
+    the kernel's accounting; the softirqs that ksoftirqd runs are that thread's own work.
+    Source: ``kernel/sched/cputime.c`` irqtime_account_irq(), account_system_time() (Linux 6.18).
+    """
+    hits = profile.hits
+    mode = np.full(len(hits), MODE_OTHER, np.int64)
+    mode[hits.mode == CPUMODE_USER] = MODE_USER
+    is_kernel = hits.mode == CPUMODE_KERNEL
+    mode[is_kernel] = MODE_KERNEL
+    entry_reason = profile.entry_reasons.kind.take(hits.entry_reason_index)
+    is_softirq = entry_reason == ENTRY_REASON_SOFTIRQ
+    if is_softirq.any():
+        is_softirq &= ~is_ksoftirqd(profile.processes).take(hits.process_index)
+    mode[is_kernel & (is_softirq | (entry_reason == ENTRY_REASON_INTERRUPT))] = MODE_INTERRUPT
+    return mode
+
+
+def is_kernel_mode(mode: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool[n]: which MODE_* are time in the kernel."""
+    is_kernel: NDArray[np.bool_] = (mode == MODE_KERNEL) | (mode == MODE_INTERRUPT)
+    return is_kernel
+
+
+def is_ksoftirqd(processes: ProcessTable) -> NDArray[np.bool_]:
+    """Return bool[p]: the threads that run softirqs where there are too many for an interrupt."""
+    is_named = np.array([name.startswith(_KSOFTIRQD) for name in processes.name], np.bool_)
+    return is_named & processes.is_kernel_thread

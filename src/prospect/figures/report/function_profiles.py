@@ -1,0 +1,219 @@
+"""Tables of functions: of each process and mode, and the kernel's, whole and by whom it worked for.
+
+The heaviest function is first; a threshold says how far a table is shown. The kernel's parts (kernel
+threads, user processes, process zero) are checked to sum up to the whole. docs/report.md says what
+the columns mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import sums_with_rows
+from prospect.columns.sorting import falling_within
+from prospect.errors import RenderError
+from prospect.figures.modes import ROUNDING_S, is_kernel_mode, rows_of_rows
+from prospect.figures.ranked_rows import CutRows, ranked
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.modes import EventHits
+    from prospect.figures.ranked_rows import RankedRows
+    from prospect.profile.model import ProcessTable
+
+
+class FunctionProfile(CutRows):
+    """The functions of one group of hits.
+
+    Attributes:
+        function: i64[r] rows of the profile's functions.
+        accumulated: f64[r] running sum of `share`.
+    """
+
+    function: NDArray[np.int64]
+    accumulated: NDArray[np.float64]
+
+
+class FunctionProfiles(Record):
+    """The function tables of all groups, as slices of common columns (see `FunctionProfile`).
+
+    `start` is i64[g + 1]: where each group's rows begin. `hits_sum` i64[g] and `seconds_sum`
+    f64[g] are the groups' totals. `row_of_hit` is i32 the row of each hit of the profile, -1 for
+    none: what makes any other column of the tables.
+    """
+
+    function: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    share: NDArray[np.float64]
+    accumulated: NDArray[np.float64]
+    start: NDArray[np.int64]
+    hits_sum: NDArray[np.int64]
+    seconds_sum: NDArray[np.float64]
+    has_time: bool
+    row_of_hit: NDArray[np.int32]
+
+    def table(self, group: int, threshold_s: float) -> FunctionProfile:
+        """Return one group's table; rows under `threshold_s` count as not shown."""
+        rows = slice(int(self.start[group]), int(self.start[group + 1]))
+        seconds = self.seconds[rows]
+        shown = len(seconds)
+        if self.has_time:
+            shown = int(np.count_nonzero(seconds >= threshold_s - ROUNDING_S))
+        return FunctionProfile(
+            function=self.function[rows],
+            hits=self.hits[rows],
+            seconds=seconds,
+            share=self.share[rows],
+            accumulated=self.accumulated[rows],
+            shown=shown,
+            total_hits=int(self.hits_sum[group]),
+            total_seconds=float(self.seconds_sum[group]),
+        )
+
+
+def function_tables(
+    hits: EventHits, group: NDArray[np.int64], group_count: int
+) -> FunctionProfiles:
+    """Build the function tables of all groups at once.
+
+    Args:
+        hits: an event's hits.
+        group: i64[h] the group of each hit, -1 for none.
+        group_count: how many groups there are, empty ones included.
+    """
+    member = group >= 0
+    chosen = slice(None) if member.all() else member
+    (of_group, function), (count, period), sum_of_row = sums_with_rows(
+        (group[chosen], hits.function[chosen]), (hits.count[chosen], hits.period[chosen])
+    )
+    seconds = hits.seconds(count, period)
+    weight = hits.weight(count, period)
+    # Rows of a group are in the order of functions, and so are those alike in weight and hits.
+    order = falling_within(of_group, weight, count)
+    of_group, function, count = of_group.take(order), function.take(order), count.take(order)
+    seconds, weight = seconds.take(order), weight.take(order)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    row = np.full(len(group), -1, np.int32)
+    row[chosen] = place.take(sum_of_row)
+    start = np.searchsorted(of_group, np.arange(group_count + 1))
+    weight_sum = np.bincount(of_group, weight, group_count).astype(np.float64)
+    share, accumulated = _shares(weight, of_group, start, weight_sum)
+    return FunctionProfiles(
+        function=function,
+        hits=count,
+        seconds=seconds,
+        share=share,
+        accumulated=accumulated,
+        start=start,
+        hits_sum=_segment_sums(count, start),
+        seconds_sum=np.bincount(of_group, seconds, group_count).astype(np.float64),
+        has_time=hits.has_time,
+        row_of_hit=rows_of_rows(hits.row_of_hit, row),
+    )
+
+
+def _shares(
+    weight: NDArray[np.float64],
+    of_group: NDArray[np.int64],
+    start: NDArray[np.int64],
+    weight_sum: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    running = np.append(0.0, np.cumsum(weight))
+    divisor = np.where(weight_sum > 0, weight_sum, 1.0).take(of_group)
+    before = running.take(start).take(of_group)
+    return weight / divisor, (running[1:] - before) / divisor
+
+
+def _segment_sums(column: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    running = np.append(np.int64(0), np.cumsum(column))
+    sums: NDArray[np.int64] = np.diff(running.take(start))
+    return sums
+
+
+PART_KERNEL_THREADS = 0
+PART_USER_PROCESSES = 1
+PART_PROCESS_ZERO = 2
+PART_NO_PROCESS = 3
+PART_NAMES = ("kernel threads", "user processes", "process zero", "no process")
+_PART_COUNT = len(PART_NAMES)
+
+
+class KernelProfiles(Record):
+    """Every kernel hit, and the same hits by part.
+
+    Attributes:
+        whole: the functions of all kernel hits.
+        parts: (name, functions) of the three parts, and of "no process" where there is any.
+        row_of_hit: i32 of each hit of the profile its row of `whole`, -1 for none.
+        part_row_of_hit: i32 its row of the parts' functions, concatenated.
+    """
+
+    whole: FunctionProfile
+    parts: tuple[tuple[str, FunctionProfile], ...]
+    row_of_hit: NDArray[np.int32]
+    part_row_of_hit: NDArray[np.int32]
+
+    def ranked(self) -> list[RankedRows]:
+        """Return the rows of `whole`, then those of each part."""
+        found = [_ranked(self.whole, self.row_of_hit)]
+        first = 0
+        for _, table in self.parts:
+            row = self.part_row_of_hit - np.int32(first)
+            found.append(_ranked(table, np.where(row < len(table), np.maximum(row, -1), -1)))
+            first += len(table)
+        return found
+
+
+def _ranked(table: FunctionProfile, row_of_hit: NDArray[np.integer]) -> RankedRows:
+    return ranked(row_of_hit.astype(np.int32, copy=False), np.arange(len(table)) < table.shown)
+
+
+def kernel_part(processes: ProcessTable) -> NDArray[np.int64]:
+    """Return i64[p]: the PART_* that kernel hits of each process belong to."""
+    part = np.full(len(processes), PART_USER_PROCESSES, np.int64)
+    part[processes.is_kernel_thread] = PART_KERNEL_THREADS
+    part[processes.pid == 0] = PART_PROCESS_ZERO
+    part[processes.pid < 0] = PART_NO_PROCESS
+    return part
+
+
+def kernel_profiles(processes: ProcessTable, hits: EventHits, threshold_s: float) -> KernelProfiles:
+    """Build the kernel's profile and its parts.
+
+    Raises:
+        RenderError: the parts do not sum up to the whole, which would be a defect here.
+    """
+    is_kernel = is_kernel_mode(hits.mode)
+    of_all = function_tables(hits, np.where(is_kernel, 0, -1), 1)
+    whole = of_all.table(0, threshold_s)
+    part = np.where(is_kernel, kernel_part(processes).take(hits.process), -1)
+    tables = function_tables(hits, part, _PART_COUNT)
+    parts = [(PART_NAMES[row], tables.table(row, threshold_s)) for row in range(_PART_COUNT)]
+    if not len(parts[PART_NO_PROCESS][1]):
+        del parts[PART_NO_PROCESS]
+    check_sum(whole, [table for _, table in parts])
+    return KernelProfiles(whole, tuple(parts), of_all.row_of_hit, tables.row_of_hit)
+
+
+def check_sum(whole: FunctionProfile, parts: Sequence[FunctionProfile]) -> None:
+    """Assert that the parts of the kernel's profile sum up to the whole, function by function.
+
+    Raises:
+        RenderError: they do not.
+    """
+    function = np.concatenate([whole.function, *(part.function for part in parts)])
+    balance = np.concatenate([whole.hits, *(-part.hits for part in parts)])
+    distinct, row = np.unique(function, return_inverse=True)
+    if np.bincount(row, balance, len(distinct)).any():
+        raise RenderError(
+            "the parts of the kernel profile do not sum up to the whole; "
+            "please report this, with the recording (--save FILE)"
+        )

@@ -1,0 +1,237 @@
+"""Spark as the engine of queries: `store.tables.Queries` on a standalone cluster.
+
+Files are found, and their heads read, here; Spark's workers read the columns, below the same path.
+Numbers of 64 bits without a sign are decimals there, for Spark has no others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from prospect.fleet.spark.dialect import translated
+from prospect.fleet.spark.spark_session import session_at
+from prospect.store.engine import Engine, EngineError, storable
+from prospect.store.file_schema import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Columns, Placed
+
+_TYPES = {
+    "VARCHAR": "STRING",
+    "UTINYINT": "SMALLINT",
+    "USMALLINT": "INT",
+    "SMALLINT": "SMALLINT",
+    "INTEGER": "INT",
+    "BIGINT": "BIGINT",
+    "UBIGINT": "DECIMAL(20, 0)",
+    "BOOLEAN": "BOOLEAN",
+}
+# Spark takes these in a path for patterns, or for the end of one, and reads files twice.
+_PATTERN = re.compile(r"[\[\]{}*?;,\\]")
+_UNSIGNED = {
+    name for columns in COLUMNS.values() for name, type_ in columns.items() if type_ == "UBIGINT"
+} | {"number"}  # of a name: that of a function
+
+
+class SparkEngine:
+    """Tables of one part of a store, on a cluster."""
+
+    most_rows: int | None = None  # what does not fit in memory it writes to disk
+
+    def __init__(self, store: StoreDirectory, master: str) -> None:
+        """Begin.
+
+        Args:
+            store: the files that are read; it has to stay open meanwhile.
+            master: the cluster's, as spark://HOST:PORT.
+
+        Raises:
+            StoreError: Spark or DuckDB is not installed, or the cluster does not answer.
+        """
+        self._session = session_at(master).newSession()
+        self._path = os.path.realpath(store.root)
+        self._kept: list[Any] = []
+        self.planner = Engine(store)
+
+    def table(self, name: str, kind: str, placed: Placed) -> None:
+        """Let queries read files as a table; see `tables.Queries`.
+
+        Raises:
+            EngineError: a file cannot be read.
+        """
+        schema = ", ".join(f"`{one}` {_TYPES[type_]}" for one, type_ in COLUMNS[kind].items())
+        if wrong := next((one for one in placed.paths if _PATTERN.search(self._path + one)), ""):
+            raise EngineError(f"Spark takes {wrong} for a pattern: rename the host's directory")
+        with _errors():
+            if not placed.paths:
+                columns = f"{schema}, segment INT, host STRING"
+                self._session.createDataFrame([], columns).createOrReplaceTempView(name)
+                return
+            files = (
+                self._session.read.schema(schema)
+                .option("__globPaths__", "false")
+                .parquet(*(f"{self._path}/{path}" for path in placed.paths))
+            )
+            if any(placed.hosts):
+                places = self._frame(
+                    {
+                        "file_path": [uri_of(f"{self._path}/{path}") for path in placed.paths],
+                        "segment": np.array(placed.segments, np.int32),
+                        "host": placed.hosts,
+                    }
+                )
+                files = files.selectExpr("*", "_metadata.file_path")
+                files = files.join(places.hint("broadcast"), "file_path").drop("file_path")
+            files.createOrReplaceTempView(name)
+
+    def view(self, name: str, query: str) -> None:
+        """Give a query a name.
+
+        Raises:
+            EngineError: it cannot be answered.
+        """
+        with _errors():
+            self._session.sql(translated(query)).createOrReplaceTempView(name)
+
+    def keep(self, name: str, query: str, parameters: Sequence[Any] = ()) -> None:
+        """Keep the result of a query, as a table of this name.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        with _errors():
+            kept = self._session.sql(translated(query), args=_arguments(parameters)).cache()
+            kept.createOrReplaceTempView(name)
+            self._kept.append(kept)
+
+    def drop(self, name: str) -> None:
+        """Do nothing: what was kept may still be wanted for what is answered later."""
+
+    def register(self, name: str, columns: Columns) -> None:
+        """Let queries read columns as a table of this name."""
+        self._frame(columns).createOrReplaceTempView(name)
+
+    def _frame(self, columns: Columns) -> Any:
+        """Return columns as Spark has them; rows of Python would need a Python on each worker."""
+        import pyarrow as pa  # noqa: PLC0415 - where Spark is asked
+
+        arrays = {key: _arrow_column(column) for key, column in columns.items()}
+        return self._session.createDataFrame(pa.table(arrays))
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the result of a query as rows.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        return list(self.heads(query, parameters)[1])
+
+    def columns(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
+        """Return the result of a query as columns; text is an array of str objects.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        table = self._answered(query, parameters)
+        return {name: _numpy_column(name, table.column(name)) for name in table.column_names}
+
+    def heads(
+        self, query: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Return the names of a query's columns, and an iterator over its rows.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        table = self._answered(query, parameters)
+        columns = [_python_column(column) for column in table.columns]
+        return table.column_names, iter(zip(*columns, strict=True))
+
+    def _answered(self, query: str, parameters: Sequence[Any]) -> Any:
+        with _errors():
+            return self._session.sql(translated(query), args=_arguments(parameters)).toArrow()
+
+    def close(self) -> None:
+        """End; the session stays for the next part."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
+
+        self.planner.close()
+        # Ctrl-C ends the driver's Java, too.
+        with suppress(Py4JError, OSError):
+            for kept in self._kept:
+                kept.unpersist()
+
+
+def uri_of(path: str) -> str:
+    """Return a path as Java's URIs have it, which Spark calls files by."""
+    quoted = "".join(
+        quote(sign, safe="/_-!.~'()*,;:$&+=@") if sign.isascii() else sign for sign in path
+    )
+    return f"file:{quoted}"
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Say in one line what Spark cannot do.
+
+    Raises:
+        EngineError: instead of what Spark raises.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - where Spark is asked
+
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise EngineError(f"Spark: {first or type(error).__name__}") from None
+
+
+def _arguments(parameters: Sequence[Any]) -> list[Any]:
+    return [storable(one) if isinstance(one, str) else one for one in parameters]
+
+
+def _arrow_column(column: Any) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - where Spark is asked
+
+    if isinstance(column, np.ndarray):
+        if column.dtype == np.uint64:
+            return pa.array(column).cast(pa.decimal128(20, 0))
+        return pa.array(column)
+    return [storable(text) for text in column]
+
+
+def _numpy_column(name: str, column: Any) -> NDArray[Any]:
+    import pyarrow as pa  # noqa: PLC0415 - where Spark is asked
+
+    type_ = column.type
+    if pa.types.is_decimal(type_):
+        if name in _UNSIGNED:
+            numbers: NDArray[Any] = column.cast(pa.uint64()).to_numpy()
+            return numbers
+        return np.array([float(value or 0) for value in column.to_pylist()], np.float64)
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return np.array([*column.to_pylist(), ""], object)[:-1]
+    values: NDArray[Any] = column.to_numpy()
+    return values
+
+
+def _python_column(column: Any) -> list[Any]:
+    """Return values as DuckDB has them: whole numbers are int."""
+    import pyarrow as pa  # noqa: PLC0415 - where Spark is asked
+
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_decimal(column.type) and column.type.scale == 0:
+        return [None if value is None else int(value) for value in values]
+    return values

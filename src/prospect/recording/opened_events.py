@@ -1,0 +1,269 @@
+"""Open the events of every CPU that a recording needs, and choose its rate and periods.
+
+`recording` uses it to follow a command, and live sessions, which follow none.
+
+Imported before the command starts, which every import delays: no heavy ones.
+"""
+
+from __future__ import annotations
+
+import os
+
+from prospect.capture.events.clock_bank import (
+    MOST_CLOCKS,
+    check_periods,
+    check_rate,
+    clock_periods_ns,
+    total_rate_hz,
+)
+from prospect.capture.events.cpu_events import EventSet
+from prospect.capture.events.event_choice import (
+    CLOCK_HARDWARE,
+    RUNTIME_FRAMES,
+    RUNTIME_FRAMES_BYTES,
+    SCOPE_SYSTEM,
+    SCOPE_TASK,
+    choose_events,
+    with_python_frames,
+)
+from prospect.capture.events.recorded_callers import (
+    CallGraph,
+    default_callers,
+    parse_call_graph,
+    sample_bytes,
+)
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.rings import ring_size_bytes
+from prospect.errors import CaptureError, UsageError
+from prospect.options import RecordingOptions
+from prospect.records import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.capture.events.event_choice import EventPlan
+    from prospect.recording.followed_switches import SwitchPrograms
+
+# The words before COMMAND take a good part of this.
+LEAST_MAX_BYTES = 1 << 20
+# Where frames are read from memory; eBPF reads those of x86-64 only.
+_PYTHON_MACHINES = ("x86_64", "aarch64")
+_KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
+# A ring holds a second of samples; with copies of stacks so many if CPUs are scarce.
+_CROWDED_S = 4
+_TRACING_CAPABILITIES = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
+
+
+class RecordOptions(RecordingOptions):
+    """What to record, and for whom.
+
+    Attributes:
+        command: the words of the command; none to record as long as `pids` or `for_s` say, or
+            until a signal.
+        command_line: the recorder's own argument vector, kept in the recording.
+        tids: threads to follow, with those that they start, instead of `pids`; without a command.
+        periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
+        use_cache: whether the cost of a sample is kept for the next recording.
+        default_callers: whether samples have callers in user space if `call_graph` is empty.
+        wakers: whether `off_cpu` records who ended each wait.
+    """
+
+    command: tuple[str | bytes, ...] = ()
+    command_line: tuple[str, ...] = ()
+    tids: tuple[int, ...] = ()
+    periods_ns: tuple[int, ...] = ()
+    use_cache: bool = True
+    default_callers: bool = False
+    wakers: bool = True
+
+
+def with_rate(options: RecordOptions) -> RecordOptions:
+    """Return the options with the rate and the periods that the others amount to.
+
+    Raises:
+        UsageError: this kernel cannot follow them.
+        CaptureError: what a sample costs cannot be measured.
+    """
+    if options.periods_ns:
+        check_periods(options.periods_ns)
+        return replace(
+            options, frequency_hz=total_rate_hz(options.periods_ns), clocks=len(options.periods_ns)
+        )
+    clocks = options.clocks or MOST_CLOCKS
+    rate_hz = options.frequency_hz
+    if options.overhead_percent is not None:
+        if not 0 < options.overhead_percent <= 100:
+            raise UsageError("an overhead is more than 0 and at most 100% of a CPU (--overhead)")
+        check_rate(1, clocks)
+        from prospect.recording.sampling_cost import rate_for_overhead  # noqa: PLC0415 - rarely asked for
+
+        rate_hz = rate_for_overhead(
+            options.overhead_percent,
+            options.clocks,
+            call_graph=parse_call_graph(options.call_graph),
+            use_cache=options.use_cache,
+        )
+    check_rate(rate_hz, clocks)
+    return replace(options, frequency_hz=rate_hz, periods_ns=clock_periods_ns(rate_hz, clocks))
+
+
+def open_events(
+    options: RecordOptions,
+    pid: int,
+    cpus: tuple[int, ...],
+    switches: SwitchPrograms | None = None,
+) -> EventSet:
+    """Open the best events on all CPUs; the timer where the hardware counter is not on each.
+
+    Args:
+        options: what to record.
+        pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK if only the
+            whole system will do.
+        cpus: those on line.
+        switches: the programs of ``wall`` or ``off_cpu``, None without these.
+
+    Raises:
+        CaptureError: that cannot be; says what to do.
+    """
+    attaches = bool(options.pids or options.tids)
+    pid = os.getpid() if attaches else pid
+
+    def choose(*, allow_hardware: bool) -> EventPlan:
+        plan = _plan_of_clocks(options, pid, cpus, allow_hardware=allow_hardware)
+        plan = _with_chosen_events(options, plan, pid, cpus[0])
+        if options.off_cpu:
+            from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - rarely asked for
+
+            callers = parse_call_graph(options.call_graph)
+            wakes = switches.wakes(plan) if switches is not None else ()
+            plan = with_switches(plan, callers, cpus[0], wakes, wakers=options.wakers)
+        if switches is not None:
+            plan = switches.planned(plan, cpus[0])
+        return _with_python(options, plan)
+
+    plan = choose(allow_hardware=not options.clocks and not options.events)
+    bytes_a_second = _bytes_a_second(options, plan)
+    if options.wall and switches is not None:
+        bytes_a_second += switches.bytes_a_second
+    if plan.attr.sample_stack_user and _is_crowded(len(cpus)):
+        bytes_a_second *= _CROWDED_S
+    ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
+    tasks: tuple[int, ...] = (pid,)
+    if attaches and plan.scope == SCOPE_TASK:
+        from prospect.capture.machine.attached_tasks import attached_tasks, chosen_tasks  # noqa: PLC0415 - rarely asked for
+
+        if options.tids:
+            tasks = chosen_tasks(options.tids, plan.attr, cpus[0])
+        else:
+            tasks = attached_tasks(options.pids, plan.attr, cpus[0])
+    events = EventSet(plan, tasks, ring_bytes)
+    try:
+        events.open(cpus)
+    except OSError as error:
+        if plan.clock == CLOCK_HARDWARE:
+            plan = choose(allow_hardware=False)
+            events = EventSet(plan, tasks, ring_bytes)
+            events.open(cpus)
+            return events
+        raise CaptureError(f"perf_event_open() failed on a CPU: {error.strerror}") from error
+    return events
+
+
+def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
+    """Return how many bytes a second the samples of a busy CPU take in its ring."""
+    bytes_a_second = options.frequency_hz * sample_bytes(plan.attr)
+    if options.events:
+        from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
+
+        chosen = (event for event in plan.beside if event.name != RUNTIME_FRAMES)
+        bytes_a_second += sampled_bytes_a_second(tuple(chosen))
+    if options.off_cpu:
+        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - rarely asked for
+
+        bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
+    if plan.beside[-1:] and plan.beside[-1].name == RUNTIME_FRAMES:
+        bytes_a_second += options.frequency_hz * RUNTIME_FRAMES_BYTES
+    return bytes_a_second
+
+
+def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
+    """Return the plan with room for Python frames, if they are wanted and can be read here."""
+    machine = os.uname().machine
+    if options.python == "never" or machine not in _PYTHON_MACHINES:
+        return plan
+    is_by_ebpf = (
+        plan.scope == SCOPE_SYSTEM
+        and machine == "x86_64"
+        and os.access(_KERNEL_TYPES, os.R_OK)
+        and _may_load_programs()
+    )
+    plan = with_python_frames(plan)
+    if is_by_ebpf:
+        return plan
+    wakes = False
+    if not (options.off_cpu or options.events):
+        from prospect.capture.machine.runtime_processes import may_run_python  # noqa: PLC0415 - not by root
+
+        wakes = may_run_python(options.command, options.pids)
+    return plan._replace(reads_memory=True, wakes_at_samples=wakes)
+
+
+def _is_crowded(cpus: int) -> bool:
+    """Return whether more threads want a CPU than there are: the recorder may wait for seconds."""
+    fields = read_if_there("/proc/loadavg").split()
+    running = fields[3].partition(b"/")[0] if len(fields) > 3 else b""
+    return running.isdigit() and int(running) > cpus
+
+
+def _plan_of_clocks(
+    options: RecordOptions, pid: int, cpus: tuple[int, ...], *, allow_hardware: bool
+) -> EventPlan:
+    """Return the plan of the clocks, with the callers that are asked for or usual."""
+
+    def plan_with(call_graph: CallGraph) -> EventPlan:
+        return choose_events(
+            *(options.frequency_hz, options.periods_ns, pid, cpus[0]),
+            allow_hardware=allow_hardware,
+            call_graph=call_graph,
+            attaches=bool(options.pids or options.tids),
+            only_tasks=bool(options.tids),
+        )
+
+    plan = plan_with(parse_call_graph(options.call_graph))
+    if options.call_graph or not options.default_callers:
+        return plan
+    is_system = plan.scope == SCOPE_SYSTEM
+    callers, limit = default_callers(options.frequency_hz, len(cpus), is_system=is_system)
+    plan = plan_with(callers)
+    return plan._replace(limits=(*plan.limits, limit)) if limit else plan
+
+
+def _may_load_programs() -> bool:
+    """Whether this process may have eBPF read memory at its samples; capabilities(7)."""
+    if os.geteuid() == 0:
+        return True
+    _, _, rest = read_if_there("/proc/self/status").partition(b"\nCapEff:\t")
+    held = int(rest.split(b"\n", 1)[0] or b"0", 16)
+    return held & _TRACING_CAPABILITIES == _TRACING_CAPABILITIES
+
+
+def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: int) -> EventPlan:
+    """Return the plan with the events that were asked for instead of clocks, if any were."""
+    if not options.events:
+        return plan
+    from prospect.capture.events.event_parsing import parse_events  # noqa: PLC0415 - rarely asked for
+    from prospect.capture.events.sampled_events import with_sampled_events  # noqa: PLC0415 - rarely asked for
+
+    chosen = parse_events(",".join(options.events))
+    return with_sampled_events(plan, chosen, options.frequency_hz, pid, cpu)
+
+
+def tracing_data(options: RecordOptions, events: EventSet) -> bytes:
+    """Return the formats of the tracepoints among the events, empty without any."""
+    if not (options.events or options.off_cpu or options.wall):
+        return b""
+    from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - rarely asked for
+    from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - rarely asked for
+
+    own = {event.name: event.format for event in events.plan.beside if event.format}
+    files = recorded_tracepoints(events.descriptions(), own)
+    return encode_tracing_data(*files) if files else b""

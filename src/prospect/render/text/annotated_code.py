@@ -1,0 +1,337 @@
+"""The text of `prospect annotate`: a block a function, or a source file after the other.
+
+docs/annotate.md describes both. Source files are read one at a time, when they are written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.announcing import pluralize
+from prospect.figures.function_names import shown_name
+from prospect.figures.processes import asked_for
+from prospect.records import Record
+from prospect.render.escape import escaped, short_name
+from prospect.render.renderer import encoded, write_pieces
+from prospect.render.text.listing import ASCII, BOXES, Form, Listing
+from prospect.render.text.numbers import Figures, percent, percent_digits
+from prospect.render.text.style import RULE, Style, note_lines
+from prospect.render.text.text_table import Column, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import BinaryIO
+
+    from prospect.estimate.annotate.annotation_view import (
+        AnnotatedFunction,
+        AnnotationView,
+        EventAnnotation,
+    )
+    from prospect.estimate.annotate.source_view import Amounts, SourceEvent, SourceView
+    from prospect.profile.source_tables import SourceFile
+
+    Reader = Callable[[str], SourceFile | None]
+
+MARK = "Annotated by prospect: "
+"""How the text of each file begins."""
+_GAP = "  "
+_CONTEXT = 4
+_LEAST_SKIPPED = 2
+_NAME_WIDTH = 100
+_LINE_WIDTH = 400
+_TAB = 8
+_HOT_SHARE = 0.1
+
+
+class TextAnnotation(Record):
+    """Annotated instructions, for people.
+
+    Attributes:
+        whole: show every instruction, also far from all hits.
+        colour: mark titles and the hottest instructions for a terminal.
+        boxes: draw jumps with box characters, else with ASCII.
+    """
+
+    whole: bool = False
+    colour: bool = False
+    boxes: bool = False
+
+    def render(self, view: AnnotationView, out: BinaryIO) -> None:
+        """Write the annotation to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(encoded(self._lines(view)), out)
+
+    def _lines(self, view: AnnotationView) -> Iterator[str]:
+        style = Style(self.colour)
+        yield from style.warnings(view.warnings)
+        for event in view.events:
+            scope = asked_for(view.profile.run, view.detail)
+            yield f"Event: {escaped(event.event.name)}, {_whole(event)} of {scope}"
+            if event.skid:
+                yield f"Note: {event.skid}"
+            yield ""
+            for function in event.functions:
+                yield from _function_lines(self, view, event, function)
+        if not view.events:
+            yield f"- {escaped(view.nothing)}"
+        yield from note_lines(view.notes)
+
+
+def _figures_of(event: EventAnnotation | SourceEvent) -> Figures:
+    return Figures(event.hits, event.seconds, has_time=event.has_time)
+
+
+def _whole(event: EventAnnotation | SourceEvent) -> str:
+    """Return how much there was of an event."""
+    seconds = f" = {_figures_of(event).seconds(event.seconds)} seconds" if event.has_time else ""
+    return pluralize(event.hits, "sample") + seconds
+
+
+def _part(
+    event: EventAnnotation | SourceEvent,
+    hits: int,
+    seconds: float,
+    half_width_s: float | None,
+    share: float,
+) -> str:
+    """Return how much of an event something has."""
+    figures = _figures_of(event)
+    bar = "" if half_width_s is None else f" ± {figures.seconds(half_width_s)}"
+    time = f" = {figures.seconds(seconds)}{bar} seconds" if event.has_time else ""
+    return f"{pluralize(hits, 'sample')}{time}, {percent(share, percent_digits(event.hits))} of all"
+
+
+def _function_lines(
+    options: TextAnnotation,
+    view: AnnotationView,
+    event: EventAnnotation,
+    function: AnnotatedFunction,
+) -> Iterator[str]:
+    style = Style(options.colour)
+    functions, objects = view.profile.functions, view.profile.objects
+    name = escaped(shown_name(functions, function.function))
+    path = escaped(objects.path[int(functions.object_index[function.function])])
+    start = int(functions.address[function.function])
+    yield RULE
+    yield style.title(f"{name}  {path}")
+    yield _part(event, function.hits, function.seconds, function.half_width_s, function.share)
+    yield RULE
+    if function.reason:
+        yield f"- No instructions: {escaped(function.reason)}."
+    else:
+        glyphs = BOXES if options.boxes else ASCII
+        form = Form(options.whole, glyphs, _figures_of(event), style)
+        listing = Listing(view.code, function, start, form)
+        yield listing.title
+        yield from listing.opening()
+        yield from (line.text for line in listing.lines())
+    yield ""
+
+
+class TextSource(Record):
+    """Annotated sources, for people.
+
+    Attributes:
+        whole: show every line, also far from all hits.
+        colour: mark titles and the hottest lines for a terminal.
+    """
+
+    whole: bool = False
+    colour: bool = False
+
+    def render(self, view: SourceView, read: Reader, out: BinaryIO) -> None:
+        """Write all files to `out`, which stays open, and then what is missing.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(encoded(self._all_lines(view, read)), out)
+
+    def render_file(self, view: SourceView, file: int, source: SourceFile, out: BinaryIO) -> None:
+        """Write one file.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(encoded(_file_lines(self, view, file, source)), out)
+
+    def render_index(self, view: SourceView, outcome: dict[int, str], out: BinaryIO) -> None:
+        """Write a list of all files: `outcome` says what became of each, by its row."""
+        style = Style(self.colour)
+        write_pieces(encoded(_index_lines(style, view, outcome)), out)
+
+    def _all_lines(self, view: SourceView, read: Reader) -> Iterator[str]:
+        style = Style(self.colour)
+        yield from _head(style, view)
+        missing = []
+        for file in view.order:
+            source = read(view.paths[file])
+            if source is None:
+                missing.append(file)
+                continue
+            yield from _file_lines(self, view, file, source)
+            yield ""
+        yield from _missing_lines(style, view, missing)
+        yield from note_lines(view.notes)
+
+
+def _head(style: Style, view: SourceView) -> Iterator[str]:
+    yield from style.warnings(view.warnings)
+    for event in view.events:
+        yield f"Event: {escaped(event.event.name)}, {_whole(event)}"
+    if not view.order:
+        yield "- No sample has a line of a source file."
+    yield ""
+
+
+def _row(event: SourceEvent, amounts: Amounts, row: int) -> str:
+    half_width_s = None if amounts.half_width_s is None else float(amounts.half_width_s[row])
+    seconds, share = float(amounts.seconds[row]), float(amounts.share[row])
+    return _part(event, int(amounts.hits[row]), seconds, half_width_s, share)
+
+
+def _file_lines(
+    options: TextSource, view: SourceView, file: int, source: SourceFile
+) -> Iterator[str]:
+    style = Style(options.colour)
+    yield style.title(f"{MARK}{escaped(view.paths[file])}")
+    if source.path != view.paths[file]:
+        yield f"- The source was found as {escaped(source.path)}."
+    image = view.newer_than(file, source.modified_ns)
+    if image:
+        yield style.warning(
+            f"- The source is newer than {escaped(image)}: its lines may be others than were "
+            "compiled."
+        )
+    events = [event for event in view.events if file in event.files]
+    for event in events:
+        yield f"- {escaped(event.event.name)}: {_row(event, event.files[file].file, 0)}"
+        unplaced = [int(line) for line in event.files[file].line if line > len(source.lines)]
+        if unplaced:
+            yield (
+                f"- Samples at {pluralize(len(unplaced), 'line')} behind its end: the source is not "
+                "the one that was compiled."
+            )
+    yield RULE
+    margins = [_Margin(event, file) for event in events]
+    width = len(str(len(source.lines)))
+    title = _GAP.join(margin.title for margin in margins)
+    yield f"{title}{_GAP}{'Line':>{width}}{_GAP}Source"
+    yield from _body(options, margins, source, title, max(width, len("Line")))
+
+
+def _body(
+    options: TextSource, margins: list[_Margin], source: SourceFile, title: str, width: int
+) -> Iterator[str]:
+    style = Style(options.colour)
+    shown = _shown(margins, len(source.lines), whole=options.whole)
+    before = 0
+    for number in shown:
+        skipped = number - before - 1
+        if skipped:
+            yield style.cut(f"- Skip {pluralize(skipped, 'line')} without a sample")
+        before = number
+        for margin in margins:
+            for sentence in margin.functions.get(number, ()):
+                yield style.cut(f"{' ' * len(title)}{_GAP}- {sentence}")
+        text = escaped(source.lines[number - 1].expandtabs(_TAB)[:_LINE_WIDTH])
+        cells = _GAP.join(margin.cell(number) for margin in margins)
+        line = f"{cells}{_GAP}{number:>{width}}{_GAP}{text}".rstrip()
+        is_hot = any(margin.share.get(number, 0.0) >= _HOT_SHARE for margin in margins)
+        yield style.title(line) if is_hot else line
+    if before < len(source.lines):
+        yield style.cut(f"- Skip {pluralize(len(source.lines) - before, 'line')} without a sample")
+
+
+def _shown(margins: list[_Margin], lines: int, *, whole: bool) -> Iterable[int]:
+    """Return the numbers of the lines to show: all, or those close to a hit."""
+    if whole:
+        return range(1, lines + 1)
+    near: set[int] = set()
+    for margin in margins:
+        for number in margin.share:
+            near.update(range(max(number - _CONTEXT, 1), min(number + _CONTEXT, lines) + 1))
+    filled = sorted(near)
+    for before, after in zip([0, *filled], [*filled, lines + 1], strict=True):
+        if 0 < after - before - 1 < _LEAST_SKIPPED:
+            near.update(range(before + 1, after))
+    return sorted(near)
+
+
+class _Margin:
+    """One event's figures of the lines of one file."""
+
+    def __init__(self, event: SourceEvent, file: int) -> None:
+        found = event.files[file]
+        figures = _figures_of(event)
+        digits = percent_digits(event.hits)
+        half = found.lines.half_width_s
+        timed = figures.has_time
+        halves = [] if half is None else figures.seconds_column(half.tolist())
+        seconds = figures.seconds_column(found.lines.seconds.tolist())
+        title, *cells = table_lines(
+            [
+                Column("Samples", [str(one) for one in found.lines.hits.tolist()]),
+                Column("Secs", seconds, when=timed),
+                Column("±", halves, when=timed and half is not None),
+                Column("Pcnt", [percent(one, digits) for one in found.lines.share.tolist()]),
+            ]
+        )
+        numbers = found.line.tolist()
+        functions: dict[int, list[str]] = {}
+        named = zip(found.function, found.first_line.tolist(), strict=True)
+        for row, (name, first) in enumerate(named):
+            shown = short_name(escaped(name), _NAME_WIDTH)
+            sentence = f"{shown}: {_row(event, found.functions, row)}"
+            functions.setdefault(first, []).append(sentence)
+        self.title = title
+        self.share: dict[int, float] = dict(zip(numbers, found.lines.share.tolist(), strict=True))
+        self.functions = functions
+        self._cells: dict[int, str] = dict(zip(numbers, cells, strict=True))
+
+    def cell(self, number: int) -> str:
+        """Return the figures of a line, blanks without a hit."""
+        return self._cells.get(number, " " * len(self.title))
+
+
+def _missing_lines(style: Style, view: SourceView, missing: list[int]) -> Iterator[str]:
+    """Say which sources were not found, and which hits have none."""
+    if missing:
+        yield from style.section("Sources that were not found")
+        for file in missing:
+            yield f"{escaped(view.paths[file])}: {_amounts(view, file)}"
+        yield "- Say with --search-dirs where they lie, and with --base-dirs where they were built."
+        yield ""
+    for event in view.events:
+        if not event.without_file:
+            continue
+        yield from style.section(f"Samples without a source line, {escaped(event.event.name)}")
+        for path, why, hits in event.without_file:
+            reason = f": {escaped(why)}" if why else ""
+            yield f"{pluralize(hits, 'sample')} in {escaped(path)}{reason}"
+        yield ""
+
+
+def _amounts(view: SourceView, file: int) -> str:
+    return "; ".join(
+        _row(event, event.files[file].file, 0) for event in view.events if file in event.files
+    )
+
+
+def _index_lines(style: Style, view: SourceView, outcome: dict[int, str]) -> Iterator[str]:
+    yield f"{MARK}all files with samples"
+    yield from _head(style, view)
+    missing = []
+    for file in view.order:
+        why = outcome.get(file)
+        if why is None:
+            missing.append(file)
+            continue
+        said = f"  (not written: {escaped(why)})" if why else ""
+        yield f"{escaped(view.paths[file])}: {_amounts(view, file)}{said}"
+    yield ""
+    yield from _missing_lines(style, view, missing)
+    yield from note_lines(view.notes)

@@ -1,0 +1,430 @@
+"""The text of `prospect calls`, as docs/calls.md describes it: totals, trees, the graph of calls.
+
+`TextCalls` shows sampled stacks. `TextCallShares` shows calls that were counted without stacks, in
+gprof's tables, which docs/formats.md describes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.announcing import pluralize
+from prospect.estimate.call_figures import CallNumbers, call_numbers
+from prospect.figures.calls.calls_view import TOTALS
+from prospect.figures.processes import asked_for
+from prospect.figures.stacks.stack_quality import stack_quality
+from prospect.records import Record
+from prospect.render.escape import escaped, short_name, short_names
+from prospect.render.renderer import encoded, write_pieces
+from prospect.render.text.callees_table import callees_columns
+from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
+from prospect.render.text.quality_sections import stack_quality_lines
+from prospect.render.text.style import Style
+from prospect.render.text.text_table import Column, columns_of, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.call_estimates import CallEstimates
+    from prospect.figures.calls.call_graph import Arcs
+    from prospect.figures.calls.call_shares import CallShares
+    from prospect.figures.calls.call_tree import CallTree
+    from prospect.figures.calls.calls_view import CallsView, EventCalls
+
+_NAME_WIDTH = 72
+_RULE = "-" * 20
+_MICROSECONDS = 1e6
+
+
+class TextCalls(Record):
+    """Callers and callees by sampled stacks, for people.
+
+    Attributes:
+        colour: mark titles for a terminal.
+    """
+
+    colour: bool = False
+
+    def render(self, view: CallsView, estimates: tuple[CallEstimates, ...], out: BinaryIO) -> None:
+        """Write everything to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        style = Style(self.colour)
+        lines = itertools.chain(
+            calls_lines(view, estimates, style),
+            stack_quality_lines(stack_quality(view.profile, view.detail), style),
+        )
+        write_pieces(encoded(lines), out)
+
+
+def calls_lines(
+    view: CallsView, estimates: tuple[CallEstimates, ...], style: Style
+) -> Iterator[str]:
+    """Yield the lines without their ends."""
+    yield from style.warnings(view.warnings)
+    if not view.events:
+        yield f"- {escaped(view.nothing)}"
+    for event, known in zip(view.events, estimates, strict=True):
+        yield from _event_lines(view, event, known, style)
+
+
+def _event_lines(
+    view: CallsView, event: EventCalls, estimates: CallEstimates, style: Style
+) -> Iterator[str]:
+    graph = event.graph
+    figures = Figures(graph.hits, graph.seconds, has_time=event.has_time)
+    seconds = f" = {figures.seconds(graph.seconds)} seconds" if event.has_time else ""
+    unit = "microsecond" if event.event.is_waiting else escaped(event.event.samples_word)
+    yield (
+        f"Event: {escaped(event.event.name)}, {pluralize(graph.hits, unit)}{seconds}"
+        f" of {asked_for(view.profile.run, view.detail)}"
+    )
+    if event.without_callers:
+        share = percent(event.without_callers / graph.hits, percent_digits(graph.hits))
+        remedy = f" {event.remedy}" if event.remedy else ""
+        yield f"Note: {pluralize(event.without_callers, unit)} ({share}) without a caller.{remedy}"
+    yield ""
+    numbers = call_numbers(view)
+    if event.callers is not None and view.choice.callers_of:  # what was asked for comes first
+        yield from _callers(view, event, estimates, figures, style)
+    if TOTALS in view.choice.sections:
+        if rows := estimates.with_callees:
+            yield from style.section("Functions that Spend Most, beyond the Trivial")
+            yield from table_lines(callees_columns(rows, figures, _samples_title(event)))
+            yield ""
+        yield from style.section("Functions by Total Time (with all that they call)")
+        yield from _totals(event, estimates, figures, numbers)
+        yield ""
+    if event.callees is not None:
+        yield from style.section("Callees, from the Outermost Function on (top-down)")
+        yield from _tree(event.callees, estimates.callees_s, figures, graph.hits)
+        yield from _left_out(view, style)
+    if event.callers is not None and not view.choice.callers_of:
+        yield from _callers(view, event, estimates, figures, style)
+    if event.arcs is not None:
+        yield from style.section("Call Graph (callers above each function, callees below)")
+        yield from _graph(event, event.arcs, figures, numbers)
+        yield ""
+
+
+def _callers(
+    view: CallsView, event: EventCalls, estimates: CallEstimates, figures: Figures, style: Style
+) -> Iterator[str]:
+    if event.callers is None:
+        return
+    of = view.choice.callers_of
+    title = f"Callers of {escaped(of)}" if of else "Callers of Each Function Sample"
+    yield from style.section(f"{title}, from the Inside out (bottom-up)")
+    if not len(event.callers):
+        yield f"- No sample has '{escaped(of)}' on its stack; --inline finds inlined ones."
+        yield ""
+        return
+    yield from _tree(event.callers, estimates.callers_s, figures, event.graph.hits)
+    yield from _left_out(view, style)
+
+
+def _left_out(view: CallsView, style: Style) -> Iterator[str]:
+    yield ""
+    yield style.cut(f"- Rows of less than {view.choice.share * 100:g}% are left out")
+    yield ""
+
+
+def _totals(
+    event: EventCalls, estimates: CallEstimates, figures: Figures, numbers: CallNumbers | None
+) -> Iterator[str]:
+    graph, totals, rows = event.graph, event.totals, event.hottest
+    digits = percent_digits(graph.hits)
+    whole = max(graph.hits, 1)
+    total_hits, self_hits = totals.total_hits.take(rows), totals.self_hits.take(rows)
+    total_s, total_bars = figures.timed_columns(
+        totals.total_s.take(rows).tolist(), estimates.total_s
+    )
+    self_s, self_bars = figures.timed_columns(totals.self_s.take(rows).tolist(), estimates.self_s)
+    functions = graph.frames.function_index.take(rows).tolist()
+    of_function = numbers.of_function if numbers else {}
+    paths = [graph.object_path(row) for row in rows.tolist()]
+    names = [escaped(graph.labels[row]) for row in rows.tolist()]
+    yield from table_lines(
+        [
+            Column("Total", total_s),
+            Column("±", total_bars),
+            Column("Pcnt", percent_column(total_hits / whole, digits)),
+            Column("Self", self_s),
+            Column("±", self_bars),
+            Column("Pcnt", percent_column(self_hits / whole, digits)),
+            Column(_samples_title(event), [str(count) for count in total_hits.tolist()]),
+            Column(
+                "Calls", [_calls(of_function.get(one)) for one in functions], when=bool(numbers)
+            ),
+            Column("Filename", [escaped(path.rpartition("/")[2]) for path in paths], right=False),
+            Column("Function", short_names(names, _NAME_WIDTH, paths), right=False),
+        ]
+    )
+    more = int(np.count_nonzero(totals.total_hits)) - len(rows)
+    if more > 0:
+        yield f"- {pluralize(more, 'more function')}: see them with --rows"
+
+
+def _samples_title(event: EventCalls) -> str:
+    return "Usec" if event.event.is_waiting else escaped(event.event.samples_title)
+
+
+def _calls(number: float | None) -> str:
+    return "" if number is None else f"{number:.0f}"
+
+
+def _tree(
+    tree: CallTree, half_widths: NDArray[np.float64], figures: Figures, hits: int
+) -> Iterator[str]:
+    seconds, bars = figures.timed_columns(tree.total_s.tolist(), half_widths)
+    yield from table_lines(
+        [
+            Column("Secs", seconds),
+            Column("±", bars),
+            Column("Pcnt", percent_column(tree.hits / max(hits, 1), percent_digits(hits))),
+            Column("Ended", figures.seconds_column(tree.ended_s)),
+            Column("Function", _indented(tree), right=False),
+        ]
+    )
+
+
+def _indented(tree: CallTree) -> list[str]:
+    """Return the functions of a tree by depth, with a line down from each to its next sibling."""
+    parents: list[int] = tree.parent.tolist()
+    is_youngest = np.ones(len(parents), np.bool_)
+    youngest: dict[int, int] = {}
+    for row, parent in enumerate(parents):
+        if parent in youngest:
+            is_youngest[youngest[parent]] = False
+        youngest[parent] = row
+    lines: list[str] = []
+    below: list[str] = []
+    for row, parent in enumerate(parents):
+        before = below[parent] if parent >= 0 else ""
+        lines.append(before + short_name(escaped(tree.labels[int(tree.frame[row])]), _NAME_WIDTH))
+        below.append(before + ("| " if parent >= 0 and not is_youngest[row] else "  "))
+    return lines
+
+
+def _graph(
+    event: EventCalls, arcs: Arcs, figures: Figures, numbers: CallNumbers | None
+) -> Iterator[str]:
+    """Yield a block a function: who called it, itself, and whom it called, as gprof has them."""
+    cells: list[tuple[str, ...]] = []
+    graph, totals = event.graph, event.totals
+    number = {frame: place for place, frame in enumerate(event.blocks.tolist(), start=1)}
+    digits = percent_digits(graph.hits)
+    called = numbers or CallNumbers({}, {})
+    function: list[int] = graph.frames.function_index.tolist()
+
+    def rows_of(chosen: NDArray[np.int64], frames: NDArray[np.int64]) -> Iterator[tuple[str, ...]]:
+        pairs = zip(arcs.caller[chosen].tolist(), arcs.callee[chosen].tolist(), strict=True)
+        calls = [_calls(called.of_arc.get((function[a], function[b]))) for a, b in pairs]
+        return _arc_rows(arcs, chosen, list(map(name, frames[chosen])), calls, figures)
+
+    def name(frame: int) -> str:
+        index = f" [{number[frame]}]" if frame in number else ""
+        return short_name(escaped(graph.labels[frame]), _NAME_WIDTH) + index
+
+    for frame in event.blocks.tolist():
+        callers = np.flatnonzero((arcs.callee == frame) & (arcs.caller != frame))
+        callees = np.flatnonzero((arcs.caller == frame) & (arcs.callee != frame))
+        # The largest are next to the function itself.
+        callers = callers[arcs.by_time(callers)[::-1]]
+        callees = callees[arcs.by_time(callees)]
+        cells += rows_of(callers, arcs.caller)
+        self_s, total_s = float(totals.self_s[frame]), float(totals.total_s[frame])
+        cells.append(
+            (
+                f"[{number[frame]}]",
+                percent(totals.total_hits[frame] / max(graph.hits, 1), digits),
+                figures.seconds(self_s),
+                figures.seconds(total_s - self_s),
+                str(totals.total_hits[frame]),
+                _calls(called.of_function.get(function[frame])),
+                name(frame),
+            )
+        )
+        cells += rows_of(callees, arcs.callee)
+        cells.append(("",) * 6 + (_RULE,))
+    titles = ("Index", "Pcnt", "Self", "Children", _samples_title(event), "Calls")
+    *columns, calls, names = columns_of(cells, titles, ("Function",))
+    yield from table_lines([*columns, calls._replace(when=numbers is not None), names])
+
+
+def _arc_rows(
+    arcs: Arcs, rows: NDArray[np.int64], names: list[str], calls: list[str], figures: Figures
+) -> Iterator[tuple[str, ...]]:
+    for row, name, number in zip(rows.tolist(), names, calls, strict=True):
+        self_s, total_s = float(arcs.self_s[row]), float(arcs.total_s[row])
+        times = (figures.seconds(self_s), figures.seconds(total_s - self_s))
+        yield ("", "", *times, str(arcs.hits[row]), number, f"    {name}")
+
+
+class TextCallShares(Record):
+    """Callers and callees of counted calls, for people.
+
+    Attributes:
+        flat, graph: which tables are wanted.
+        most: rows of the flat profile.
+        share: nodes with a smaller part of the time have no block in the graph.
+        colour: mark titles for a terminal.
+    """
+
+    flat: bool = True
+    graph: bool = True
+    most: int = 20
+    share: float = 0.0
+    colour: bool = False
+
+    def render(self, shares: CallShares, out: BinaryIO) -> None:
+        """Write the tables to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(encoded(self._lines(shares)), out)
+
+    def _lines(self, shares: CallShares) -> Iterator[str]:
+        style = Style(self.colour)
+        run = shares.profile.run
+        for limit in run.limits:
+            yield style.warning(f"Note: {escaped(limit)}")
+        digits = _digits(run.events[0].frequency_hz)
+        yield (
+            f"Event: {escaped(run.events[0].name)}, {pluralize(shares.ticks, 'sample')}"
+            f" = {shares.total_s:.{digits}f} seconds; calls as counted"
+        )
+        yield ""
+        if self.flat:
+            yield from style.section("Flat Profile (time of each function itself)")
+            yield from self._flat(shares, digits)
+            yield ""
+        if self.graph:
+            yield from style.section("Call Graph (callers above each function, callees below)")
+            yield from self._graph(shares, digits)
+            if self.share > 0:
+                yield style.cut(f"- Functions of less than {self.share * 100:g}% have no block")
+            yield ""
+
+    def _flat(self, shares: CallShares, digits: int) -> Iterator[str]:
+        rows = shares.flat()
+        cells: list[tuple[str, ...]] = []
+        above = 0.0
+        for row in rows[: self.most]:
+            own, calls = float(shares.self_s[row]), int(shares.calls[row])
+            above += own
+            each = ("", "", "")
+            if calls:
+                total = own + float(shares.child_s[row])
+                each = (
+                    str(calls),
+                    f"{own / calls * _MICROSECONDS:.2f}",
+                    f"{total / calls * _MICROSECONDS:.2f}",
+                )
+            name = escaped(shares.labels[row])
+            times = (f"{above:.{digits}f}", f"{own:.{digits}f}")
+            cells.append((_percent(own, shares), *times, *each, name))
+        titles = ("Pcnt", "Cumulative", "Self", "Calls", "Self us/call", "Total us/call")
+        yield from table_lines(columns_of(cells, titles, ("Function",)))
+        if len(rows) > self.most:
+            yield f"- {pluralize(len(rows) - self.most, 'more function')}: see them with --rows"
+
+    def _graph(self, shares: CallShares, digits: int) -> Iterator[str]:
+        number = {node: place for place, node in enumerate(shares.order.tolist(), start=1)}
+        cells: list[tuple[str, ...]] = []
+        for node in shares.order.tolist():
+            own, below = float(shares.self_s[node]), float(shares.child_s[node])
+            if own + below < self.share * shares.total_s:
+                continue
+            inner = int(shares.self_calls[node])
+            calls = f"{shares.calls[node]}" + (f"+{inner}" if inner else "")
+            block = _Block(shares, number, digits)
+            if node < shares.functions:
+                cells += block.arcs(shares.callers(node), shares.caller.tolist())
+                if not shares.callers(node):
+                    cells.append(("",) * 5 + ("    <spontaneous>",))
+            cells.append(
+                (
+                    f"[{number[node]}]",
+                    _percent(own + below, shares),
+                    f"{own:.{digits}f}",
+                    f"{below:.{digits}f}",
+                    calls if shares.calls[node] or inner else "",
+                    block.name(node),
+                )
+            )
+            if node < shares.functions:
+                cells += block.arcs(shares.callees(node), shares.callee.tolist())
+            else:
+                cells += block.members(int(shares.cycle[node]))
+            cells.append(("",) * 5 + (_RULE,))
+        titles = ("Index", "Pcnt", "Self", "Children", "Calls")
+        yield from table_lines(columns_of(cells, titles, ("Function",)))
+
+
+class _Block(Record):
+    """Rows of the graph around one node.
+
+    Attributes:
+        shares: the graph.
+        number: the index of each node.
+        digits: of seconds.
+    """
+
+    shares: CallShares
+    number: dict[int, int]
+    digits: int
+
+    def name(self, node: int) -> str:
+        """Return a node's label with its cycle and index."""
+        cycle = int(self.shares.cycle[node]) if node < self.shares.functions else 0
+        inside = f" <cycle {cycle}>" if cycle else ""
+        index = f" [{self.number[node]}]" if node in self.number else ""
+        return f"{escaped(self.shares.labels[node])}{inside}{index}"
+
+    def arcs(self, arcs: list[int], ends: list[int]) -> Iterator[tuple[str, ...]]:
+        """Yield a row for each arc; `ends` has the function that each is shown by."""
+        shares = self.shares
+        for arc in arcs:
+            name = f"    {self.name(ends[arc])}"
+            calls = str(shares.arc_calls[arc])
+            if shares.is_inner(arc):
+                yield "", "", "", "", calls, name
+                continue
+            times = (shares.arc_self_s[arc], shares.arc_child_s[arc])
+            whole = shares.whole_calls(int(shares.callee[arc]))
+            yield "", "", *(f"{time:.{self.digits}f}" for time in times), f"{calls}/{whole}", name
+
+    def members(self, cycle: int) -> Iterator[tuple[str, ...]]:
+        """Yield a row for each function of a cycle."""
+        shares = self.shares
+        for node in shares.members(cycle):
+            times = (shares.self_s[node], shares.child_s[node])
+            inner = int(shares.self_calls[node])
+            calls = f"{shares.calls[node]}" + (f"+{inner}" if inner else "")
+            yield (
+                "",
+                "",
+                *(f"{time:.{self.digits}f}" for time in times),
+                calls,
+                f"    {self.name(node)}",
+            )
+
+
+def _percent(seconds: float, shares: CallShares) -> str:
+    return f"{100 * seconds / shares.total_s if shares.total_s > 0 else 0.0:.1f}%"
+
+
+def _digits(rate_hz: float) -> int:
+    """Return how many decimals of a second a tick has."""
+    return min(max(math.ceil(math.log10(max(rate_hz, 1.0))), 2), 6)

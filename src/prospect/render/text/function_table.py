@@ -1,0 +1,156 @@
+"""A table of functions: `Pcnt Accum% Hits Secs Address Function Filename`.
+
+The rank precedes it, the error bar follows the seconds, and in the kernel there is the share of
+late samples. A name wider than its column is cut, and is whole at the end of its line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.announcing import pluralize
+from prospect.figures.function_names import shown_names
+from prospect.profile.late import gather
+from prospect.records import NamedTuple
+from prospect.render.escape import escaped, short_name
+from prospect.render.text.numbers import (
+    NO_TIME,
+    Figures,
+    percent_column,
+    percent_digits,
+    rank_column,
+)
+from prospect.render.text.text_table import Column, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.event_estimates import RowEstimates
+    from prospect.figures.report.function_profiles import FunctionProfile
+    from prospect.profile.complete import CompleteProfile
+    from prospect.render.text.style import Style
+
+_NAME_WIDTH = 48
+_ALIASES_SHOWN = 4
+
+
+class _Cells(NamedTuple):
+    """The cells of a row that are the same wherever its function appears."""
+
+    address: str
+    name: str
+    type: str
+    bind: str
+    filename: str
+
+
+class Rows(NamedTuple):
+    """A table of functions with what is estimated of its rows.
+
+    Attributes:
+        table: the functions.
+        estimates: their error bars and marks, row by row.
+        late: f64[r] share of late samples, NaN where unknown; None outside the kernel.
+        half_width_s: half width of the table's total, NaN where unknown.
+    """
+
+    table: FunctionProfile
+    estimates: RowEstimates
+    late: NDArray[np.float64] | None = None
+    half_width_s: float = float("nan")
+
+
+class FunctionFormatter:
+    """Formats the function tables of a report; each function's own cells are made once."""
+
+    def __init__(self, profile: CompleteProfile, figures: Figures, style: Style) -> None:
+        self._profile = profile
+        self._figures = figures
+        self._style = style
+        self._paths = [escaped(path) for path in profile.objects.path]
+        self._cells_of: dict[int, _Cells] = {}
+
+    def lines(self, rows: Rows, option: str, threshold_s: float) -> Iterator[str]:
+        """Yield a table and its cut line."""
+        table = rows.table
+        yield self.total_line(table, rows.half_width_s)
+        if not len(table):
+            return
+        yield ""
+        shown = table.shown
+        if shown:
+            lines = table_lines(self._columns(rows))
+            yield from self._style.hot_rows(lines, table.share[:shown].tolist())
+        if shown < len(table):
+            first_s = float(table.seconds[shown])
+            rest = pluralize(len(table) - shown, "function")
+            what = f"{rest}, {pluralize(table.skipped_hits, 'sample')}"
+            cut = self._style.words.skipped(first_s, option, threshold_s, what)
+            yield self._style.cut(cut)
+
+    def _columns(self, rows: Rows) -> list[Column]:
+        """Return the columns of the rows that are shown."""
+        table, shown = rows.table, rows.table.shown
+        estimates = rows.estimates.rows(slice(0, shown))
+        digits = percent_digits(table.total_hits)
+        own = self._cells(table.function[:shown].tolist())
+        address, name, symbol_type, bind, filename = zip(*own, strict=True)
+        late = [] if rows.late is None else _late_column(rows.late[:shown])
+        return [
+            Column("Rank", rank_column(estimates), when=self._figures.has_time),
+            Column("Pcnt", percent_column(table.share[:shown].tolist(), digits)),
+            Column("Accum%", percent_column(table.accumulated[:shown].tolist(), digits)),
+            Column("Samples", [str(hits) for hits in table.hits[:shown].tolist()]),
+            *self._figures.time_columns(table.seconds[:shown].tolist(), estimates.half_width_s),
+            Column("Late%", late, when=rows.late is not None),
+            Column("Address", address),
+            Column("Function", name, right=False),
+            Column("Type", symbol_type, right=False),
+            Column("Bind", bind, right=False),
+            Column("Filename", filename, right=False),
+        ]
+
+    def total_line(self, table: FunctionProfile, half_width_s: float = float("nan")) -> str:
+        """Return the line that says what a table's rows add up to."""
+        if not self._figures.has_time:
+            return f"{pluralize(table.total_hits, 'sample')}."
+        seconds = self._figures.with_bar(table.total_seconds, half_width_s)
+        return (
+            f"Extrapolated time from {pluralize(table.total_hits, 'sample')} = {seconds} seconds."
+        )
+
+    def _cells(self, rows: list[int]) -> list[_Cells]:
+        known, functions = self._cells_of, self._profile.functions
+        new = [function for function in rows if function not in known]
+        named = zip(new, shown_names(functions, new), gather(functions.aliases, new), strict=True)
+        for function, name, aliases in named:
+            known[function] = self._made_cells(function, escaped(name), aliases)
+        return [known[function] for function in rows]
+
+    def _made_cells(self, function: int, name: str, aliases: tuple[str, ...]) -> _Cells:
+        functions = self._profile.functions
+        address = f"0x{int(functions.address[function]):08x}"
+        object_index = int(functions.object_index[function])
+        path = self._paths[object_index]
+        if not functions.name[function]:
+            return _Cells(address, name, "-", "-", path)
+        bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
+        short = short_name(name, _NAME_WIDTH, self._profile.objects.path[object_index])
+        whole = "" if short == name else f"  = {name}"
+        return _Cells(address, short, "FUNC", bind, path + whole + _also(aliases))
+
+
+def _late_column(late: NDArray[np.float64]) -> list[str]:
+    return [NO_TIME if np.isnan(share) else f"{share:.0%}" for share in late.tolist()]
+
+
+def _also(aliases: tuple[str, ...]) -> str:
+    if not aliases:
+        return ""
+    names = ", ".join(escaped(alias) for alias in aliases[:_ALIASES_SHOWN])
+    more = len(aliases) - _ALIASES_SHOWN
+    return f"  also {names}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,70 @@
+"""The text of `prospect whatif`, as docs/waiting.md describes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.render.escape import escaped, short_names
+from prospect.render.renderer import encoded, write_pieces
+from prospect.render.text.text_table import Column, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from prospect.estimate.what_if_times import Change, WhatIf
+
+_NAME_WIDTH = 34
+
+
+class TextWhatIf:
+    """The answer for people."""
+
+    def render(self, found: WhatIf, out: BinaryIO) -> None:
+        """Write everything to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(encoded(_lines(found)), out)
+
+
+def _lines(found: WhatIf) -> Iterator[str]:
+    yield f"The command took {found.seconds:.3f} s."
+    if not found.outcomes:
+        yield "No sample of it has a function: record for longer, or at a higher rate (-H)."
+        return
+    is_list = len(found.outcomes) > 1
+    callees = " with all that it calls" if found.has_callees else ""
+    if is_list:
+        yield f"If one function{callees} took half of its time:"
+    else:
+        yield f"If each function{callees} took so much of its time:"
+    yield ""
+    names = [_said(one.changes) if not is_list else one.changes[0].name for one in found.outcomes]
+    yield from table_lines(
+        [
+            Column(
+                "Function" if is_list else "Change",
+                short_names([escaped(name) for name in names], _NAME_WIDTH),
+                right=False,
+            ),
+            Column("CPU s", [f"{one.cpu_s:.3f}" for one in found.outcomes]),
+            Column("Less", [f"{one.saved_s:.3f}" for one in found.outcomes]),
+            Column("Wall s", [f"{found.seconds - one.gain_s:.3f}" for one in found.outcomes]),
+            Column("Sooner s", [f"{one.gain_s:.3f}" for one in found.outcomes]),
+            Column("±", [f"{one.half_width_s:.3f}" for one in found.outcomes]),
+            Column("Sooner", [_share(one.gain_s, found.seconds) for one in found.outcomes]),
+        ]
+    )
+    yield ""
+    yield "'Wall s' is the least: waits for a CPU, a timer or a device keep their length,"
+    yield "and waits that would only then begin to exist are not known."
+
+
+def _said(changes: tuple[Change, ...]) -> str:
+    return ", ".join(f"{one.name}={one.factor:g}" for one in changes)
+
+
+def _share(gain_s: float, seconds: float) -> str:
+    return f"{100.0 * gain_s / seconds:.1f} %" if seconds else "-"

@@ -1,0 +1,385 @@
+"""The segments of a store that a specification means, and sentences about those left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from prospect.announcing import pluralize
+from prospect.errors import StoreError
+from prospect.records import NamedTuple
+from prospect.store.engine import EngineError
+from prospect.store.file_schema import COLUMNS, HEAD_KEY, read_head
+from prospect.store.removal import left_names
+from prospect.store.segments import (
+    COVERAGE,
+    DAY,
+    HOST_PREFIX,
+    HOUR_US,
+    MINUTE,
+    SAMPLES,
+    SUMS,
+    TOTALS,
+    coarsest,
+)
+from prospect.store.sizes import refuse_bombs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine
+    from prospect.store.file_schema import Head
+    from prospect.store.segments import Segment
+    from prospect.store.specification import Specification
+
+# More than a disk's worth; a file that claims to be larger is none of our files.
+_MOST_FILE_BYTES = 1 << 32
+_MOST_NAMED = 3
+
+
+class Part(NamedTuple):
+    """Segments that are read together.
+
+    Attributes:
+        segments: by their windows' numbers.
+        heads: of each.
+        remarks: a sentence for each thing that is left out, or cannot be told apart.
+        chosen: what was asked for; whole hours where only these are told apart.
+    """
+
+    segments: list[Segment]
+    heads: list[Head]
+    remarks: list[str]
+    chosen: Specification
+
+    @property
+    def hosts(self) -> list[str]:
+        """The host of each segment."""
+        return list(map(host_of, self.segments, self.heads))
+
+    @property
+    def is_share_of_hosts(self) -> bool:
+        """Whether some of its hosts represent others, hour by hour."""
+        return any(head.host_share < 1 for head in self.heads)
+
+    def only(self, rows: list[int]) -> Part:
+        """Return some of its segments, by their places."""
+        segments, heads = [self.segments[row] for row in rows], [self.heads[row] for row in rows]
+        return self._replace(segments=segments, heads=heads)
+
+
+def host_of(segment: Segment, head: Head | None = None) -> str:
+    """Return the host that a segment is of: as its place says, or its head where it has none."""
+    if segment.place:
+        return unquote(segment.place.partition("/")[0].removeprefix(HOST_PREFIX))
+    return str(head.run["hostname"]) if head else ""
+
+
+def is_chosen_host(host: str, chosen: Specification) -> bool:
+    """Whether a specification means a host."""
+    return any(fnmatchcase(host, each) for each in chosen.texts.get("host", ("*",)))
+
+
+def choose(
+    store: StoreDirectory, engine: Engine, chosen: Specification, *, fine: bool = True
+) -> Part:
+    """Find the segments that a specification means, and check them.
+
+    A damaged one is left out, and what it is made of is read in its place as far as it is there.
+
+    Args:
+        store: that is read.
+        engine: to query it with.
+        chosen: which part of it.
+        fine: whether hits are told apart by more than function and hour, as far as the store does.
+
+    Raises:
+        StoreError: there are none, or none that can be read.
+    """
+    every = store.segments()
+    if not every:
+        raise StoreError(f"{store.path}: {store.why_empty}")
+    sessions = chosen.texts.get("session", ())
+    span = chosen.since_us, chosen.until_us
+    found = [
+        one
+        for one in every
+        if (not sessions or any(fnmatchcase(one.session, each) for each in sessions))
+        and (not one.place or is_chosen_host(host_of(one), chosen))
+        and not (one.place and host_of(one) in store.exhausting)
+    ]
+    if not any(one.overlaps(*span) for one in found):
+        there_is = _there_is(every)
+        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}; {there_is}")
+    refused: dict[Segment, str] = {}
+    heads: dict[Segment, Head] = {}
+    while True:
+        sound = [one for one in found if one not in refused]
+        segments = [one for one in coarsest(sound, *span, fine=fine)[0] if one.overlaps(*span)]
+        new = [one for one in segments if one not in heads]
+        if not new:
+            break
+        whole, reasons = checked(store, engine, new)
+        heads |= whole
+        refused |= reasons
+    if refused.keys() - set(store.segments()):
+        # Not damaged, but merged meanwhile: what it became is there.
+        return choose(store, engine, chosen, fine=fine)
+    remarks = [
+        f"{one.path(SAMPLES)} is left out: {why}"
+        for one, why in list(refused.items())[:_MOST_NAMED]
+    ]
+    remarks += [f"host {host} is left out: {why}" for host, why in store.exhausting.items()]
+    if len(refused) > _MOST_NAMED:
+        more = pluralize(len(refused) - _MOST_NAMED, "more segment")
+        remarks.append(f"For the same reasons, {more} left out.")
+    if not segments:
+        raise StoreError(f"{store.path}: no segment can be read: {'; '.join(remarks)}")
+    chosen, rounded = _whole_hours(segments, chosen)
+    part = Part(segments, [heads[one] for one in segments], [*remarks, *rounded], chosen)
+    return _of_like_events(_of_hosts(store, part))
+
+
+def _whole_hours(segments: list[Segment], chosen: Specification) -> tuple[Specification, list[str]]:
+    """Extend a span to whole hours where it ends within a summary of a day; say so."""
+    since_us, until_us = chosen.since_us, chosen.until_us
+    if all(one.tier != DAY or one.answers(since_us, until_us) for one in segments):
+        return chosen, []
+    since_us, until_us = since_us // HOUR_US * HOUR_US, -(-until_us // HOUR_US) * HOUR_US
+    sentence = "Minutes are not kept any more: this part is of whole hours."
+    return chosen._replace(since_us=since_us, until_us=until_us), [sentence]
+
+
+def _of_hosts(store: StoreDirectory, part: Part) -> Part:
+    """Keep the segments of the hosts that were asked for."""
+    hosts, chosen = part.hosts, part.chosen
+    kept = [row for row, host in enumerate(hosts) if is_chosen_host(host, chosen)]
+    if not kept:
+        there = ", ".join(sorted(set(hosts))[:_MOST_NAMED])
+        raise StoreError(
+            f"{store.path}: nothing fits {' '.join(chosen.words)}; host: there is {there}"
+        )
+    return part.only(kept)
+
+
+def checked(
+    store: StoreDirectory, engine: Engine, segments: list[Segment]
+) -> tuple[dict[Segment, Head], dict[Segment, str]]:
+    """Return the heads of segments that can be read, and why others cannot.
+
+    Damage within a file shows if the store `reads_all`.
+    """
+    try:
+        return heads_of_segments(store, engine, segments), {}
+    except (EngineError, StoreError, OSError) as error:
+        if len(segments) == 1:
+            return {}, {segments[0]: str(error).replace(engine.root, "")}
+    # One of many is at fault: bisect.
+    middle = len(segments) // 2
+    first_heads, first_refused = checked(store, engine, segments[:middle])
+    heads, refused = checked(store, engine, segments[middle:])
+    return first_heads | heads, first_refused | refused
+
+
+def heads_of_segments(
+    store: StoreDirectory, engine: Engine, segments: list[Segment]
+) -> dict[Segment, Head]:
+    """Return the heads of these segments; read all of them, so that what is damaged shows.
+
+    Only the ends of many hosts' files are read.
+    """
+    for kind in (COVERAGE, TOTALS, SUMS, SAMPLES):
+        having = [one for one in segments if kind not in (TOTALS, SUMS) or one.tier == DAY]
+        paths = files(store, having, kind)
+        if len(paths) < len(having) and kind != SUMS:
+            why = store.refused.get(having[0].path(kind), "they are missing")
+            raise StoreError(f"its {kind}: {why}")
+        refuse_bombs(engine, _of_others(store, paths), kind)
+        if store.reads_all and paths:
+            _read_all(engine, paths, kind)
+    written = {
+        path: value
+        for path, key, value in engine.rows(
+            "SELECT file_name, key, value FROM parquet_kv_metadata(?)",
+            [files(store, segments, SAMPLES)],
+        )
+        if key in (HEAD_KEY, HEAD_KEY.encode())
+    }
+    heads = {}
+    known: dict[object, Head] = {}
+    for one in segments:
+        head = written.get(store.root + one.path(SAMPLES))
+        if head is None:
+            raise StoreError("it has no head")
+        if head not in known:
+            known[head] = read_head(head if isinstance(head, bytes) else str(head).encode())
+        heads[one] = known[head]
+    return heads
+
+
+def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
+    """Return the paths of the segments' files of a kind, as far as they are there and ours."""
+    names = [one.path(kind) for one in segments]
+    store.bring(names)
+    return [store.root + name for name in names if store.has_ours(name, _MOST_FILE_BYTES)]
+
+
+def hit_files(
+    store: StoreDirectory, part: Part, *, stacks: bool = False, hours: bool = True
+) -> list[str]:
+    """Return the paths of the files that hold the hits of a part, each hit once.
+
+    Args:
+        store: that is read.
+        part: whose segments' windows are different ones.
+        stacks: whether hits of different stacks are told apart.
+        hours: whether hits of different hours are; if not, a day within the span may have
+            all of its hits in the first.
+
+    Raises:
+        EngineError: one is not there any more, as where its minutes became an hour just now; who
+            begins anew finds that. See `hosts.asked`.
+    """
+    days = [] if stacks else [one for one in part.segments if one.tier == DAY]
+    others = [one for one in part.segments if stacks or one.tier != DAY]
+    span = part.chosen.since_us, part.chosen.until_us
+    within = [] if hours else [one for one in days if one.is_within(*span)]
+    sums = set(files(store, within, SUMS))
+    by_hour = [one for one in days if store.root + one.path(SUMS) not in sums]
+    return [
+        *_all_files(store, others, SAMPLES),
+        *_all_files(store, by_hour, TOTALS),
+        *sorted(sums),
+    ]
+
+
+def book_files(store: StoreDirectory, segments: list[Segment]) -> list[str]:
+    """Return the paths of the files that hold the accounting of segments.
+
+    Raises:
+        EngineError: as `hit_files`.
+    """
+    return _all_files(store, segments, COVERAGE)
+
+
+def _all_files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
+    paths = files(store, segments, kind)
+    if len(paths) < len(segments):
+        raise EngineError("a segment was removed while it was read")
+    return paths
+
+
+def name_files(
+    store: StoreDirectory,
+    engine: Engine,
+    segments: list[Segment],
+    kind: str,
+    remarks: list[str] | None = None,
+) -> list[str]:
+    """Return the paths of the files that hold these segments' functions or stacks.
+
+    Those of a minute are in its directory: in its own file or that of an earlier one, which may
+    have been removed since but for that. Damaged files are left out: what they named stays without
+    a name.
+
+    Args:
+        store: that is read.
+        engine: to query it with; damage within a file shows if it `reads_all`.
+        segments: whose names are wanted.
+        kind: FUNCTIONS or STACKS.
+        remarks: gets a sentence for each damaged file.
+    """
+    directories = {one.directory for one in segments if one.tier == MINUTE}
+    own = set(segments)
+    beside = [one for one in store.segments() if one in own or one.directory in directories]
+    paths = files(store, beside, kind)
+    left = (store.root + name for name in left_names(store, sorted(directories), (kind,)))
+    found = list(dict.fromkeys([*paths, *left]))
+    damaged = _damaged(engine, _of_others(store, found), kind, refuse_bombs)
+    if engine.reads_all:
+        rest = [path for path in found if path not in damaged]
+        damaged |= _damaged(engine, rest, kind, _read_all)
+    if remarks is not None:
+        remarks += [
+            f"{path.removeprefix(store.root)} is left out, and its names are lost: {why}"
+            for path, why in damaged.items()
+        ]
+    return [path for path in found if path not in damaged]
+
+
+def _of_others(store: StoreDirectory, paths: list[str]) -> list[str]:
+    """Return the files that other hosts wrote."""
+    return [path for path in paths if path.removeprefix(store.root).startswith(HOST_PREFIX)]
+
+
+def _damaged(
+    engine: Engine, paths: list[str], kind: str, check: Callable[[Engine, list[str], str], None]
+) -> dict[str, str]:
+    """Return the files that a check refuses, and why."""
+    try:
+        if paths:
+            check(engine, paths, kind)
+    except EngineError as error:
+        middle = len(paths) // 2
+        if not middle:
+            return {paths[0]: str(error).replace(engine.root, "")}
+        halves = paths[:middle], paths[middle:]
+        first, second = (_damaged(engine, half, kind, check) for half in halves)
+        return first | second
+    return {}
+
+
+def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
+    """Read every column of files, so that what is damaged shows.
+
+    Raises:
+        EngineError: something is, or a column or a value of one is missing.
+    """
+    # None of these follows from the statistics at a file's end, as a count or a maximum does.
+    missing = ", ".join(f'count(*) FILTER ("{name}" IS NULL)' for name in COLUMNS[kind])
+    seen = ", ".join(
+        f'bit_xor(length("{name}"::{type_}))'
+        if type_ == "VARCHAR"
+        else f'bit_xor(("{name}"::{type_})::BIGINT)'
+        if type_ == "BOOLEAN"
+        else f'bit_xor("{name}"::{type_})'
+        for name, type_ in COLUMNS[kind].items()
+    )
+    (counts,) = engine.rows(
+        f"SELECT {missing}, {seen} FROM read_parquet(?, hive_partitioning=false)", [paths]
+    )
+    for name, count in zip(COLUMNS[kind], counts, strict=False):
+        if count:
+            raise EngineError(f"{name} has no value in {pluralize(count, 'row')}")
+
+
+def _of_like_events(part: Part) -> Part:
+    """Keep the segments with the latest one's events; hits of other events do not add up."""
+    latest = part.heads[-1].events
+    alike = [place for place, head in enumerate(part.heads) if head.events == latest]
+    left = len(part.segments) - len(alike)
+    if not left:
+        return part
+    sentence = (
+        f"{left} of {pluralize(len(part.segments), 'segment')} left out: they have other events or"
+        " another rate; give since: and until: to see them."
+    )
+    return part.only(alike)._replace(remarks=[*part.remarks, sentence])
+
+
+def _there_is(segments: list[Segment]) -> str:
+    """Say what there is where nothing was found."""
+    from datetime import UTC, datetime  # noqa: PLC0415 - of an error
+
+    begin, end = (
+        datetime.fromtimestamp(at, UTC).astimezone().isoformat(" ", "minutes")
+        for at in (min(one.begin_s for one in segments), max(one.end_s for one in segments))
+    )
+    sessions = Counter(one.session for one in segments)
+    named = ", ".join(name for name, _ in sessions.most_common(_MOST_NAMED))
+    hosts = sorted({host_of(one) for one in segments if one.place})
+    of_hosts = f", host {', '.join(hosts[:_MOST_NAMED])}" if hosts else ""
+    return f"there is {begin} to {end}, session {named}{of_hosts}"

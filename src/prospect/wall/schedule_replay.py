@@ -1,0 +1,188 @@
+"""The schedule of a command, replayed with some of its time on CPUs shorter: how soon it would end.
+
+Each time on a CPU depends on what was before it: the thread's own time before, the wake-up by
+another thread, or its birth. With some of them shorter, each moves forward as far as all that it
+depended on lets it. Waiting for a CPU, a timer or a device takes as long as it did. A wait that
+would only begin to exist is in no record, so the answer is a bound: the command ends then at the
+earliest.
+
+Source: Curtsinger and Berger, "Coz" (SOSP 2015), asks the same question by slowing all others down
+while the program runs; here the recorded wake-ups answer it afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.records import NamedTuple, replace
+from prospect.wall.path import schedule
+from prospect.wall.stretches import stretches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.wall.path import Schedule
+    from prospect.wall.schedule_records import Asked, SchedulerRecords
+    from prospect.wall.stretches import Stretches, Threads
+
+
+def ended_schedule(
+    records: SchedulerRecords,
+    asked: Asked,
+    exits: tuple[NDArray[np.int32], NDArray[np.uint64]],
+) -> Schedule | None:
+    """Return the schedule of a command; None if the thread that ended last never had a CPU.
+
+    Args:
+        records: of the scheduler.
+        asked: the command.
+        exits: i32[x] threads that ended, and u64[x] when: some leave no record as they leave
+            their last CPU.
+    """
+    threads, found = stretches(records)
+    return schedule(records, asked, threads, _ended(threads, found, exits))
+
+
+def _ended(
+    threads: Threads, found: Stretches, exits: tuple[NDArray[np.int32], NDArray[np.uint64]]
+) -> Stretches:
+    """Return the stretches, each cut where its thread ended; later ones have no length.
+
+    A thread may lose its CPU and get it back on the way from the record of its end to its end.
+    """
+    tid, time_ns = exits
+    row = threads.row(tid)
+    key = np.sort(threads.key(row, time_ns)[row >= 0])
+    if not len(key) or not len(found):
+        return found
+    first = np.flatnonzero(found.is_first)
+    life = np.cumsum(found.is_first) - 1
+    born = threads.key(found.thread.take(first), found.since_ns.take(first)).take(life)
+    # The first end of the thread after its birth, in its own life or in a later one.
+    at = np.searchsorted(key, born)
+    end = key.take(np.minimum(at, len(key) - 1))
+    is_there = (at < len(key)) & (end >> threads.bits == found.thread)
+    begin, out = (threads.key(found.thread, column) for column in (found.in_ns, found.out_ns))
+    length = (found.out_ns - found.in_ns).view(np.int64)
+    left = np.where(is_there & (end < out), np.maximum(end - begin, 0) << threads.shift, length)
+    return replace(found, out_ns=found.in_ns + np.minimum(left, length).view(np.uint64))
+
+
+class _Links(NamedTuple):
+    """What each stretch depends on.
+
+    Attributes:
+        cause: the stretch that the path goes on with, -1 for none.
+        own: the thread's own stretch before, -1 for none.
+        part: of the cause's length, when the path enters it.
+        slack: from the end of the thread's own stretch before until it was ready again.
+    """
+
+    cause: list[int]
+    own: list[int]
+    part: list[float]
+    slack: list[float]
+
+
+class Replay:
+    """Replays one schedule, as often as is asked: its links are found once."""
+
+    def __init__(self, of: Schedule) -> None:
+        self._of = of
+        found, every = of.stretches, of.steps
+        self._in_ns, out_ns = found.in_ns.view(np.int64), found.out_ns.view(np.int64)
+        ready_ns, enter_ns = every.ready_ns.view(np.int64), every.enter_ns.view(np.int64)
+        # Where the path enters the stretch before, as a part of that one's length.
+        self._length = np.maximum(out_ns - self._in_ns, 1)
+        at = np.maximum(every.previous, 0)
+        part = np.clip((enter_ns - self._in_ns.take(at)) / self._length.take(at), 0.0, 1.0)
+        own = np.where(found.is_first, -1, np.arange(len(found)) - 1)
+        slack = (ready_ns - out_ns.take(np.maximum(own, 0))).astype(np.float64)
+        self._links = _Links(every.previous.tolist(), own.tolist(), part.tolist(), slack.tolist())
+        self._order = np.argsort(self._in_ns, kind="stable").tolist()
+
+    def gain_ns(self, saved_ns: NDArray[np.float64]) -> float:
+        """Return how much sooner the command would have ended.
+
+        Args:
+            saved_ns: f64[s] how much shorter each stretch would have been; negative if longer.
+        """
+        begin, end = _gains(self._order, self._links, saved_ns.tolist())
+        # Savings after the command's exit, within its last stretch, are none.
+        last = self._of.last
+        since_ns = self._of.exit_ns - int(self._in_ns[last])
+        part = min(max(since_ns / int(self._length[last]), 0.0), 1.0)
+        return begin[last] + (end[last] - begin[last]) * part
+
+
+def _gains(
+    order: list[int], links: _Links, saved_ns: list[float]
+) -> tuple[list[float], list[float]]:
+    """Return how much sooner each stretch would have begun and ended.
+
+    All that a stretch depends on began before it, so one look at each, in the order of time, does.
+    """
+    causes, owns, parts, slacks = links
+    begin, end = [0.0] * len(causes), [0.0] * len(causes)
+    for row in order:
+        by, before = causes[row], owns[row]
+        if by < 0:
+            gain = 0.0
+        elif by == before:
+            gain = end[before]
+        else:
+            gain = begin[by] + (end[by] - begin[by]) * parts[row]
+            if before >= 0:
+                # It is woken sooner, but begins to wait no sooner than its own time before ends.
+                gain = min(gain, end[before] + slacks[row])
+        begin[row] = gain
+        end[row] = gain + saved_ns[row]
+    return begin, end
+
+
+def saved_by(
+    of: Schedule,
+    samples: tuple[NDArray[np.int32], NDArray[np.uint64]],
+    weight: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return how much shorter each stretch would be, f64[s], from samples of the threads.
+
+    The time of a thread on CPUs is divided among its samples: each moment belongs to the nearest.
+    So all of it is accounted for, at rates at which most stretches have no sample.
+
+    Args:
+        of: the schedule.
+        samples: i32[n] thread and u64[n] time of each sample.
+        weight: f64[n] the part of the time of each that would be saved.
+    """
+    found, threads = of.stretches, of.threads
+    # Of a stretch that is not known, nobody knows how long the thread had a CPU in it.
+    length = np.where(found.is_known, found.out_ns - found.in_ns, 0).astype(np.float64)
+    axis = np.append(0.0, np.cumsum(length))
+    tid, time_ns = samples
+    row = threads.row(tid)
+    keys = threads.key(found.thread, found.in_ns)
+    at = np.searchsorted(keys, threads.key(row, time_ns), "right") - 1
+    is_on = (row >= 0) & (at >= 0)
+    at = np.maximum(at, 0)
+    is_on &= (found.thread.take(at) == row) & (time_ns <= found.out_ns.take(at))
+    is_on &= found.is_known.take(at)
+    chosen = np.flatnonzero(is_on)
+    if not len(chosen):
+        return np.zeros(len(found))
+    at = at.take(chosen)
+    place = axis.take(at) + (time_ns.take(chosen) - found.in_ns.take(at)).astype(np.float64)
+    order = np.argsort(place, kind="stable")
+    place, at, weight = place.take(order), at.take(order), weight.take(chosen).take(order)
+    thread = found.thread.take(at)
+    # Each sample's part begins halfway to the one before, or where its thread does.
+    changes = np.append(True, thread[1:] != thread[:-1])
+    first_row = np.searchsorted(found.thread, thread)
+    end_row = np.searchsorted(found.thread, thread, "right")
+    begin = np.where(changes, axis.take(first_row), np.append(0.0, (place[1:] + place[:-1]) / 2))
+    end = np.where(np.append(changes[1:], True), axis.take(end_row), np.append(begin[1:], 0.0))
+    x = np.stack((begin, end), axis=1).reshape(-1)
+    y = np.stack((np.zeros(len(begin)), (end - begin) * weight), axis=1).reshape(-1).cumsum()
+    return np.diff(np.interp(axis, x, y))
