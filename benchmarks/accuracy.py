@@ -8,7 +8,8 @@ compared with what it knows: how many of the 95 % intervals hold the truth (93 t
 claimed), how wide they are, and how wide intervals that knew the errors in advance would have to
 be. Needs root, gcc and chrt. The programs run on one CPU before all that is not real-time.
 Where the host of a virtual machine takes the CPU away for longer than a period of the clocks, ticks
-are lost, and no report can know: such runs are left out. Interrupts are time in the function for the
+are lost, and no report can know: such runs are left out. Interrupts are time in the function for
+the
 program and have their own place in the report: they are taken off in proportion.
 """
 

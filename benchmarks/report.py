@@ -171,7 +171,7 @@ def our_rows(recording: Path) -> tuple[Counter[tuple[str, str, str]], set[str]]:
     table = prospect.open(recording).hits_table(detail="4")
     rows: Counter[tuple[str, str, str]] = Counter()
     bracketed = set()
-    columns = ("thread", "object", "function", "hits")
+    columns = ("thread", "object", "function", "samples")
     for comm, path, function, hits in zip(*(table[c].tolist() for c in columns), strict=True):
         dso = path.rpartition("/")[2] if not path.startswith("[") else path
         rows[comm, dso, plain(function) or "[no name]"] += hits

@@ -105,7 +105,7 @@ def received(log: Path) -> int:
 def nameless(profile: prospect.Profile) -> float:
     table = profile.hits_table(detail="4")
     named = [bool(name) for name in table["function"].tolist()]
-    hits = table["hits"].tolist()
+    hits = table["samples"].tolist()
     return 1 - sum(n for n, is_named in zip(hits, named, strict=True) if is_named) / sum(hits)
 
 

@@ -223,7 +223,7 @@ DIMENSIONS = (
     ),
     Dimension(
         "function",
-        sort=("function", "sym", "symbol", "function"),
+        sort=("function", "routine", "sym", "symbol"),
         words=(
             Word("symbol", "name", table=FUNCTIONS),
             Word("exclude-symbol", "name", table=FUNCTIONS, excludes=True),
@@ -239,9 +239,9 @@ DIMENSIONS = (
         stored="mode",
     ),
     Dimension(
-        "entry_reason",
-        sort=("entry_reason",),
-        columns=("entry_reason",),
+        "reason",
+        sort=("reason", "cause"),
+        columns=("reason", "cause"),
         keys=lambda hits: hits.entry_reasons(),
         stored="cause",
     ),

@@ -619,7 +619,7 @@ class AnnotatingOptions(Options):
 
     most_functions: int = option(
         typed(
-            "-n --routines N",
+            "-n --functions --routines N",
             "annotate the N hottest functions if no function is named",
             "annotate",
         ),
@@ -739,14 +739,14 @@ class CallingOptions(Options):
     )
     entry_reason: str = option(
         typed(
-            "--cause CAUSE",
-            "only samples in the kernel for this entry reason: a kind ('system call', interrupt, ...) "
+            "--reason --cause REASON",
+            "only samples in the kernel for this reason: a kind ('system call', interrupt, ...) "
             "or one of its members (read, 'page fault')",
             "calls",
         ),
         default="",
         reads="name",
-        doc="only samples in the kernel for this entry reason, a kind or one of a kind",
+        doc="only samples in the kernel for this reason, a kind or one of a kind",
     )
     process: str = option(
         typed("--process NAME|PID", "only samples of processes of this name or number", "calls"),
@@ -768,7 +768,7 @@ class CallingOptions(Options):
     )
     function: str = option(
         typed(
-            "--routine FUNCTION",
+            "--function --routine FUNCTION",
             "only samples that hit this function itself: a name, a pattern, or a part of a name",
             "calls",
         ),
@@ -1009,7 +1009,8 @@ class PartOptions(Options):
     include_symbols: tuple[str, ...] = option(
         typed(
             "--include-symbols LIST",
-            "only samples of these functions: names and shell patterns, as symbol: in a specification",
+            "only samples of these functions: names and shell patterns, as symbol: in a "
+            "specification",
             "report",
         ),
         default=(),

@@ -114,7 +114,7 @@ def hits_by(profile: prospect.Profile, *columns: str, **only: object) -> dict[An
     """
     table = profile.hits_table(detail="4")
     counts: dict[Any, int] = {}
-    rows = zip(*(table[name].tolist() for name in (*columns, *only, "hits")), strict=True)
+    rows = zip(*(table[name].tolist() for name in (*columns, *only, "samples")), strict=True)
     for *values, hits in rows:
         keys, conditions = values[: len(columns)], values[len(columns) :]
         if conditions == list(only.values()):

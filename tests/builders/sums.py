@@ -58,19 +58,19 @@ def _check_statistics(found: dict[str, Any], profile: Any) -> None:
     parts = ("kernel_thread_samples", "user_kernel_samples", "process_0_samples")
     assert sum(counts[part] for part in parts) <= counts["kernel_samples"]
     assert counts["kernel_samples"] == counts["system_samples"]
-    of_events = [event["total"][part]["hits"] for event in found["events"] for part in MODES]
+    of_events = [event["total"][part]["samples"] for event in found["events"] for part in MODES]
     assert sum(of_events) == counts["samples"]
 
 
 def _check_event(event: dict[str, Any]) -> None:
     for mode in MODES:
-        for figure in ("hits", "seconds"):
+        for figure in ("samples", "seconds"):
             rows = sum(process[mode][figure] for process in event["processes"])
             rest = event["processes_skipped"][mode][figure]
             assert rows + rest == pytest.approx(event["total"][mode][figure], abs=1e-6)
         for process in event["details"]:
             table = process["functions"][mode]
-            assert table["hits"] == process[mode]["hits"]
+            assert table["samples"] == process[mode]["samples"]
             _check_table(table)
     _check_entry_reasons(event["kernel_entry_reasons"], event["total"])
     for process in event["details"]:
@@ -82,24 +82,24 @@ def _check_event(event: dict[str, Any]) -> None:
 def _check_quality(event: dict[str, Any], detail: str, *, is_whole: bool) -> None:
     """Assert that the quality of symbols is that of every hit of what `-V` asks for."""
     quality = event["symbol_quality"]
-    everything = sum(event["total"][mode]["hits"] for mode in MODES)
-    shown = sum(process[mode]["hits"] for process in event["details"] for mode in MODES)
-    assert shown <= quality["hits"] <= everything
+    everything = sum(event["total"][mode]["samples"] for mode in MODES)
+    shown = sum(process[mode]["samples"] for process in event["details"] for mode in MODES)
+    assert shown <= quality["samples"] <= everything
     if detail in "4k":
-        assert quality["hits"] == everything
+        assert quality["samples"] == everything
     elif is_whole:
-        assert quality["hits"] == shown
-    assert quality["hits"] == sum(source["hits"] for source in quality["sources"])
-    named = sum(source["hits"] for source in quality["sources"] if source["named"])
+        assert quality["samples"] == shown
+    assert quality["samples"] == sum(source["samples"] for source in quality["sources"])
+    named = sum(source["samples"] for source in quality["sources"] if source["named"])
     assert quality["named_samples"] == named
 
 
 def _check_entry_reasons(entry_reasons: dict[str, Any] | None, totals: dict[str, Any]) -> None:
-    """Assert that entry reasons of kernel time add up to it; and that only told ones are interrupts."""
+    """Assert that times by entry reason add up; and that only told ones are interrupts."""
     if entry_reasons is None:
-        assert totals["interrupt"]["hits"] == 0
+        assert totals["interrupt"]["samples"] == 0
         return
-    for figure in ("hits", "seconds"):
+    for figure in ("samples", "seconds"):
         rows = sum(row[figure] for row in entry_reasons["rows"])
         kernel = totals["kernel"][figure] + totals["interrupt"][figure]
         assert rows + entry_reasons["skipped"][figure] == pytest.approx(
@@ -109,13 +109,13 @@ def _check_entry_reasons(entry_reasons: dict[str, Any] | None, totals: dict[str,
     if not entry_reasons["skipped"]["entry_reasons"]:
         by_kind = {"interrupt": 0, "softirq": 0}
         for row in entry_reasons["rows"]:
-            by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["hits"]
-        assert by_kind["interrupt"] <= totals["interrupt"]["hits"]
-        assert totals["interrupt"]["hits"] <= by_kind["interrupt"] + by_kind["softirq"]
+            by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["samples"]
+        assert by_kind["interrupt"] <= totals["interrupt"]["samples"]
+        assert totals["interrupt"]["samples"] <= by_kind["interrupt"] + by_kind["softirq"]
 
 
 def _check_table(table: dict[str, Any]) -> None:
-    for figure in ("hits", "seconds"):
+    for figure in ("samples", "seconds"):
         rows = sum(row[figure] for row in table["rows"])
         assert rows + table["skipped"][figure] == pytest.approx(table[figure], abs=1e-6)
     has_weight = any(row["share"] for row in table["rows"])  # not where all periods are 0
@@ -133,27 +133,27 @@ def _check_kernel_profiles(event: dict[str, Any]) -> None:
             added[function] = added.get(function, 0) + hits
     assert added == whole
     total = event["total"]
-    assert sum(whole.values()) == total["kernel"]["hits"] + total["interrupt"]["hits"]
+    assert sum(whole.values()) == total["kernel"]["samples"] + total["interrupt"]["samples"]
 
 
 def _by_function(profile: dict[str, Any]) -> dict[Any, int]:
     rows: dict[Any, int] = {}
     for row in profile["rows"]:
         key = row["object"], row["address"], row["linkage_name"], row["source"]
-        rows[key] = rows.get(key, 0) + row["hits"]
+        rows[key] = rows.get(key, 0) + row["samples"]
     return rows
 
 
 def _check_tables(profile: Any) -> None:
     """Assert that the tables of the Python interface tell of all samples as well."""
     samples = int(profile.hits.count.sum())
-    assert int(profile.hits_table(detail="4")["hits"].sum()) == samples
-    assert int(profile.functions_table(detail="4")["hits"].sum()) == samples
+    assert int(profile.hits_table(detail="4")["samples"].sum()) == samples
+    assert int(profile.functions_table(detail="4")["samples"].sum()) == samples
     processes = profile.processes_table(detail="4")
     mode = profile.hits_table(detail="4")["mode"]
     for name in ("user", "kernel", "interrupt"):
-        expected = profile.hits_table(detail="4")["hits"][mode == name].sum()
-        assert processes[f"{name}_hits"].sum() == expected
+        expected = profile.hits_table(detail="4")["samples"][mode == name].sum()
+        assert processes[f"{name}_samples"].sum() == expected
     user_rows = profile.hits.mode == 2
-    mapped = int(profile.mappings_table(detail="4")["hits"].sum())
+    mapped = int(profile.mappings_table(detail="4")["samples"].sum())
     assert mapped <= int(profile.hits.count[np.asarray(user_rows)].sum())

@@ -117,7 +117,7 @@ def test_the_text_shows_source_between_instructions(recorded):
 def test_the_image_and_a_pattern_name_the_same_function(recorded):
     by_name = run("annotate", "work", "hot.data", cwd=recorded)
     assert by_name.stdout == run("annotate", "w?rk", "hot.data", cwd=recorded).stdout
-    by_image = run("annotate", "--routines", "1", "annotated", "hot.data", cwd=recorded)
+    by_image = run("annotate", "--functions", "1", "annotated", "hot.data", cwd=recorded)
     assert by_image.stdout == by_name.stdout
     assert "did you mean work?" in run("annotate", "wrok", "hot.data", cwd=recorded).stderr
 

@@ -1,4 +1,4 @@
-"""Kernel time by entry reason, on the running kernel: programs whose entry reason is known, and perf's word."""
+"""Kernel time by entry reason, on the running kernel, of known programs, and perf's word."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 
-# What stands in a chain outside of everything else, by the kind of entry reason that the sample may have.
+# What stands in a chain outside of everything else, by the kind of entry reason that the sample may
+# have.
 OUTERMOST = {
     "system call": r"entry_SYSCALL|do_syscall_64|ret_from_fork|el0t_64_sync|asm_",
     "exception": r"asm_exc_|entry_SYSCALL|ret_from_fork|common_startup|el\d[th]_64_sync",

@@ -52,7 +52,7 @@ def burners(count, seconds):
 
 
 def sample_accounting_of(profile):
-    """Return the sample accounting of a recording whose books balance: that they do is every test's claim."""
+    """Return the accounting of a recording and assert that it balances."""
     accounting = sample_accounting(profile)
     counts = accounting.by_cpu
     assert accounting.unclocked == 0

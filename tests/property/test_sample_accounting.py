@@ -1,4 +1,4 @@
-"""The sample accounting gives back what was put into the grids, and takes any table without an exception."""
+"""The accounting gives back what was put into the grids, and takes any table."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Profile(model.Profile):
         return flat_tables.hits_table(self, _known_detail(detail))
 
     def waits_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
-        """Return waits as columns: process, thread, state, entry reason, function, begin and seconds.
+        """Return waits as columns: thread, state, entry reason, function, begin, seconds and so on.
 
         Raises:
             UsageError: the profile has none: it takes `off_cpu` and `stacks`; or no such detail.
@@ -205,7 +205,7 @@ class Profile(model.Profile):
 
         what = flat_tables.as_unicode(shlex.join(self.run.command) or self.run.origin)
         return (
-            f"{what}: {pluralize(int(self.hits.count.sum()), 'hit')} of "
+            f"{what}: {pluralize(int(self.hits.count.sum()), 'sample')} of "
             f"{pluralize(len(self.processes), 'process')} "
             f"in {self.run.wall_seconds:.2f} s on {pluralize(self.run.cpus, 'CPU')}"
         )

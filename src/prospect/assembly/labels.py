@@ -64,8 +64,10 @@ class Labelled(Record):
     """Keys that separate samples in addition to process and place.
 
     Attributes:
-        state: u16[n] a number for each sample's entry reason and label; None where neither is known.
-        entry_reason: u16[s] of each state, its entry reason; None where a state is its entry reason.
+        state: u16[n] a number for each sample's entry reason and label; None where neither is
+            known.
+        entry_reason: u16[s] of each state, its entry reason; None where a state is its entry
+            reason.
         label: i32[s] row of `names`, the last of which is "" for none.
         names: of labels, None where no label source was asked.
         failure: what a source's failure leaves out, "" for nothing.
@@ -93,7 +95,7 @@ class Labelled(Record):
 
 
 def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: str) -> Labelled:
-    """Return entry reasons with the labels that a label source gives; the entry reasons alone if it fails.
+    """Return entry reasons with a label source's labels; the entry reasons alone if it fails.
 
     Args:
         samples: n of them.

@@ -57,7 +57,7 @@ VIEW = Command(
 )
 ANNOTATE = Command(
     "annotate",
-    "[FUNCTION|IMAGE] [FILE|-|--store DIR SPEC...]",
+    "[FUNC|IMAGE] [FILE|-|--store DIR SPEC...]",
     "show the instructions of the hottest or the named functions, with samples and source lines",
     2,
     has_store=True,

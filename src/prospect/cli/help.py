@@ -38,7 +38,10 @@ EXAMPLES = (
     ("a running process, for ten seconds", "prospect -p 4711 --for 10"),
     ("the whole system for a minute", "sudo prospect -V4 --for 60 -f report.txt"),
     ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
-    ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
+    (
+        "only the kernel, by entry reason",
+        "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900",
+    ),
     ("what each thread waits for", "sudo prospect --off-cpu ./program"),
     ("how much faster it would be if a function were", "prospect whatif run.data parse=0.5"),
     ("record now, report later or elsewhere", "prospect record --call-graph auto -o run.data make"),

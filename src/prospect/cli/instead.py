@@ -55,7 +55,7 @@ _OPTIONS_OF_PERF = {
     "--no-children": "the report has functions by themselves, prospect calls with all they call",
     "--dsos": "prospect report --sort object, or prospect calls --object IMAGE",
     "--comms": "prospect report --sort thread, or prospect calls --thread NAME",
-    "--symbols": "prospect report --sort function, or prospect calls --routine NAME",
+    "--symbols": "prospect report --sort function, or prospect calls --function NAME",
 }
 
 

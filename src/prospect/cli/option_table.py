@@ -51,9 +51,9 @@ _ORDER = """
     columns merge label push pager format inline lines
     system_map kernel_image program debuginfod_s native use_cache
     events scope pids tids interval_s repeat fields check
-    most_routines disassemble syntax disassembler gdb_processes source_files output_dir search_dirs
+    most_functions disassemble syntax disassembler gdb_processes source_files output_dir search_dirs
     base_dirs include_files exclude_files source whole whole_images
-    sections calls callers_of through cause process thread object function cpus between share
+    sections calls callers_of through entry_reason process thread object function cpus between share
     event_names include_symbols exclude_symbols exclude_dependent port opens_browser clear
     side_a side_b runs stdin shows_output ignores_failure per fdr run_variation rows by fleet_rows
     fail_if

@@ -44,8 +44,8 @@ _NORMAL = 1.96  # of the normal distribution, for that
 _LEAST_COST_ERROR = 0.1
 # About a tenth of what a probe takes is sampled in the probed function, as the probe returns to it.
 _MOST_PROBE_SHARE = 0.5
-# Entry reasons of kernel time that are a probe's: its breakpoint, the step behind it, its system call.
-# Source: ``arch/x86/kernel/uprobes.c``, Linux 6.18.
+# Entry reasons of kernel time that are a probe's: its breakpoint, the step behind it, its system
+# call. Source: ``arch/x86/kernel/uprobes.c``, Linux 6.18.
 _PROBE_ENTRY_REASONS = {
     (ENTRY_REASON_EXCEPTION, "breakpoint"),
     (ENTRY_REASON_EXCEPTION, "debug"),

@@ -106,8 +106,8 @@ class EventReport(EventView):
 class Report(ReportView):
     """A report with its estimates and its accounting.
 
-    `sample_accounting` and `lateness` are None if no clock keeps a grid: hardware counters, and the clocks of
-    single tasks, which stop whenever the task does.
+    `sample_accounting` and `lateness` are None if no clock keeps a grid: hardware counters, and the
+    clocks of single tasks, which stop whenever the task does.
 
     Attributes:
         disassemble: whether instructions are shown: not at all, of the functions that pass the

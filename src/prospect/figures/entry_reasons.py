@@ -1,6 +1,7 @@
 """Kernel time by entry reason: why the CPU was in the kernel, for the system and for each process.
 
-The rows add up to all kernel hits, interrupts included. docs/report.md says what the entry reasons mean.
+The rows add up to all kernel hits, interrupts included. docs/report.md says what the entry reasons
+mean.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ class EntryReasonFigures(Record):
     """Kernel time by entry reason of one event.
 
     Attributes:
-        is_known: whether entry reasons are known for most of it; they are not where no call chains were
-            recorded.
+        is_known: whether entry reasons are known for most of it; they are not where no call chains
+            were recorded.
         row_of_hit: i32 of each hit of the profile its sum by process and entry reason, -1 for none.
     """
 
@@ -113,7 +114,7 @@ class EntryReasonFigures(Record):
         return self._rows(chosen, entry_reason, place)
 
     def ranked(self) -> tuple[RankedRows, RankedRows, RankedRows]:
-        """Return the rows by entry reason, by process and entry reason, and of all system calls by process."""
+        """Return rows by entry reason, also by process, and of all system calls by process."""
         is_call = self._entry_reasons.kind.take(self._entry_reason) == ENTRY_REASON_SYSCALL
         caller = np.where(is_call, self._process, -1).astype(np.int32)
         return (
@@ -191,7 +192,8 @@ def entry_reason_figures(
         threshold_s: `-k`: rows of less time count as not shown.
 
     Raises:
-        RenderError: the entry reasons do not add up to the kernel's hits, which would be a defect here.
+        RenderError: the entry reasons do not add up to the kernel's hits, which would be a defect
+            here.
     """
     hits, entry_reasons = profile.hits, profile.entry_reasons
     is_kernel = (hits.event == event_index) & is_kernel_mode(hit_modes(profile))

@@ -150,7 +150,7 @@ class HitColumns:
         return self.rows(self.function, functions.name, lambda row: shown_name(functions, row))
 
     def entry_reasons(self) -> Keys:
-        """Return why the kernel ran; entry reasons of several kinds with one name show their kinds."""
+        """Return why the kernel ran; a name that several kinds share has its kind."""
         entry_reasons = self.profile.entry_reasons
         kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in entry_reasons.kind.tolist()]
         names = [name or kind for name, kind in zip(entry_reasons.name, kinds, strict=True)]

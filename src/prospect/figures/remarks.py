@@ -29,8 +29,8 @@ _EVENTS_NAMED = 3
 _PROCESSES_NAMED = 5
 # Counters of lost records, with the kinds of records and the figures that lack them.
 _LOST_RECORDS = {
-    "lost_beside": "mappings, processes and the like, the kernel does not say which; samples may have"
-    " wrong names or none",
+    "lost_beside": "mappings, processes and the like, the kernel does not say which; samples may"
+    " have wrong names or none",
     "lost_switches": "switches and waits; times of waiting and of single threads are too short or"
     " missing, samples and their names are not affected",
 }

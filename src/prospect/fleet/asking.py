@@ -153,11 +153,11 @@ def accounting_of(asked: Question) -> list[HostAccounting]:
         ' windows AS (SELECT segment, min(t) AS begin, max("until") AS ended,'
         ' sum("until" - t)::BIGINT AS length, count(*) AS windows FROM coverage'
         f" WHERE cpu = {WHOLE_WINDOW} AND {condition} GROUP BY segment),"
-        " books AS (SELECT host_number, min(begin) AS begin, max(ended) AS ended,"
+        " accounting AS (SELECT host_number, min(begin) AS begin, max(ended) AS ended,"
         f" sum(length)::BIGINT AS length, sum(windows)::BIGINT AS windows, {sums} FROM windows"
         " JOIN ticks USING (segment) JOIN segments USING (segment) GROUP BY host_number)"
         f" SELECT host, cpus, begin, ended, length, windows, {named}"
-        " FROM books JOIN hosts USING (host_number) ORDER BY host",
+        " FROM accounting JOIN hosts USING (host_number) ORDER BY host",
         [*parameters, *parameters],
     )
     return [

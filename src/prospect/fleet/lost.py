@@ -1,7 +1,8 @@
-"""Windows that were removed before they could be sent: their accounting are sent instead.
+"""Windows that were removed before they could be sent: their accounting is sent instead.
 
 Retention goes by age and bytes, whatever was sent: a target that is away costs the disk no more
-than the store may have. The accounting of unsent windows stay, a few KB a window, until they are sent
+than the store may have. The accounting of unsent windows stays, a few KB a window, until they are
+sent
 with every sample counted as lost: so readers of the target do not take a host that lost an hour for
 one that was idle.
 """
@@ -42,7 +43,7 @@ def set_aside(store: StoreDirectory, segment: Segment) -> None:
 
 
 def accounting_aside(store: StoreDirectory) -> list[Segment]:
-    """Return the segments whose accounting wait to be sent, by their windows' numbers."""
+    """Return the segments whose accounting waits to be sent, by their windows' numbers."""
     with suppress(OSError), os.scandir(store.root + FOLDER) as entries:
         stems = [entry.name.removesuffix(f".{COVERAGE}{SUFFIX}") for entry in entries]
         found = (segment_of(MINUTE, f"{stem}.{SAMPLES}{SUFFIX}") for stem in stems)
@@ -69,7 +70,7 @@ def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
     aside = accounting_aside(store)
     if not aside:
         return 0
-    from prospect.records import replace  # noqa: PLC0415 - only if there are such accounting
+    from prospect.records import replace  # noqa: PLC0415 - only if there is any
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
 
     with closing(Engine(store, memory=_MEMORY)) as engine:

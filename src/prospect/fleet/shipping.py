@@ -2,7 +2,7 @@
 
 If only a share p of hosts sends an hour, each represents 1/p of them (Horvitz and Thompson, J. Am.
 Stat. Assoc. 47 (1952)): the sums of periods are divided by p, which the segment's head says, too.
-Numbers of samples and the accounting stay as they were counted.
+Numbers of samples and the accounting of windows stay as they were counted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Shipped(NamedTuple):
 
     Attributes:
         sent_bytes: that the target has taken.
-        lost_windows: of which only the accounting were left to send.
+        lost_windows: of which only the accounting was left to send.
         complaint: why the rest waits, "" if nothing does.
     """
 

@@ -184,7 +184,7 @@ def _top(found: Summed) -> Top:
 def _known_share(accounting: list[HostAccounting]) -> float:
     """Return the share of hosts' ticks that were recorded or came due on an idle CPU, 0 to 1.
 
-    The accounting' `lost` also counts other records, such as those of mappings.
+    The accounting's `lost` also counts other records, such as those of mappings.
     """
     expected = sum(one.expected for one in accounting)
     seen = sum(one.recorded + one.idle for one in accounting)

@@ -1,10 +1,10 @@
 """pprof's profiles → a Profile.
 
 The file is one message of google/pprof's ``proto/profile.proto``, gzipped or not. Samples are
-summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `entry_reason` are
-understood, as Prospect writes them; a profile without them is of one process. A number of samples
-and the time or the count that they represent are two values of one event; any other value is an
-event of its own, whose unit is counted one by one. Types and units are kept.
+summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `entry_reason`
+are understood, as Prospect writes them; a profile without them is of one process. A number of
+samples and the time or the count that they represent are two values of one event; any other value
+is an event of its own, whose unit is counted one by one. Types and units are kept.
 """
 
 from __future__ import annotations

@@ -413,8 +413,9 @@ class MappingTable(Record):
 class EntryReasonTable(Record):
     """Why the CPU was in the kernel. Row 0 is ENTRY_REASON_NONE, of hits outside the kernel.
 
-    `kind` u8[c] is ENTRY_REASON_*; `name` distinguishes entry reasons of a kind: the system call ("read"), the
-    exception ("page fault"), the interrupt's vector, the softirq, the kernel thread; "" for none.
+    `kind` u8[c] is ENTRY_REASON_*; `name` distinguishes entry reasons of a kind: the system call
+    ("read"), the exception ("page fault"), the interrupt's vector, the softirq, the kernel thread;
+    "" for none.
     """
 
     kind: NDArray[np.uint8]
@@ -465,8 +466,8 @@ class HitTable(Record):
 class SampleTable(Record):
     """When, where and by which clock each sample was taken, in the order of the recording.
 
-    What it hit is its row of hits. Estimates of error, the sample accounting and anything by time need this;
-    it is empty in profiles that were made without it.
+    What it hit is its row of hits. Estimates of error, the sample accounting and anything by time
+    need this; it is empty in profiles that were made without it.
 
     Attributes:
         hit_index: i32[n] into hits.
@@ -500,7 +501,8 @@ class WaitTable(Record):
 
     Attributes:
         is_runnable: bool[w] whether the thread was ready and waited for a CPU; else it was blocked.
-        process_index, comm_index, location_index, mode, entry_reason_index, label_index: as in `HitTable`.
+        process_index, comm_index, location_index, mode, entry_reason_index, label_index: as in
+            `HitTable`.
         tid: i32[w] the thread.
         cpu: u16[w] that it left.
         begin_ns: u64[w] on the recording's clock.
@@ -637,7 +639,7 @@ class LossTable(Record):
 class Profile(Record):
     """A whole profile. See docs/design.md for the picture of its tables.
 
-    `lines` are those of the locations, `code` that of chosen functions, `syscalls` the exact counts,
+    `lines` are those of the locations, `code` is of chosen functions, `syscalls` the exact counts,
     `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
     recording has no call chains, `stack_copies` where it has no copies of stacks, `threads`, what
     each thread did all its life, and `waits`, its waits with their code, where it has no switches

@@ -1,4 +1,4 @@
-"""Examine what this user can profile on this machine, why, and which command would enable more.
+"""What `prospect doctor` finds: what this user can profile here, why, and what would enable more.
 
 A `Diagnosis` follows from `Facts` alone, which `gather` collects from the kernel and /proc. The
 rules are the kernel's: ``perf_event_paranoid`` and ``kptr_restrict`` in

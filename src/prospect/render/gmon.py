@@ -141,7 +141,7 @@ def _histogram(
     ticks = np.bincount(place.astype(np.int64), weight.take(rows)).astype(np.float64)
     histograms = max(float(ticks.max()) / _MOST_TICKS, 1.0)
     if histograms > min(_MOST_HISTOGRAMS, _MOST_HISTOGRAM_BYTES / (2 * len(ticks))):
-        raise UsageError(_too_many("hits"))
+        raise UsageError(_too_many("samples"))
     return low, _rounded(ticks), program
 
 

@@ -162,7 +162,7 @@ def _run(store: StoreDirectory, part: Part, accounting: Measured) -> RunInfo:
     limits = counted_notes(limit for one in part.heads for limit in one.run["limits"])
     own = [
         accounting.span,
-        "A store keeps sums by window: there are no times within one, no mappings, no late samples.",
+        "A store keeps sums by window: no times within one, no mappings, no late samples.",
         *accounting.remarks,
         *part.remarks,
     ]

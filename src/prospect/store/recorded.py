@@ -199,7 +199,10 @@ def _run(run: RunInfo, chosen: Specification) -> RunInfo:
     if run.started_at:
         began = max(began, chosen.since_us * _US)
         ended = min(ended, chosen.until_us * _US)
-    part = f"This is the part of the recording that fits {words}: no sample accounting, no late samples, no waits."
+    part = (
+        f"This is the part of the recording that fits {words}: no sample accounting, no late"
+        " samples, no waits."
+    )
     return replace(
         run,
         started_at=began,

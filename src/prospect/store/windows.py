@@ -2,8 +2,8 @@
 
 Functions and stacks have numbers that follow from what they are, the same in every window and on
 every machine: the first eight bytes of a BLAKE2b hash. So windows are added up without a table of
-who is who. The accounting say how much a window was expected to hold and how much it has: without them
-no sum over windows is honest, as nothing hit and nothing measured look the same.
+who is who. The accounting say how much a window was expected to hold and how much it has: without
+them no sum over windows is honest, as nothing hit and nothing measured look the same.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
 
 
 def lost_samples(accounting: Columns) -> int:
-    """Return how many samples were lost by the accounting of a window, or records if it has no clocks.
+    """Return how many samples a window lost, or how many records if it has no clocks.
 
     Args:
         accounting: as `coverage_columns` returns them.

@@ -20,7 +20,7 @@ DETAILS = (CALLERS, CALLEES, INSTRUCTIONS)
 
 
 class EntryReason(NamedTuple):
-    """Why the CPU was in the kernel, as a row of entry reasons: ENTRY_REASON_* and which of its kind."""
+    """Why the CPU was in the kernel: ENTRY_REASON_* and which of its kind."""
 
     kind: int
     name: str

@@ -68,7 +68,7 @@ def profile_of(extras):
 
 def test_every_sample_is_in_the_row_of_what_ran_where_it_was_taken():
     table = hits_table(profile_of(EXTRAS))
-    columns = ("process", "pid", "object", "address", "hits")
+    columns = ("process", "pid", "object", "address", "samples")
     rows = list(zip(*(table[name].tolist() for name in columns), strict=True))
     assert sorted(rows) == [
         ("first", 11, "/none/first", 0x2008, 2),
@@ -109,7 +109,7 @@ def test_hits_in_modules_of_another_machines_kernel_are_theirs():
     info = RecordingInfo(events=(CLOCK,), hostname="elsewhere", os_release="5.4.0")
     profile = build_profile(BuiltSource([mapped, *records(), *hits], info), OPTIONS)
     table = hits_table(profile)
-    assert sum(table["hits"][table["object"] == "[mac80211]"]) == 3
+    assert sum(table["samples"][table["object"] == "[mac80211]"]) == 3
     counters = run_counters(profile)
     assert counters["kernel_module_samples"] == 3
     assert counters["kernel_samples"] == 4

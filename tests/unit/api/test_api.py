@@ -48,7 +48,7 @@ def test_every_table_of_hits_adds_up_to_the_recording(case):
     processes = profile.processes_table(detail="4")
     for mode in ("user", "kernel"):
         of_mode = hits["mode"] == mode
-        assert processes[f"{mode}_hits"].sum() == hits["samples"][of_mode].sum()
+        assert processes[f"{mode}_samples"].sum() == hits["samples"][of_mode].sum()
         assert processes[f"{mode}_seconds"].sum() == pytest.approx(hits["seconds"][of_mode].sum())
 
 
@@ -171,7 +171,7 @@ def test_a_missing_library_is_named_with_what_installs_it(monkeypatch, library, 
 
 def test_an_unknown_table_is_answered_with_the_known_ones():
     with pytest.raises(
-        UsageError, match="functions, processes, samples, waits, path, mappings, losses, wall"
+        UsageError, match="functions, processes, hits, waits, path, mappings, losses, wall"
     ):
         as_public(qsort_profile()).to_arrow("nonsense")
 

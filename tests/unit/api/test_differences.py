@@ -22,7 +22,7 @@ def test_a_table_has_every_row_as_columns():
     assert found["name"].tolist() == ["g", "f", "h\\xff"]
     assert found["significant"].tolist() == [True, False, False]
     assert found["a"] == pytest.approx([0.5, 1.0, 0.003])
-    assert found["hits_b"].tolist() == [1500, 1000, 0]
+    assert found["samples_b"].tolist() == [1500, 1000, 0]
     assert found["mode"].tolist() == ["user"] * 3
 
 
@@ -38,7 +38,7 @@ def test_functions_with_what_they_call_are_a_table_where_stacks_are_compared():
     run = stacked_run({"main;f": 90, "main": 10})
     run = replace(run, run=replace(run.run, has_user_callers=True))
     table = prospect.diff(run, run, scope="4", stacks=True).table("inclusive")
-    assert dict(zip(table["name"].tolist(), table["hits_a"].tolist(), strict=True)) == {
+    assert dict(zip(table["name"].tolist(), table["samples_a"].tolist(), strict=True)) == {
         "main": 100,
         "f": 90,
     }

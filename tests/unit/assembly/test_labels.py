@@ -50,7 +50,7 @@ def hits_by_label(run_data, label):
     renderer = make_renderer("csv", detail="4", sort=("label",), user_threshold_s=0)
     renderer.render(profile, out)
     rows = csv.DictReader(io.StringIO(out.getvalue().decode()))
-    return {row["label"]: int(row["hits"]) for row in rows}, profile
+    return {row["label"]: int(row["samples"]) for row in rows}, profile
 
 
 @pytest.mark.parametrize("text", [MARKS, FTRACE])

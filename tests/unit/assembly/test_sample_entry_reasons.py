@@ -1,4 +1,4 @@
-"""Chains against the entry reasons that they tell, and any chains against reading them one by one."""
+"""Chains against their entry reasons, and any chains against reading them one by one."""
 
 from unittest.mock import patch
 

@@ -82,6 +82,12 @@ def test_each_spelling_sets_its_field_and_no_other(arguments, field, value):
     assert rest == ["true"]
 
 
+@pytest.mark.parametrize("name", ["-n", "--functions", "--routines"])
+def test_how_many_functions_are_annotated_has_three_spellings(name):
+    settings, _ = parse(ANNOTATE, [name, "7"])
+    assert settings.most_functions == 7
+
+
 def test_options_end_at_the_command_whose_arguments_are_untouched():
     settings, rest = parse(PROFILE, ["-V3", "make", "-j2", "-V4", "--", "--help"])
     assert settings.detail == "3"

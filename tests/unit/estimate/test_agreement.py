@@ -95,7 +95,7 @@ def test_books_that_do_not_add_up_are_blamed_and_not_sampling(user_s, agrees, is
     (event,) = view.events
     found = agreements(view.profile, event, sample_accounting(view.profile))
     text = "\n".join(accounting_lines(found, Figures(1, 1.0, has_time=True), Style(colour=False)))
-    assert ("  books" in text) == is_of_accounting
+    assert ("  accounting" in text) == is_of_accounting
     assert ("/proc/stat has" in text) == is_of_accounting
     assert "beyond" not in text
 

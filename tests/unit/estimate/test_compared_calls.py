@@ -70,7 +70,7 @@ def test_a_call_has_the_statistics_of_its_hits_alone(case, monkeypatch):
         alone = [row_times(run.run, is_within.take(run.row_of_hit) - 1, 1) for run in runs]
         hits, values, sampling, own = (
             np.stack([getattr(each, name) for each in alone], axis=1)
-            for name in ("samples", "seconds", "sampling_variance", "own_variance")
+            for name in ("hits", "seconds", "sampling_variance", "own_variance")
         )
         rows = Rows(hits, values / test.divisor, sampling / test.divisor**2, own / test.divisor**2)
         expected = changes(

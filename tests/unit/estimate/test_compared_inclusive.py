@@ -92,7 +92,7 @@ def test_a_function_has_the_statistics_of_its_hits_alone(case, monkeypatch):
         alone = [row_times(one.run, is_within.take(one.row_of_hit) - 1, 1) for one in matched.runs]
         hits, values, sampling, own = (
             np.stack([getattr(each, name) for each in alone], axis=1)
-            for name in ("samples", "seconds", "sampling_variance", "own_variance")
+            for name in ("hits", "seconds", "sampling_variance", "own_variance")
         )
         rows = Rows(hits, values / test.divisor, sampling / test.divisor**2, own / test.divisor**2)
         mean = side_means(rows.values, test.before)

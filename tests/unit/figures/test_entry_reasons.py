@@ -74,5 +74,5 @@ def test_totals_that_do_not_match_are_a_defect():
     profile = complete(interrupted_profile())
     totals = process_totals(event_hits(profile, 0), len(profile.processes), 0.0, 0.0)
     wrong = replace(totals, hits=totals.hits + 1)
-    with pytest.raises(RenderError, match="entry_reasons"):
+    with pytest.raises(RenderError, match="entry reasons"):
         entry_reason_figures(profile, 0, wrong, 0.0)

@@ -66,10 +66,10 @@ def test_softirqs_are_what_ksoftirqd_does_itself():
 
 
 @pytest.mark.parametrize(
-    ("mode", "mode"), [(CPUMODE_USER, MODE_USER), (0, MODE_OTHER), (5, MODE_OTHER)]
+    ("cpumode", "mode"), [(CPUMODE_USER, MODE_USER), (0, MODE_OTHER), (5, MODE_OTHER)]
 )
-def test_an_entry_reason_is_the_kernels_only(mode, modes):
-    assert mode_of(mode, ENTRY_REASON_INTERRUPT) == modes
+def test_an_entry_reason_is_the_kernels_only(cpumode, mode):
+    assert mode_of(cpumode, ENTRY_REASON_INTERRUPT) == mode
 
 
 def test_kernel_modes_are_the_two_of_kernel_mode():

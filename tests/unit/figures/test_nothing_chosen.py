@@ -59,10 +59,10 @@ def test_filters_that_together_leave_nothing():
     view = calls_view(profile, CallsChoice(choice))
     assert not view.events
     assert view.nothing.startswith(
-        "No sample of -V 4 passes --process work --routine default_idle: "
+        "No sample of -V 4 passes --process work --function default_idle: "
     )
     assert "do without --process work" in view.nothing
-    assert "do without --routine default_idle" in view.nothing
+    assert "do without --function default_idle" in view.nothing
 
 
 def test_thresholds_that_leave_nothing():

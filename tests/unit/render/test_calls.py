@@ -126,9 +126,7 @@ def test_a_report_without_stacks_says_so():
     assert "no sample has a call chain" in text.getvalue().decode()
 
 
-@pytest.mark.parametrize(
-    ("entry_reason", "samples"), [("read", 6), ("system call", 6), ("idle", 9)]
-)
+@pytest.mark.parametrize(("entry_reason", "hits"), [("read", 6), ("system call", 6), ("idle", 9)])
 def test_entry_reasons_choose_samples(entry_reason, hits):
     view = calls_view(stacks_profile(), CallsChoice(SampleChoice("4", entry_reason=entry_reason)))
     assert view.events[0].graph.hits == hits

@@ -262,9 +262,9 @@ def test_entry_reasons_of_several_kinds_with_one_name_are_told_apart():
         build.hit(process, function, count, CPUMODE_KERNEL, entry_reason=(kind, name))
     profile = Profile(**asdict(build.build()))
     expected = {"interrupt (dispatch)": 1, "softirq (dispatch)": 2, "timer": 4}
-    assert hits_of(profile, "entry_reason") == {"work": expected}
-    found = profile.columns_table("entry_reason", detail="4")
-    assert {name: found[f"entry reason {name} samples"].tolist() for name in expected} == {
+    assert hits_of(profile, "reason") == {"work": expected}
+    found = profile.columns_table("reason", detail="4")
+    assert {name: found[f"reason {name} samples"].tolist() for name in expected} == {
         name: [count] for name, count in expected.items()
     }
 

@@ -39,7 +39,7 @@ def test_where_one_function_has_it_all_lines_are_proposed():
 
 @pytest.mark.parametrize(
     "facts",
-    [{"samples": 5}, {"linkage_name": "plain_c"}, {"source": NameSource.DYNSYM}],
+    [{"hits": 5}, {"linkage_name": "plain_c"}, {"source": NameSource.DYNSYM}],
     ids=["one of many", "C", "stripped"],
 )
 def test_else_they_are_not(facts):

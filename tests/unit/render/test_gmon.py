@@ -39,7 +39,7 @@ def test_ticks_beyond_a_bin_are_in_further_histograms():
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
-    "samples",
+    "hits",
     [
         [(16, 4 * 10**12)],  # 61 million histograms
         [(16, 4 * 10**12)] * 1000,  # more nanoseconds than 64 bits hold

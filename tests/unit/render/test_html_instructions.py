@@ -105,13 +105,13 @@ def test_threads_and_stretches_are_put_together_as_those_of_the_samples(monkeypa
 def test_what_there_is_no_room_for_is_left_out_whole_and_the_hottest_stay(monkeypatch):
     profile = sampled_loop()
     _, slots, _, whole = made(profile)
-    function = slots.function.take(whole.slot)
+    function = slots.code_row.take(whole.slot)
     sizes = np.bincount(function)
     hottest = int(np.bincount(function, whole.count).argmax())
     monkeypatch.setattr(instructions_module, "_MOST_CELLS", int(sizes[hottest]))
     _, _, _, found = made(profile)
     assert found.left_out == [row for row in range(len(profile.code)) if row != hottest]
-    assert set(slots.function.take(found.slot).tolist()) == {hottest}
+    assert set(slots.code_row.take(found.slot).tolist()) == {hottest}
     assert found.count.sum() == whole.count[function == hottest].sum()
     monkeypatch.setattr(instructions_module, "_MOST_CELLS", int(sizes[hottest]) - 1)
     assert hottest in made(profile)[3].left_out

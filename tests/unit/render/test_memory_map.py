@@ -43,9 +43,9 @@ def test_a_whole_map_says_when_it_was_read():
     )
     assert lines(mapped(*rows, read_ns=1_250_000_000)) == [
         "Samples       Start         End  KiB  Perm      Offset  Filename",
-        "   3  0x00400000  0x00401000    4  r-x   0x00000000  /bin/p",
-        "   0  0x00500000  0x00502000    8  rw-   0x00000000  [heap]",
-        "   0  0x00600000  0x00601000    4  ---   0x00000000  //anon",
+        "      3  0x00400000  0x00401000    4  r-x   0x00000000  /bin/p",
+        "      0  0x00500000  0x00502000    8  rw-   0x00000000  [heap]",
+        "      0  0x00600000  0x00601000    4  ---   0x00000000  //anon",
         "- 3 mappings, 16 KiB; those of data as they were 0.25 s after recording began",
         "",
     ]
@@ -53,7 +53,7 @@ def test_a_whole_map_says_when_it_was_read():
 
 def test_a_map_without_data_says_so_and_what_is_unknown_is_a_question_mark():
     assert lines(mapped((0x400000, PAGE, -1, 0, "/bin/p")))[1:] == [
-        "   0  0x00400000  0x00401000    4  ?     0x00000000  /bin/p",
+        "      0  0x00400000  0x00401000    4  ?     0x00000000  /bin/p",
         "- 1 mapping, 4 KiB; executable ones only: the recording has none of data",
         "",
     ]

@@ -173,7 +173,7 @@ def test_an_event_without_time_has_hits_alone():
     hits = profile.hits
     of_faults = np.flatnonzero(hits.event == 1)
     columns = {n: None if c is None else c[of_faults] for n, c in vars(hits).items()}
-    cell = Cell(profile_cell(type(profile)(**{**vars(profile), "samples": type(hits)(**columns)})))
+    cell = Cell(profile_cell(type(profile)(**{**vars(profile), "hits": type(hits)(**columns)})))
     assert cell.rows[0][:3] == ["Pcnt", "Samples", "Mode"]
     assert "20 samples of every process" in cell.text
 

@@ -7,7 +7,7 @@ from prospect.render.text.numbers import Figures, percent_digits, rank_column, s
 
 
 @pytest.mark.parametrize(
-    ("samples", "digits"), [(0, 0), (999, 0), (1000, 1), (999_999, 1), (1_000_000, 2)]
+    ("hits", "digits"), [(0, 0), (999, 0), (1000, 1), (999_999, 1), (1_000_000, 2)]
 )
 def test_a_percentage_gets_the_digits_its_hits_support(hits, digits):
     assert percent_digits(hits) == digits

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -160,7 +161,7 @@ def test_text_is_printable_lines_and_nothing_wraps(profile, detail):
     report = _rendered(profile, "text", detail=detail).decode()
     assert all(char.isprintable() or char == "\n" for char in report)
     # A row of a table starts with its figures: no name begins a line of its own.
-    tables = report.split("Function")[1:]
+    tables = re.split(r"Function +Type", report)[1:]
     for table in tables:
         for line in table.splitlines()[1:]:
             if not line or line.startswith("-"):

@@ -63,7 +63,7 @@ def rows(profile, *keys, **options):
         (("pid",), [(11, 38), (10, 20), (12, 5)]),
         (("function",), [("parse", 30), ("parse", 25), ("copy_to_user", 8)]),
         (("mode",), [("user", 55), ("kernel", 8)]),
-        (("entry_reason",), [("(user code)", 55), ("read", 8)]),
+        (("reason",), [("(user code)", 55), ("read", 8)]),
         (("service",), [("b.service", 38), ("a.service", 20), (None, 5)]),
         (
             ("mode", "program"),

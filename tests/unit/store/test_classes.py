@@ -25,8 +25,8 @@ def by_class(profile, dimension, **options):
     make_renderer("json", columns=dimension, **options).render(profile, out)
     (table,) = json.loads(out.getvalue())["tables"]
     names = [one["class"] for one in table["classes"]]
-    rows = {row["function"]: [cell["hits"] for cell in row["columns"]] for row in table["rows"]}
-    return dict(zip(names, (one["hits"] for one in table["classes"]), strict=True)), rows
+    rows = {row["function"]: [cell["samples"] for cell in row["columns"]] for row in table["rows"]}
+    return dict(zip(names, (one["samples"] for one in table["classes"]), strict=True)), rows
 
 
 def of_store(path, dimension, *words):

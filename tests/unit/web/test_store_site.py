@@ -62,7 +62,7 @@ def test_two_clicks_choose_a_span_whose_page_follows(site):
     assert address in links(third)
     assert page(site, address).startswith("<!DOCTYPE html>")
     report = page(site, f"{address}data/report")
-    assert '"hits":60' in report.replace(" ", "")
+    assert '"samples":60' in report.replace(" ", "")
     for name in ("data/stacks", "data/source", "part?event=0"):
         assert asked(site, address + name).status == 200
 

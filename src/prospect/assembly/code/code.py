@@ -1,7 +1,8 @@
 """Chosen functions of a profile → their instructions, names of jump targets and source lines.
 
-The bytes of a function come from the very image that was recorded, by its build id or inode, and for
-the kernel from its image or its memory; if there are none, the table says why. The libraries that
+The bytes of a function come from the very image that was recorded, by its build id or inode, and
+for the kernel from its image or its memory; if there are none, the table says why. The libraries
+that
 decode them do not know every machine, nor every new instruction: if a hit is at bytes that are none
 to them, GDB is asked if it is installed.
 """

@@ -2,9 +2,9 @@
 
 `label_samples` looks at the chains: the innermost entry point of a chain decides. An interrupt
 within a system call is an interrupt, a page fault while a system call copies its arguments is an
-exception. Each distinct address is named once; all else is whole columns. `with_entry_reasons` turns the
-labels of hits into the `EntryReasonTable`: what a chain does not say, the process or the function that
-was hit may.
+exception. Each distinct address is named once; all else is whole columns. `with_entry_reasons`
+turns the labels of hits into the `EntryReasonTable`: what a chain does not say, the process or the
+function that was hit may.
 """
 
 from __future__ import annotations
@@ -350,7 +350,7 @@ def _entry_reason_of_names(names: Sequence[str], *, has_chain: bool) -> EntryRea
 def _table(
     entry_reasons: Sequence[EntryReason], entry_reason: NDArray[np.int64], *, of_others: bool
 ) -> tuple[EntryReasonTable, NDArray[np.int32]]:
-    """Keep the entry reasons that occur, each once, behind ENTRY_REASON_NONE; return the row of each of `entry_reasons`.
+    """Keep the entry reasons that occur, each once, after ENTRY_REASON_NONE; return their rows.
 
     `of_others` says whether there are hits outside the kernel, which are NO_CHAIN.
     """

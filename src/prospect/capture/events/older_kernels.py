@@ -74,8 +74,8 @@ _STEPS = (
     ),
     _Step(
         (errno.EINVAL, errno.ENOMEM, errno.EOVERFLOW, errno.EOPNOTSUPP),
-        "This kernel gives no call chains: kernel time cannot be shown by its entry reason (system call,"
-        " page fault, interrupt).",
+        "This kernel gives no call chains: kernel time cannot be shown by entry reason (system"
+        " call, page fault, interrupt).",
         flags=abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL,
         sample_type=abi.PERF_SAMPLE_CALLCHAIN,
     ),

@@ -65,7 +65,8 @@ class CallGraph(NamedTuple):
     """The callers that are recorded.
 
     Attributes:
-        mode: one of `MODES`; KERNEL_CHAINS for those of kernel code only, which show its entry reasons.
+        mode: one of `MODES`; KERNEL_CHAINS for those of kernel code only, which show its entry
+            reasons.
         stack_bytes: how much of the user's stack a sample copies, 0 in modes that copy none.
     """
 

@@ -45,8 +45,8 @@ class Agreement(Record):
         half_width_s: what sampling and the accounting explain, at 95 %; None if the kernel's own
             split is no measurement.
         unsampled_s: by how much more `sampled_s` may be too small, for lack of samples.
-        unbooked_s: by how much all of the accounting together fall short of the CPUs' time; negative
-            where they exceed it.
+        unbooked_s: by how much /proc/stat's times together fall short of the CPUs' time;
+            negative where they exceed it.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Agreement(Record):
 
     @property
     def is_of_accounting(self) -> bool:
-        """Whether the difference is explained, but only by accounting that do not add up."""
+        """Whether the difference is explained, but only by /proc/stat, which does not add up."""
         return bool(self.agrees) and replace(self, unbooked_s=0.0).agrees is False
 
 
@@ -138,7 +138,7 @@ def _machine_row(
 
 
 def _unbooked_s(profile: CompleteProfile, unwatched_s: float, granularity_s: float) -> float:
-    """Return what /proc/stat's accounting lack of the CPUs' time, 0.0 where that is its granularity."""
+    """Return by how much /proc/stat falls short of the CPUs' time; 0.0 within its granularity."""
     accounting = [profile.run.accounting.get(f"{kind}_s") for kind in _ACCOUNTED]
     if not all(isinstance(seconds, (int, float)) for seconds in accounting):
         return 0.0

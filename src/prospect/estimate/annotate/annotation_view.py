@@ -1,9 +1,9 @@
 """The figures of an annotation, computed once: hits by instruction, by block and by function.
 
-An `AnnotatedFunction` is one function and its hits, for annotations and for the report's disassembled
-profiles, with the instruction that the hits likely belong to. An `AnnotationView` has those of a
-Profile that was made with `code`. docs/annotate.md says what the figures mean. A basic block is
-entered at its first instruction only and left at its last; calls return and end none.
+An `AnnotatedFunction` is one function and its hits, for annotations and for the report's
+disassembled profiles, with the instruction that the hits likely belong to. An `AnnotationView` has
+those of a Profile that was made with `code`. docs/annotate.md says what the figures mean. A basic
+block is entered at its first instruction only and left at its last; calls return and end none.
 """
 
 from __future__ import annotations

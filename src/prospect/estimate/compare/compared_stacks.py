@@ -7,8 +7,8 @@ a sample is in the row of each function on its stack, once, so that rows do not 
 part is a set of hits like the rows of the other tables, and is compared as they are.
 
 Parts of one group have no hit in common, so that one pass over all hits sums a whole group. The
-rows of one depth are such a group. A sample has as many functions and calls as its stack has frames,
-so those are put into groups of which no stack has two (`groups_apart`).
+rows of one depth are such a group. A sample has as many functions and calls as its stack has
+frames, so those are put into groups of which no stack has two (`groups_apart`).
 """
 
 from __future__ import annotations

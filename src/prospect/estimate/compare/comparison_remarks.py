@@ -206,8 +206,8 @@ def _name_notes(
             shares.append(named / hits if hits >= _HITS_TO_TELL else math.nan)
         if abs(shares[0] - shares[1]) > _NAMED_SHARE_TO_TELL:
             yield (
-                f"Of samples in {name}, {shares[0]:.0%} have an exact name in A and {shares[1]:.0%} "
-                "in B: compare it as an object, not by function."
+                f"Of samples in {name}, {shares[0]:.0%} have an exact name in A and {shares[1]:.0%}"
+                " in B: compare it as an object, not by function."
             )
 
 

@@ -96,7 +96,8 @@ class Condition(Record):
         direction: "slower" is more time in B than in A.
         limit: the change that is still allowed, as a part of A's time.
         confidence: how sure the answer must be, 0.5 to 1.
-        kind: what `name` is of, "" for whichever has it: a process, else an object, else a function.
+        kind: what `name` is of, "" for whichever has it: a process, else an object, else a
+            function.
         name: what it is about, "" for everything that is compared.
     """
 

@@ -132,8 +132,8 @@ def spread_over(means: NDArray[np.float64], before: int, count: int) -> NDArray[
 def variation_of(rows: Rows, before: int, assumed: tuple[float, float]) -> Variation:
     """Estimate how runs differ from how the recordings of a side do.
 
-    `rows` are the functions of all recordings, of which the first `before` are A's. `assumed` is the
-    variation of A and B if each has one recording, as a part of a row's time.
+    `rows` are the functions of all recordings, of which the first `before` are A's. `assumed` is
+    the variation of A and B if each has one recording, as a part of a row's time.
     """
     count = rows.values.shape[1]
     freedom = (before - 1, count - before - 1)

@@ -19,8 +19,8 @@ times: of the sum of such weighted times y, by row, host and hour, the estimated
 3.2, Poisson sampling. All other estimates are of the error that samples within a host add.
 
 Tables that are estimated together share `Parts`: hits that none of them tells apart, as one. Most
-tables show the kernel by function or entry reason and all else by process, so that few of the changes
-between hits are changes between parts.
+tables show the kernel by function or entry reason and all else by process, so that few of the
+changes between hits are changes between parts.
 """
 
 from __future__ import annotations

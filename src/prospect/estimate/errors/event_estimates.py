@@ -236,8 +236,8 @@ def _ranked_tables(event: EventView) -> dict[str, RankedRows]:
 def _parts_of_tables(design: Design, ranked: dict[str, RankedRows]) -> dict[str, Parts]:
     """Return the parts that each table's error bars are made of: few where tables share them.
 
-    The functions of every process tell most hits apart, the other tables few: those of the kernel by
-    function, and those by process, which together may tell many apart again.
+    The functions of every process tell most hits apart, the other tables few: those of the kernel
+    by function, and those by process, which together may tell many apart again.
     """
     of_kernel = [name for name in ranked if name == _KERNEL or name.startswith(_PART)]
     others = [name for name in ranked if name not in of_kernel and name != _FINEST]

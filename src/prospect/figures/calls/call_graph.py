@@ -1,7 +1,7 @@
 """Time of functions, their own and with all that they call, and their callers, for one event.
 
-A `CallGraph` is the forest of calls by function with the time of each row, and sums of it by function
-and by arc.
+A `CallGraph` is the forest of calls by function with the time of each row, and sums of it by
+function and by arc.
 """
 
 from __future__ import annotations

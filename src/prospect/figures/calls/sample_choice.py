@@ -42,8 +42,8 @@ class SampleChoice(Record):
         objects: the object that was hit, its path or the last part of it.
         function: the function that was hit.
         through: a function anywhere on the stack.
-        entry_reason: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells entry reasons of a
-            kind apart, as ``read`` or ``page fault``.
+        entry_reason: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells entry
+            reasons of a kind apart, as ``read`` or ``page fault``.
         between_s: from when to when, in seconds since the interval began.
     """
 
@@ -118,12 +118,12 @@ def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDA
         found.append((f"--object {choice.objects}", of_hit.take(hit_index)))
     if choice.function:
         of_hit = functions_called(profile, choice.function).take(functions.take(location))
-        found.append((f"--routine {choice.function}", of_hit.take(hit_index)))
+        found.append((f"--function {choice.function}", of_hit.take(hit_index)))
     if choice.entry_reason:
         of_hit = _entry_reasons_called(profile, choice.entry_reason).take(
             profile.hits.entry_reason_index
         )
-        found.append((f"--cause {choice.entry_reason}", of_hit.take(hit_index)))
+        found.append((f"--reason {choice.entry_reason}", of_hit.take(hit_index)))
     if choice.through:
         found.append((f"--through {choice.through}", _through(samples, choice.through)))
     return found
@@ -152,7 +152,7 @@ def _in_objects(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
 def _entry_reasons_called(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
     kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in profile.entry_reasons.kind.tolist()]
     found = [_fits(what, names) for names in zip(kinds, profile.entry_reasons.name, strict=True)]
-    _must_be_some(found, "entry_reason", what, (*kinds, *profile.entry_reasons.name))
+    _must_be_some(found, "entry reason", what, (*kinds, *profile.entry_reasons.name))
     return np.array(found, np.bool_)
 
 

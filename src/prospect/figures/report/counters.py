@@ -145,7 +145,7 @@ def _kernel_counters(profile: CompleteProfile) -> dict[str, int]:
         ("user_kernel", PART_USER_PROCESSES),
     ):
         chosen = part == wanted
-        counters[f"{name}_hits"] = int(count[chosen].sum())
+        counters[f"{name}_samples"] = int(count[chosen].sum())
         counters[f"{name}_unique"] = _distinct(location[chosen], len(profile.locations))
     return counters
 

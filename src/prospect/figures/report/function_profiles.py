@@ -1,8 +1,8 @@
 """Tables of functions: of each process and mode, and the kernel's, whole and by whom it worked for.
 
-The heaviest function is first; a threshold says how far a table is shown. The kernel's parts (kernel
-threads, user processes, process zero) are checked to sum up to the whole. docs/report.md says what
-the columns mean.
+The heaviest function is first; a threshold says how far a table is shown. The kernel's parts
+(kernel threads, user processes, process zero) are checked to sum up to the whole. docs/report.md
+says what the columns mean.
 """
 
 from __future__ import annotations

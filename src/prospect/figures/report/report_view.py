@@ -1,6 +1,7 @@
 """The figures of a report that are counted from its samples, each when it is first read.
 
-`prospect.estimate.finished_report` adds what is estimated of them. docs/report.md says what they mean.
+`prospect.estimate.finished_report` adds what is estimated of them. docs/report.md says what they
+mean.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much each call stack weighs: what every export of stacks is made of.
 
-Samples keep their stacks, and are added up by process, thread name, event, entry reason and stack. A
-profile without call chains has stacks of one frame, its hits; one without samples has a row for
+Samples keep their stacks, and are added up by process, thread name, event, entry reason and stack.
+A profile without call chains has stacks of one frame, its hits; one without samples has a row for
 each hit.
 """
 
@@ -73,7 +73,7 @@ class StackSamples(Record):
 
 
 class StackWeights(Record):
-    """Sums over samples: each distinct (process, comm, event, entry reason, CPU, thread, stack) once.
+    """Sums over samples, one row for each distinct combination of all that is kept apart.
 
     Rows ascend by these keys. All columns are i64[w]; `cpu` is NO_CPU and `tid` -1 where it was not
     a key or is not known.

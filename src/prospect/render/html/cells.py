@@ -124,7 +124,7 @@ class SampleCells(Record):
 
 
 class _Finest(NamedTuple):
-    """One event's samples by leaf of the tree, thread, CPU, entry reason, mode and shortest stretch.
+    """One event's samples by leaf of the tree, thread, CPU, entry reason, mode and stretch.
 
     A pair is all of these but the stretch.
 

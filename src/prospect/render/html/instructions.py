@@ -4,7 +4,8 @@ Slots are the instructions with a hit. `CodeCells` have the same circumstances a
 as the samples' cells, so that a selection counts the same samples in both. Functions with most hits
 come first; those that there is no room for are left out whole.
 
-The JSON document, which `assets/code.js` reads, has paths of files, and by function its instructions
+The JSON document, which `assets/code.js` reads, has paths of files, and by function its
+instructions
 with a hit, in the order of the slots: address, text, name of the target, what ran before (bytes
 back to it, 0 if unknown), whether interrupts were let in there; then, if known, file and line and
 the text of that line. `null` is for hits between instructions.

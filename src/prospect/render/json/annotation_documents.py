@@ -118,7 +118,7 @@ _INSTRUCTION = Object(
     flow=FLOW("what happens after it", of_code("flow")),
     target=_ADDRESS.or_null("of a direct call or jump, or `null`", "targets"),
     target_name=TEXT(get=of_code("target_name")),
-    hits=COUNT("its samples and time", of_instruction("counted")),
+    samples=COUNT("its samples and time", of_instruction("counted")),
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
     half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
     percent=_PERCENT("of the function's", of_instruction("instruction_share")),
@@ -137,12 +137,12 @@ _FUNCTION = Object(
     source=SOURCE("of the name", of_function("source")),
     object=TEXT("path and build id of what it is mapped from", of_object("path")),
     build_id=TEXT(get=of_object("build_id")),
-    hits=COUNT("samples, and their time", "function.hits"),
+    samples=COUNT("samples, and their time", "function.hits"),
     seconds=SECONDS(get="function.seconds"),
     half_width_s=ROUNDED.or_null(get="function.half_width_s"),
     percent=_PERCENT("of the event's", "function.share"),
     no_instructions_because=TEXT("why it has none, or empty", "function.reason"),
-    hits_between_instructions=COUNT(
+    samples_between_instructions=COUNT(
         "its samples at addresses where no instruction begins", "function.stray_hits"
     ),
     hottest=_ADDRESS.or_null(
@@ -150,7 +150,9 @@ _FUNCTION = Object(
         lambda one: one.address(one.function.hottest),
     ),
     likely_meant=_ADDRESS.or_null(get=lambda one: one.address(one.function.likely)),
-    blocks=each(start=_ADDRESS.or_null("address"), hits=COUNT())("its basic blocks", _blocks),
+    blocks=each(start=_ADDRESS.or_null("address"), samples=COUNT(get="hits"))(
+        "its basic blocks", _blocks
+    ),
     instructions=Rows(_INSTRUCTION, by_column=True, in_pieces=True)("all its instructions", itself),
 )
 ANNOTATION = Object(
@@ -173,7 +175,7 @@ ANNOTATION = Object(
             b"\n",
             event=Part(EVENT, "event.event"),
             has_time=FLAG("whether its samples are worth time", "event.has_time"),
-            hits=COUNT("samples and their time", "event.hits"),
+            samples=COUNT("samples and their time", "event.hits"),
             seconds=SECONDS(get="event.seconds"),
             skid=TEXT(
                 "the note on which instruction is meant, empty for precise events", "event.skid"
@@ -246,7 +248,7 @@ class _FileEvent(NamedTuple):
 
 _AMOUNTS = Object(
     "",
-    hits=COUNT(),
+    samples=COUNT(get="hits"),
     seconds=SECONDS(),
     half_width_s=ROUNDED.or_null(
         get=lambda amounts: (
@@ -313,9 +315,9 @@ SOURCE_FILES = Object(
     events=each(
         event=Part(EVENT, "event"),
         has_time=FLAG(),
-        hits=COUNT(),
+        samples=COUNT(get="hits"),
         seconds=SECONDS(),
-        without_line=each(object=TEXT(get=0), because=TEXT(get=1), hits=COUNT(get=2))(
+        without_line=each(object=TEXT(get=0), because=TEXT(get=1), samples=COUNT(get=2))(
             get="without_file"
         ),
     )("the events", "view.events"),

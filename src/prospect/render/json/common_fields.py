@@ -121,7 +121,7 @@ CALLEES_ROW = Object(
     "",
     name=TEXT(),
     object=TEXT(get="object_path"),
-    hits=COUNT("samples with it on their stack"),
+    samples=COUNT("samples with it on their stack", "hits"),
     seconds=ROUNDED("with all that it calls"),
     half_width_s=ROUNDED.or_null(get="half_width_s"),
     share=ROUNDED(),

@@ -92,7 +92,7 @@ INSTRUCTION = Object(
     flow=FLOW("what happens after it", of_code("flow")),
     target=INTEGER.or_null("of a direct call or jump, or `null`", "targets"),
     target_name=NAME(get=of_code("target_name")),
-    hits=INTEGER.within(1)("its samples and time", of_instruction("counted")),
+    samples=INTEGER.within(1)("its samples and time", of_instruction("counted")),
     seconds=SECONDS(get=of_instruction("instruction_seconds")),
     half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
     share=SHARE("of the function", of_instruction("instruction_share")),
@@ -102,12 +102,12 @@ DISASSEMBLED_FUNCTION = Object(
     address=INTEGER("of the function, as in the table", of_function("address")),
     name=NAME(get=of_function("name")),
     object=TEXT(get=of_object("path")),
-    hits=COUNT(get="function.hits"),
+    samples=COUNT(get="function.hits"),
     seconds=SECONDS(get="function.seconds"),
     half_width_s=ROUNDED.or_null(get="function.half_width_s"),
     share=AMOUNT(get="function.share"),
     no_instructions_because=NAME("why it has none, or `null`", "function.reason"),
-    hits_between_instructions=COUNT(
+    samples_between_instructions=COUNT(
         "its samples at addresses where no instruction begins", "function.stray_hits"
     ),
     hottest=INTEGER.or_null(

@@ -364,11 +364,11 @@ def cut(noun: str, row: Object) -> dict[str, Field]:
     """Return the fields of a `CutRows`, in a source's `table`, whose rows are of the source."""
     skipped = {
         noun: COUNT(get=lambda table: len(table) - table.shown),
-        "hits": COUNT(get="skipped_hits"),
+        "samples": COUNT(get="skipped_hits"),
         "seconds": SECONDS(get="skipped_seconds"),
     }
     return {
-        "hits": COUNT("of all its rows, listed or not", "table.total_hits"),
+        "samples": COUNT("of all its rows, listed or not", "table.total_hits"),
         "seconds": SECONDS(get="table.total_seconds"),
         "rows": Rows(row, by_column=True)(
             "largest first", lambda source: source if source.table.shown else NO_ROWS

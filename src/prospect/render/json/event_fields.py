@@ -1,4 +1,4 @@
-"""Fields of one event of the JSON report: its processes, functions, entry reasons, calls and names."""
+"""Fields of one event of the JSON report: processes, functions, entry reasons, calls and names."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Totals(NamedTuple):
 
 MODE = Object(
     "mode",
-    hits=COUNT("samples"),
+    samples=COUNT("samples", "hits"),
     seconds=SECONDS("their time, with an error bar"),
     error_bar=Part(ERROR_BAR, "estimates"),
 )
@@ -117,7 +117,7 @@ FUNCTION = Object(
     "function",
     share=SUMMED_SHARE("part of the table, and the running sum of parts", shown("share")),
     accumulated=SUMMED_SHARE(get=shown("accumulated")),
-    hits=COUNT("its samples and time, with an error bar", shown("hits")),
+    samples=COUNT("its samples and time, with an error bar", shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     error_bar=Part(ERROR_BAR, "bars"),
     tied=FLAG("cannot be told from the function above at 95 %", "bars.tied"),
@@ -199,7 +199,7 @@ ENTRY_REASON = Object(
     "entry_reason",
     kind=numbered(ENTRY_REASON_KIND_NAMES)("its kind", shown("kind")),
     name=NAME("or `null`", shown("name")),
-    hits=COUNT("its samples and time, with an error bar", shown("hits")),
+    samples=COUNT("its samples and time, with an error bar", shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     error_bar=Part(ERROR_BAR, lambda rows: rows.estimates.rows(slice(0, rows.table.shown))),
     share=SUMMED_SHARE("part of the table", shown("share")),
@@ -233,7 +233,7 @@ SYSTEM_CALL = Object(
         "as user space knows it; in brackets what is time of calls, but of none by name",
         "rows.name",
     ),
-    hits=COUNT("samples in it", "rows.hits"),
+    samples=COUNT("samples in it", "rows.hits"),
     seconds=SECONDS("their time, and the longer side of its error bar", "rows.sampled_s"),
     half_width_s=SECONDS.or_null(get="half_width_s"),
     share=SUMMED_SHARE("its part of the kernel time without interrupts", "rows.share"),
@@ -283,7 +283,7 @@ SOURCE_LINE = Object(
     "source_line",
     share=SUMMED_SHARE("as of a function", shown("share")),
     accumulated=SUMMED_SHARE(get=shown("accumulated")),
-    hits=COUNT(get=shown("hits")),
+    samples=COUNT(get=shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     half_width_s=ROUNDED.or_null(get=_of_line("half_width_s")),
     file=NAME("as the compiler had them, `null` where unknown", _of_line("file")),
@@ -299,7 +299,7 @@ SOURCE_LINE = Object(
     other_places=COUNT(
         "how many other ways through inlined functions lead there", _of_line("other_places")
     ),
-    object=TEXT("path of an object with hits there", _of_line("object_path")),
+    object=TEXT("path of an object with samples there", _of_line("object_path")),
     no_line_because=NAME("why the line is unknown, or `null`", _of_line("reason")),
 )
 SOURCE_LINES = Object("source_lines", **cut("lines", SOURCE_LINE))
@@ -409,7 +409,7 @@ PROCESS = Object(
 
 MAPPING = Object(
     "",
-    hits=COUNT(),
+    samples=COUNT(get="hits"),
     start=COUNT(),
     end=COUNT(),
     size_bytes=COUNT(),
@@ -436,7 +436,7 @@ DETAILS = Object(
         "those of the process", lambda detail: _system_calls(detail.event, detail.row)
     ),
     source_lines=SOURCE_LINES(
-        "with `--lines`, its hits by source line",
+        "with `--lines`, its samples by source line",
         lambda detail: _source_lines(detail.event, detail.row),
         optional=True,
     ),
@@ -569,15 +569,15 @@ class _SourceObject(NamedTuple):
 
 SYMBOL_QUALITY = Object(
     "symbol_quality",
-    hits=COUNT("samples", "quality.hits"),
-    named_hits=COUNT("those whose function has a name", "quality.named_hits"),
+    samples=COUNT("samples", "quality.hits"),
+    named_samples=COUNT("those whose function has a name", "quality.named_hits"),
     sources=Rows(
         Object(
             "name_source",
             source=SOURCE("name and words", "found.source"),
             label=TEXT(get=lambda source: LABELS[source.found.source]),
             named=FLAG("whether samples of it have a name", "found.source.named"),
-            hits=COUNT("how many samples", "found.hits"),
+            samples=COUNT("how many samples", "found.hits"),
             seconds=SECONDS(get="found.seconds"),
             share=SUMMED_SHARE(get="found.share"),
             remedy=TEXT.or_null(
@@ -585,7 +585,7 @@ SYMBOL_QUALITY = Object(
             ),
             objects=each(
                 object=TEXT(),
-                hits=COUNT(),
+                samples=COUNT(get="hits"),
                 note=NAME("or `null`"),
                 process_index=INDEX("the owner of anonymous memory, else `null`"),
             )("the objects with the most samples of it, empty if nothing needs improving"),
@@ -620,9 +620,7 @@ ACCOUNTED = Object(
     difference_s=ROUNDED.or_null(),
     half_width_s=AMOUNT.or_null("what is explained"),
     unsampled_s=AMOUNT("by how much more `sampled_s` may be too small"),
-    unbooked_s=NUMBER(
-        "by how much `/proc/stat`'s accounting together fall short of the CPUs' time"
-    ),
+    unbooked_s=NUMBER("by how much `/proc/stat`'s times together fall short of the CPUs' time"),
     agrees=FLAG.or_null("`null` without a verdict"),
 )
 EVENT_REPORT = Object(
@@ -631,7 +629,7 @@ EVENT_REPORT = Object(
     event=Part(EVENT, "event"),
     has_time=FLAG("whether its samples are worth time; if not, all its seconds are 0", "has_time"),
     total=MODES(
-        "hits by mode", lambda event: Totals(event.hits, event.seconds, event.estimates.totals)
+        "samples by mode", lambda event: Totals(event.hits, event.seconds, event.estimates.totals)
     ),
     accounting=Rows(ACCOUNTED)("its time next to the kernel's own accounting"),
     kernel_entry_reasons=ENTRY_REASONS(

@@ -105,7 +105,7 @@ class _Sorted(NamedTuple):
 _SORTED_ROW = Object(
     "sorted_row",
     key=Part(_KEY, lambda table: _key_columns(table.keys, table.rows.names)),
-    hits=COUNT("samples", "rows.hits"),
+    samples=COUNT("samples", "rows.hits"),
     seconds=ROUNDED.or_null(
         "their time, `null` where the event has none, and its ±",
         lambda table: table.seconds("seconds"),
@@ -126,13 +126,13 @@ SORTED_ROWS = Object(
             "sorted_event",
             b" ",
             event=EVENT("an event", "rows.event"),
-            hits=COUNT("of all rows", "rows.total_hits"),
+            samples=COUNT("of all rows", "rows.total_hits"),
             seconds=ROUNDED.or_null(get=lambda table: table.seconds("total_s")),
             half_width_s=ROUNDED.or_null(get="rows.total_half_width_s"),
             left_out=Object(
                 "",
                 rows=COUNT(get="rows.left_out"),
-                hits=COUNT(get="rows.left_out_hits"),
+                samples=COUNT(get="rows.left_out_hits"),
                 seconds=ROUNDED.or_null(get=lambda table: table.seconds("left_out_s")),
             )("what is under `-m`", itself),
             rows=Rows(_SORTED_ROW, by_column=True, in_pieces=True)("most time first", itself),
@@ -181,7 +181,7 @@ def _cells(name: str) -> Any:
 
 _CELL = Object(
     "",
-    hits=COUNT(get=_cells("hits")),
+    samples=COUNT(get=_cells("hits")),
     seconds=ROUNDED.or_null(get=lambda cells: cells.of.seconds(cells.of.table.seconds[cells.row])),
     half_width_s=ROUNDED.or_null(get=_cells("half_width_s")),
     share=ROUNDED.or_null("0 to 1", _cells("share")),
@@ -196,7 +196,7 @@ _CLASS = Object(
             for at in range(len(classes.table.classes))
         ],
     ),
-    hits=COUNT("of all rows", "table.total_hits"),
+    samples=COUNT("of all rows", "table.total_hits"),
     seconds=ROUNDED.or_null(get=lambda classes: classes.seconds(classes.table.total_s)),
     half_width_s=ROUNDED.or_null(get="table.total_half_width_s"),
 )
@@ -219,7 +219,7 @@ CLASS_COLUMNS = Object(
             left_out=Object(
                 "",
                 rows=COUNT(get="table.left_out"),
-                hits=Rows(COUNT)("by class", "table.left_out_hits"),
+                samples=Rows(COUNT)("by class", "table.left_out_hits"),
                 seconds=Rows(ROUNDED.or_null)(
                     "by class", lambda classes: classes.seconds(classes.table.left_out_s)
                 ),

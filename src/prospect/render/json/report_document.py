@@ -131,7 +131,7 @@ PROGRAM = Object(
     "",
     name=TEXT(),
     processes=COUNT("how many of that name"),
-    hits=COUNT(),
+    samples=COUNT(get="hits"),
     seconds=ROUNDED(),
     half_width_s=ROUNDED.or_null(get="half_width_s"),
     user_share=ROUNDED(),
@@ -150,7 +150,7 @@ FUNCTION = Object(
     "",
     name=TEXT("in brackets why there is none"),
     object=TEXT(get="object_path"),
-    hits=COUNT(),
+    samples=COUNT(get="hits"),
     seconds=ROUNDED(),
     half_width_s=ROUNDED.or_null(get="half_width_s"),
     share=ROUNDED(),
@@ -162,7 +162,9 @@ FUNCTION = Object(
 )
 IN_SHORT = Object(
     "summary",
-    hits=COUNT("of all of them together; `seconds` is 0 where the event has no time", "short.hits"),
+    samples=COUNT(
+        "of all of them together; `seconds` is 0 where the event has no time", "short.hits"
+    ),
     seconds=ROUNDED(get="short.seconds"),
     half_width_s=ROUNDED.or_null(get="short.half_width_s"),
     busy_s=ROUNDED.or_null(
@@ -192,7 +194,7 @@ IN_SHORT = Object(
         "part of the samples in code without names, 0 to 1", "short.nameless"
     ),
     bracket_share=ROUNDED.within(0, 1)(
-        "part of the samples in functions of which only the exported functions before and after them "
+        "part of the samples in functions of which only the exported functions around them "
         "are known",
         "short.bracketed",
     ),
@@ -406,7 +408,9 @@ LATENESS = Object(
 COST = Object("cost", seconds=AMOUNT(), share=AMOUNT.or_null()).or_null
 OWN_COST = Object(
     "own_cost",
-    recorder_hits=COUNT.or_null("samples that hit Prospect itself, `null` if unknown"),
+    recorder_samples=COUNT.or_null(
+        "samples that hit Prospect itself, `null` if unknown", "recorder_hits"
+    ),
     recorder=COST("their cost"),
     recorder_accounted_s=AMOUNT.or_null("its CPU time by getrusage, or `null`"),
     sampling=COST("what taking the samples cost"),
@@ -481,7 +485,14 @@ REPORT = Object(
     notes_and_warnings=Part(NOTES_AND_WARNINGS, "report"),
     statistics=Mapping(
         NUMBER,
-        ("samples", "user_hits", "system_hits", "unknown_hits", "processes", "kernel_threads"),
+        (
+            "samples",
+            "user_samples",
+            "system_samples",
+            "unknown_samples",
+            "processes",
+            "kernel_threads",
+        ),
     )(
         "counters by name, listed in [report.md](report.md#statistics-of-run); one that does not "
         "exist is absent",

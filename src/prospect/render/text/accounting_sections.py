@@ -41,8 +41,9 @@ _VERDICTS = {True: "", False: "  beyond", None: ""}
 
 
 def sample_accounting_lines(report: Report, style: Style) -> Iterator[str]:
-    """Yield the sample accounting, the base line of lateness and the own cost, as far as they are known."""
-    yield style.title("Sample accounting: what became of every tick of the sampling clocks")
+    """Yield the accounting of ticks, the base of lateness and the own cost, as far as known."""
+    title = "Sample accounting: what became of every tick of the sampling clocks"
+    yield style.title(style.words.term(title))
     if report.sample_accounting:
         yield from _table(report.sample_accounting, style)
     else:
@@ -50,7 +51,7 @@ def sample_accounting_lines(report: Report, style: Style) -> Iterator[str]:
     if report.lateness:
         yield from _lateness_lines(report.lateness)
     yield ""
-    yield from _cost_lines(report.cost, report)
+    yield from _cost_lines(report.cost, report, style)
     yield ""
 
 
@@ -93,7 +94,7 @@ def _table(accounting: SampleAccounting, style: Style) -> Iterator[str]:
 
 
 def _shown_rows(accounting: SampleAccounting) -> list[int]:
-    """Return all CPUs, or those whose accounting are worst, in the order of their numbers."""
+    """Return all CPUs, or those whose ticks add up worst, in the order of their numbers."""
     counts: TickCounts = accounting.by_cpu
     unsampled = np.abs(counts.closure) + counts.lost + counts.throttled + counts.busy
     worst = np.argsort(-unsampled, kind="stable")[:_MOST_ROWS]
@@ -133,14 +134,14 @@ def _lateness_lines(lateness: Lateness) -> Iterator[str]:
     )
 
 
-def _cost_lines(cost: OwnCost, view: ReportView) -> Iterator[str]:
+def _cost_lines(cost: OwnCost, view: ReportView, style: Style) -> Iterator[str]:
     if cost.recorder and cost.recorder_hits is not None:
         accounted = (
             f" ({cost.recorder_accounted_s:.2f} Sec by getrusage, with start and end)"
             if cost.recorder_accounted_s is not None
             else ""
         )
-        hits = pluralize(cost.recorder_hits, "sample")
+        hits = pluralize(cost.recorder_hits, style.words.term("sample"))
         yield f"Prospect itself: {hits}, {_cost_words(cost.recorder)}{accounted}"
     if cost.sampling:
         samples, each = int(view.counters["samples"]), f"{cost.sample_cost_ns / 1e3:.2f} us"
@@ -179,7 +180,9 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
             Column("Accounted Secs", [f"{row.accounted_s:.2f}" for row in rows]),
             Column("Difference", [_difference(row.difference_s) for row in rows]),
             Column("Explained", explained),
-            Column("Accounted by", [f"{row.source}{_verdict(row)}" for row in rows], right=False),
+            Column(
+                "Accounted by", [f"{row.source}{_verdict(row, style)}" for row in rows], right=False
+            ),
         ]
     )
     unsampled_s = max(row.unsampled_s for row in rows)
@@ -192,18 +195,21 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
     if by_accounting:
         than = "less" if by_accounting[0] > 0 else "more"
         yield (
-            f"Accounting: /proc/stat has {abs(by_accounting[0]):.2f} Sec {than} than the CPUs had,"
+            f"{style.words.term('accounting').capitalize()}: /proc/stat has"
+            f" {abs(by_accounting[0]):.2f} Sec {than} than the CPUs had,"
             " which explains these differences; sampling may be right."
         )
     if any(row.agrees is False for row in rows):
-        yield style.warning(
+        beyond = (
             "Beyond: neither sampling errors nor the kernel's accounting explain this difference."
         )
+        yield style.warning(style.words.term(beyond))
     yield ""
 
 
-def _verdict(row: Agreement) -> str:
-    return "  accounting" if row.is_of_accounting else _VERDICTS[row.agrees]
+def _verdict(row: Agreement, style: Style) -> str:
+    accounting = f"  {style.words.term('accounting')}"
+    return accounting if row.is_of_accounting else _VERDICTS[row.agrees]
 
 
 def _difference(seconds: float | None) -> str:

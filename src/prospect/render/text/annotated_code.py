@@ -212,7 +212,7 @@ def _file_lines(
         unplaced = [int(line) for line in event.files[file].line if line > len(source.lines)]
         if unplaced:
             yield (
-                f"- Samples at {pluralize(len(unplaced), 'line')} behind its end: the source is not "
+                f"- Samples at {pluralize(len(unplaced), 'line')} after its end: the source is not "
                 "the one that was compiled."
             )
     yield RULE

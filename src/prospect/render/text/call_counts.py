@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.call_figures import CallFigures
     from prospect.profile.complete import CompleteProfile
-    from prospect.render.text.style import Page
+    from prospect.render.text.style import Page, Style
 
 _MOST_FUNCTIONS = 40
 _MOST_CALLERS = 5
@@ -33,17 +33,18 @@ def call_count_lines(page: Page) -> Iterator[str]:
     if figures is None:
         return
     counts = figures.counts
-    yield from style.section("Calls Counted (callers below each function)")
-    yield from map(style.warning, _warnings(figures))
+    term = style.words.term
+    yield from style.section(term("Calls Counted (callers below each function)"))
+    yield from map(style.warning, _warnings(figures, style))
     yield _how(figures)
     yield ""
     if len(figures):
-        yield from _table(figures, report.profile)
+        yield from _table(figures, report.profile, style)
     left = len(figures) - _MOST_FUNCTIONS
     if left > 0:
-        yield style.cut(f"- {pluralize(left, 'more function')} with fewer calls")
+        yield style.cut(f"- {pluralize(left, term('more function'))} with fewer calls")
     if figures.uncalled:
-        yield f"- {pluralize(figures.uncalled, 'more function')} without a call"
+        yield f"- {pluralize(figures.uncalled, term('more function'))} without a call"
     yield ""
     if counts.hook:
         name, *lines = counts.hook
@@ -74,8 +75,8 @@ def _share(share: float) -> str:
     return "nearly all of the command's" if share >= 1 else f"{percent(share, 2)} of the command's"
 
 
-def _warnings(figures: CallFigures) -> Iterator[str]:
-    counts = figures.counts
+def _warnings(figures: CallFigures, style: Style) -> Iterator[str]:
+    counts, function = figures.counts, style.words.term("function")
     if counts.cost_share > _MOST_OF_IT:
         yield (
             "Warning: probes took most of the command's CPU time: its times are not those of a run"
@@ -85,7 +86,7 @@ def _warnings(figures: CallFigures) -> Iterator[str]:
     unknown = sum(not counts.functions.left_out[row] for row in index)
     if unknown:
         yield (
-            f"Warning: the calls of {pluralize(unknown, 'function')} (?) are not known: each was"
+            f"Warning: the calls of {pluralize(unknown, function)} (?) are not known: each was"
             " counted for too short a time."
         )
     if counts.dropped:
@@ -95,14 +96,14 @@ def _warnings(figures: CallFigures) -> Iterator[str]:
             yield f"Warning: {escaped(name)} is left out: {escaped(why)}."
 
 
-def _table(figures: CallFigures, profile: CompleteProfile) -> Iterator[str]:
+def _table(figures: CallFigures, profile: CompleteProfile, style: Style) -> Iterator[str]:
     rows = [
         cells
         for row in range(min(len(figures), _MOST_FUNCTIONS))
         for cells in (_function(figures, row), *_callers(figures, row, profile))
     ]
     numbers = ("Calls", "±", "Pcnt", "Self usec", "Total usec")
-    yield from table_lines(columns_of(rows, numbers, ("Filename", "Function")))
+    yield from table_lines(columns_of(rows, numbers, ("Filename", style.words.function_title)))
 
 
 def _function(figures: CallFigures, row: int) -> tuple[str, ...]:

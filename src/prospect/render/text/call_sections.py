@@ -23,7 +23,7 @@ from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.callees_table import callees_columns
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.quality_sections import stack_quality_lines
-from prospect.render.text.style import Style
+from prospect.render.text.style import Style, Words
 from prospect.render.text.text_table import Column, columns_of, table_lines
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _event_lines(
     graph = event.graph
     figures = Figures(graph.hits, graph.seconds, has_time=event.has_time)
     seconds = f" = {figures.seconds(graph.seconds)} seconds" if event.has_time else ""
-    unit = "microsecond" if event.event.is_waiting else escaped(event.event.samples_word)
+    term, sample = style.words.term, escaped(event.event.samples_word)
+    unit = "microsecond" if event.event.is_waiting else term(sample)
     yield (
         f"Event: {escaped(event.event.name)}, {pluralize(graph.hits, unit)}{seconds}"
         f" of {asked_for(view.profile.run, view.detail)}"
@@ -99,20 +100,22 @@ def _event_lines(
     if TOTALS in view.choice.sections:
         if rows := estimates.with_callees:
             yield from style.section("Functions that Spend Most, beyond the Trivial")
-            yield from table_lines(callees_columns(rows, figures, _samples_title(event)))
+            yield from table_lines(
+                callees_columns(rows, figures, _samples_title(event, style.words))
+            )
             yield ""
-        yield from style.section("Functions by Total Time (with all that they call)")
-        yield from _totals(event, estimates, figures, numbers)
+        yield from style.section(term("Functions by Total Time (with all that they call)"))
+        yield from _totals(event, estimates, figures, numbers, style.words)
         yield ""
     if event.callees is not None:
-        yield from style.section("Callees, from the Outermost Function on (top-down)")
-        yield from _tree(event.callees, estimates.callees_s, figures, graph.hits)
+        yield from style.section(term("Callees, from the Outermost Function on (top-down)"))
+        yield from _tree(event.callees, estimates.callees_s, figures, graph.hits, style.words)
         yield from _left_out(view, style)
     if event.callers is not None and not view.choice.callers_of:
         yield from _callers(view, event, estimates, figures, style)
     if event.arcs is not None:
-        yield from style.section("Call Graph (callers above each function, callees below)")
-        yield from _graph(event, event.arcs, figures, numbers)
+        yield from style.section(term("Call Graph (callers above each function, callees below)"))
+        yield from _graph(event, event.arcs, figures, numbers, style.words)
         yield ""
 
 
@@ -122,13 +125,15 @@ def _callers(
     if event.callers is None:
         return
     of = view.choice.callers_of
-    title = f"Callers of {escaped(of)}" if of else "Callers of Each Function Sample"
+    title = (
+        f"Callers of {escaped(of)}" if of else style.words.term("Callers of Each Function Sampled")
+    )
     yield from style.section(f"{title}, from the Inside out (bottom-up)")
     if not len(event.callers):
         yield f"- No sample has '{escaped(of)}' on its stack; --inline finds inlined ones."
         yield ""
         return
-    yield from _tree(event.callers, estimates.callers_s, figures, event.graph.hits)
+    yield from _tree(event.callers, estimates.callers_s, figures, event.graph.hits, style.words)
     yield from _left_out(view, style)
 
 
@@ -139,7 +144,11 @@ def _left_out(view: CallsView, style: Style) -> Iterator[str]:
 
 
 def _totals(
-    event: EventCalls, estimates: CallEstimates, figures: Figures, numbers: CallNumbers | None
+    event: EventCalls,
+    estimates: CallEstimates,
+    figures: Figures,
+    numbers: CallNumbers | None,
+    words: Words,
 ) -> Iterator[str]:
     graph, totals, rows = event.graph, event.totals, event.hottest
     digits = percent_digits(graph.hits)
@@ -161,21 +170,21 @@ def _totals(
             Column("Self", self_s),
             Column("±", self_bars),
             Column("Pcnt", percent_column(self_hits / whole, digits)),
-            Column(_samples_title(event), [str(count) for count in total_hits.tolist()]),
+            Column(_samples_title(event, words), [str(count) for count in total_hits.tolist()]),
             Column(
                 "Calls", [_calls(of_function.get(one)) for one in functions], when=bool(numbers)
             ),
             Column("Filename", [escaped(path.rpartition("/")[2]) for path in paths], right=False),
-            Column("Function", short_names(names, _NAME_WIDTH, paths), right=False),
+            Column(words.function_title, short_names(names, _NAME_WIDTH, paths), right=False),
         ]
     )
     more = int(np.count_nonzero(totals.total_hits)) - len(rows)
     if more > 0:
-        yield f"- {pluralize(more, 'more function')}: see them with --rows"
+        yield f"- {pluralize(more, words.term('more function'))}: see them with --rows"
 
 
-def _samples_title(event: EventCalls) -> str:
-    return "Usec" if event.event.is_waiting else escaped(event.event.samples_title)
+def _samples_title(event: EventCalls, words: Words) -> str:
+    return "Usec" if event.event.is_waiting else words.term(escaped(event.event.samples_title))
 
 
 def _calls(number: float | None) -> str:
@@ -183,7 +192,11 @@ def _calls(number: float | None) -> str:
 
 
 def _tree(
-    tree: CallTree, half_widths: NDArray[np.float64], figures: Figures, hits: int
+    tree: CallTree,
+    half_widths: NDArray[np.float64],
+    figures: Figures,
+    hits: int,
+    words: Words,
 ) -> Iterator[str]:
     seconds, bars = figures.timed_columns(tree.total_s.tolist(), half_widths)
     yield from table_lines(
@@ -192,7 +205,7 @@ def _tree(
             Column("±", bars),
             Column("Pcnt", percent_column(tree.hits / max(hits, 1), percent_digits(hits))),
             Column("Ended", figures.seconds_column(tree.ended_s)),
-            Column("Function", _indented(tree), right=False),
+            Column(words.function_title, _indented(tree), right=False),
         ]
     )
 
@@ -216,7 +229,11 @@ def _indented(tree: CallTree) -> list[str]:
 
 
 def _graph(
-    event: EventCalls, arcs: Arcs, figures: Figures, numbers: CallNumbers | None
+    event: EventCalls,
+    arcs: Arcs,
+    figures: Figures,
+    numbers: CallNumbers | None,
+    words: Words,
 ) -> Iterator[str]:
     """Yield a block a function: who called it, itself, and whom it called, as gprof has them."""
     cells: list[tuple[str, ...]] = []
@@ -256,8 +273,8 @@ def _graph(
         )
         cells += rows_of(callees, arcs.callee)
         cells.append(("",) * 6 + (_RULE,))
-    titles = ("Index", "Pcnt", "Self", "Children", _samples_title(event), "Calls")
-    *columns, calls, names = columns_of(cells, titles, ("Function",))
+    titles = ("Index", "Pcnt", "Self", "Children", _samples_title(event, words), "Calls")
+    *columns, calls, names = columns_of(cells, titles, (words.function_title,))
     yield from table_lines([*columns, calls._replace(when=numbers is not None), names])
 
 

@@ -75,7 +75,7 @@ def _cut_line(view: ReportView, event: EventView, style: Style) -> str:
     processes = pluralize(event.detail_skipped, "process")
     skipped = f"- {style.words.left_out} {processes}"
     if not event.has_time:
-        return f"{skipped} without a sample"
+        return f"{skipped} without a {style.words.term('sample')}"
     if not style.words.is_classic:
         options = f"'-m {view.user_threshold_s:g}' and '-k {view.kernel_threshold_s:g}'"
         return f"- Left out by {options}: {processes}"
@@ -129,7 +129,7 @@ def _time_lines(page: Page, process: int) -> Iterator[str]:
             float(page.event.estimates.process_half_width_s(mode)[process]),
         )
         title = f"Extrapolated {label} time:"
-        yield f"{title:<30}{time:>15}   (from {hits:>8} samples)."
+        yield f"{title:<30}{time:>15}   (from {hits:>8} {page.style.words.term('samples')})."
 
 
 def _intersection_lines(page: Page, process: int, functions: FunctionFormatter) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _intersection_lines(page: Page, process: int, functions: FunctionFormatter) 
         if mode in _OCCASIONAL and not len(table):
             continue
         threshold_s = view.user_threshold_s if option == "-m" else view.kernel_threshold_s
-        yield style.title(f"{title} mode:")
+        yield style.title(style.words.mode(title))
         if mode == MODE_INTERRUPT:
             yield _NOT_ITS_DOING
         if mode == MODE_KERNEL and event.event.excludes_kernel:
@@ -184,7 +184,7 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     may_do = mapped.permissions
     yield from table_lines(
         [
-            Column("Samples", [str(hits) for hits in mapped.hits[rows].tolist()]),
+            Column(style.words.term("Samples"), [str(hits) for hits in mapped.hits[rows].tolist()]),
             Column("Start", start),
             Column("End", end),
             Column("KiB", [_kibibytes(size) for size in mapped.size_bytes[rows].tolist()]),

@@ -73,7 +73,8 @@ def _lines(page: Page, functions: Iterable[AnnotatedFunction]) -> Iterator[str]:
         yield ""
     for reason, members in without.items():
         hits = sum(function.hits for function in members)
-        which = f"{pluralize(len(members), 'function')} ({pluralize(hits, 'sample')})"
+        term = page.style.words.term
+        which = f"{pluralize(len(members), term('function'))} ({pluralize(hits, term('sample'))})"
         yield page.style.cut(f"- No instructions of {which}: {escaped(reason)}.")
 
 
@@ -103,17 +104,18 @@ def _block(page: Page, function: AnnotatedFunction) -> Iterator[str]:
         yield f"{cells}{_GAP}{escaped(code.text[at])}{led}"
     yield from _skip_line(page, len(address) - following)
     if function.hits > 1 or function.stray_hits:
-        yield from closing_lines(code, function, start)
+        yield from closing_lines(code, function, start, page.style.words)
 
 
 def _skip_line(page: Page, number: int) -> Iterator[str]:
     if number:
-        yield page.style.cut(f"- Skip {pluralize(number, 'instruction')} without a sample")
+        sample = page.style.words.term("sample")
+        yield page.style.cut(f"- Skip {pluralize(number, 'instruction')} without a {sample}")
 
 
 def _total(page: Page, function: AnnotatedFunction) -> str:
     hits, share = (
-        pluralize(function.hits, "sample"),
+        pluralize(function.hits, page.style.words.term("sample")),
         percent(function.share, percent_digits(function.hits)),
     )
     if not page.figures.has_time:
@@ -134,7 +136,7 @@ def _figures(page: Page, function: AnnotatedFunction) -> tuple[str, dict[int, st
     )
     title, *cells = table_lines(
         [
-            Column("Samples", [str(one) for one in hits]),
+            Column(page.style.words.term("Samples"), [str(one) for one in hits]),
             seconds._replace(when=page.figures.has_time),
             bars,
             Column("Pcnt", percent_column(shares, percent_digits(function.hits))),

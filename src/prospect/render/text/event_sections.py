@@ -29,9 +29,12 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
     if len(view.events) < 2:
         return
     table = view.side_by_side
-    yield from style.section("Events side by side: samples of each function, by mean share")
+    words = style.words
+    yield from style.section(
+        words.term("Events side by side: samples of each function, by mean share")
+    )
     if not len(table):
-        yield "No function of these processes was hit."
+        yield f"No {words.term('function')} of these processes was hit."
         yield ""
         return
     shown = table.function[:_MOST_ROWS].tolist()
@@ -45,12 +48,12 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
                 Column(escaped(event.event.name), [*map(str, column), str(total)])
                 for event, column, total in zip(view.events, hits, table.total, strict=True)
             ),
-            Column("Function", [*names, "Total"], right=False),
+            Column(words.function_title, [*names, "Total"], right=False),
             Column("Filename", [*files, ""], right=False),
         ]
     )
     if len(table) > len(shown):
-        skipped = pluralize(len(table) - len(shown), "function")
+        skipped = pluralize(len(table) - len(shown), words.term("function"))
         yield style.cut(f"- Left out: {skipped} with smaller shares")
     yield ""
 
@@ -63,7 +66,7 @@ def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[
         yield f"{samples}, decoded by the event source of {escaped(data.source)}."
         yield ""
         if data.numbers:
-            yield from _numbers(data)
+            yield from _numbers(data, style)
             yield ""
         for column in data.texts:
             shown = column.rows[:_MOST_TEXTS]
@@ -78,7 +81,7 @@ def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[
             yield ""
 
 
-def _numbers(data: DataFigures) -> Iterator[str]:
+def _numbers(data: DataFigures, style: Style) -> Iterator[str]:
     rows = data.numbers
     yield from table_lines(
         [
@@ -99,6 +102,10 @@ def _numbers(data: DataFigures) -> Iterator[str]:
                 Column("Samples", [str(part.samples) for part in parts]),
                 Column("Mean", [f"{part.mean:.1f}" for part in parts]),
                 Column("Pcnt", [percent(part.share, 1) for part in parts]),
-                Column(f"{escaped(one.name)}, by function", functions, right=False),
+                Column(
+                    f"{escaped(one.name)}, by {style.words.term('function')}",
+                    functions,
+                    right=False,
+                ),
             ]
         )

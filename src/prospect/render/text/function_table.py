@@ -86,15 +86,15 @@ class FunctionFormatter:
             lines = table_lines(self._columns(rows))
             yield from self._style.hot_rows(lines, table.share[:shown].tolist())
         if shown < len(table):
-            first_s = float(table.seconds[shown])
-            rest = pluralize(len(table) - shown, "function")
-            what = f"{rest}, {pluralize(table.skipped_hits, 'sample')}"
-            cut = self._style.words.skipped(first_s, option, threshold_s, what)
+            words, first_s = self._style.words, float(table.seconds[shown])
+            rest = pluralize(len(table) - shown, words.term("function"))
+            what = f"{rest}, {pluralize(table.skipped_hits, words.term('sample'))}"
+            cut = words.skipped(first_s, option, threshold_s, what)
             yield self._style.cut(cut)
 
     def _columns(self, rows: Rows) -> list[Column]:
         """Return the columns of the rows that are shown."""
-        table, shown = rows.table, rows.table.shown
+        table, shown, words = rows.table, rows.table.shown, self._style.words
         estimates = rows.estimates.rows(slice(0, shown))
         digits = percent_digits(table.total_hits)
         own = self._cells(table.function[:shown].tolist())
@@ -104,11 +104,11 @@ class FunctionFormatter:
             Column("Rank", rank_column(estimates), when=self._figures.has_time),
             Column("Pcnt", percent_column(table.share[:shown].tolist(), digits)),
             Column("Accum%", percent_column(table.accumulated[:shown].tolist(), digits)),
-            Column("Samples", [str(hits) for hits in table.hits[:shown].tolist()]),
+            Column(words.term("Samples"), [str(hits) for hits in table.hits[:shown].tolist()]),
             *self._figures.time_columns(table.seconds[:shown].tolist(), estimates.half_width_s),
             Column("Late%", late, when=rows.late is not None),
             Column("Address", address),
-            Column("Function", name, right=False),
+            Column(words.profiled_title, name, right=False),
             Column("Type", symbol_type, right=False),
             Column("Bind", bind, right=False),
             Column("Filename", filename, right=False),
@@ -116,12 +116,11 @@ class FunctionFormatter:
 
     def total_line(self, table: FunctionProfile, half_width_s: float = float("nan")) -> str:
         """Return the line that says what a table's rows add up to."""
+        samples = pluralize(table.total_hits, self._style.words.term("sample"))
         if not self._figures.has_time:
-            return f"{pluralize(table.total_hits, 'sample')}."
+            return f"{samples}."
         seconds = self._figures.with_bar(table.total_seconds, half_width_s)
-        return (
-            f"Extrapolated time from {pluralize(table.total_hits, 'sample')} = {seconds} seconds."
-        )
+        return f"Extrapolated time from {samples} = {seconds} seconds."
 
     def _cells(self, rows: list[int]) -> list[_Cells]:
         known, functions = self._cells_of, self._profile.functions

@@ -1,4 +1,4 @@
-"""Sections on the kernel: its profiles, its time by entry reason, and the system calls of processes.
+"""Sections on the kernel: its profiles, its time by entry reason, and processes' system calls.
 
 The global profile is for `-V 4`; `-V k` shows its parts too, and their sum.
 """
@@ -52,7 +52,7 @@ def kernel_lines(page: Page, kernel: KernelProfiles, functions: FunctionFormatte
     if page.report.detail == "k":
         profiles += _parts(page, kernel)
     for title, rows in profiles:
-        yield from page.style.section(title)
+        yield from page.style.section(page.style.words.term(title))
         yield from functions.lines(rows, "-k", page.report.kernel_threshold_s)
         if title == _WHOLE_TITLE and page.event.code is not None:
             from prospect.render.text.disassembly import kernel_disassembly  # noqa: PLC0415 - rarely asked for
@@ -63,7 +63,8 @@ def kernel_lines(page: Page, kernel: KernelProfiles, functions: FunctionFormatte
         terms = " + ".join(str(table.total_hits) for _, table in kernel.parts)
         names = " + ".join(name for name, _ in kernel.parts)
         yield f"{_WHOLE_TITLE} = {names}:"
-        yield f"{kernel.whole.total_hits} = {terms} samples, function by function."
+        hits = page.style.words.term("samples, function by function.")
+        yield f"{kernel.whole.total_hits} = {terms} {hits}"
         yield ""
 
 
@@ -89,7 +90,7 @@ def process_entry_reason_lines(page: Page, process: int) -> Iterator[str]:
         return
     rows = page.event.entry_reasons.of_process(process, calls_in_one=True)
     if len(rows):
-        yield page.style.title("Kernel time by entry reason:")
+        yield page.style.title(page.style.words.term("Kernel time by entry reason:"))
         yield from _entry_reason_table(
             page, rows, page.event.estimates.entry_reasons.rows(rows.place)
         )
@@ -99,7 +100,9 @@ def process_entry_reason_lines(page: Page, process: int) -> Iterator[str]:
 def system_entry_reason_lines(page: Page) -> Iterator[str]:
     """Yield the section of the whole system; nothing where no entry reasons are known."""
     if page.event.entry_reasons.is_known:
-        yield from page.style.section("KERNEL Time by Entry Reason, All Processes")
+        yield from page.style.section(
+            page.style.words.term("KERNEL Time by Entry Reason, All Processes")
+        )
         rows = page.event.entry_reasons.of_system()
         yield from _entry_reason_table(
             page, rows, page.event.estimates.entry_reasons.rows(rows.place)
@@ -110,7 +113,7 @@ def system_entry_reason_lines(page: Page) -> Iterator[str]:
 def _entry_reason_table(
     page: Page, rows: EntryReasonRows, estimates: RowEstimates
 ) -> Iterator[str]:
-    shown = rows.shown
+    shown, words = rows.shown, page.style.words
     if shown:
         seconds, halves = rows.seconds[:shown].tolist(), estimates.half_width_s[:shown]
         shares = percent_column(rows.share[:shown].tolist(), percent_digits(rows.total_hits))
@@ -118,9 +121,9 @@ def _entry_reason_table(
         yield from table_lines(
             [
                 Column("Pcnt", shares),
-                Column("Samples", [str(hits) for hits in rows.hits[:shown].tolist()]),
+                Column(words.term("Samples"), [str(hits) for hits in rows.hits[:shown].tolist()]),
                 *page.figures.time_columns(seconds, halves),
-                Column("Entry reason", kinds, right=False),
+                Column(words.term("Entry reason"), kinds, right=False),
                 Column(
                     "Which", [_entry_reason_name(rows, row) for row in range(shown)], right=False
                 ),
@@ -128,9 +131,10 @@ def _entry_reason_table(
         )
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
-        what = f"{pluralize(len(rows) - shown, 'entry_reason')}, {pluralize(rows.skipped_hits, 'sample')}"
+        left_out = pluralize(len(rows) - shown, words.term("entry reason"))
+        what = f"{left_out}, {pluralize(rows.skipped_hits, words.term('sample'))}"
         threshold_s = page.report.kernel_threshold_s
-        yield page.style.cut(page.style.words.skipped(first_s, "-k", threshold_s, what))
+        yield page.style.cut(words.skipped(first_s, "-k", threshold_s, what))
 
 
 def _entry_reason_name(rows: EntryReasonRows, row: int) -> str:
@@ -154,7 +158,7 @@ def chosen_call_lines(page: Page) -> Iterator[str]:
 
 
 def system_call_lines(page: Page) -> Iterator[str]:
-    """Yield the section of all processes; if no calls were counted, the entry reasons say it all."""
+    """Yield the section of all processes; if no calls were counted, the entry reasons show them."""
     if page.event.calls.is_counted:
         yield from _call_section(
             page, "System Calls, All Processes", page.event.calls.system, _SYSTEM
@@ -174,7 +178,7 @@ def _call_section(page: Page, title: str, rows: SyscallRows, process: int) -> It
     left = np.flatnonzero(~is_shown)
     if len(left):
         first_s = float(rows.sampled_s[left[0]])
-        hits = pluralize(int(rows.hits[left].sum()), "sample")
+        hits = pluralize(int(rows.hits[left].sum()), style.words.term("sample"))
         what = f"{pluralize(len(left), 'call')}, {hits}"
         yield style.cut(style.words.skipped(first_s, "-k", view.kernel_threshold_s, what))
     yield ""
@@ -197,6 +201,7 @@ def _call_table(
     page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64]
 ) -> Iterator[str]:
     event, is_counted = page.event, page.event.calls.is_counted
+    samples = page.style.words.term("Samples")
     names = [rows.name[row] for row in chosen.tolist()]
     digits = percent_digits(int(rows.hits.sum()))
     calls = rows.calls.take(chosen).tolist()
@@ -204,7 +209,7 @@ def _call_table(
     means = [microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()]
     columns = [
         Column("Pcnt", percent_column(rows.share.take(chosen).tolist(), digits)),
-        Column("Samples", [str(number) for number in rows.hits.take(chosen).tolist()]),
+        Column(samples, [str(number) for number in rows.hits.take(chosen).tolist()]),
         *page.figures.time_columns(
             rows.sampled_s.take(chosen).tolist(),
             page.event.estimates.calls_half_width_s(event, names, process),
@@ -215,7 +220,7 @@ def _call_table(
         Column("System call", [escaped(name) for name in names], right=False),
     ]
     if is_counted and process in (_SYSTEM, _CHOSEN):
-        sums = {"Calls": str(rows.calls.sum()), "Samples": str(rows.hits.sum())}
+        sums = {"Calls": str(rows.calls.sum()), samples: str(rows.hits.sum())}
         total = {**sums, "System call": "total"}
         columns = [
             column._replace(cells=[*column.cells, total.get(column.title, "")])

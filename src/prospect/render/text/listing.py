@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prospect.estimate.annotate.annotation_view import AnnotatedFunction
     from prospect.profile.source_tables import CodeTable, LineTable
     from prospect.render.text.numbers import Figures
-    from prospect.render.text.style import Style
+    from prospect.render.text.style import Style, Words
 
 # Instructions without a hit are shown this far around those with hits; fewer than the least between
 # two such stretches are not worth a line that says so.
@@ -152,7 +152,10 @@ class Listing:
             before = place or before
             yield row, [*parts, self._instruction_line(row)]
         parts = [self._skip_line(skipped)] if skipped else []
-        yield len(shown), [*parts, *closing_lines(self._code, function, self._start)]
+        yield (
+            len(shown),
+            [*parts, *closing_lines(self._code, function, self._start, self._form.style.words)],
+        )
 
     def _instruction_line(self, row: int) -> str:
         code, at = self._code, self._function.rows.start + row
@@ -195,11 +198,14 @@ class Listing:
             yield self._form.style.cut(f"{margin}    {shortened(escaped(text), _SOURCE_WIDTH)}")
 
 
-def closing_lines(code: CodeTable, function: AnnotatedFunction, start: int) -> Iterator[str]:
+def closing_lines(
+    code: CodeTable, function: AnnotatedFunction, start: int, words: Words
+) -> Iterator[str]:
     """Yield what is to be known of a function's hits: strays, and which instruction is meant."""
+    samples, strays = words.term("samples"), pluralize(function.stray_hits, words.term("sample"))
     if function.stray_hits:
         yield (
-            f"- {pluralize(function.stray_hits, 'sample')} at addresses inside instructions: "
+            f"- {strays} at addresses inside instructions: "
             "the code was changed while it ran, or holds data."
         )
 
@@ -210,14 +216,15 @@ def closing_lines(code: CodeTable, function: AnnotatedFunction, start: int) -> I
     if function.likely >= 0 and function.likely != function.hottest:
         offset, text = place(function.likely)
         yield (
-            f"- The most samples are at <+{place(function.hottest)[0]}>; they probably belong to "
+            f"- The most {samples} are at <+{place(function.hottest)[0]}>; they probably belong to "
             f"the instruction before it, <+{offset}>: {text}"
         )
     if function.unmasking >= 0:
         offset, text = place(function.unmasking)
         yield (
-            f"- The most samples are at <+{place(function.hottest)[0]}>, after <+{offset}>: {text} "
-            "turned interrupts on again: they count the time with interrupts off before it."
+            f"- The most {samples} are at <+{place(function.hottest)[0]}>, after <+{offset}>:"
+            f" {text} turned interrupts on again: they count the time with interrupts off before"
+            " it."
         )
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
-    from prospect.figures.report.report_view import EventView, ReportView
-    from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Page
 
 _MODES = ("User", "System", "Interrupt", "Other")
@@ -165,7 +163,8 @@ def summary_lines(page: Page) -> Iterator[str]:
     """Yield the section: kept processes, the cut line, the total, and what to make of them."""
     view, event, style = page.report, page.event, page.style
     processes = pluralize(len(view.profile.processes), "Process")
-    weight = "Time" if event.has_time else "Periods" if event.event.weighs_periods else "Samples"
+    samples = style.words.term("Samples")
+    weight = "Time" if event.has_time else "Periods" if event.event.weighs_periods else samples
     yield from style.section(
         f"Extrapolated Summary of {processes} Analyzed - Sorted by User {weight}"
     )
@@ -176,8 +175,8 @@ def summary_lines(page: Page) -> Iterator[str]:
         yield style.cut(_cut_line(page, skipped))
         yield skipped_line
     yield total_line
-    yield _wall_line(view, event, page.figures)
-    yield from map(escaped, page.event.estimates.sentences)
+    yield _wall_line(page)
+    yield from (escaped(style.words.sentence(one)) for one in page.event.estimates.sentences)
     yield ""
 
 
@@ -207,7 +206,9 @@ def _processes(page: Page) -> Iterator[str]:
             float(table.half_width_s[mode])
             for table in (page.event.estimates.skipped, page.event.estimates.totals)
         ]
-        columns.append(Column(f"{label} Samples", [str(value) for value in rows]))
+        columns.append(
+            Column(f"{label} {page.style.words.term('Samples')}", [str(value) for value in rows])
+        )
         columns += page.figures.time_columns(times, half_widths, f"{label} Time")
     yield from table_lines(columns)
 
@@ -224,7 +225,7 @@ def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:
     view, event, words = page.report, page.event, page.style.words
     processes = pluralize(len(skipped), "process")
     if not event.has_time:
-        return f"- {words.left_out} {processes} without a sample"
+        return f"- {words.left_out} {processes} without a {words.term('sample')}"
     first_s = float(event.processes.seconds[skipped[0], MODE_USER])
     if words.is_classic:
         limit = f"'-m {view.user_threshold_s:.5f}' Sec"
@@ -233,12 +234,12 @@ def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:
     return f"- Left out by {options}: {processes}, of {first_s:.6f} s of user time and less"
 
 
-def _wall_line(view: ReportView, event: EventView, figures: Figures) -> str:
-    run = view.profile.run
+def _wall_line(page: Page) -> str:
+    event, figures, run = page.event, page.figures, page.report.profile.run
     sampled_s = float(event.seconds.sum())
     sampled = f"sampled {figures.seconds(sampled_s)} Sec"
     if not event.has_time:
-        sampled = f"sampled {pluralize(int(event.hits.sum()), 'sample')}"
+        sampled = f"sampled {pluralize(int(event.hits.sum()), page.style.words.term('sample'))}"
     if not run.wall_seconds > 0:
         return f"Wall time unknown; {sampled}"
     wall = f"Wall time {run.wall_seconds:.3f} Sec"

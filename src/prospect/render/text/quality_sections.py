@@ -30,7 +30,7 @@ def quality_lines(
     nameless = quality.hits - quality.named_hits
     share = f" ({_part(quality.named_hits, quality.hits)})" if quality.hits else ""
     named = f"{quality.named_hits}{share} with a name"
-    yield f"Of {pluralize(quality.hits, 'sample')}, {named}, {nameless} without."
+    yield f"Of {pluralize(quality.hits, style.words.term('sample'))}, {named}, {nameless} without."
     if not quality.sources:
         return
     yield ""
@@ -38,7 +38,7 @@ def quality_lines(
     yield from table_lines(
         [
             Column("Pcnt", percent_column([entry.share for entry in sources], digits)),
-            Column("Samples", [str(entry.hits) for entry in sources]),
+            Column(style.words.term("Samples"), [str(entry.hits) for entry in sources]),
             Column("Secs", figures.seconds_column([entry.seconds for entry in sources])),
             Column("Name from", [_label(entry) for entry in sources], right=False),
         ]
@@ -46,7 +46,7 @@ def quality_lines(
     for entry in sources:
         if entry.objects:
             yield ""
-            yield from _mending_lines(view, entry)
+            yield from _mending_lines(view, entry, style)
 
 
 def _part(part: int, whole: int) -> str:
@@ -63,10 +63,10 @@ def _label(entry: SourceHits) -> str:
     return label if entry.source.named else f"none: {label}"
 
 
-def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
+def _mending_lines(view: ReportView, entry: SourceHits, style: Style) -> Iterator[str]:
     objects = view.profile.objects
     yield f"{_label(entry)}; remedy: {REMEDIES[entry.source]}"
-    counts = [pluralize(found.hits, "sample") for found in entry.objects]
+    counts = [pluralize(found.hits, style.words.term("sample")) for found in entry.objects]
     width = max(map(len, counts))
     for found, count in zip(entry.objects, counts, strict=True):
         note = objects.note[found.object_index]

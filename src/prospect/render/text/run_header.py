@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN = "unknown"
-# (counter, Prospect's label) by column; an indented label is part of the one above.
+# (counter, its label with the report's word for samples) by column; an indented label is part of
+# the one above.
 _RUN_LEFT: tuple[tuple[str, str], ...] = (
     ("buffers_read", "Buffers read"),
     ("notifications", "Notifications received"),
@@ -41,12 +42,12 @@ _RUN_LEFT: tuple[tuple[str, str], ...] = (
 _RUN_RIGHT: tuple[tuple[str, str], ...] = (
     ("buffer_flushes", "Buffer Flushes"),
     ("samples", "Num samples"),
-    ("samples_per_buffer", "  Ave samples/buffer"),
-    ("system_samples", "  System samples"),
-    ("interrupt_samples", "    Interrupt samples"),
-    ("user_samples", "  User samples"),
-    ("unknown_samples", "  Unknown samples"),
-    ("recorder_samples", "  Samples of Prospect"),
+    ("samples_per_buffer", "  Ave {samples}/buffer"),
+    ("system_samples", "  System {samples}"),
+    ("interrupt_samples", "    Interrupt {samples}"),
+    ("user_samples", "  User {samples}"),
+    ("unknown_samples", "  Unknown {samples}"),
+    ("recorder_samples", "  {Samples} of Prospect"),
     ("lost", "Lost samples"),
     ("throttled", "Throttles"),
 )
@@ -54,20 +55,20 @@ _RUN_RIGHT: tuple[tuple[str, str], ...] = (
 _CLASSIC = (
     ("drop_modules", "  Num drop modules", "exits"),
     ("sample_traces", "Num sample traces", "samples"),
-    ("samples_per_trace", "  Ave samples/sample trace", "samples_per_buffer"),
+    ("samples_per_trace", "  Ave {samples}/sample trace", "samples_per_buffer"),
     ("low_transport_samples", "  Low transport samples", "system_samples"),
     ("high_transport_samples", "  High transport samples", "system_samples"),
 )
 _KERNEL_LEFT = (
-    ("kernel_module_samples", "Total kern-module samples"),
-    ("kernel_samples", "Total kernel samples"),
+    ("kernel_module_samples", "Total kern-module {samples}"),
+    ("kernel_samples", "Total kernel {samples}"),
     ("kernel_unique", "  Unique of those"),
-    ("process_0_samples", "Total process 0 samples"),
+    ("process_0_samples", "Total process 0 {samples}"),
     ("process_0_unique", "  Unique of those"),
 )
 _KERNEL_RIGHT = (
     ("kernel_threads", "Total kthreads"),
-    ("kernel_thread_samples", "Total kthread samples"),
+    ("kernel_thread_samples", "Total kthread {samples}"),
     ("kernel_thread_unique", "  Unique of those"),
     ("user_kernel_samples", "Total usr_kernel"),
     ("user_kernel_unique", "  Unique of those"),
@@ -149,10 +150,12 @@ def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
     yield from style.section("Statistics of Run")
     others = [(name, _own_label(name)) for name in view.counters if name not in _NAMED]
     half = (len(others) + 1) // 2
+    term = style.words.term
+    words = {"samples": term("samples"), "Samples": term("Samples")}
     blocks = [
-        (_cells(left, counters), _cells(right, counters)),
-        (_cells(_KERNEL_LEFT, counters), _cells(_KERNEL_RIGHT, counters)),
-        (_cells(others[:half], counters), _cells(others[half:], counters)),
+        (_cells(left, counters, words), _cells(right, counters, words)),
+        (_cells(_KERNEL_LEFT, counters, words), _cells(_KERNEL_RIGHT, counters, words)),
+        (_cells(others[:half], counters, {}), _cells(others[half:], counters, {})),
     ]
     width = max(
         len(label) + len(number) for block in blocks for side in block for label, number in side
@@ -177,8 +180,13 @@ def _with_classic(names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], 
 def _cells(
     names: tuple[tuple[str, str], ...] | list[tuple[str, str]],
     counters: Mapping[str, float | None],
+    words: Mapping[str, str],
 ) -> list[tuple[str, str]]:
-    return [(f"{label}:", _number(counters[name])) for name, label in names if name in counters]
+    return [
+        (f"{label.format(**words) if words else label}:", _number(counters[name]))
+        for name, label in names
+        if name in counters
+    ]
 
 
 def _number(value: float | None) -> str:

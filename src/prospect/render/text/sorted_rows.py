@@ -186,8 +186,8 @@ class ClassTextRenderer(FiguresRenderer):
             yield style.cut(f"- Left out by '-m {threshold_s:g}': {rows} with {hits}")
         if table.others:
             yield style.cut(
-                f"- One column is of {table.others} others, with fewer samples each: a specification "
-                "chooses some of them, --format csv has all"
+                f"- One column is of {table.others} others, with fewer samples each: a"
+                " specification chooses some of them, --format csv has all"
             )
 
 

@@ -39,19 +39,21 @@ def all_source_lines(page: Page) -> Iterator[str]:
     """Yield the lines of all processes together, unless there is exactly one."""
     is_one = len(page.event.detailed) == 1 and not page.event.detail_skipped
     if page.event.lines is not None and not (is_one and page.report.detail != "k"):
-        title = f"Source Lines of All Samples Specified with '-V {page.report.detail}' Option"
+        all_of = page.style.words.term("Source Lines of All Samples Specified with")
+        title = f"{all_of} '-V {page.report.detail}' Option"
         yield from page.style.section(title)
         yield from _table(page, page.event.lines.of_all())
         yield ""
 
 
 def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
-    table, shown = group.table, group.table.shown
+    table, shown, words = group.table, group.table.shown, page.style.words
+    samples = pluralize(table.total_hits, words.term("sample"))
     if page.figures.has_time:
         seconds = page.figures.seconds(table.total_seconds)
-        yield f"Extrapolated time from {pluralize(table.total_hits, 'sample')} = {seconds} seconds."
+        yield f"Extrapolated time from {samples} = {seconds} seconds."
     else:
-        yield f"{pluralize(table.total_hits, 'sample')}."
+        yield f"{samples}."
     if shown:
         yield ""
         yield from table_lines(_columns(page, group))
@@ -60,9 +62,9 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         if page.report.detail == "k":
             option, least_s = "-k", page.report.kernel_threshold_s
         rest = pluralize(len(table) - shown, "line")
-        what = f"{rest}, {pluralize(table.skipped_hits, 'sample')}"
+        what = f"{rest}, {pluralize(table.skipped_hits, words.term('sample'))}"
         first_s = float(table.seconds[shown])
-        yield page.style.cut(page.style.words.skipped(first_s, option, least_s, what))
+        yield page.style.cut(words.skipped(first_s, option, least_s, what))
 
 
 def _columns(page: Page, group: LinesOfGroup) -> list[Column]:
@@ -74,7 +76,9 @@ def _columns(page: Page, group: LinesOfGroup) -> list[Column]:
     return [
         Column("Pcnt", percent_column(table.share[first].tolist(), digits)),
         Column("Accum%", percent_column(table.accumulated[first].tolist(), digits)),
-        Column("Samples", [str(hits) for hits in table.hits[first].tolist()]),
+        Column(
+            page.style.words.term("Samples"), [str(hits) for hits in table.hits[first].tolist()]
+        ),
         seconds._replace(when=page.figures.has_time),
         halves,
         Column("Source line", [_where(row) for row in rows], right=False),

@@ -5,6 +5,7 @@ Source: ECMA-48, 8.3.117 (SGR); Tsariounov, "Prospect", OLS 2002, for the classi
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,26 @@ RULE = "-" * 79
 NO_NAME = "[no name]"
 
 
+# Words of the report of 2002, which `--classic` keeps, by those of today.
+_OF_2002 = {
+    "sample": "hit",
+    "samples": "hits",
+    "Sample": "Hit",
+    "Samples": "Hits",
+    "Function Sampled": "Routine Hit",
+    "function": "routine",
+    "functions": "routines",
+    "Function": "Routine",
+    "Functions": "Routines",
+    "entry reason": "cause",
+    "entry reasons": "causes",
+    "Entry reason": "Cause",
+    "Entry Reason": "Cause",
+    "Sample accounting": "Tick ledger",
+    "accounting": "books",
+}
+
+
 class Words(Record):
     """How sections, births and cuts are called.
 
@@ -41,6 +62,32 @@ class Words(Record):
     """
 
     is_classic: bool = False
+
+    def term(self, phrase: str) -> str:
+        """Return a phrase of this report, which names nothing of a recording, in its own words."""
+        if not self.is_classic:
+            return phrase
+        words = sorted(_OF_2002, key=len, reverse=True)
+        return re.sub(rf"\b({'|'.join(words)})\b", lambda found: _OF_2002[found[0]], phrase)
+
+    @property
+    def function_title(self) -> str:
+        """The title of a column of names of functions."""
+        return "Routine name" if self.is_classic else "Function"
+
+    @property
+    def profiled_title(self) -> str:
+        """The same in a process's profile and the kernel's."""
+        return "Routine name | Instruction TEXT" if self.is_classic else "Function"
+
+    def sentence(self, sentence: str) -> str:
+        """Return a sentence of the estimates, of which one counts functions before it names any."""
+        begin, of, rest = sentence.partition(" of ")
+        return self.term(begin) + of + rest if begin.startswith("The first ") else sentence
+
+    def mode(self, name: str) -> str:
+        """Return the title of a mode of a process's profile."""
+        return f"{name} portion of profile:" if self.is_classic else f"{name} mode:"
 
     @property
     def profile(self) -> str:

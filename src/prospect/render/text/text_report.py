@@ -168,10 +168,10 @@ def _figures(event: EventReport) -> Figures:
 def _event_title(page: Page, pages: list[Page]) -> Iterator[str]:
     """Yield which event follows, if there are several."""
     if len(pages) > 1:
-        name = escaped(page.event.event.name)
+        name, samples = escaped(page.event.event.name), page.style.words.term("samples")
         yield RULE
         yield page.style.title(
-            f"Event {pages.index(page) + 1} of {len(pages)} with samples: {name}"
+            f"Event {pages.index(page) + 1} of {len(pages)} with {samples}: {name}"
         )
 
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from prospect.symbols.table_cache import SymbolCache
 
 HIDDEN_NOTE = (
-    "The kernel hides its addresses from this user, so its functions have no names: report as root, "
-    "or set kernel.kptr_restrict=0 and kernel.perf_event_paranoid=1."
+    "The kernel hides its addresses from this user, so its functions have no names: report as root,"
+    " or set kernel.kptr_restrict=0 and kernel.perf_event_paranoid=1."
 )
 _SAMPLED_SYMBOLS = 512
 _LEAST_AGREEMENT = 0.9
