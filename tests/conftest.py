@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,13 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # Debian's libdebuginfod-common sets it for every login: no test asks a server but its own.
 os.environ.pop("DEBUGINFOD_URLS", None)
 
+# What is read of a file for one test is kept for all of a run, and apart from the user's own. Go
+# keeps what it compiled there too, for longer.
+OWN_CACHE = "" if "PYTEST_XDIST_WORKER" in os.environ else tempfile.mkdtemp(prefix="prospect-")
+if OWN_CACHE:
+    os.environ.setdefault("GOCACHE", str(Path.home() / ".cache/go-build"))
+    os.environ["XDG_CACHE_HOME"] = OWN_CACHE
+
 # A report on a terminal waits for nobody here.
 os.environ["PAGER"] = "cat"
 
@@ -123,6 +132,11 @@ def pytest_collection_modifyitems(items):
 
 def pytest_sessionfinish():
     remove_copies()
+
+
+def pytest_unconfigure():
+    if OWN_CACHE:
+        shutil.rmtree(OWN_CACHE, ignore_errors=True)
 
 
 @pytest.fixture(scope="session", name="s3_server_of_all")

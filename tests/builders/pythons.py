@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+# As parameters: every day the first and the last.
+EVERY_VERSION = [
+    pytest.param(one, marks=[pytest.mark.nightly] * (one in VERSIONS[1:-1])) for one in VERSIONS
+]
 _TELL = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -59,7 +63,7 @@ def every_python() -> list[Any]:
 
     With the lock and without, and builds for debugging; of pyenv, of the system, and in the roots
     of other systems that PROSPECT_TEST_ROOTS names, separated by colons. Of each version here one
-    is tried every day, the system's where it has one.
+    is tried every day, the system's where it has one; but 3.9 and 3.10, laid out nearly as 3.8.
     """
     names = [f"python3.{minor}{flag}" for minor in range(8, 17) for flag in ("", "t", "d")]
     found = {}
@@ -67,7 +71,10 @@ def every_python() -> list[Any]:
         here = {str(path.resolve()): Python(str(path)) for path in installed(name)}
         *others, every_day = [*here.items()] or [None]
         found |= {path: pytest.param(one, marks=pytest.mark.nightly) for path, one in others}
-        found |= dict([every_day] if every_day else [])
+        if every_day:
+            path, one = every_day
+            is_like_another = name in {"python3.9", "python3.10"} and bool(found)
+            found[path] = pytest.param(one, marks=[pytest.mark.nightly] * is_like_another)
     roots = filter(None, os.environ.get("PROSPECT_TEST_ROOTS", "").split(":"))
     there = [
         Python(f"/usr/bin/{name}", root)

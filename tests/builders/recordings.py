@@ -10,17 +10,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 import prospect
 from builders.another_user import WHO, prospect_of_another_user
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROGRAMS = Path(__file__).parents[1] / "live" / "programs"
 PROSPECT = (sys.executable, "-m", "prospect")
@@ -90,21 +84,9 @@ def run_as_another_user(directory: Path, *words: object) -> subprocess.Completed
 
 
 def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospect.Profile:
-    """Record COMMAND into FILE, and read it; what is kept of images is the tests' own."""
+    """Record COMMAND into FILE, and read it."""
     record(file, *command, frequency_hz=frequency_hz)
-    with shared_cache(file):
-        return prospect.open(file)
-
-
-@contextmanager
-def shared_cache(file: Path) -> Iterator[None]:
-    """Keep names, lines and frames of the files that recordings name for the tests that follow.
-
-    Where many tests read recordings of the same libraries, reading these is most of the time.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(file.parents[1] / "names-of-the-tests"))
-        yield
+    return prospect.open(file)
 
 
 def hits_by(profile: prospect.Profile, *columns: str, **only: object) -> dict[Any, int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.local_target import share_recorders
 from builders.recordings import PROSPECT
 
 SSHD = "/usr/sbin/sshd"
@@ -33,6 +34,7 @@ class SshTarget:
             pytest.skip("openssh-server is not installed")
         self.directory = directory
         self.cache = directory / "cache"
+        share_recorders(self.cache)
         for key in ("host_key", "user_key"):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / key]
             subprocess.run(words, check=True, timeout=30)
@@ -109,6 +111,7 @@ class SshTarget:
 
     def close(self) -> None:
         """End the server and its sessions."""
+        share_recorders(self.cache)
         for pid in _descendants(self._server.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)

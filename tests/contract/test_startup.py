@@ -200,7 +200,8 @@ sys.exit(main())
 
 @pytest.mark.live
 def test_a_plain_recording_loads_nothing_heavy_to_its_end(tmp_path):
-    modules = loaded("record", "-o", str(tmp_path / "perf.data"), "true")
+    for _ in range(2):  # a user's first recording measures the cost of a sample, and keeps it
+        modules = loaded("record", "-o", str(tmp_path / "perf.data"), "true")
     assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
     # Another process of the machine may begin to run Python meanwhile, and is looked at then.
     # binascii is loaded if the reader of memory maps is in time for so short a command.

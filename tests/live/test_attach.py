@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +19,12 @@ import pytest
 import prospect as library
 from builders.another_user import WHO, python_of_another_user
 from builders.command_line import BURN, PROSPECT, names, run, run_here, running
+from builders.daemon import HALF_BUSY
 from builders.waiting import wait_until_it_watches
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
-LOOP = "while :; do :; done"
 THREADS = """
 import subprocess, sys, threading
 def spin():
@@ -57,7 +58,7 @@ def start():
 
 @pytest.fixture
 def busy(start):
-    return start("sh", "-c", f"echo ready; {LOOP}")
+    return start(sys.executable, "-c", f"print('ready', flush=True)\n{HALF_BUSY}")
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_perf_reads_a_recording_of_what_ran_already(here, busy):
     run("record", "-p", str(busy.pid), "--for", "0.3", "-o", "r")
     command = ["perf", "report", "-i", "r", "--stdio", "--sort", "pid", "--pid", str(busy.pid)]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert f"{busy.pid}:sh" in told.stdout
+    assert f"{busy.pid}:{Path(sys.executable).name}" in told.stdout
 
 
 def test_an_ordinary_user_gets_all_threads_and_the_children_of_later(as_nobody, start):
@@ -171,8 +172,15 @@ def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, 
     assert set(hits) == {short.pid}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("is_of_all", [True, False])
+@pytest.mark.parametrize(
+    ("number", "is_of_all"),
+    [
+        (signal.SIGINT, True),
+        (signal.SIGTERM, False),
+        pytest.param(signal.SIGINT, False, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGTERM, True, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_signal_ends_the_recording_and_nothing_else(here, busy, number, is_of_all):
     whom = [] if is_of_all else ["-p", str(busy.pid)]
     with running([*PROSPECT, "record", "-H2000", "-o", "r", *whom]) as recorder:

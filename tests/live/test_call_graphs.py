@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from builders.recordings import PROSPECT, build_program, shared_cache
+from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.figures.stacks.stack_quality import stack_quality
@@ -49,8 +49,7 @@ def recorded(directory, mode, *command):
 
 def profile_of(file, *, stacks=True, use_cache=True):
     options = NamingOptions(use_cache=use_cache, debuginfod_s=0), ProfileRequest(stacks=stacks)
-    with shared_cache(file):
-        return build_profile(open_recording(str(file)), *options)
+    return build_profile(open_recording(str(file)), *options)
 
 
 def stacks_of(profile, comm):
@@ -206,10 +205,9 @@ def test_a_branch_stack_is_refused_in_words_where_there_is_none(tmp_path):
 @pytest.mark.parallel
 def test_a_first_screen_unwinds_the_copies_of_the_shown_processes_only(chain_of):
     file = chain_of("dwarf", "without")
-    with shared_cache(file):
-        profile = build_profile(
-            open_recording(str(file)), NamingOptions(debuginfod_s=0), ProfileRequest(callees="3")
-        )
+    profile = build_profile(
+        open_recording(str(file)), NamingOptions(debuginfod_s=0), ProfileRequest(callees="3")
+    )
     whole = profile_of(file)
     processes = whole.processes
     shown = processes.pid[processes.is_command | processes.is_descendant]

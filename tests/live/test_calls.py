@@ -42,7 +42,7 @@ def recording(tmp_path_factory):
 
 def totals_by_name(recording, **choice):
     with open_recording(str(recording)) as opened:
-        profile = build_profile(opened, NamingOptions(use_cache=False), ProfileRequest(stacks=True))
+        profile = build_profile(opened, NamingOptions(), ProfileRequest(stacks=True))
     view = calls_view(profile, CallsChoice(SampleChoice("4", **choice), most=10**6))
     (event,) = view.events
     labels, totals = event.graph.labels, event.totals
@@ -98,7 +98,7 @@ def test_recursion_counts_once(recording):
     _, through = totals_by_name(recording, through="recurse")
     hits, whole = totals_by_name(recording)
     assert whole["recurse"][0] == through["recurse"][0] < hits
-    text = prospect.calls(recording, detail="4", through="recurse", use_cache=False)
+    text = prospect.calls(recording, detail="4", through="recurse")
     tree = text.split("top-down")[1]
     # Nine calls one below the other are one row of the tree.
     assert len(re.findall(r"\brecurse\b", tree)) == 1
@@ -109,4 +109,4 @@ def test_a_recording_without_chains_is_refused_in_words(tmp_path):
     command = ["perf", "record", "-q", "-e", "cpu-clock:u", "-o", file, "true"]
     subprocess.run(command, capture_output=True, check=False, timeout=100)
     with pytest.raises(prospect.errors.UsageError, match="--call-graph"):
-        prospect.calls(file, use_cache=False)
+        prospect.calls(file)

@@ -51,7 +51,7 @@ def test_a_killed_recording_has_the_times_of_what_was_written(here):
     process.kill()
     process.wait(30)
     os.kill(int((here / "pid").read_text()), signal.SIGKILL)
-    profile = library.open("run.data", use_cache=False)
+    profile = library.open("run.data")
     (event,) = ReportView(profile).events
     assert (event.event.clocks, event.event.frequency_hz) == (4, 200.0)
     assert profile.run.command[:2] == ("sh", "-c")
@@ -117,7 +117,7 @@ def test_a_full_disk_is_status_1_and_its_ticks_are_lost_and_not_idle(here, words
     assert ran.returncode == 1
     said = ran.stderr if words[0] == "record" else (here / "out").read_text()
     assert "Recorded only the first" in said
-    profile = library.open("r", use_cache=False)
+    profile = library.open("r")
     assert profile.run.is_cut
     assert any("cut" in warning for warning in ReportView(profile).warnings)
     counts = sample_accounting(profile).by_cpu
@@ -126,7 +126,7 @@ def test_a_full_disk_is_status_1_and_its_ticks_are_lost_and_not_idle(here, words
 
 
 def test_a_full_disk_does_not_hide_the_commands_own_status(here):
-    words = ["prlimit", "--fsize=16384", *PROSPECT, *SMALL]
+    words = ["prlimit", "--fsize=65536", *PROSPECT, *SMALL]
     ran = subprocess.run(
         [*words, "sh", "-c", f"{BURN}; exit 7"],
         capture_output=True,
@@ -138,7 +138,7 @@ def test_a_full_disk_does_not_hide_the_commands_own_status(here):
 
 
 def test_what_a_full_disk_kept_out_of_the_recording_is_said_all_the_same(here):
-    words = ["prlimit", "--fsize=16384", *PROSPECT, *SMALL, "sh", "-c", BURN]
+    words = ["prlimit", "--fsize=65536", *PROSPECT, *SMALL, "sh", "-c", BURN]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 1
     assert "Recorded only the first" in ran.stderr + ran.stdout

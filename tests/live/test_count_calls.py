@@ -44,7 +44,7 @@ def record(tmp_path, pattern, *command, budget="100%", expect=0, **options):
 
 def figures_of(tmp_path, detail):
     """Return name → row of the figures, and the figures."""
-    profile = complete(prospect.open(tmp_path / "r", use_cache=False))
+    profile = complete(prospect.open(tmp_path / "r"))
     assert profile.call_counts is not None
     assert profile.call_counts.dropped == 0
     figures = call_figures(profile.call_counts, profile, 0, detail)

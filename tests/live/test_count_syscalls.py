@@ -53,7 +53,7 @@ def counted(tmp_path):
         words = [str(word) for word in command]
         line = [*before, *PROSPECT, "record", "-o", str(tmp_path / "r"), "--count-syscalls", *words]
         subprocess.run(line, check=True, capture_output=True, timeout=200, **options)
-        profile = prospect.open(tmp_path / "r", use_cache=False)
+        profile = prospect.open(tmp_path / "r")
         assert profile.syscalls is not None
         assert profile.syscalls.dropped == 0
         return profile
@@ -245,7 +245,7 @@ def test_numbers_that_no_kernel_has_are_one_row(calls, counted):
 @pytest.mark.parallel
 def test_a_full_table_says_so(calls, monkeypatch):
     monkeypatch.setattr(syscall_counts, "_room", lambda *_: (8, abi.BPF_F_NO_PREALLOC))
-    profile = prospect.record([str(calls), "plain", "1000"], count_syscalls=True, use_cache=False)
+    profile = prospect.record([str(calls), "plain", "1000"], count_syscalls=True)
     table = profile.syscalls
     assert table.dropped > 1000
     assert any(limit.startswith(f"{table.dropped} system calls") for limit in profile.run.limits)
@@ -281,16 +281,16 @@ def test_profiling_counts_too(calls, detail, tmp_path):
         "7",
     ]
     subprocess.run(line, check=True, capture_output=True, timeout=60)
-    profile = prospect.open(saved, use_cache=False)
+    profile = prospect.open(saved)
     assert calls_of(profile, command_row(profile))["getppid"][0] == 7
     assert profile.syscalls.cost_ns > 0
 
 
 @pytest.mark.parallel
 def test_the_python_interface_counts_too(calls):
-    profile = prospect.record([str(calls), "plain", "7"], count_syscalls=True, use_cache=False)
+    profile = prospect.record([str(calls), "plain", "7"], count_syscalls=True)
     assert calls_of(profile, command_row(profile))["getppid"][0] == 7
-    assert prospect.record("true", use_cache=False).syscalls is None
+    assert prospect.record("true").syscalls is None
 
 
 @pytest.mark.parallel
@@ -385,7 +385,7 @@ def test_the_report_shows_the_calls_of_all_processes(counted, calls, tmp_path):
 def test_processes_without_a_hit_are_listed_and_the_total_is_their_sum(counted, tmp_path):
     """Of 20 programs that do nothing, hardly one has a hit; all have their calls."""
     counted("sh", "-c", "i=0; while [ $i -lt 20 ]; do i=$((i+1)); /bin/true; done")
-    report = prospect.open(tmp_path / "r", use_cache=False).report(
+    report = prospect.open(tmp_path / "r").report(
         detail="3", user_threshold_s=0.0, kernel_threshold_s=0.0
     )
     parts, _, total = report.partition("System Calls, the Command and Its Descendants")

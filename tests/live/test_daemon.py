@@ -33,10 +33,10 @@ from prospect.store.windows import Span, window_of
 pytest.importorskip("duckdb")
 pytestmark = pytest.mark.live
 
-WINDOWS = 4
+WINDOWS = 3
 LOAD = (
     "import subprocess, sys, time\n"
-    "end = time.monotonic() + 3\n"
+    "end = time.monotonic() + 2\n"
     "while time.monotonic() < end:\n"
     "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
 )
@@ -62,7 +62,7 @@ def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_function(tmp_
         writer = Writer(store, engine)
         samples, at_us = 0, 1_795_356_300 * 10**6
         for _ in range(WINDOWS):
-            time.sleep(0.8)
+            time.sleep(0.6)
             profile = session.take().profile
             samples += len(profile.samples)
             writer.add(window_of(profile, Span(at_us, at_us + 10**6)))

@@ -61,7 +61,7 @@ STORM = """
 int main(void)
 {
     long count = 0;
-    for (time_t end = time(0) + 3; time(0) < end; count++) {
+    for (time_t end = time(0) + 2; time(0) < end; count++) {
         int pid = vfork();
         if (!pid) _exit(0);
         if (pid > 0) waitpid(pid, 0, 0);
@@ -91,7 +91,7 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
     with RunningDaemon(tmp_path / "s", "-H", "4999", load=BUSY) as daemon:
         before = status(daemon)
         daemon.process.send_signal(signal.SIGSTOP)
-        time.sleep(5)
+        time.sleep(3)
         shown = daemon.control("status").stdout.splitlines()
         assert shown[0].startswith("  no answer  since "), shown
         assert "the daemon is stopped; kill -CONT" in shown[0]
@@ -106,7 +106,7 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
     sums = accounting(tmp_path / "s")
     assert sums["lost"] >= after["lost"] > 0  # more may be lost behind the status
     # The load ran all the time: what is not there was lost, and is counted as that.
-    assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 5 * 4000
+    assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 3 * 4000
 
 
 @pytest.mark.skipif(not CPU_1.exists(), reason="this machine's CPUs cannot be taken off line")
@@ -118,7 +118,7 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
                 for is_online in ("1", "0", "1"):
                     CPU_1.write_text(is_online)
                     daemon.ask("session", f"on{len(seen)}")
-                    time.sleep(1)
+                    time.sleep(0.7)
                     daemon.ask("dump")
                     seen.append(is_online)
             finally:
@@ -141,7 +141,7 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
     [
         ((HOUR_S,), "Nothing was measured"),
         ((-HOUR_S,), ""),
-        ((HOUR_S, -HOUR_S), ""),
+        pytest.param((HOUR_S, -HOUR_S), "", marks=pytest.mark.nightly),
         pytest.param(  # it slept: CLOCK_MONOTONIC stood still
             (8 * HOUR_S,), "Nothing was measured", marks=pytest.mark.nightly
         ),
@@ -191,7 +191,7 @@ def test_ten_thousand_processes_a_second_do_not_fill_its_memory(tmp_path):
         many = [subprocess.Popen([str(storm)], stdout=subprocess.PIPE) for _ in range(2)]
         made = sum(int(one.communicate()[0]) for one in many)
         told = until(lambda: status(daemon), lambda said: said["windows"] >= 4)
-        assert made > 6000  # in 3 s, whatever else runs here
+        assert made > 3000  # in more than a second, whatever else runs here
         assert told["windows"] >= 4
         assert told["windows_lost"] == 0
         assert told["memory_bytes"] < 150e6

@@ -148,7 +148,13 @@ def test_a_disk_that_becomes_read_only_costs_windows_and_is_said(failing_disk):
     assert "Read-only file system" in again.stderr
 
 
-@pytest.mark.parametrize("becomes", ["nothing", "a link", "another directory"])
+@pytest.mark.parametrize(
+    "becomes",
+    [
+        "nothing",
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in ("a link", "another directory")),
+    ],
+)
 def test_a_store_that_is_not_there_any_more_ends_it(tmp_path, becomes):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
@@ -199,12 +205,12 @@ def test_a_killed_process_that_writes_costs_its_window_alone(tmp_path):
 
 
 def test_a_daemon_killed_while_it_writes_loses_a_window_at_most(tmp_path):
-    rounds = 4
+    rounds = 3
     for round_ in range(rounds):
         with RunningDaemon(tmp_path / "s", "--window", "600") as daemon:
             daemon.ask("dump")
             asks, writing = begin_dump(daemon)
-            time.sleep(0.07 * round_)
+            time.sleep(0.1 * round_)
             daemon.process.kill()
             daemon.process.wait()
             asks.wait()

@@ -41,7 +41,7 @@ def hits_of(profile, event):
 
 def test_each_time_is_a_hit(recording):
     program, file = recording
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     losses = profile.losses  # says why, where there are fewer
     kept = (losses.lost.tolist(), losses.throttled.tolist(), profile.run.limits)
     assert hits_of(profile, f"{program}:one_call") == {"chores": 2 * CALLS}, kept
@@ -56,14 +56,14 @@ def test_events_that_come_while_the_recorder_does_not_run_are_kept(tmp_path):
     burst = f"kill -STOP $PPID; {program} {pages} 0 1; kill -CONT $PPID"
     line = [*PROSPECT, "record", "--event", "page-faults,context-switches", "-o", str(file)]
     subprocess.run([*line, "sh", "-c", burst], check=True, timeout=60)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert profile.losses.lost.sum() < pages / 200
     assert hits_of(profile, "page-faults")["chores"] > pages
 
 
 def test_the_report_shows_them_side_by_side(recording):
     _program, file = recording
-    report = prospect.open(file, use_cache=False).report(detail="3")
+    report = prospect.open(file).report(detail="3")
     assert "Events side by side" in report
     table = report[report.index("Events side by side") :].splitlines()
     row = next(line for line in table if "  one_call  " in line)

@@ -57,8 +57,8 @@ _COMM = re.compile(r"^( exec)?: (.*):(-?\d+)/(-?\d+)$")
 _STATS = re.compile(r"^ +([A-Z_0-9]+) events: +(\d+)", re.MULTILINE)
 
 
-# Of two events at once and of fixed periods one form is tried every day: of different sample types.
-_NIGHTLY = ("two events", "fixed period", "data addresses")
+# What these have, one of the others has too: of different sample types, or with user stacks.
+_NIGHTLY = ("two events", "fixed period", "data addresses", "call chains", "one command")
 
 
 @pytest.fixture(

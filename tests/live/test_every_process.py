@@ -102,7 +102,7 @@ def test_a_32_bit_program_and_its_vdso_are_named(tmp_path, background):
         pytest.skip("this kernel runs no 32-bit programs")
     file = tmp_path / "r"
     record(file, "sleep", 0.5)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     counts = user_hits(profile, "compat")
     assert counts[str(program), "first_spins"] > 50
     assert counts[str(program), "second_spins"] > 50
@@ -165,7 +165,7 @@ def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, hom
     assert not any(name in shown[0] for name in SPINS)
     assert all(name in shown[1] for name in SPINS)
     assert shown[1] == shown[2]
-    profile = prospect.open(file, use_cache=False, sysroot=str(root))
+    profile = prospect.open(file, sysroot=str(root))
     assert set(SPINS) <= {function for (_, function) in user_hits(profile, "burner")}
 
 
@@ -194,7 +194,7 @@ def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(tmp_p
     )
     root.mkdir()
     record(file, *in_other_root(root, program), 300)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert user_hits(profile, "burner")["/burner", ""] > 100
     assert "the file is gone, and no process that still runs has it mapped" in profile.report(
         detail="4"
@@ -203,7 +203,7 @@ def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(tmp_p
     kept = home / ".debug" / ".build-id" / build_id[:2] / build_id[2:] / "elf"
     kept.parent.mkdir(parents=True)
     shutil.copy(program, kept)
-    check(prospect.open(file, use_cache=False), "burner", "/burner")
+    check(prospect.open(file), "burner", "/burner")
 
 
 @pytest.mark.parametrize("spaces", [("-p", "-f"), ("-U", "-r"), ("-U", "-r", "-p", "-f", "-m")])
@@ -218,7 +218,7 @@ def test_names_of_the_kernels_and_of_terminals_are_names_of_files(tmp_path):
     programs = [build_program(tmp_path, "burner").rename(tmp_path / name) for name in names]
     file = tmp_path / "r"
     record(file, "sh", "-c", 'for program; do "$program" 300; done', "sh", *programs)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     shown = hits_by(profile, "object", function="global_spins")
     own = {path: hits for path, hits in shown.items() if path.startswith(str(tmp_path))}
     assert len(own) == len(names)
@@ -245,7 +245,7 @@ os.execv("./burner", ["burner", "300"])
 """
     file = tmp_path / "r"
     record(file, "python3", "-c", script, cwd=tmp_path)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     counts = user_hits(profile, "burner")
     assert counts["//toolong", ""] > 100
     assert "longer than" in profile.report(detail="4")
@@ -326,7 +326,7 @@ if not os.fork():  # what stays behind when COMMAND has ended
 def test_those_that_are_spawned_execute_at_once_or_from_a_thread_are_named(tmp_path):
     program, file = build_program(tmp_path, "burner"), tmp_path / "r"
     record(file, "python3", "-c", SPAWNS, program)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     check(profile, "burner", program)
     counts = user_hits(profile, "burner")
     assert sum(counts.values()) > 400  # 40 of 5 ms and one of 150, at 2000 Hz
@@ -348,7 +348,7 @@ BUSY_NAMES = ("sh", "true", "gcc", "cc1", "as", "collect2", "ld", "python3")
 def test_of_a_busy_systems_hits_nearly_all_have_a_name_and_the_others_an_entry_reason(tmp_path):
     file = tmp_path / "r"
     record(file, "sh", "-c", BUSY, tmp_path)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     by_process = hits_by(profile, "process", "function")
     ours = {key: hits for key, hits in by_process.items() if key[0] in BUSY_NAMES}
     # What a distribution stripped is told apart by the bounds of its functions.

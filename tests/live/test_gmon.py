@@ -160,7 +160,7 @@ def test_gprof_charges_local_functions_with_dots_to_the_one_before(tmp_path):
 
 def test_the_report_has_every_tick_and_the_calls(profiled):
     report = json.loads(run(*PROSPECT, "report", "--format", "json", profiled / "gmon.out"))
-    hits = hits_by(prospect.open(profiled / "gmon.out", use_cache=False), "function")
+    hits = hits_by(prospect.open(profiled / "gmon.out"), "function")
     counting_s = sum(hits.get(name, 0) for name in COUNTING) / 100
     info = run("gprof", "-b", "-p", "a.out", "gmon.out", cwd=profiled)
     last = float(re.findall(r"^\s*[\d.]+\s+([\d.]+)\s", info, re.MULTILINE)[-1])

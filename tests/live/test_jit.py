@@ -74,14 +74,14 @@ def jit_functions(profile: prospect.Profile) -> dict[str, NameSource]:
 
 
 def hints_of(profile: prospect.Profile) -> list[str]:
-    """Return what would name the functions of runtimes, of all processes."""
-    return [hint.sentence for hint in runtime_hints(by_function(complete(profile)), "4")]
+    """Return what would name the functions of the command's runtimes."""
+    return [hint.sentence for hint in runtime_hints(by_function(complete(profile)), "3")]
 
 
 def test_a_jitdump_names_the_code_of_the_time(jit, tmp_path):
     file = tmp_path / "recording"
     output = record(file, jit, "dump", tmp_path, "0.3").stdout
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     told = phases(output)
     assert [name for name, _, _ in told] == ["first", "second", "second", "third"]
     for name, begin, end in told:
@@ -99,7 +99,7 @@ def test_a_jitdump_of_a_time_namespace_names_the_code_of_the_time(jit, tmp_path)
     file = tmp_path / "recording"
     namespace = ["unshare", "--time", "--fork", "--monotonic", "864000"]
     told = phases(record(file, *namespace, jit, "dump", tmp_path, "0.2").stdout)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     shift = 864000 * 1_000_000_000
     for name, begin, end in told:
         assert set(names_in(profile, begin - shift, end - shift)) == {name}
@@ -108,7 +108,7 @@ def test_a_jitdump_of_a_time_namespace_names_the_code_of_the_time(jit, tmp_path)
 def test_a_jitdump_gives_lines_and_instructions(jit, tmp_path):
     file = tmp_path / "recording"
     record(file, jit, "dump", tmp_path, "0.2")
-    lines = prospect.open(file, use_cache=False, lines=True).lines
+    lines = prospect.open(file, lines=True).lines
     assert lines is not None
     assert "made.jit" in lines.files
     assert 9 in lines.line.tolist()
@@ -126,13 +126,13 @@ def test_the_same_from_perf_record_and_perf_inject(jit, tmp_path):
         [*command, jit, "dump", tmp_path, "0.3"], capture_output=True, check=True
     ).stdout
     told = phases(b"\n".join(line for line in output.splitlines() if len(line.split()) == 3))
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     for name, begin, end in told:
         assert set(names_in(profile, begin, end)) == {name}
     subprocess.run(
         ["perf", "inject", "--jit", "-i", file, "-o", injected], capture_output=True, check=True
     )
-    functions = prospect.open(injected, use_cache=False).functions
+    functions = prospect.open(injected).functions
     assert {"first", "second", "third"} <= set(functions.name)
 
 
@@ -142,7 +142,7 @@ def test_without_times_the_last_code_stands_for_all(jit, tmp_path):
     if not shutil.which("perf"):
         pytest.skip("needs perf, whose clock is not that of jitdump files")
     subprocess.run([*command, jit, "dump", tmp_path, "0.2"], capture_output=True, check=True)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert any("-k mono" in note for _, note in profile.run.process_notes)
     assert "third" in jit_functions(profile)
 
@@ -152,7 +152,7 @@ def test_a_map_file_is_kept_though_its_process_deletes_it(jit, tmp_path):
     script = '"$1" map 0.3 & wait $!; rm "/tmp/perf-$!.map"'
     record(file, "sh", "-c", script, "sh", jit)
     assert not list(Path("/tmp").glob(f"perf-{os.getpid()}.map"))
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     found = jit_functions(profile)
     # The file has no times: "second" and "third" overlap, and "first" was written over.
     assert set(found) == {"second", "third"}
@@ -171,7 +171,7 @@ def test_a_container_takes_its_map_files_with_it(jit, tmp_path):
         program = shutil.copy(jit, directory)
         namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
         record(file, *namespaces, "sh", "-c", script, program)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert {"second", "third"} <= set(jit_functions(profile))
     assert not names_in(profile, 0, 2**63).get("", 0)
 
@@ -188,7 +188,7 @@ def test_node_functions_are_named(tmp_path, option, source):
     (tmp_path / "hot.js").write_text(HOT_SCRIPT)
     file = tmp_path / "recording"
     record(file, "node", option, "hot.js", cwd=tmp_path)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     found = {name: where for name, where in jit_functions(profile).items() if "hot.js" in name}
     assert found
     assert set(found.values()) <= source
@@ -205,7 +205,7 @@ def test_java_methods_are_named(tmp_path):
     key = ["-genkeypair", "-alias", "a", "-dname", "CN=a", "-keyalg", "RSA", "-keysize", "3072"]
     store = ["-keystore", tmp_path / "keys", "-storepass", "secret"]
     record(file, "keytool", *options, *key, *store)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert any("java.math." in name for name in jit_functions(profile))
     assert not any("Java methods" in hint for hint in hints_of(profile))
 
@@ -230,14 +230,14 @@ def test_python_functions_are_named(tmp_path):
         pytest.skip("needs CPython 3.12 or later; Debian 12 has 3.11")
     file = tmp_path / "recording"
     record(file, python, "-X", "perf", "-c", CALLS)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert any(name.startswith("py::deep:") for name in jit_functions(profile))
 
 
 def test_python_without_the_option_is_told_of_it(tmp_path):
     file = tmp_path / "recording"
     record(file, sys.executable, "-c", CALLS)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert any("Python functions" in hint for hint in hints_of(profile))
 
 
@@ -246,5 +246,5 @@ def test_node_without_the_option_is_told_of_it(tmp_path):
     file = tmp_path / "recording"
     (tmp_path / "hot.js").write_text(HOT_SCRIPT)
     record(file, "node", "hot.js", cwd=tmp_path)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert any("--perf-basic-prof" in hint for hint in hints_of(profile))

@@ -181,7 +181,7 @@ def test_perf_shows_the_chains_that_entry_reasons_were_read_from(tmp_path, kerne
     file = tmp_path / "r"
     script = f"{kernelwork} read 150; {kernelwork} faults 150; {kernelwork} forks 150"
     record(file, "sh", "-c", script)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     table, hits = profile.hits_table(detail="4"), profile.hits
     command = ["perf", "script", "-i", str(file), "-F", "pid,time,ip,sym", "--ns"]
     text = subprocess.run(command, capture_output=True, check=True, timeout=200, text=True).stdout
@@ -221,7 +221,7 @@ def test_a_perf_recording_with_chains_of_both_kinds_is_told_by_the_kernels_part(
 ):
     file = tmp_path / "perf.data"
     record_with_perf(file, "-g", kernelwork, "read", 400)
-    entry_reasons = entry_reasons_of(prospect.open(file, use_cache=False), "kernelwork")
+    entry_reasons = entry_reasons_of(prospect.open(file), "kernelwork")
     assert entry_reasons["system call", "read"] > 0.8 * sum(
         hits
         for (kind, _), hits in entry_reasons.items()
@@ -233,7 +233,7 @@ def test_a_perf_recording_with_chains_of_both_kinds_is_told_by_the_kernels_part(
 def test_without_chains_all_is_kernel_time_and_nothing_is_claimed(tmp_path, kernelwork):
     file = tmp_path / "perf.data"
     record_with_perf(file, kernelwork, "read", 200)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert {*hits_by(profile, "entry_reason")} <= {
         *("none", "not recorded", "idle", "system call", "exception"),
     }

@@ -51,7 +51,7 @@ def profile(tmp_path_factory):
     file = tmp_path_factory.mktemp("late") / "r"
     line = [*prospect_by_timer(), "record", "-H", "2000", "-o", str(file), "--"]
     subprocess.run([*line, sys.executable, "-c", LOAD], check=True, timeout=60)
-    return prospect.open(file, use_cache=False)
+    return prospect.open(file)
 
 
 def share_of(profile, chosen):

@@ -125,7 +125,7 @@ def test_its_cost_is_known(watched):
 def test_only_the_latest_samples_are_remembered_and_clear_forgets_all(tmp_path):
     session = LiveSession(OPTIONS, bounds=Bounds(most_samples=200, spool_bytes=1 << 17))
     try:
-        for _ in range(12):
+        for _ in range(8):
             sum(i * i for i in range(1_000_000))
             time.sleep(0.1)
             state = session.advance()

@@ -27,7 +27,7 @@ LOAD = (
     "import sys, threading, time\n"
     "threading.Thread(target=sys.stdin.read).start()\n"
     "print('ready', flush=True)\n"
-    "end = time.monotonic() + 2.5\n"
+    "end = time.monotonic() + 1.5\n"
     "while time.monotonic() < end:\n"
     "    time.sleep(0.01); sum(range(100_000))\n"
     "sys.stdout.close(); time.sleep(60)\n"
@@ -46,7 +46,7 @@ def watched(tmp_path_factory):
         load.stdout.readline()
         session = LiveSession(OPTIONS)
         try:
-            for _ in range(6):
+            for _ in range(4):
                 time.sleep(0.4)
                 state = session.advance()
             session.save(str(file))

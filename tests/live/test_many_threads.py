@@ -50,7 +50,7 @@ def crowd():
 def test_threads_of_others_hold_up_no_recording_and_the_sample_accounting_closes(crowd, tmp_path):
     ran = run("record", "-H", "999", "-o", f"{tmp_path}/r", "sh", "-c", "sleep 0.2; echo done")
     assert (ran.returncode, ran.stdout) == (0, "done\n")
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     assert crowd[0] in profile.processes.pid.tolist()
     assert (abs(sample_accounting(profile).by_cpu.closure_share) < 0.01).all()
 

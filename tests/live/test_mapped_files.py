@@ -76,7 +76,7 @@ def test_a_neighbour_that_asks_for_build_ids_spoils_no_recording_of_ours(tmp_pat
     ours = (*PROSPECT, "record", "-H", "1000", "-o", tmp_path / "ours")
     running = start(*ours, "sh", "-c", f"sleep 1; {one}; true")
     perf = ("perf", "record", "-a", "--buildid-mmap", *CLOCK, "-o", tmp_path / "perfs")
-    subprocess.run([*perf, "sleep", "2"], capture_output=True, check=True, timeout=60)
+    subprocess.run([*perf, "sleep", "1"], capture_output=True, check=True, timeout=60)
     running.communicate(timeout=60)
     assert "one" in names_in(tmp_path / "ours", one)
     shown = subprocess.run(
@@ -95,7 +95,7 @@ def test_a_recording_of_perfs_beside_one_that_asks_is_named(tmp_path):
     """perf itself does not survive it, but what it wrote until then is read."""
     one = program(tmp_path, "one")
     asking = start(
-        "perf", "record", "-a", "--buildid-mmap", *CLOCK, "-o", tmp_path / "a", "sleep", 2
+        "perf", "record", "-a", "--buildid-mmap", *CLOCK, "-o", tmp_path / "a", "sleep", 1.5
     )
     beside = ["perf", "record", *CLOCK, "-o", tmp_path / "b", one]
     subprocess.run(beside, capture_output=True, check=False, timeout=60)
@@ -109,7 +109,7 @@ def test_a_program_that_is_written_anew_between_two_runs_is_two(tmp_path):
     app.touch(mode=0o755)  # one inode for both
     script = f"cat {one} > {app}; {app}; sleep 0.1; cat {two} > {app}; {app}"
     record(tmp_path / "r", "sh", "-c", script)
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     hits = hits_by(profile, "function", object=str(app))
     second, first = hits.pop("two"), sum(hits.values())
     # The first is gone, so that its hits have no name, or its own where perf has kept a copy.

@@ -60,7 +60,7 @@ def resting(record):
 
 
 def profile_of(file, *, stacks=True):
-    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=stacks)
+    options = NamingOptions(debuginfod_s=0), ProfileRequest(stacks=stacks)
     return build_profile(open_recording(str(file)), *options)
 
 
@@ -169,11 +169,11 @@ def test_waits_weigh_their_time_in_every_sum(profile):
 
 @pytest.mark.parallel
 def test_the_report_counts_no_wait_as_a_sample(resting):
-    with_waits = run_here("report", "--no-cache", resting[0]).stdout.decode()
+    with_waits = run_here("report", resting[0]).stdout.decode()
     assert "Waiting: What Each Thread Did All its Life" in with_waits
     assert "sleeper" in with_waits
     assert "context-switches" not in with_waits
-    folded = run_here("report", "--no-cache", "--format", "folded", resting[0]).stdout.decode()
+    folded = run_here("report", "--format", "folded", resting[0]).stdout.decode()
     slept = [line for line in folded.splitlines() if line.startswith("sleeper;")]
     assert any(int(line.rpartition(" ")[2]) >= 300_000 for line in slept if ";sleeps;" in line)
 

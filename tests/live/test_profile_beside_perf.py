@@ -89,7 +89,7 @@ def our_rows(profile):
 
 def check_rows(file):
     """Assert that nearly all rows, and the heaviest twenty, have the same counts; return them."""
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     theirs, ours = perf_rows(file), our_rows(profile)
     assert sum(ours.values()) == sum(theirs.values()) > 0
     differing = {
@@ -116,7 +116,7 @@ def test_of_our_recording_perf_prints_as_many_samples(tmp_path):
     record(file, build_program(tmp_path, "forks"), 100, 2)
     # Without its call chain, each sample is a line.
     text = run_perf("script", "-G", "-i", file, "-F", "comm,ip", stdout=subprocess.PIPE)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert len(text.splitlines()) == profile.hits.count.sum()
 
 

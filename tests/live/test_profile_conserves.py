@@ -53,7 +53,7 @@ def load(request, tmp_path_factory):
     if not shutil.which(words[0]):
         pytest.skip(f"{words[0]} is not there")
     record(directory / "r", *words, frequency_hz=1000, input=C_SOURCE, cwd=directory)
-    yield request.param, prospect.open(directory / "r", use_cache=False)
+    yield request.param, prospect.open(directory / "r")
     with open_recording(str(directory / "r")) as recording:
         Path(f"/tmp/perf-{recording.info.extras['command_pid']}.map").unlink(missing_ok=True)
 
@@ -85,7 +85,7 @@ def test_hits_of_the_system_without_an_object_are_few(tmp_path):
     maps = set(Path("/tmp").glob("perf-*.map"))
     script = "; ".join(shlex.join(words) for words in LOADS.values() if shutil.which(words[0]))
     record(tmp_path / "r", "sh", "-c", script, frequency_hz=1000, input=C_SOURCE, cwd=tmp_path)
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     for path in set(Path("/tmp").glob("perf-*.map")) - maps:
         path.unlink()
     check_that_few_have_no_object(hits_by(profile, "object"))

@@ -139,7 +139,7 @@ def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_pat
     file = tmp_path / "r"
     done = record(file, loads, 40, *libraries, frequency_hz=4000)
     assert len({line.split()[1] for line in done.stdout.splitlines()}) == 1, "one address"
-    counts = spun(prospect.open(file, use_cache=False), "loads")
+    counts = spun(prospect.open(file), "loads")
     paths = {str(library) for library in libraries}
     total = sum(hits for (path, _), hits in counts.items() if path in paths)
     for number, (name, library) in enumerate(zip(LIBRARIES, libraries, strict=True), 1):
@@ -185,11 +185,11 @@ def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_aft
     burner.unlink()
     file = tmp_path / "r"
     record(file, "sleep", 0.4)
-    named = {key[1] for key in spun(prospect.open(file, use_cache=False))}
+    named = {key[1] for key in spun(prospect.open(file))}
     assert "static_spins" in named
     process.kill()
     process.wait(10)
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     gone = {path: hits for (path, name), hits in spun(profile).items() if name == ""}
     assert gone[f"{burner} (deleted)"] > 50
     assert "the file is gone" in profile.report(detail="4")
@@ -202,7 +202,7 @@ def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkey
     file = tmp_path / "r"
     record(file, burner, 200)
     build_program(tmp_path, "burner", "-O0", "-DNEW")
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     names = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
     assert set(names) == {""}
     assert names[""] > 50
@@ -236,12 +236,12 @@ def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
     done = record(file, "sh", "-c", f"{memory} 20000 {burner} >/dev/null 2>&1 & echo $!; sleep 0.4")
     path = "/memfd:copied (deleted)"
     try:
-        named = hits_by(prospect.open(file, use_cache=False), "function", object=path)
+        named = hits_by(prospect.open(file), "function", object=path)
     finally:
         os.kill(int(done.stdout), signal.SIGKILL)
     assert named["static_spins"] > 50
     wait_for(lambda: not Path(f"/proc/{int(done.stdout)}/maps").exists())
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert hits_by(profile, "function", object=path) == {"": sum(named.values())}
     assert "the file is gone" in profile.report(detail="4")
 

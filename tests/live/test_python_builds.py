@@ -34,7 +34,7 @@ import time
 def inside(end):
     while time.process_time() < end:
         sum(range(1000))
-inside(time.process_time() + 0.8)
+inside(time.process_time() + 0.4)
 '''
 def calls():
     _interpreters.exec(_interpreters.create(), INNER)
@@ -43,13 +43,13 @@ def outside(end):
         sum(range(1000))
 import time
 calls()
-outside(time.process_time() + 0.8)
+outside(time.process_time() + 0.4)
 """
 THREADS = """
 import threading, time
 stop = threading.Event()
 def work():
-    while time.thread_time() < 1.5:
+    while time.thread_time() < 0.75:
         sum(range(1000))
 first = threading.Thread(target=work)
 first.start()
@@ -68,26 +68,25 @@ def python():
 
 
 def record(file, python, text):
-    line = [*PROSPECT, "record", "-H", "1000", "-o", str(file), python, "-c", text]
+    line = [*PROSPECT, "record", "-H", "2000", "-o", str(file), python, "-c", text]
     subprocess.run(line, capture_output=True, check=True, timeout=120)
 
 
 def functions(file):
     """How many samples of COMMAND each function has, itself or as a caller."""
-    profile = build_profile(
-        open_recording(str(file)), NamingOptions(use_cache=False), ProfileRequest(stacks=True)
-    )
+    profile = build_profile(open_recording(str(file)), NamingOptions(), ProfileRequest(stacks=True))
     names = np.array(profile.functions.name, object)[profile.locations.function_index]
     command = np.flatnonzero(profile.processes.is_command)
     is_command = np.isin(profile.hits.process_index, command)[profile.samples.hit_index]
     found = {}
-    for row in profile.samples.stack_index[is_command].tolist():
+    rows, counts = np.unique(profile.samples.stack_index[is_command], return_counts=True)
+    for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
         met, at = set(), row
         while at >= 0:
             met.add(names[profile.stacks.location_index[at]])
             at = profile.stacks.caller_index[at]
         for name in met:
-            found[name] = found.get(name, 0) + 1
+            found[name] = found.get(name, 0) + count
     return found
 
 
@@ -99,16 +98,20 @@ main()
 """
 
 
-@pytest.mark.parametrize("minor", range(8, 13))
+# Laid out like 3.8, as far as this goes.
+BETWEEN = [pytest.param(minor, marks=pytest.mark.nightly) for minor in (9, 10)]
+
+
+@pytest.mark.parametrize("minor", [8, *BETWEEN, 11, 12])
 def test_threads_of_older_versions_are_found_by_number_too(minor, tmp_path):
     """As with musl, or glibc that is linked statically."""
     python, file = python_of(f"3.{minor}"), tmp_path / "perf.data"
-    line = [sys.executable, "-c", BY_NUMBER, "record", "-H", "1000", "-o", str(file)]
+    line = [sys.executable, "-c", BY_NUMBER, "record", "-H", "2000", "-o", str(file)]
     subprocess.run([*line, python, "-c", THREADS], capture_output=True, check=True, timeout=120)
     assert functions(file)["work"] > 900
 
 
-@pytest.mark.parametrize("minor", [8, 9, 10, 11, 12, 13, 14, 15])
+@pytest.mark.parametrize("minor", [8, *BETWEEN, 11, 12, 13, 14, 15])
 def test_functions_of_a_subinterpreter_are_its_own(minor, tmp_path):
     text = SUBINTERPRETERS
     if minor < 13:

@@ -19,7 +19,7 @@ import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
 from builders.pythons import Python, every_python, python_of
-from builders.recordings import PROGRAMS, PROSPECT, shared_cache
+from builders.recordings import PROGRAMS, PROSPECT
 from builders.silent_mount import silent_mount
 from builders.tracer import tracing
 from prospect.abi import runtime_frames as wire
@@ -64,8 +64,7 @@ def chains(file, *, lines=False):
     With the line that each is at, or 0 without `lines`.
     """
     wanted = ProfileRequest(stacks=True, lines=lines)
-    with shared_cache(file):
-        profile = build_profile(open_recording(str(file)), NamingOptions(), wanted)
+    profile = build_profile(open_recording(str(file)), NamingOptions(), wanted)
     function = profile.locations.function_index
     names = np.array(profile.functions.name, object)[function]
     is_python = profile.objects.kind[profile.functions.object_index[function]] == KIND_PYTHON
@@ -314,12 +313,12 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
     """Others' samples and functions are there, and the report says what was left out."""
     file = tmp_path / "perf.data"
     with running([str(false_python(tmp_path)), "flood", "30"]):
-        record(file, Python(sys.executable), seconds=2)
+        record(file, Python(sys.executable))
     python = decode_recording(file)[0].runtimes
     sizes = dict.fromkeys(python.images, 0)
     for key, text in python.texts.items():
         sizes[key.image] += len(text.lines or b"")
-    # 2 MB at once, and 122 KB in each of some seconds; without bounds 60 MB in this time.
+    # 2 MB at once, and 122 KB in each of some seconds; without bounds 30 MB in this time.
     assert 1 << 20 < max(sizes.values()) < 5 << 20
     functions = {name for chain in chains(file) for name, is_python, _ in chain if is_python}
     assert functions >= set(FUNCTIONS)
@@ -399,9 +398,7 @@ def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
         time.sleep(1)
         with tracing(turns=300):
             recorder.wait(60)
-    profile = build_profile(
-        open_recording(str(file)), NamingOptions(use_cache=False), ProfileRequest()
-    )
+    profile = build_profile(open_recording(str(file)), NamingOptions(), ProfileRequest())
     is_said = [one for one in profile.run.limits if "were read until another tracer" in one]
     command = np.flatnonzero(profile.processes.is_command)
     hits = profile.hits.count[np.isin(profile.hits.process_index, command)].sum()

@@ -54,9 +54,7 @@ SLACK = 0.15
 
 def chains(file):
     """Of each sample of COMMAND the names of its Python functions, the innermost first."""
-    profile = build_profile(
-        open_recording(str(file)), NamingOptions(use_cache=False), ProfileRequest(stacks=True)
-    )
+    profile = build_profile(open_recording(str(file)), NamingOptions(), ProfileRequest(stacks=True))
     function = profile.locations.function_index
     names = np.array(profile.functions.name, object)[function]
     is_python = profile.objects.kind[profile.functions.object_index[function]] == KIND_PYTHON

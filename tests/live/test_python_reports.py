@@ -52,7 +52,7 @@ import sys
 from prospect.cli.main import main
 _, recording, directory, *formats = sys.argv
 for name in formats:
-    assert main(["report", recording, "--format", name, "-f", f"{directory}/{name}"]) == 0
+    assert main(["report", recording, "-V2", "--format", name, "-f", f"{directory}/{name}"]) == 0
 """
 
 
@@ -80,7 +80,11 @@ def run(command, recording, *words):
 
 def as_nobody(recording, *words):
     home = str(recording.parent / HOME)
-    environment = os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {
+        "HOME": home,
+        "XDG_CACHE_HOME": home,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     ran = subprocess.run(
         [*map(str, words)],
         capture_output=True, check=True, timeout=100, cwd="/", env=environment, **WHO,

@@ -34,7 +34,7 @@ def run(directory, *words):
 def check_cut(path, bound_bytes):
     """Check that the file keeps its bound and that a report of it is right; return the profile."""
     assert bound_bytes // 4 < path.stat().st_size < bound_bytes + DESCRIPTION_BYTES
-    profile = library.open(path, use_cache=False)
+    profile = library.open(path)
     assert profile.run.is_cut
     assert profile.run.wall_seconds > 0
     assert any("--max-size" in limit for limit in profile.run.limits)
@@ -91,7 +91,7 @@ def test_a_flood_of_long_paths_by_another_user_ends_the_recording_at_its_bound(t
 def test_below_its_bound_a_recording_is_whole(tmp_path):
     ran = run(tmp_path, "record", "-o", "r", "--max-size=1G", "sh", "-c", BUSY)
     assert ran.returncode == 0
-    assert not library.open(tmp_path / "r", use_cache=False).run.is_cut
+    assert not library.open(tmp_path / "r").run.is_cut
 
 
 def test_a_bound_is_a_keyword_of_python_too():

@@ -42,7 +42,7 @@ def recorder(file, *words, rate_hz=1500, ring_bytes=None):
 
 def profile_of(file, *words):
     assert recorder(file, *words).wait(60) == 0
-    return prospect.open(file, use_cache=False)
+    return prospect.open(file)
 
 
 def burners(count, seconds):
@@ -72,7 +72,7 @@ def test_books_of_a_recorder_in_a_time_namespace_balance(tmp_path):
         pytest.skip("no time namespaces here")
     line = [*enter, *prospect_by_timer(), "record", "-H", "999", "-o", str(tmp_path / "r")]
     subprocess.run([*line, "sleep", "0.3"], check=True, timeout=60, stdin=subprocess.DEVNULL)
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     counts = sample_accounting_of(profile).by_cpu
     assert counts.busy.sum() < 0.5 * counts.expected.sum()
     assert profile.samples.time_ns.min() >= profile.run.begin_ns
@@ -98,7 +98,7 @@ def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
     command = burners(os.cpu_count(), 1.0)
     rate_hz = min(100_000, int(MOST_SAMPLES.read_text()))
     assert recorder(tmp_path / "r", *command, rate_hz=rate_hz).wait(60) == 0
-    accounting = sample_accounting_of(prospect.open(tmp_path / "r", use_cache=False))
+    accounting = sample_accounting_of(prospect.open(tmp_path / "r"))
     # No more of it is idle than the kernel says, in hundredths of a second.
     idle_s = accounting.idle_s
     assert (idle_s <= accounting.accounted_idle_s + 0.02).all(), (
@@ -127,7 +127,7 @@ def test_books_balance_beside_a_real_time_load_that_leaves_the_recorder_no_cpu(t
     child = recorder(tmp_path / "r", *load, rate_hz=4000, ring_bytes=SMALL_RING_BYTES)
     assert child.wait(60) == 0
     assert time.monotonic() - began_s < 30
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     counts = sample_accounting_of(profile).by_cpu
     assert (counts.recorded + counts.lost > 0.5 * counts.expected)[:count].all()
     assert int(counts.lost.sum()) <= int(profile.clocks.lost.sum())
@@ -164,7 +164,7 @@ def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
     time.sleep(1.0)
     child.send_signal(signal.SIGCONT)
     assert child.wait(30) == 0
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     counts = sample_accounting_of(profile).by_cpu
     assert (counts.lost > 500).all()
     assert int(counts.lost.sum()) <= int(profile.clocks.lost.sum())
@@ -183,7 +183,7 @@ def test_books_balance_with_a_cpu_off_line_for_a_while(tmp_path):
     finally:
         ONLINE.write_text("1")
     assert child.wait(30) == 0
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     accounting = sample_accounting_of(profile)
     there, gone = accounting.by_cpu.expected.tolist()
     assert gone < 0.95 * there
@@ -203,7 +203,7 @@ def test_throttled_clocks_are_told_from_missing_ticks(tmp_path):
         MOST_SAMPLES.write_text(rate)
         MOST_PERCENT.write_text(percent)
     assert child.wait(30) == 0
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     counts = sample_accounting_of(profile).by_cpu
     assert len(profile.clock_stops) > 0
     assert counts.throttled.sum() > 0
@@ -217,6 +217,6 @@ def test_hardware_counter_or_task_clock_has_no_sample_accounting_and_says_so(tmp
         if parent.name.startswith(("pytest", "popen")):
             parent.chmod(0o755)
     subprocess.run(line, check=True, timeout=60, **WHO)
-    profile = prospect.open(tmp_path / "r", use_cache=False)
+    profile = prospect.open(tmp_path / "r")
     assert not profile.run.system_wide
     assert "missing ticks are unknown" in profile.report()

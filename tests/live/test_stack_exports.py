@@ -66,9 +66,7 @@ def test_all_formats_count_the_same_samples(exports):
 
 def test_a_notebook_shows_the_chain(program):
     words = [str(program), "0", "300"]
-    profile = prospect.record(
-        words, frequency_hz=1000, call_graph="fp", stacks=True, use_cache=False
-    )
+    profile = prospect.record(words, frequency_hz=1000, call_graph="fp", stacks=True)
     shown = re.findall(r'<div title="(\w+) \(', profile._repr_html_())
     assert CHAIN in ";".join(shown)
 

@@ -95,7 +95,7 @@ def test_callers_are_those_that_gdb_sees(spinner, tmp_path):
     subprocess.run([str(word) for word in line], check=True, timeout=60, capture_output=True)
     expected = callers_by_gdb(spinner.pid)
     assert len(expected) > 35
-    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=True)
+    options = NamingOptions(debuginfod_s=0), ProfileRequest(stacks=True)
     profile = build_profile(open_recording(str(file)), *options)
     stacks, locations = profile.stacks, profile.locations
     pid = profile.processes.pid.take(profile.hits.process_index.take(profile.samples.hit_index))

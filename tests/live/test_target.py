@@ -32,7 +32,7 @@ def test_the_command_runs_there_and_is_reported_here(target, tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "exec sh\n"), ran.stderr
     assert "said\n" in ran.stderr
     assert f"{file}: " in ran.stderr
-    profile = prospect.open(file, use_cache=False)
+    profile = prospect.open(file)
     assert list(profile.run.command[:2]) == ["sh", "-c"]
     assert hits_by(profile, "process")["python3"] > 300
     if shutil.which("perf"):

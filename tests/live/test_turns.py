@@ -34,7 +34,7 @@ def found(tmp_path_factory):
     line += [str(program), str(REQUESTS)]
     ran = subprocess.run(line, check=False, timeout=60, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    naming = NamingOptions(use_cache=False, debuginfod_s=0)
+    naming = NamingOptions(debuginfod_s=0)
     wanted = ProfileRequest(waits=True, turns=True)
     profile = build_profile(open_recording(str(file)), naming, wanted)
     with Report(profile, "3") as report:

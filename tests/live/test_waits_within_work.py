@@ -28,7 +28,7 @@ def test_waits_for_answers_are_work_and_those_for_requests_are_idle(tmp_path):
     recorded = [*PROSPECT, "record", "--off-cpu", "-o", file, str(program)]
     ran = subprocess.run(recorded, check=True, timeout=60, capture_output=True, text=True)
     request_s, answer_s = (int(word) / 1e9 for word in ran.stdout.split())
-    report = [*PROSPECT, "report", "--no-cache", "--format", "json", file]
+    report = [*PROSPECT, "report", "--format", "json", file]
     found = subprocess.run(report, check=True, timeout=60, capture_output=True).stdout
     waiting = json.loads(found)["waiting"]
     (server,) = [one for one in waiting["threads"] if one["name"] == "server"]
@@ -57,7 +57,7 @@ def test_waits_for_the_global_lock_have_its_name_and_what_its_holder_did(tmp_pat
     file = str(tmp_path / "perf.data")
     recorded = [*PROSPECT, "record", "--off-cpu", "-o", file, sys.executable, "-c", SPIN]
     subprocess.run(recorded, check=True, timeout=60, capture_output=True)
-    report = [*PROSPECT, "report", "--no-cache", "--format", "json", file]
+    report = [*PROSPECT, "report", "--format", "json", file]
     found = subprocess.run(report, check=True, timeout=60, capture_output=True).stdout
     waiting = json.loads(found)["waiting"]
     lock = "Python's global lock"

@@ -66,7 +66,7 @@ def recording(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def profile(recording):
-    naming = NamingOptions(use_cache=False, debuginfod_s=0)
+    naming = NamingOptions(debuginfod_s=0)
     return complete(
         build_profile(open_recording(str(recording[0])), naming, ProfileRequest(waits=True))
     )

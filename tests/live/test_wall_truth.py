@@ -49,7 +49,7 @@ def record(directory, *command, how="--wall"):
     line = [*PROSPECT, "record", how, "-o", str(file), *command]
     ran = subprocess.run(line, check=False, timeout=60, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    naming = NamingOptions(use_cache=False, debuginfod_s=0)
+    naming = NamingOptions(debuginfod_s=0)
     request = ProfileRequest(waits=True)
     return json.loads(ran.stdout), complete(
         build_profile(open_recording(str(file)), naming, request)

@@ -26,6 +26,8 @@ pytest.importorskip("iced_x86")
 pytestmark = pytest.mark.skipif(not shutil.which("objdump"), reason="needs binutils")
 
 MOST_BYTES = 200_000
+# Of C with instructions of vectors, of C++, of large functions, and of a compiler's usual ones.
+EVERY_DAY = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "perl", "sh"}
 LINE = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*(?:\t(.*))?$")
 
 
@@ -36,7 +38,11 @@ def images():
     libraries += ("tinfo.so.6", "zstd.so.1", "lzma.so.5", "gmp.so.10")
     names = [f"/usr/bin/{name}" for name in programs]
     names += [str(libc.with_name(f"lib{name}")) for name in libraries]
-    return [name for name in names if Path(name).exists()]
+    return [
+        pytest.param(name, marks=[] if Path(name).name in EVERY_DAY else [pytest.mark.nightly])
+        for name in names
+        if Path(name).exists()
+    ]
 
 
 def listed(path, start, stop):

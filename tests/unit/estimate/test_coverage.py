@@ -97,15 +97,15 @@ def coverage(bars, truth, chosen):
     [
         (steady, 1.0),
         (tick_speed, 1.0),
-        (bursts, 1.0),
-        (phases, 2.0),
+        pytest.param(bursts, 1.0, marks=pytest.mark.nightly),
+        pytest.param(phases, 2.0, marks=pytest.mark.nightly),
         (phases_of_different_speed, 0.9),
-        (lock_step, 1.5),
+        pytest.param(lock_step, 1.5, marks=pytest.mark.nightly),
         (lock_step_30_percent, 1.5),
         (on_two_cpus, 1.0),
         (steady, 0.2),  # short runs
-        (tick_speed, 0.3),
-        (bursts, 0.4),
+        pytest.param(tick_speed, 0.3, marks=pytest.mark.nightly),
+        pytest.param(bursts, 0.4, marks=pytest.mark.nightly),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
@@ -123,7 +123,10 @@ def test_intervals_hold_the_truth_for_programs_of_any_rhythm():
     assert 0.93 <= holds <= 0.98
 
 
-@pytest.mark.parametrize("share", [0.0005, 0.002, 0.01])
+@pytest.mark.parametrize(
+    "share",
+    [0.0005, *(pytest.param(share, marks=pytest.mark.nightly) for share in (0.002, 0.01))],
+)
 def test_intervals_hold_the_truth_of_rare_rows(share):
     # At 0.05 % and 2 s, a row has one hit on average, and a third of the runs do not show it.
     random = np.random.default_rng(22)

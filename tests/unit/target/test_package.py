@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.pythons import VERSIONS, python_of
+from builders.pythons import EVERY_VERSION, VERSIONS, python_of
 from prospect.target import joining, question_client, relay, target_recording
 from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
 from prospect.target.target_source import AGENT as SAMPLER
@@ -103,7 +103,7 @@ def test_a_bare_python_runs_it(tmp_path, agent, magic):
     assert "ModuleNotFoundError" not in ran.stderr
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EVERY_VERSION)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_supported_python_loads_all_of_it(tmp_path, agent, version):
     python = python_of(version)
