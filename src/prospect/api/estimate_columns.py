@@ -9,9 +9,10 @@ import numpy as np
 from prospect.errors import UsageError
 from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
 from prospect.estimate.finished_report import Report
+from prospect.estimate.turn_account import TurnRow
 from prospect.estimate.wall_account import WallRow
 from prospect.figures.report.report_view import ReportView
-from prospect.profile.model import NO_PATH
+from prospect.profile.model import NO_PATH, NO_TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,11 +54,32 @@ def wall_table(profile: Profile) -> dict[str, NDArray[Any]]:
         account = report.wall
     if account is None:
         raise UsageError(NO_PATH)
+    return _columns(account.rows, WallRow._fields)
+
+
+def turn_parts_table(profile: Profile, detail: str) -> dict[str, NDArray[Any]]:
+    """Return what `Profile.turn_parts_table` does; raises as that."""
+    with Report(profile, cast("Detail", detail)) as report:
+        account = report.turns
+    if account is None:
+        raise UsageError(NO_TURNS)
+    kinds = [kind for kind in account.kinds for _ in kind.rows]
+    return {
+        "of_program": np.array([kind.program for kind in kinds], object),
+        "of_kind": np.array([kind.kind for kind in kinds], object),
+        "turns": np.array([kind.turns for kind in kinds], np.int64),
+        **_columns([row for kind in account.kinds for row in kind.rows], TurnRow._fields),
+    }
+
+
+def _columns(
+    rows: Sequence[WallRow] | Sequence[TurnRow], fields: tuple[str, ...]
+) -> dict[str, NDArray[Any]]:
     titles = {"half_width_s": "error_seconds", "longest_s": "longest_seconds"}
+    columns = {name: [getattr(row, name) for row in rows] for name in fields}
     return {
         titles.get(name, name): np.array(
-            [getattr(row, name) for row in account.rows],
-            object if isinstance(getattr(account.rows[0], name), str) else None,
+            column, object if any(isinstance(one, str) for one in column[:1]) else None
         )
-        for name in WallRow._fields
+        for name, column in columns.items()
     }

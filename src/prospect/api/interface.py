@@ -109,6 +109,26 @@ class Profile(model.Profile):
 
         return wall_table(self)
 
+    def turns_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
+        """Return the turns of threads that wait for work: program, kind, begin and seconds.
+
+        Raises:
+            UsageError: the profile has none: it takes `off_cpu`, `stacks`, and such threads.
+        """
+        return flat_tables.turns_table(self, _known_detail(detail))
+
+    def turn_parts_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
+        """Return what turns consisted of, by program and kind, with ± of functions.
+
+        `seconds` is of all turns of the kind, whose number is `turns`.
+
+        Raises:
+            UsageError: the profile has no turns; likewise.
+        """
+        from prospect.api.estimate_columns import turn_parts_table
+
+        return turn_parts_table(self, _known_detail(detail))
+
     def mappings_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
         """Return the processes' executable mappings as columns."""
         return flat_tables.mappings_table(self, _known_detail(detail))
@@ -192,8 +212,10 @@ class Profile(model.Profile):
     def _table(self, name: str, detail: Detail) -> dict[str, NDArray[Any]]:
         if name == "wall":
             return self.wall_table()
+        if name == "turn_parts":
+            return self.turn_parts_table(detail=detail)
         if name not in flat_tables.TABLES:
-            names = ", ".join([*flat_tables.TABLES, "wall"])
+            names = ", ".join([*flat_tables.TABLES, "wall", "turn_parts"])
             raise UsageError(f"no table '{name}'; there are {names}")
         return flat_tables.TABLES[name](self, detail)
 
@@ -325,10 +347,11 @@ def open(asked: OpenRequest) -> Profile:
 
 def _wanted(asked: OpenKeywords) -> ProfileRequest:
     if not asked.code:
-        return ProfileRequest(lines=asked.lines, stacks=asked.stacks)
+        return ProfileRequest(lines=asked.lines, stacks=asked.stacks, turns=asked.stacks)
     from prospect.assembly.code.code import code_of_report
 
-    return ProfileRequest(lines=asked.lines, stacks=asked.stacks, code=code_of_report(asked))
+    code = code_of_report(asked)
+    return ProfileRequest(lines=asked.lines, stacks=asked.stacks, turns=asked.stacks, code=code)
 
 
 def read(

@@ -87,6 +87,6 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession
         from prospect.target.target_source import source_on
 
         source = source_on(settings.target)
-        return SteadySession(options, lambda wanted: LiveSession(wanted, source=source))
+        return SteadySession(options, lambda wanted: LiveSession(wanted, source=source, turns=True))
     with Progress("reading the running processes"):
-        return SteadySession(options)
+        return SteadySession(options, lambda wanted: LiveSession(wanted, turns=True))

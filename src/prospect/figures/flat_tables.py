@@ -28,7 +28,16 @@ from prospect.figures.processes import (
     shown_processes,
 )
 from prospect.profile.complete import complete
-from prospect.profile.model import BLOCKED, KIND_NAMES, NO_PATH, PATH_STATES, RUNNABLE
+from prospect.profile.group_names import group_name
+from prospect.profile.model import (
+    BLOCKED,
+    KIND_NAMES,
+    NO_PATH,
+    NO_TURNS,
+    PATH_STATES,
+    RUNNABLE,
+    TURN_STATES,
+)
 from prospect.profile.source_tables import innermost
 
 if TYPE_CHECKING:
@@ -199,12 +208,40 @@ def path_table(profile: Profile, _detail: Detail = "4") -> Table:
     }
 
 
+def turns_table(profile: Profile, detail: Detail = "3") -> Table:
+    """Return the turns of threads: program, kind, thread, begin, seconds and state.
+
+    Raises:
+        UsageError: the profile has none.
+    """
+    turns = profile.turns
+    if turns is None:
+        raise UsageError(NO_TURNS)
+    profile = complete(profile)
+    shown = shown_processes(profile.processes, detail)
+    rows = np.flatnonzero(np.append(shown, shown.all()).take(turns.process_index))
+    process = turns.process_index.take(rows)
+    groups = profile.processes.control_group or [""] * len(profile.processes)
+    return {
+        "process": _text([*profile.processes.name, ""], process),
+        "pid": np.append(profile.processes.pid, np.int32(-1)).take(process),
+        "tid": turns.tid.take(rows),
+        "service": _text([*(group_name(group) for group in groups), ""], process),
+        "kind": _text(turns.kinds, turns.kind_index.take(rows)),
+        "is_loop": turns.is_loop.take(rows),
+        "state": _text(TURN_STATES, turns.state.take(rows)),
+        "begin_ns": turns.begin_ns.take(rows),
+        "seconds": turns.length_ns.take(rows) * _NS,
+    }
+
+
 TABLES = {
     "functions": functions_table,
     "processes": processes_table,
     "hits": hits_table,
     "waits": waits_table,
     "path": path_table,
+    "turns": turns_table,
     "mappings": mappings_table,
     "losses": losses_table,
 }

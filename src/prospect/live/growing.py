@@ -83,6 +83,10 @@ class GrowingProfile:
         self._python = PythonNames()
         self.tasks = LiveTasks()
 
+    def find_turns(self) -> None:
+        """Let parts from now on have the turns of their threads."""
+        self._wanted = replace(self._wanted, turns=True)
+
     def add(
         self,
         data: bytes,

@@ -62,6 +62,8 @@ class LiveState(Record):
             processes that are descendants.
         has_ended: whether all that were named have ended.
         news: what a person should know now, "" for nothing.
+        part: what was recorded since the last call, with its turns; None where these are not
+            wanted.
     """
 
     profile: Profile
@@ -74,6 +76,7 @@ class LiveState(Record):
     followed: str = ""
     has_ended: bool = False
     news: str = ""
+    part: Profile | None = None
 
 
 def _suiting_samples(cpus: int) -> int:
@@ -95,6 +98,7 @@ class LiveSession:
         *,
         bounds: Bounds | None = None,
         source: MakeSource = KernelSource,
+        turns: bool = False,
     ) -> None:
         """Begin.
 
@@ -102,6 +106,7 @@ class LiveSession:
             options: rate, clocks, call graph, and whom to follow; there is no command.
             bounds: how much is kept; None for what suits `top`.
             source: makes what gives the records, of the options; it is closed with the session.
+            turns: whether the turns of each interval are wanted, if switches are recorded.
 
         Raises:
             UsageError: an option that this kernel cannot follow.
@@ -117,6 +122,7 @@ class LiveSession:
                 closing(source(options, lambda events: bounds.gate(schema_of(events))))
             )
             self._whom = self._source.whom
+            self._wants_turns = turns
             self._growing = GrowingProfile(
                 bounds,
                 stacks=bool(options.call_graph),
@@ -124,6 +130,8 @@ class LiveSession:
                 off_cpu=options.off_cpu,
                 followed=Followed(self._whom) if self._whom else None,
             )
+            if turns and options.off_cpu:
+                self._growing.find_turns()
             self._growing.fetch_names = self._source.fetch_names
             self._costs: deque[tuple[float, float]] = deque(maxlen=_COSTS)
             self._mark = self._source.mark
@@ -168,6 +176,7 @@ class LiveSession:
             lost_share=_lost_share(part),
             followed=self._whom.words if self._whom else "",
             has_ended=self._source.has_ended,
+            part=part if self._wants_turns else None,
         )
 
     def take(self) -> LiveState:

@@ -79,6 +79,8 @@ MOST_COPY_BYTES = 65520
 PATH_RAN, PATH_WAITED, PATH_BLOCKED, PATH_UNKNOWN = range(4)
 # The recording's ends cut a turn, or it is not known what its thread waited for.
 TURN_WHOLE, TURN_CUT, TURN_UNCLEAR = range(3)
+TURN_STATES = ("whole", "cut", "unclear")
+NO_TURNS = "the profile has no turns: record with --off-cpu, and open it with stacks=True"
 # Threads of a turn's pieces.
 THREADS_OF_TURNS = ("own thread", "other thread", "other process")
 PATH_STATES = ("running", "waiting for a CPU", "blocked", "not known")

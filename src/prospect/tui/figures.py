@@ -12,6 +12,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.finished_report import Report
 from prospect.figures.modes import (
     MODE_COUNT,
     MODE_INTERRUPT,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
+    from prospect.estimate.turn_account import TurnAccount
     from prospect.live.session import LiveState
     from prospect.profile.complete import CompleteProfile
 
@@ -59,6 +61,15 @@ class LiveFigures(Record):
     def design(self) -> Design:
         """How the samples were taken."""
         return sampling_design(self.profile, self.event_index)
+
+    @cached_property
+    def turns(self) -> TurnAccount | None:
+        """The turns of the last interval, of what is followed; None without any."""
+        part = self.state.part
+        if part is None or part.turns is None:
+            return None
+        with Report(part, "3" if self.state.followed else "4") as report:
+            return report.turns
 
     @property
     def span_s(self) -> float:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from prospect.records import Record, field, replace
 from prospect.tui.call_pages import calls_page
-from prospect.tui.screen_places import INSTRUCTIONS, WAIT_STACKS, WAITING, Place
+from prospect.tui.screen_places import INSTRUCTIONS, TURNS, WAIT_STACKS, WAITING, Place
 from prospect.tui.table_pages import BY_TIME, View, orders_of, table_page
+from prospect.tui.turns import turns_page
 from prospect.tui.waiting_pages import wait_stacks_page, waiting_page
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def take_picture(figures: LiveFigures, stand: Stand, code: CodeMemory) -> Pictur
     place = stand.place
     if place.page == WAITING:
         page = waiting_page(figures, place, View(stand.words, stand.order))
+    elif place.page == TURNS:
+        page = turns_page(figures, stand.words)
     elif place.page == WAIT_STACKS:
         page = wait_stacks_page(figures, place)
     elif place.function is None:

@@ -32,6 +32,7 @@ from prospect.tui.screen_places import (
     PAGES,
     PROCESSES,
     THREADS,
+    TURNS,
     WAIT_STACKS,
     WAITING,
 )
@@ -47,6 +48,7 @@ PAGE_TITLES = {
     ENTRY_REASONS: "Entry reasons",
     THREADS: "Threads",
     WAITING: "Waiting",
+    TURNS: "Turns",
     WAIT_STACKS: "Where it waits",
     CALLERS: "Who calls it",
     CALLEES: "What it calls",

@@ -10,7 +10,8 @@ ENTRY_REASONS = "entry_reasons"
 THREADS = "threads"
 TABLES = (FUNCTIONS, PROCESSES, ENTRY_REASONS, THREADS)
 WAITING = "waiting"
-PAGES = (*TABLES, WAITING)
+TURNS = "turns"
+PAGES = (*TABLES, WAITING, TURNS)
 WAIT_STACKS = "wait stacks"
 
 CALLERS = "callers"

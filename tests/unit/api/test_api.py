@@ -18,13 +18,14 @@ from builders.profile import (
 )
 from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
+from builders.turns import REQUEST, profile_with_turns, turns_of
 from prospect import Profile
 from prospect.errors import RecordingError, UsageError
 from prospect.figures.flat_tables import TABLES
 from prospect.records import asdict
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
-OF_ANY = [name for name in TABLES if name not in ("waits", "path")]
+OF_ANY = [name for name in TABLES if name not in ("waits", "path", "turns")]
 
 
 def as_public(profile) -> Profile:
@@ -171,7 +172,7 @@ def test_a_missing_library_is_named_with_what_installs_it(monkeypatch, library, 
 
 def test_an_unknown_table_is_answered_with_the_known_ones():
     with pytest.raises(
-        UsageError, match="functions, processes, hits, waits, path, mappings, losses, wall"
+        UsageError, match="functions, processes, hits, waits, path, turns, mappings, losses, wall"
     ):
         as_public(qsort_profile()).to_arrow("nonsense")
 
@@ -258,3 +259,17 @@ def test_a_report_with_instructions_needs_a_profile_with_code():
 def test_keywords_of_disassembly_without_meaning_are_refused(keywords):
     with pytest.raises(UsageError, match=next(iter(keywords))):
         prospect.open("no-such-file", code=True, **keywords)
+
+
+def test_turns_and_their_parts_are_tables():
+    turns = turns_of([REQUEST] * 2, cut=1)
+    profile = as_public(profile_with_turns(turns))
+    found, parts = profile.turns_table(), profile.to_pandas("turn_parts")
+    assert found["state"].tolist() == ["whole", "whole", "cut"]
+    assert found["seconds"].tolist() == pytest.approx([0.025, 0.025, 0.001])
+    assert set(found["kind"]) == {"view"}
+    assert parts["seconds"].sum() == pytest.approx(0.05)
+    assert set(parts["turns"]) == {2}
+    for table in ("turns", "turn_parts"):
+        with pytest.raises(UsageError, match="has no turns: record with --off-cpu"):
+            as_public(qsort_profile()).to_pandas(table)

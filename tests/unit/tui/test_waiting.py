@@ -79,7 +79,7 @@ def test_without_switches_the_page_says_how_to_get_them():
 
 
 def test_the_page_stands_beside_the_tables_and_that_of_stacks_alone():
-    assert Place().turned(-1).page == WAITING
+    assert Place().turned(-2).page == WAITING
     assert Place().pages == PAGES
     assert Place(WAIT_STACKS).turned(1) == Place(WAIT_STACKS)
 

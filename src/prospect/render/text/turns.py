@@ -21,7 +21,7 @@ from prospect.render.text.text_table import Column, table_lines
 from prospect.render.text.wall import had_words, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from prospect.estimate.finished_report import Report
     from prospect.estimate.statistics.quantiles import Quantile
@@ -129,7 +129,20 @@ def turns_lines(report: Report, style: Style) -> Iterator[str]:
         return
     yield from style.section("Turns: from the End of a Wait for Work to the Next One")
     kinds = account.kinds[:_MOST_KINDS]
-    has_services = len({kind.service for kind in account.kinds}) > 1
+    yield from turns_table_lines(kinds)
+    if more := len(account.kinds) - len(kinds):
+        yield style.cut(f"- {pluralize(more, 'more kind')}")
+    yield from _remarks(account)
+    for kind in kinds[:_MOST_DETAILED]:
+        if kind.seconds >= report.user_threshold_s:
+            yield ""
+            yield from _parts(kind, style)
+    yield ""
+
+
+def turns_table_lines(kinds: Sequence[KindOfTurns]) -> Iterator[str]:
+    """Yield the titles, and a line for each kind."""
+    has_services = len({kind.service for kind in kinds}) > 1
     yield from table_lines(
         [
             Column("Turns", [str(kind.turns) for kind in kinds]),
@@ -149,17 +162,14 @@ def turns_lines(report: Report, style: Style) -> Iterator[str]:
             ),
         ]
     )
-    if more := len(account.kinds) - len(kinds):
-        yield style.cut(f"- {pluralize(more, 'more kind')}")
-    yield from _remarks(account)
-    for kind in kinds[:_MOST_DETAILED]:
-        if kind.seconds >= report.user_threshold_s:
-            yield ""
-            yield from _parts(kind, style)
-    yield ""
 
 
-def _kind_cells(kinds: tuple[KindOfTurns, ...]) -> list[str]:
+def turns_words(kind: KindOfTurns, width: int) -> list[str]:
+    """Return what a turn of a kind consists of on average, the largest first."""
+    return wrapped("", _shown(_items(kind), kind), width, 0)
+
+
+def _kind_cells(kinds: Sequence[KindOfTurns]) -> list[str]:
     names = short_names([escaped(kind.kind) for kind in kinds], _KIND_WIDTH)
     return [
         f"{name} (event loop)" if kind.is_loop else name
@@ -194,7 +204,7 @@ def _parts(kind: KindOfTurns, style: Style) -> Iterator[str]:
         f"{escaped(kind.program)}, {_kind_cells((kind,))[0]}:"
         f" a turn of {kind.mean_s * _MS:.3f} ms on average of {kind.turns} consists of"
     )
-    yield from wrapped("", _shown(_items(kind), kind), _WIDTH, 0)
+    yield from turns_words(kind, _WIDTH)
     rows = kind.rows[:_MOST_ROWS]
     has_during = any(row.during for row in rows)
     yield from table_lines(
