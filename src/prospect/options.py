@@ -255,6 +255,17 @@ class RecordingOptions(Options):
         doc='record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones with '
         'a size as in "dwarf,16384", or "none"; see ``--call-graph``',
     )
+    of_all: bool = option(
+        typed(
+            "-a --system-wide --all-cpus",
+            "record stacks and Python functions of every process, not only of COMMAND or -p and "
+            "their descendants; samples are of every process anyway, if permitted",
+            "record",
+        ),
+        default=False,
+        doc="record stacks and Python functions of every process, not only of the command or "
+        "`pids` and their descendants",
+    )
     off_cpu: bool = option(
         typed(
             "--off-cpu",
@@ -355,12 +366,6 @@ class ReportOptions(Options):
         typed("--follow-forks", "the same as -V 3", "choosers", value="3"),
         typed("-a --system-wide --all-cpus", "the same as -V 4", "choosers", value="4"),
         typed("--kernel-only", "the same as -V k", "choosers", value="k"),
-        typed(
-            "-a --system-wide --all-cpus",
-            "record every process (the default if permitted)",
-            "record",
-            value="4",
-        ),
         default="3",
         reads="details",
         doc='"2" the command, "3" with its descendants, "4" every process, "k" the kernel',

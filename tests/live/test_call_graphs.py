@@ -53,7 +53,10 @@ def profile_of(file, *, stacks=True, use_cache=True):
 
 
 def stacks_of(profile, comm):
-    """Return the names of each sample's frames, innermost first, of one program's samples."""
+    """Return the names of each sample's frames, innermost first, of COMMAND's samples.
+
+    Other processes of that name may run at the same time; there are no callers of these.
+    """
     stacks, names = profile.stacks, profile.functions.name
     of_row = []
     for location, caller in zip(
@@ -62,7 +65,8 @@ def stacks_of(profile, comm):
         frames = of_row[caller] if caller >= 0 else ()
         of_row.append((names[profile.locations.function_index[location]], *frames))
     comms = np.array(profile.comms)[profile.hits.comm_index]
-    chosen = comms[profile.samples.hit_index] == comm
+    is_command = profile.processes.is_command[profile.hits.process_index]
+    chosen = ((comms == comm) & is_command)[profile.samples.hit_index]
     return [list(of_row[row]) for row in profile.samples.stack_index[chosen].tolist()]
 
 

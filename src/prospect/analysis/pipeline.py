@@ -35,7 +35,7 @@ from prospect.assembly.tables.clocks import (
     clock_of_id,
     describe_clock_stops,
     describe_clocks,
-    with_clock_periods,
+    with_clocks,
 )
 from prospect.assembly.tables.hit_tables import (
     describe_hits,
@@ -275,7 +275,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     """Find what stood at every address of the records, which are taken out of their list."""
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
-    events = with_clock_periods(handed_over.pop(), info)
+    events, info = with_clocks(handed_over.pop(), info)
     waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
     path, turns = (None, None) if waits is None else _of_switches(events, info, waits, order)
     if waits is not None:

@@ -53,8 +53,10 @@ def record_into(
     Raises:
         ProspectError: the command was not started; an earlier recording is as it was.
     """
+    wanted = asdict(project(settings, RecordingOptions))
+    wanted["of_all"] = settings.of_all or settings.detail == "4"
     options = RecordOptions(
-        **asdict(project(settings, RecordingOptions)),
+        **wanted,
         command=tuple(command),
         command_line=command_line,
         use_cache=settings.use_cache,

@@ -349,16 +349,17 @@ def _has_own_data(attr: EventAttr) -> bool:
 
 
 def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
-    """Return the row of the event that samples context switches and writes records of them.
+    """Return the row of the event that samples context switches, if there are records of them.
 
     Returns:
         The row, -1 for none, and where these records have their time and task, in words from
         their end; 0 where they lack one.
     """
+    has_records = any(event.attr.flags & abi.FLAG_CONTEXT_SWITCH for event in events)
     for row, event in enumerate(events):
         kind = event.attr.type, event.attr.config
         is_switch = kind == (abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_CONTEXT_SWITCHES)
-        if is_switch and event.attr.flags & abi.FLAG_CONTEXT_SWITCH:
+        if is_switch and has_records:
             tail = layout_of(event.attr).tail
             return row, tail.get("time", 0), tail.get("tid", 0)
     return -1, 0, 0

@@ -24,7 +24,7 @@ from prospect.capture.runtimes import process_memory
 from prospect.capture.runtimes.attaching import NEEDS_RIGHTS, obstacle
 from prospect.capture.runtimes.tracers import has_tracers
 from prospect.errors import CaptureError, UsageError
-from prospect.recording.opened_events import RecordOptions
+from prospect.recording.opened_events import RecordOptions, filter_obstacle
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Facts(Record):
         call_graphs: modes of ``--call-graph`` that events can be opened with.
         has_nmis: whether hardware counters interrupt where interrupts are masked.
         no_python: why Python functions cannot be read by eBPF, "" where they can.
+        no_choice: why stacks cannot be recorded of some processes only, "" where they can.
         no_memory: why they cannot be read from memory either, "" where they can.
         only_started: whether they can be read from memory of what Prospect starts only.
         has_tracers: whether another tracer's BPF programs are loaded.
@@ -89,6 +90,7 @@ class Facts(Record):
     call_graphs: tuple[str, ...] = ()
     has_nmis: bool = True
     no_python: str = ""
+    no_choice: str = ""
     no_memory: str = ""
     only_started: bool = False
     has_tracers: bool = False
@@ -151,6 +153,7 @@ def gather() -> Facts:
         call_graphs=_possible_call_graphs(cpus[0]) if plan else (),
         has_nmis=counters_are_nmis(kernel.machine, read_if_there("/proc/cmdline")),
         no_python=obstacle(),
+        no_choice=filter_obstacle(),
         no_memory=process_memory.obstacle(),
         only_started=process_memory.reads_descendants_only(),
         has_tracers=has_tracers(),
@@ -218,8 +221,19 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
             "timers, no hardware counter (usual in a virtual machine): time with interrupts off is "
             "charged to the instruction that re-enables them",
         )
-    python = _python_check(facts, plan)
-    return processes, kernel, names, others, clock, _call_graph_check(facts.call_graphs), python
+    callers = _call_graph_check(facts.call_graphs)
+    stacks, python = _stacks_check(facts, plan), _python_check(facts, plan)
+    return processes, kernel, names, others, clock, callers, stacks, python
+
+
+def _stacks_check(facts: Facts, plan: EventPlan) -> Check:
+    """Say of which processes stacks are recorded."""
+    name = "stacks"
+    if plan.scope != SCOPE_SYSTEM:
+        return Check(name, OK, "of COMMAND or -p, and their descendants")
+    if facts.no_choice:
+        return Check(name, NOTE, f"of every process: {facts.no_choice}")
+    return Check(name, OK, "of COMMAND or -p, and their descendants; with -V 4 of every process")
 
 
 def _python_check(facts: Facts, plan: EventPlan) -> Check:

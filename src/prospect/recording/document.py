@@ -50,6 +50,18 @@ class Interval(NamedTuple):
     cpu_changes: Sequence[tuple[int, int, str]]
 
 
+def _clocks(events: EventSet) -> list[dict[str, Any]]:
+    """Return the periods of the clocks, and the ids of their events."""
+    cpu_of = events.cpu_of()
+    clocks: list[dict[str, Any]] = [
+        {"period_ns": period_ns, "ids": ids, "cpus": [cpu_of[number] for number in ids]}
+        for period_ns, ids in zip(events.plan.periods_ns, events.clock_ids(), strict=True)
+    ]
+    for clock, ids in zip(clocks, events.copy_ids(), strict=False):
+        clock["copy_ids"] = ids
+    return clocks
+
+
 def describe_interval(
     options: RecordOptions,
     events: EventSet,
@@ -87,14 +99,7 @@ def describe_interval(
         "frequency_hz": 0 if options.events else options.frequency_hz,
         "call_graph": options.call_graph,
         "wall_scope": options.wall if isinstance(options.wall, str) else "",
-        "clocks": [
-            {
-                "period_ns": period_ns,
-                "ids": ids,
-                "cpus": [cpu_of[number] for number in ids],
-            }
-            for period_ns, ids in zip(plan.periods_ns, events.clock_ids(), strict=True)
-        ],
+        "clocks": _clocks(events),
         "processes": background.snapshot.processes,
         "cpus": sorted(set(cpu_of.values())),
         "cpu_changes": interval.cpu_changes,

@@ -95,6 +95,7 @@ class Started(NamedTuple):
         command, events, mapped_files, counters, loop, sink, writer: closed by the caller.
         output_fd: the file.
         switches: the programs that record switches, None without.
+        limits: sentences about what could not be started.
         python: gives what reads Python frames, None as long as there were none to read.
         java: gives what reads JVMs, likewise.
     """
@@ -112,6 +113,7 @@ class Started(NamedTuple):
     python: Callable[[], RuntimeFrames | MemoryFrames | None]
     java: Callable[[], JavaFunctions | None]
     switches: SwitchPrograms | None = None
+    limits: tuple[str, ...] = ()
 
 
 def follow(started: Started) -> RecordingResult:
@@ -152,7 +154,13 @@ def follow(started: Started) -> RecordingResult:
         counted = {key: counter.finish() for key, counter in started.counters.items()}
         result = _sum_up(events, loop, background, command, started.sink.bytes_written)
         result = result._replace(
-            limits=(*result.limits, *jit_files.limits, *mapped_files.limits, *limits)
+            limits=(
+                *result.limits,
+                *started.limits,
+                *jit_files.limits,
+                *mapped_files.limits,
+                *limits,
+            )
         )
         for part in (*counted.values(), *readers):
             result = result._replace(limits=(*result.limits, *part.limits))

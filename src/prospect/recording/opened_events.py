@@ -19,11 +19,13 @@ from prospect.capture.events.clock_bank import (
 from prospect.capture.events.cpu_events import EventSet
 from prospect.capture.events.event_choice import (
     CLOCK_HARDWARE,
+    CLOCK_TIMER,
     RUNTIME_FRAMES,
     RUNTIME_FRAMES_BYTES,
     SCOPE_SYSTEM,
     SCOPE_TASK,
     choose_events,
+    with_filtered_copies,
     with_python_frames,
 )
 from prospect.capture.events.recorded_callers import (
@@ -40,6 +42,8 @@ from prospect.records import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prospect.capture.events.event_choice import EventPlan
     from prospect.recording.followed_switches import SwitchPrograms
 
@@ -50,6 +54,11 @@ _PYTHON_MACHINES = ("x86_64", "aarch64")
 _KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
 # A ring holds a second of samples; with copies of stacks so many if CPUs are scarce.
 _CROWDED_S = 4
+# Linux 5.17 fills offsets of its structures into programs.
+_OLDEST_FILTERING_LINUX = (5, 17)
+_FILTERED_MACHINES = ("x86_64", "aarch64")
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
+_LOCKDOWN = "/sys/kernel/security/lockdown"
 _TRACING_CAPABILITIES = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
 
 
@@ -130,6 +139,7 @@ def open_events(
     def choose(*, allow_hardware: bool) -> EventPlan:
         plan = _plan_of_clocks(options, pid, cpus, allow_hardware=allow_hardware)
         plan = _with_chosen_events(options, plan, pid, cpus[0])
+        plan = _with_chosen_processes(options, plan)
         if options.off_cpu:
             from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - rarely asked for
 
@@ -144,7 +154,7 @@ def open_events(
     bytes_a_second = _bytes_a_second(options, plan)
     if options.wall and switches is not None:
         bytes_a_second += switches.bytes_a_second
-    if plan.attr.sample_stack_user and _is_crowded(len(cpus)):
+    if plan.with_callers.sample_stack_user and _is_crowded(len(cpus)):
         bytes_a_second *= _CROWDED_S
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
@@ -170,7 +180,7 @@ def open_events(
 
 def _bytes_a_second(options: RecordOptions, plan: EventPlan) -> int:
     """Return how many bytes a second the samples of a busy CPU take in its ring."""
-    bytes_a_second = options.frequency_hz * sample_bytes(plan.attr)
+    bytes_a_second = options.frequency_hz * sample_bytes(plan.with_callers)
     if options.events:
         from prospect.capture.events.sampled_events import sampled_bytes_a_second  # noqa: PLC0415 - only with --event
 
@@ -205,6 +215,43 @@ def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
 
         wakes = may_run_python(options.command, options.pids)
     return plan._replace(reads_memory=True, wakes_at_samples=wakes)
+
+
+def _with_chosen_processes(options: RecordOptions, plan: EventPlan) -> EventPlan:
+    """Return the plan with stacks of the wanted processes alone, if this kernel can choose them."""
+    is_of_some = bool(options.command or options.pids) and not (options.of_all or options.events)
+    has_grids = plan.scope == SCOPE_SYSTEM and plan.clock == CLOCK_TIMER
+    # The periods tell the program which clock has ticked.
+    are_different = len(set(plan.periods)) == len(plan.periods)
+    if not (is_of_some and has_grids and are_different) or filter_obstacle():
+        return plan
+    plan = plan._replace(may_filter=True)
+    return with_filtered_copies(plan) if plan.attr.sample_stack_user else plan
+
+
+def filter_obstacle() -> str:
+    """Return why stacks cannot be recorded of some processes only; "" if they can.
+
+    It only looks: programs are loaded once COMMAND runs.
+    """
+    return next(_filter_obstacles(), "")
+
+
+def _filter_obstacles() -> Iterator[str]:
+    kernel = os.uname()
+    if kernel.machine not in _FILTERED_MACHINES:
+        yield f"the programs for it run on x86-64 and arm64, not {kernel.machine}"
+    numbers = kernel.release.split(".", 2)[:2]
+    if tuple(int(one) if one.isdigit() else 0 for one in numbers) < _OLDEST_FILTERING_LINUX:
+        yield "it takes Linux {}.{}".format(*_OLDEST_FILTERING_LINUX)
+    if not os.access(_KERNEL_TYPES, os.R_OK):
+        yield f"this kernel has no {_KERNEL_TYPES} (CONFIG_DEBUG_INFO_BTF)"
+    if os.stat("/proc/self/ns/pid").st_ino != _FIRST_PID_NAMESPACE:  # noqa: PTH116 - pathlib takes 5 ms
+        yield "processes have other numbers in this container than the kernel's"
+    if not _may_load_programs():
+        yield "it needs root, or CAP_BPF and CAP_PERFMON, for eBPF"
+    if b"[confidentiality]" in read_if_there(_LOCKDOWN):
+        yield "the kernel is locked down (confidentiality): boot with lockdown=integrity"
 
 
 def _is_crowded(cpus: int) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.following.process_filter import ProcessFilter
     from prospect.capture.java.java_reader import JavaFunctions
     from prospect.capture.loop.attached import Attached
     from prospect.capture.python.memory_reader import MemoryFrames
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 _EARLY_BYTES = 6144
 _EARLY_BYTES_AN_ID = 48
 _EARLY_BYTES_A_CHARACTER = 8
+_FIRST = -20  # setpriority(2)
+_NOT_CHOSEN = (
+    "Callers in user space were not recorded: the kernel refused the programs that choose the"
+    " processes ({}). record -a records the stacks of every process without them."
+)
 
 
 def record(
@@ -98,6 +104,7 @@ def _record(
         open_events(options, command.pid, watch.online, switches) as events,
         _mapped_files(options, events, watch, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
+        _ChosenProcesses(events) as chosen,
         _RuntimeFrames(options, events) as python,
         _JavaFunctions() as java,
     ):
@@ -118,9 +125,13 @@ def _record(
         mapped_files.wait()
         if switches is not None:
             switches.start(events, options.pids, command.pid)
+        pids = options.pids or (command.pid,)
+        if options.call_graph or options.off_cpu:
+            chosen.start(pids)
         loop.start(options.flush_centiseconds)
         command.let_start()
-        python.start(loop, mapped_files.python_fd, command.pid)
+        chosen.start(pids, hurries=True)
+        python.start(loop, mapped_files.python_fd, command.pid, chosen)
         java.watch(loop, mapped_files.jvms_fd)
         from prospect.recording.interval import Started, follow  # noqa: PLC0415 - once COMMAND runs
 
@@ -135,6 +146,7 @@ def _record(
                 python=lambda: python.frames,
                 java=lambda: java.functions,
                 switches=switches,
+                limits=chosen.limits,
                 loop=loop,
                 sink=sink,
                 writer=writer,
@@ -186,6 +198,77 @@ def _mapped_files(
     )
 
 
+class _ChosenProcesses:
+    """The programs that choose of which processes stacks are recorded, if any do.
+
+    COMMAND waits for them if stacks were asked for. Stacks by default begin some ms after COMMAND.
+
+    Attributes:
+        filter: the programs; None without.
+        limits: a sentence if there are none that should be there.
+    """
+
+    def __init__(self, events: EventSet) -> None:
+        self._events = events
+        self.filter: ProcessFilter | None = None
+        self._pids: tuple[int, ...] = ()
+        self.limits: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.filter:
+            self.filter.close()
+
+    def start(self, pids: tuple[int, ...], *, hurries: bool = False) -> None:
+        """Record stacks of these processes and their descendants from now on, if it takes that.
+
+        Args:
+            pids: the processes.
+            hurries: whether this comes before all others that want a CPU: COMMAND runs.
+        """
+        self._pids = pids
+        if not self._events.plan.filters or self.filter or self.limits:
+            return
+        usual = os.getpriority(os.PRIO_PROCESS, 0)
+        if hurries:
+            _set_priority(_FIRST)
+        try:
+            self.filter = self._started()
+        except OSError as error:
+            self.limits = (_NOT_CHOSEN.format(os.strerror(error.errno or 0)),)
+        _set_priority(usual)
+
+    def for_python(self) -> ProcessFilter | None:
+        """Return the programs for Python frames of these processes; None to read those of all."""
+        if not self.filter and self._events.plan.may_filter:
+            try:
+                self.filter = self._started()
+            except OSError:
+                return None
+        return self.filter
+
+    def _started(self) -> ProcessFilter:
+        from prospect.capture.following.process_filter import ProcessFilter  # noqa: PLC0415 - once COMMAND runs
+
+        plan = self._events.plan
+        started = ProcessFilter(plan.periods, copies=plan.copies is not None)
+        try:
+            started.start(self._events, self._pids)
+        except OSError:
+            started.close()
+            raise
+        return started
+
+
+def _set_priority(nice: int) -> None:
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    except OSError:
+        return  # without CAP_SYS_NICE it takes its turn
+
+
 class _RuntimeFrames:
     """The reader of Python frames, loaded and started once Python runs."""
 
@@ -201,8 +284,11 @@ class _RuntimeFrames:
         if self.frames:
             self.frames.close()
 
-    def start(self, loop: DrainLoop, python_fd: int, command_pid: int) -> None:
+    def start(
+        self, loop: DrainLoop, python_fd: int, command_pid: int, chosen: _ChosenProcesses
+    ) -> None:
         """Start it if COMMAND is Python, or have the loop do it: `MappedFiles.python_fd`."""
+        self._chosen = chosen
         if python_fd < 0:
             return
         from prospect.capture.machine.runtime_processes import executes_runtime  # noqa: PLC0415 - once COMMAND runs
@@ -222,7 +308,13 @@ class _RuntimeFrames:
 
         self.frames = frames = RuntimeFrames()
         beside_others = self._choice == "always"
-        frames.start(self._events, self._rate_hz, beside_others=beside_others, is_there=is_there)
+        frames.start(
+            self._events,
+            self._rate_hz,
+            beside_others=beside_others,
+            is_there=is_there,
+            chosen=self._chosen.for_python(),
+        )
 
 
 class _JavaFunctions:

@@ -43,7 +43,7 @@ _SCRIPT = (
 _COMMAND = 'exec "$@" >&2'
 # Options that perf has under another name, and those that only say how ours does it.
 _FOLLOWED = ("pids", "for_s", "frequency_hz", "call_graph", "events", "max_bytes")
-_OURS = ("python", "clocks", "flush_centiseconds", "count_budget_percent")
+_OURS = ("python", "clocks", "of_all", "flush_centiseconds", "count_budget_percent")
 _PIPE_BYTES = 1 << 16
 _MOST_FILE_BYTES = 256 << 20
 _QUIET_S = 60.0

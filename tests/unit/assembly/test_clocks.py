@@ -13,6 +13,7 @@ from prospect.assembly.tables.clocks import (
     clock_of_id,
     describe_clocks,
     with_clock_periods,
+    with_clocks,
 )
 from prospect.assembly.tables.event_time import event_info
 from prospect.assembly.tables.run_facts import describe_run
@@ -185,3 +186,29 @@ def test_without_our_section_all_clocks_together_are_one():
     info = described(attr=timer(SAMPLE_TYPE))._replace(extras={})
     assert periods_of(SAMPLE_TYPE, clocks=None) == [1_974_684] * 4
     assert event_info(info.events[0], info).seconds_per_period == 1e-9
+
+
+def test_samples_with_copies_are_those_of_the_clocks():
+    """The file has them in an event of their own, before the clocks' own samples."""
+    bank = [{**clock, "copy_ids": [100 + one for one in clock["ids"]]} for clock in BANK]
+    attr = timer(SAMPLE_TYPE)
+    info = described(attr=attr, clocks=bank, lost={"11": 3, "111": 4})
+    of_clocks = info.events[0]._replace(ids=(11, 12, 21, 22))
+    of_copies = of_clocks._replace(ids=(111, 112, 121, 122))
+    switches = EventDescription(attr._replace(config=3, sample_period=1), (31,))
+    info = info._replace(events=(of_copies, of_clocks, switches))
+    built = build.RecordBuilder(SAMPLE_TYPE)
+    ids = (11, 111, 31, 22, 122)
+    block = RecordBlock(memoryview(b"".join(built.sample(id=id_) for id_ in ids)))
+    events = decode([block], info.events, [], clock_of_id(info))
+    joined, one = with_clocks(events, info)
+    assert joined.samples.event.tolist() == [0, 0, 1, 0, 0]
+    assert joined.samples.clock.tolist() == [0, 0, 0, 1, 1]
+    assert joined.samples.period.tolist() == [4_000_000, 4_000_000, 1, 3_900_000, 3_900_000]
+    assert [event.name for event in one.events] == [of_copies.name, switches.name]
+    assert set(one.events[0].ids) == {*of_clocks.ids, *of_copies.ids}
+    lost = describe_clocks(one, joined, describe_run(one, joined, ())).table.lost
+    assert sorted(lost.tolist()) == [0, 0, 0, 7]
+    # Who says that other events' ids are copies of a clock's is not believed.
+    forged = info._replace(events=(switches, of_clocks, of_copies))
+    assert with_clocks(events, forged)[1].events == forged.events

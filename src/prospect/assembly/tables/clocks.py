@@ -57,23 +57,62 @@ class _Row(NamedTuple):
 
 
 class _Clock(NamedTuple):
-    """A clock of the bank: its period, and the ids of its events with their CPUs."""
+    """A clock of the bank: its period, and the ids of its events with their CPUs.
+
+    `copy_ids` are those of the events that wrote its samples of followed processes, in the same
+    order; empty without.
+    """
 
     period_ns: int
     ids: tuple[int, ...]
     cpus: tuple[int, ...]
+    copy_ids: tuple[int, ...] = ()
 
 
 def clock_of_id(info: RecordingInfo) -> dict[int, int]:
     """Return id → position of its clock in the bank; empty where the recording has no bank."""
     return {
-        event_id: position for position, clock in enumerate(_bank(info)) for event_id in clock.ids
+        event_id: position
+        for position, clock in enumerate(_bank(info))
+        for event_id in (*clock.ids, *clock.copy_ids)
     }
 
 
 def clock_count(info: RecordingInfo) -> int:
     """Return how many clocks count the same time, at least 1."""
     return max(len(_bank(info)), 1)
+
+
+def with_clocks(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
+    """Return records and description with all samples of a bank in one event, with their periods.
+
+    See `with_one_clock_event` and `with_clock_periods`.
+    """
+    events, info = with_one_clock_event(events, info)
+    return with_clock_periods(events, info), info
+
+
+def with_one_clock_event(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
+    """Return records and description with all samples of the clocks in one event.
+
+    Where stacks of some processes only were copied, the file has the samples with copies in its
+    first event, and the clocks' own samples, of all other processes, in the second one.
+    """
+    bank = _bank(info)
+    of_copies = {event_id for clock in bank for event_id in clock.copy_ids}
+    of_clocks = {event_id for clock in bank for event_id in clock.ids}
+    described = info.events
+    if not of_copies or len(described) < 2:
+        return events, info
+    if (set(described[0].ids), set(described[1].ids)) != (of_copies, of_clocks):
+        return events, info
+    clock = described[0]._replace(ids=(*described[1].ids, *described[0].ids))
+    event = events.samples.event
+    samples = replace(events.samples, event=event - (event > 0))
+    return (
+        replace(events, samples=samples),
+        info._replace(events=(clock, *described[2:])),
+    )
 
 
 def with_clock_periods(events: Events, info: RecordingInfo) -> Events:
@@ -126,12 +165,13 @@ def _own_rows(info: RecordingInfo, events: Events, run: RunInfo) -> list[tuple[i
     rows: list[tuple[int, _Row]] = []
     for position, clock in enumerate(_bank(info)):
         spans = {cpu: _spans_online(info, cpu, run) for cpu in set(clock.cpus)}
+        copies_of = dict(zip(clock.ids, zip(clock.copy_ids), strict=False))
         for event_id, cpu in zip(clock.ids, clock.cpus, strict=True):
             if not spans[cpu]:
                 continue  # more openings than times on line: a damaged description
             begin_ns, end_ns = spans[cpu].pop(0)
-            count = lost.get(event_id, 0)
-            count = count if counts_of([count]) else 0
+            counts = [lost.get(number, 0) for number in (event_id, *copies_of.get(event_id, ()))]
+            count = sum(counts) if counts_of(counts) else 0
             row = _Row(0, position, cpu, clock.period_ns, begin_ns, end_ns, count)
             rows.append((event_id, row))
     return rows
@@ -150,9 +190,11 @@ def _bank(info: RecordingInfo) -> list[_Clock]:
         if not (period and period[0] and ids and all(map(is_i32, cpus))):
             return []
         # A recording of version 0.1.0 does not say which id was on which CPU.
-        clocks.append(_Clock(period[0], ids, cpus if len(cpus) == len(ids) else ()))
+        copy_ids = counts_of(fields.get("copy_ids"))
+        copy_ids = copy_ids if len(copy_ids) == len(ids) else ()
+        clocks.append(_Clock(period[0], ids, cpus if len(cpus) == len(ids) else (), copy_ids))
     if not all(clock.cpus for clock in clocks):
-        return [clock._replace(ids=(), cpus=()) for clock in clocks]
+        return [clock._replace(ids=(), cpus=(), copy_ids=()) for clock in clocks]
     return clocks
 
 

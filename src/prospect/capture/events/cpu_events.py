@@ -22,8 +22,12 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prospect.capture.events.event_choice import ChosenEvent, EventPlan
     from prospect.capture.sink import Sink
+
+    Filter = Callable[[int, list[int], list[int]], None]
 
 _MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes.
@@ -34,7 +38,8 @@ _NS_PER_S = 1_000_000_000
 class _CpuEvents(NamedTuple):
     """One CPU's events and their ring.
 
-    File descriptors and ids are ordered by task: first its clocks, then its other events.
+    File descriptors and ids are ordered by task: first its clocks, then the events that write
+    copies for these, if there are any, then its other events.
     """
 
     cpu: int
@@ -75,9 +80,13 @@ class EventSet(Closing):
         self.ring_bytes = ring_bytes
         self.lost: dict[int, int] = {}
         self.tasks = (EVERY_TASK,) if plan.scope == SCOPE_SYSTEM else tasks
-        self._events_a_task = len(plan.periods) + len(plan.beside)
+        copies = len(plan.periods) if plan.copies else 0
+        self._first_beside = len(plan.periods) + copies
+        self._events_a_task = self._first_beside + len(plan.beside)
         self._open: dict[int, _CpuEvents] = {}
         self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
+        self._copy_ids: list[list[int]] = [[] for _ in range(copies)]
+        self._filter: Filter | None = None
         self._beside_ids: list[list[int]] = [[] for _ in plan.beside]
         self._cpu_of: dict[int, int] = {}
         self._started: dict[int, _Start] = {}
@@ -97,6 +106,7 @@ class EventSet(Closing):
             except OSError as error:
                 self.close()
                 self._clock_ids = [[] for _ in self.plan.periods]
+                self._copy_ids = [[] for _ in self._copy_ids]
                 self._beside_ids = [[] for _ in self.plan.beside]
                 if error.errno == errno.EMFILE:
                     self._raise_file_limit(error, len(cpus))
@@ -130,7 +140,7 @@ class EventSet(Closing):
             raise
         ids = tuple(perf_syscalls.event_id(fd) for fd in fds)
         self._open[cpu] = _CpuEvents(cpu, tuple(fds), ids, ring)
-        for number, of_event in enumerate((*self._clock_ids, *self._beside_ids)):
+        for number, of_event in enumerate((*self._clock_ids, *self._copy_ids, *self._beside_ids)):
             of_event.extend(ids[number :: self._events_a_task])
         self._cpu_of.update(dict.fromkeys(ids, cpu))
         return True
@@ -146,6 +156,10 @@ class EventSet(Closing):
             for clock in range(len(self.plan.periods)):
                 attr = self.plan.clock_attr(clock, self._wakeup_bytes)
                 fds.append(perf_syscalls.perf_event_open(attr.pack(), task, cpu))
+            if self.plan.copies:
+                copies = self.plan.copies._replace(wakeup=self._wakeup_bytes).pack()
+                for _ in self.plan.periods:
+                    fds += [perf_syscalls.perf_event_open(copies, task, cpu)]
             for event in self._beside():
                 # One by one: where the next is refused, these are closed.
                 if not event.path and not event.filter:
@@ -189,7 +203,40 @@ class EventSet(Closing):
 
     def enable_cpu(self, cpu: int) -> None:
         """Start the clocks of one CPU."""
+        if self._filter:
+            self._choose_samples(cpu, self._filter)
         self._enable([cpu])
+
+    def use_filter(self, attach: Filter) -> None:
+        """Let a program choose the samples of every CPU's events from now on.
+
+        Args:
+            attach: attaches it to events: of a CPU, those that write copies, and the others.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        self._filter = attach
+        for cpu in self._open:
+            self._choose_samples(cpu, attach)
+
+    def _choose_samples(self, cpu: int, attach: Filter) -> None:
+        fds = self._open[cpu].fds
+        clocks = len(self.plan.periods)
+        copies = list(fds[clocks : self._first_beside])
+        of_switches = [fds[number] for number in self._filtered()]
+        attach(cpu, copies, [*fds[:clocks], *of_switches])
+        if cpu in self._started:
+            for fd in of_switches:
+                perf_syscalls.enable_event(fd)
+
+    def _filtered(self) -> list[int]:
+        """Return the numbers of the events that start when their samples are chosen."""
+        return [
+            self._first_beside + number
+            for number, event in enumerate(self.plan.beside)
+            if event.is_filtered
+        ]
 
     def _enable(self, cpus: list[int]) -> None:
         if self.plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC:
@@ -200,8 +247,10 @@ class EventSet(Closing):
                 # Two clocks of one period tick together for ever unless one starts later.
                 time.sleep(period_ns / clocks / _NS_PER_S)
             self._enable_one(cpus, clock)
+        later = () if self._filter else self._filtered()
         for number in range(clocks, self._events_a_task):
-            self._enable_one(cpus, number)
+            if number not in later:
+                self._enable_one(cpus, number)
         if self.plan.scope != SCOPE_SYSTEM:
             return  # the time of a task's event stops while the task is elsewhere
         for cpu in cpus:
@@ -284,11 +333,15 @@ class EventSet(Closing):
         if not self._has_python:
             return {}, []
         outputs = {cpu: events.fds[-1] for cpu, events in self._open.items()}
-        return outputs, [fd for events in self._open.values() for fd in events.fds[:-1]]
+        clocks, others = len(self.plan.periods), range(self._first_beside, self._events_a_task - 1)
+        sampling = (*range(clocks), *others)
+        return outputs, [
+            events.fds[number] for events in self._open.values() for number in sampling
+        ]
 
     def fds_of(self, name: str) -> dict[int, int]:
         """Return the event of a name on each CPU, for events of the whole system."""
-        number = [event.name for event in self.plan.beside].index(name) + len(self.plan.periods)
+        number = [event.name for event in self.plan.beside].index(name) + self._first_beside
         return {cpu: events.fds[number] for cpu, events in self._open.items()}
 
     def python_ids(self) -> list[int]:
@@ -325,11 +378,21 @@ class EventSet(Closing):
         """Return the ids of each clock, of all CPUs that were ever watched."""
         return self._clock_ids
 
+    def copy_ids(self) -> list[list[int]]:
+        """Return the ids of the events that write copies for each clock; none without."""
+        return self._copy_ids
+
     def descriptions(self) -> tuple[EventDescription, ...]:
-        """Return the events as perf.data is to show them: the bank as one, then the others."""
+        """Return the events as perf.data is to show them: the bank as one, then the others.
+
+        If a program writes the clocks' samples of followed processes, these come first.
+        """
         ids = tuple(clock_id for ids in self._clock_ids for clock_id in ids)
         attr = self.plan.recorded_attr(self._wakeup_bytes)
+        copies = self.plan.recorded_copies(self._wakeup_bytes)
+        of_copies = tuple(copy_id for ids in self._copy_ids for copy_id in ids)
         return (
+            *([EventDescription(copies, of_copies, self.plan.clock)] if copies else ()),
             EventDescription(attr, ids, self.plan.clock),
             *(
                 EventDescription(event.recorded or event.attr, tuple(ids), event.name)

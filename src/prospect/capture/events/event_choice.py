@@ -114,6 +114,7 @@ class ChosenEvent(NamedTuple):
         unit, scale: the value of a count is count times scale, in units.
         recorded: attributes by which a recording describes it, if they are not those that open it.
         format: of the tracepoint whose layout its samples follow, if a program of ours writes them.
+        is_filtered: whether a program chooses its samples, without which it does not start.
     """
 
     name: str
@@ -126,6 +127,7 @@ class ChosenEvent(NamedTuple):
     scale: float = 1.0
     recorded: EventAttr | None = None
     format: bytes = b""
+    is_filtered: bool = False
 
     @property
     def has_modifiers(self) -> bool:
@@ -143,6 +145,10 @@ class EventPlan(NamedTuple):
         beside: further events of every CPU, which use the clocks' rings.
         reads_memory: whether Python frames are read from memory, without eBPF.
         wakes_at_samples: whether the recorder wakes at each sample, to read these.
+        copies: attributes of the events that write a clock's samples of followed processes, with
+            copies of stacks, which those of other processes then lack (`following`); None if each
+            sample is the clock's own.
+        may_filter: whether samples can be chosen by process, if there is a reason.
     """
 
     attr: EventAttr
@@ -153,6 +159,8 @@ class EventPlan(NamedTuple):
     beside: tuple[ChosenEvent, ...] = ()
     reads_memory: bool = False
     wakes_at_samples: bool = False
+    copies: EventAttr | None = None
+    may_filter: bool = False
 
     def clock_attr(self, clock: int, watermark_bytes: int) -> EventAttr:
         """Return one clock's attributes; only the first clock reports mappings and tasks."""
@@ -174,12 +182,34 @@ class EventPlan(NamedTuple):
             return attr
         return attr._replace(sample_period=round(1 / sum(1 / period for period in self.periods)))
 
+    def recorded_copies(self, watermark_bytes: int) -> EventAttr | None:
+        """Return the attributes that represent the events with copies in a file, None without.
+
+        They are those of a clock, which the samples are.
+        """
+        clock = self.recorded_attr(watermark_bytes)
+        return self.copies and as_clock(clock, self.copies)
+
     def sampling_attr(self, period: int, watermark_bytes: int) -> EventAttr:
-        """Return attributes that take the same samples with a fixed period, and do nothing else."""
+        """Return attributes that take the same samples with a fixed period, and do nothing else.
+
+        They are samples with copies, if any have them.
+        """
+        attr = self.with_callers
         extra = SIDE_BAND_FLAGS | _TASK_FLAGS | abi.FLAG_FREQ
-        return self.attr._replace(
-            sample_period=period, flags=self.attr.flags & ~extra, wakeup=watermark_bytes
+        return attr._replace(
+            sample_period=period, flags=attr.flags & ~extra, wakeup=watermark_bytes
         )
+
+    @property
+    def with_callers(self) -> EventAttr:
+        """The first clock's attributes, with copies of stacks if any samples have them."""
+        return self.attr if self.copies is None else as_clock(self.attr, self.copies)
+
+    @property
+    def filters(self) -> bool:
+        """Whether a program chooses samples by process."""
+        return self.copies is not None or any(event.is_filtered for event in self.beside)
 
     @property
     def periods_ns(self) -> tuple[int, ...]:
@@ -200,6 +230,35 @@ class EventPlan(NamedTuple):
     def has_chains(self) -> bool:
         """Whether a sample in the kernel carries the kernel's call chain."""
         return bool(self.attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
+
+
+def as_clock(clock: EventAttr, copies: EventAttr) -> EventAttr:
+    """Return a clock's attributes with callers of `copies`."""
+    chains = abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL
+    return clock._replace(
+        sample_type=copies.sample_type,
+        flags=clock.flags & ~chains | copies.flags & chains,
+        sample_regs_user=copies.sample_regs_user,
+        sample_stack_user=copies.sample_stack_user,
+        sample_max_stack=copies.sample_max_stack,
+    )
+
+
+def with_filtered_copies(plan: EventPlan) -> EventPlan:
+    """Return a plan whose clocks copy stacks of followed processes only, for one that copies all.
+
+    Every clock then has an event of the kind BPF_OUTPUT on each CPU, by which a program writes the
+    clock's samples of these processes.
+    """
+    attr = plan.attr
+    copies = attr._replace(
+        config=abi.PERF_COUNT_SW_BPF_OUTPUT,
+        sample_period=1,
+        flags=attr.flags & ~SIDE_BAND_FLAGS,
+    )
+    # Mappings of data are still recorded, by which perf looks up call-frame information.
+    plain = with_callers(attr._replace(sample_type=SAMPLE_TYPE & attr.sample_type), KERNEL_CALLERS)
+    return plan._replace(attr=plain, copies=copies)
 
 
 def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refused before

@@ -54,6 +54,7 @@ _SWITCHES_A_SECOND = 10_000
 # Both records of a switch: header, the other task, pid and tid, time, cpu, identifier.
 _RECORDS_BYTES = 2 * 48
 _PRECISE_IP = 3 << 15
+_NOT_OF_CLOCKS = SIDE_BAND_FLAGS | _PRECISE_IP | abi.FLAG_FREQ
 _CALLERS = (
     abi.PERF_SAMPLE_CALLCHAIN
     | abi.PERF_SAMPLE_BRANCH_STACK
@@ -81,6 +82,9 @@ def with_switches(
     wakers: bool,
 ) -> EventPlan:
     """Return a plan that records the scheduler's switches too.
+
+    If the processes can be chosen that have stacks, the times of all others are recorded all the
+    same: they tell who had the CPU.
 
     Args:
         plan: the clocks.
@@ -118,6 +122,10 @@ def with_switches(
     if attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         limits += (_NO_STACKS,)
     beside = (*plan.beside, ChosenEvent(NAME, attr))
+    if plan.may_filter:
+        # Their records begin with the clocks, samples when the program runs.
+        attr = attr._replace(flags=attr.flags & ~abi.FLAG_CONTEXT_SWITCH)
+        beside = (*plan.beside, _switch_records(plan), ChosenEvent(NAME, attr, is_filtered=True))
     if wakers and wakes:
         beside += wakes
     elif wakers:
@@ -141,20 +149,24 @@ def with_switch_times(
     """
     if followed is not None and plan.scope == SCOPE_SYSTEM:
         return plan._replace(beside=(*plan.beside, *followed.events(plan)))
-    dropped = SIDE_BAND_FLAGS | _PRECISE_IP | abi.FLAG_FREQ
+    limits = (*plan.limits, _NO_CALLS.format(obstacle or "only the command's own are recorded"))
+    beside = (*plan.beside, _switch_records(plan))
+    try:
+        beside += (_waking_event(plan, _NOT_OF_CLOCKS, cpu),)
+    except CaptureError as error:
+        limits += (f"{_NO_WAKERS} ({error}).",)
+    return plan._replace(beside=beside, limits=limits)
+
+
+def _switch_records(plan: EventPlan) -> ChosenEvent:
+    """Return the event that has records of both sides of each switch, and no samples."""
     clock = _without_callers(plan.attr)
     attr = clock._replace(
         type=abi.PERF_TYPE_SOFTWARE,
         config=abi.PERF_COUNT_SW_DUMMY,
-        flags=clock.flags & ~dropped | abi.FLAG_CONTEXT_SWITCH,
+        flags=clock.flags & ~_NOT_OF_CLOCKS | abi.FLAG_CONTEXT_SWITCH,
     )
-    limits = (*plan.limits, _NO_CALLS.format(obstacle or "only the command's own are recorded"))
-    beside = (*plan.beside, ChosenEvent(SWITCH_TIMES, attr))
-    try:
-        beside += (_waking_event(plan, dropped, cpu),)
-    except CaptureError as error:
-        limits += (f"{_NO_WAKERS} ({error}).",)
-    return plan._replace(beside=beside, limits=limits)
+    return ChosenEvent(SWITCH_TIMES, attr)
 
 
 def _without_callers(clock: EventAttr) -> EventAttr:

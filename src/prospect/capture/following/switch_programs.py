@@ -18,7 +18,7 @@ from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_B, BPF_DW, BPF_W
 from prospect.abi.syscall_names import syscall_names
 from prospect.capture.kernel import bpf_assembler as asm
-from prospect.capture.kernel.bpf_assembler import EXIT, Label, Reg, assemble
+from prospect.capture.kernel.bpf_assembler import EXIT, REGISTERS, Label, Reg, assemble
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ _RECEIVING_CALLS = frozenset(
 OTHER_WAIT = -1  # the value of a thread that does not wait interruptibly in a call
 _TASK_STACK_BYTES = 1 << 15  # THREAD_SIZE, with KASAN
 
-R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FP = Reg
+R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FP = REGISTERS
 # On the stack: the record, a key of the map, a value of it or a register.
 _DATA = -_SWITCH_BYTES
 _KEY = _DATA - 8

@@ -8,7 +8,6 @@ Defined by: RFC 9669 (BPF Instruction Set Architecture), ``include/uapi/linux/bp
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 
 from prospect.abi import bpf as abi
 from prospect.records import NamedTuple
@@ -16,30 +15,44 @@ from prospect.records import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
 _SLOT = struct.Struct("=BBhi")
 # A 64-bit immediate takes two slots: opcode 0x18.
 _LOAD_IMM64 = abi.BPF_LD | abi.BPF_DW | abi.BPF_IMM
 
 
-class Reg(IntEnum):
-    """Registers: R0 results, R1 to R5 arguments, R6 to R9 kept by calls, FP the stack's top."""
+class Reg(int):
+    """Registers: R0 results, R1 to R5 arguments, R6 to R9 kept by calls, FP the stack's top.
 
-    R0 = 0
-    R1 = 1
-    R2 = 2
-    R3 = 3
-    R4 = 4
-    R5 = 5
-    R6 = 6
-    R7 = 7
-    R8 = 8
-    R9 = 9
-    FP = 10
+    No enum: the module of that name takes longer to load than all of this.
+    """
+
+    R0: ClassVar[Reg]
+    R1: ClassVar[Reg]
+    R2: ClassVar[Reg]
+    R3: ClassVar[Reg]
+    R4: ClassVar[Reg]
+    R5: ClassVar[Reg]
+    R6: ClassVar[Reg]
+    R7: ClassVar[Reg]
+    R8: ClassVar[Reg]
+    R9: ClassVar[Reg]
+    FP: ClassVar[Reg]
+
+
+REGISTERS = tuple(map(Reg, range(11)))
+Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4, Reg.R5 = REGISTERS[:6]
+Reg.R6, Reg.R7, Reg.R8, Reg.R9, Reg.FP = REGISTERS[6:]
 
 
 class Instruction(NamedTuple):
-    """One instruction; `target` is the label that a jump goes to."""
+    """One instruction.
+
+    Attributes:
+        target: the label that a jump goes to.
+        field: of a task, whose offset the kernel makes the immediate (`task_fields`).
+    """
 
     opcode: int
     dst: int = 0
@@ -47,6 +60,7 @@ class Instruction(NamedTuple):
     offset: int = 0
     immediate: int = 0
     target: str = ""
+    field: str = ""
 
 
 class Label(NamedTuple):
@@ -117,6 +131,22 @@ def assemble(program: Sequence[Instruction | Label]) -> bytes:
     Raises:
         KeyError: a jump to a label that is not there; a defect of the program.
     """
+    placed, labels = _placed(program)
+    return b"".join(
+        _encode(item._replace(offset=labels[item.target] - slot - 1) if item.target else item)
+        for slot, item in placed
+    )
+
+
+def fields_of(program: Sequence[Instruction | Label]) -> list[tuple[int, str]]:
+    """Return where a program's code has the offsets of fields: byte of the instruction, field."""
+    return [(slot * _SLOT.size, item.field) for slot, item in _placed(program)[0] if item.field]
+
+
+def _placed(
+    program: Sequence[Instruction | Label],
+) -> tuple[list[tuple[int, Instruction]], dict[str, int]]:
+    """Return each instruction and each label with its slot."""
     slots = 0
     labels: dict[str, int] = {}
     placed: list[tuple[int, Instruction]] = []
@@ -126,10 +156,7 @@ def assemble(program: Sequence[Instruction | Label]) -> bytes:
         else:
             placed.append((slots, item))
             slots += 2 if item.opcode == _LOAD_IMM64 else 1
-    return b"".join(
-        _encode(item._replace(offset=labels[item.target] - slot - 1) if item.target else item)
-        for slot, item in placed
-    )
+    return placed, labels
 
 
 def _with_operand(opcode: int, dst: Reg, operand: Reg | int) -> Instruction:

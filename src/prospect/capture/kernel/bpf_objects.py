@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import functools
 import os
 import struct
 
 from prospect.abi import bpf as abi
+from prospect.capture.kernel.perf_syscalls import libc_syscall
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 # arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl
 _BPF = {"x86_64": 321, "aarch64": 280}
@@ -27,6 +27,8 @@ _BPF = {"x86_64": 321, "aarch64": 280}
 # in addition to the project's own licence.
 _LICENSE = b"GPL"
 _INSTRUCTION_BYTES = 8
+_FUNCTION_BYTES = 8
+_RELOCATION_BYTES = 16
 _ATTEMPTS = 10
 # Entries that one call reads; a bucket of a hash never holds as many.
 _BATCH = 1 << 14
@@ -69,6 +71,20 @@ class ValueType(NamedTuple):
     types_fd: int
     key_id: int
     value_id: int
+
+
+class Relocations(NamedTuple):
+    """Places of a program at which the kernel fills in what its own types say.
+
+    Attributes:
+        types_fd: of the types that the places are described by, with a function for the program.
+        function_id: of that function.
+        places: array of struct bpf_core_relo.
+    """
+
+    types_fd: int
+    function_id: int
+    places: bytes
 
 
 class LoadedProgram(NamedTuple):
@@ -127,25 +143,37 @@ def load_words_type(words: int) -> ValueType:
     )
     # struct btf_array: of type 2, indexed by type 1
     types += struct.pack("=6I", 0, abi.BTF_KIND_ARRAY << 24, 0, 2, 1, words)
+    return ValueType(load_types(types, strings), key_id=1, value_id=3)
+
+
+def load_types(types: bytes, strings: bytes) -> int:
+    """Load types in the kernel's format, BTF, and return their file descriptor.
+
+    Raises:
+        OSError: the kernel refused.
+    """
     header = struct.pack(
         "=HBB5I", abi.BTF_MAGIC, abi.BTF_VERSION, 0, 24, 0, len(types), len(types), len(strings)
     )
     blob = ctypes.create_string_buffer(header + types + strings)
     attr = struct.pack("=QQI", ctypes.addressof(blob), 0, len(blob) - 1)
-    return ValueType(_bpf(abi.BPF_BTF_LOAD, attr + bytes(12)), key_id=1, value_id=3)
+    return _bpf(abi.BPF_BTF_LOAD, attr + bytes(12))
 
 
-def load_raw_tracepoint_program(name: str, code: bytes) -> int:
+def load_raw_tracepoint_program(
+    name: str, code: bytes, relocations: Relocations | None = None
+) -> int:
     """Load a program of BPF_PROG_TYPE_RAW_TRACEPOINT and return its file descriptor.
 
     Args:
         name: shown in lists of the machine's programs, 15 characters at most.
         code: as `bpf_assembler.assemble` returns it.
+        relocations: what the kernel fills in, from Linux 5.17 on.
 
     Raises:
         OSError: the kernel or its verifier refused.
     """
-    return _load_program(name, code, abi.BPF_PROG_TYPE_RAW_TRACEPOINT, 0)
+    return _load_program(name, code, abi.BPF_PROG_TYPE_RAW_TRACEPOINT, 0, relocations)
 
 
 def load_uprobes_program(name: str, code: bytes) -> int:
@@ -162,7 +190,9 @@ def load_perf_event_program(name: str, code: bytes) -> int:
     return _load_program(name, code, abi.BPF_PROG_TYPE_PERF_EVENT, 0)
 
 
-def _load_program(name: str, code: bytes, kind: int, attach_type: int) -> int:
+def _load_program(
+    name: str, code: bytes, kind: int, attach_type: int, relocations: Relocations | None = None
+) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     license_name = ctypes.create_string_buffer(_LICENSE)
     # No verifier's log, no version, no flags before the name; no device behind it.
@@ -175,6 +205,17 @@ def _load_program(name: str, code: bytes, kind: int, attach_type: int) -> int:
         name.encode(),
         attach_type,
     )
+    if relocations is not None:
+        # struct bpf_func_info: the program's only function begins at its first instruction.
+        function = ctypes.create_string_buffer(struct.pack("=II", 0, relocations.function_id), 8)
+        places = ctypes.create_string_buffer(relocations.places, len(relocations.places))
+        # No lines, nothing that it attaches to, no array of descriptors between them.
+        attr += struct.pack(
+            "=IIQI24xI8xQII",
+            *(relocations.types_fd, _FUNCTION_BYTES, ctypes.addressof(function), 1),
+            len(places) // _RELOCATION_BYTES,
+            *(ctypes.addressof(places), _RELOCATION_BYTES, 0),
+        )
     for _ in range(_ATTEMPTS):
         try:
             return _bpf(abi.BPF_PROG_LOAD, attr)
@@ -322,6 +363,17 @@ def write_entry(map_fd: int, key: bytes, value: bytes) -> None:
     _of_entry(abi.BPF_MAP_UPDATE_ELEM, map_fd, key, ctypes.create_string_buffer(value, len(value)))
 
 
+def delete_entry(map_fd: int, key: bytes) -> None:
+    """Delete an entry of a hash or of an array of programs.
+
+    Raises:
+        OSError: the kernel refused; ENOENT if there is none.
+    """
+    name = ctypes.create_string_buffer(key, len(key))
+    attr = struct.pack("=I4xQQQ", map_fd, ctypes.addressof(name), 0, 0)
+    _bpf(abi.BPF_MAP_DELETE_ELEM, attr)
+
+
 def _of_entry(command: int, map_fd: int, key: bytes, value: ctypes.Array[ctypes.c_char]) -> None:
     name = ctypes.create_string_buffer(key, len(key))
     places = ctypes.addressof(name), ctypes.addressof(value)
@@ -392,15 +444,10 @@ def _bpf(command: int, attr: bytes | bytearray) -> int:
         attr if isinstance(attr, bytearray) else bytearray(attr)
     )
     number = _BPF[os.uname().machine]
-    result = _libc_syscall()(
+    result = libc_syscall()(
         ctypes.c_long(number), ctypes.c_int(command), buffer, ctypes.c_uint(len(attr))
     )
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return result
-
-
-@functools.cache
-def _libc_syscall() -> Callable[..., int]:
-    return ctypes.CDLL(None, use_errno=True).syscall

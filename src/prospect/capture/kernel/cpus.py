@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 
+from prospect.capture.kernel.procfs import read_if_there
 from prospect.errors import CaptureError
 from prospect.light import Closing
 
 ONLINE = "/sys/devices/system/cpu/online"
+_POSSIBLE = "/sys/devices/system/cpu/possible"
 # Counts every message about a device; one that goes and comes back sends two.
 _DEVICE_MESSAGES = "/sys/kernel/uevent_seqnum"
 # The kernel's largest NR_CPUS is 8192; a number far beyond it is damage, not a machine.
@@ -34,6 +36,15 @@ def parse_cpu_list(text: bytes) -> tuple[int, ...]:
             raise CaptureError(f"{ONLINE} says {text!r}, which is not a list of CPUs")
         cpus.extend(range(begin, end + 1))
     return tuple(cpus)
+
+
+def possible_cpus() -> int:
+    """Return how many CPUs may ever be on line: one more than the highest number.
+
+    Raises:
+        CaptureError: the kernel does not say.
+    """
+    return max(parse_cpu_list(read_if_there(_POSSIBLE))) + 1
 
 
 class CpuWatch(Closing):

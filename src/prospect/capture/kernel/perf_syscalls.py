@@ -78,7 +78,7 @@ def perf_event_open(
         )
     # The kernel writes its own size into the attributes when it refuses theirs (E2BIG).
     buffer = ctypes.create_string_buffer(attr, len(attr))
-    fd = _libc_syscall()(
+    fd = libc_syscall()(
         ctypes.c_long(number),
         buffer,
         ctypes.c_int(pid),
@@ -165,7 +165,8 @@ def is_refusal(error: OSError) -> bool:
     return error.errno in (errno.EACCES, errno.EPERM)
 
 
-def _libc_syscall(known: list[Callable[..., int]] = []) -> Callable[..., int]:  # noqa: B006 - a memory
+def libc_syscall(known: list[Callable[..., int]] = []) -> Callable[..., int]:  # noqa: B006 - a memory
+    """Return the C library's function for any system call, which leaves its errno to ctypes."""
     if not known:
         known.append(ctypes.CDLL(None, use_errno=True).syscall)
     return known[0]

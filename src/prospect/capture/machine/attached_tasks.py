@@ -93,6 +93,29 @@ def family(pids: tuple[int, ...], proc: str = "/proc") -> list[int]:
     return list(found)
 
 
+def descendants(pids: tuple[int, ...]) -> list[int]:
+    """Return these processes and all that descend from them, as `family` does, but sooner.
+
+    It reads the processes' own lists of children, if the kernel has them (CONFIG_PROC_CHILDREN).
+    """
+    found: dict[int, None] = {}
+    waiting = list(pids)
+    while waiting:
+        pid = waiting.pop()
+        if pid in found or pid == os.getpid():
+            continue
+        found[pid] = None
+        for thread in threads_of(pid):
+            try:
+                children = read_file(f"/proc/{pid}/task/{thread}/children")
+            except OSError:
+                if os.path.exists(f"/proc/{pid}/task/{thread}"):
+                    return family(pids)
+                continue  # it has ended
+            waiting += map(int, children.split())
+    return list(found)
+
+
 def threads_of(pid: int) -> list[int]:
     """Return the threads of a process that runs, none of one that has ended."""
     try:

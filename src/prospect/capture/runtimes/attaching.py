@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prospect.capture.following.process_programs import Maps as Chosen
     from prospect.capture.kernel.kernel_types import TaskOffsets
     from prospect.capture.runtimes.walk_parts import Maps
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _MOST_IMAGES = 8192
 _MOST_RUNTIMES = 16
 _ENTRY = runtime_processes.KEY.size, image_entry.ENTRY_BYTES
+_FIRST = bytes(4)  # the key of an array's first element
 _NOT_FOR_IT = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES)
 
 
@@ -49,13 +51,20 @@ class Walker(Closing):
         links: to events; none where they stay attached as long as these are open (before 5.15).
     """
 
-    def __init__(self, maps: Maps, task: TaskOffsets) -> None:
+    def __init__(self, maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> None:
+        """Prepare; `chosen` are maps of a program that calls them, None if they run at events."""
         self.images, self.seen, self.rooms = maps.images, maps.seen, maps.rooms
         self.news, self.output = maps.news, maps.output
         self.links: tuple[int, ...] = ()
         self._maps, self._task = maps, task
         self._programs: dict[int, int] = {}
         self._dispatcher = -1
+        self._chosen = chosen
+
+    @property
+    def can_detach(self) -> bool:
+        """Whether `detach` has an effect."""
+        return self._chosen is not None or bool(self.links)
 
     def attach(self, events: Sequence[int]) -> None:
         """Let it run at the samples of events; those that it cannot are left out.
@@ -63,8 +72,12 @@ class Walker(Closing):
         Raises:
             OSError: the kernel or its verifier refused.
         """
-        code = assemble(dispatcher(self._maps, self._task))
+        code = assemble(dispatcher(self._maps, self._task, self._chosen))
         self._dispatcher = bpf_objects.load_perf_event_program("walk_runtimes", code)
+        if self._chosen:
+            value = struct.pack("=I", self._dispatcher)
+            bpf_objects.write_element(self._chosen.walker, 0, value)
+            return
         links = [_attached(self._dispatcher, fd) for fd in events]
         self.links = tuple(one for one in links if one >= 0)
 
@@ -76,7 +89,7 @@ class Walker(Closing):
             KeyError: the runtime is not known.
         """
         if runtime not in self._programs:
-            code = assemble(walker(self._maps, self._task, walk_of(runtime)))
+            code = assemble(walker(self._maps, self._task, walk_of(runtime), self._chosen))
             program = bpf_objects.load_perf_event_program(f"walk_runtime_{runtime}", code)
             self._programs[runtime] = program
             bpf_objects.write_element(self._maps.walks, runtime, struct.pack("=I", program))
@@ -92,6 +105,8 @@ class Walker(Closing):
         for link in self.links:
             os.close(link)
         self.links = ()
+        if self._chosen:
+            bpf_objects.delete_entry(self._chosen.walker, _FIRST)
 
     def forget_names(self) -> None:
         """Let it send the names again of all that it meets.
@@ -103,7 +118,10 @@ class Walker(Closing):
 
 
 def attach_walker(
-    outputs: Mapping[int, int], sampling: Sequence[int], runtimes: Sequence[int] = ()
+    outputs: Mapping[int, int],
+    sampling: Sequence[int],
+    runtimes: Sequence[int] = (),
+    chosen: Chosen | None = None,
 ) -> Walker:
     """Load the walker and attach it.
 
@@ -111,6 +129,8 @@ def attach_walker(
         outputs: CPU → the event that its records are samples of; none to see whether it loads.
         sampling: the events at whose samples it runs; those that it cannot are left out.
         runtimes: what it walks at once.
+        chosen: maps of the program that runs at these events already, and calls the walker in
+            processes that are followed; None if there is none.
 
     Raises:
         OSError: the kernel or its verifier refused.
@@ -140,7 +160,7 @@ def attach_walker(
     )
     for cpu, fd in outputs.items():
         bpf_objects.write_element(maps.output, cpu, struct.pack("=I", fd))
-    found = Walker(maps, offsets)
+    found = Walker(maps, offsets, chosen)
     found.attach(sampling)
     for runtime in runtimes:
         found.load(runtime)

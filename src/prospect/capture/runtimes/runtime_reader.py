@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.following.process_filter import ProcessFilter
     from prospect.capture.runtimes.attaching import Walker
 
 _LAST_WORD_S = 0.5
@@ -102,7 +103,13 @@ class RuntimeFrames(Closing):
         self._state = WalkState()
 
     def start(
-        self, events: EventSet, rate_hz: float, *, beside_others: bool, is_there: bool = False
+        self,
+        events: EventSet,
+        rate_hz: float,
+        *,
+        beside_others: bool,
+        is_there: bool = False,
+        chosen: ProcessFilter | None = None,
     ) -> None:
         """Start the watcher.
 
@@ -111,6 +118,7 @@ class RuntimeFrames(Closing):
             rate_hz: samples a second and CPU; what it looks at costs no more than these.
             beside_others: whether it works even where programs of other tracers run.
             is_there: whether Python runs by now; otherwise the watcher waits for that.
+            chosen: the programs that choose whose frames are read; None to read those of all.
         """
         outputs, sampling = events.python_fds()
         fds: dict[int, list[int]] = {cpu: [] for cpu in outputs}
@@ -140,7 +148,7 @@ class RuntimeFrames(Closing):
                 from prospect.capture.runtimes.watcher import serve  # noqa: PLC0415 - once there is Python
 
                 def attach() -> Walker:
-                    return attach_walker(outputs, sampling)
+                    return attach_walker(outputs, sampling, chosen=chosen.maps if chosen else None)
 
                 serve(
                     *(stop_fd, rings, attach, self._state, found),
@@ -149,7 +157,8 @@ class RuntimeFrames(Closing):
                 )
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
-            self.child.start(serve, (*opened, null_fd, *outputs.values(), *sampling))
+            maps = chosen.maps.descriptors if chosen else ()
+            self.child.start(serve, (*opened, null_fd, *outputs.values(), *sampling, *maps))
         except OSError as error:
             self._failure = os.strerror(error.errno or 0)
         finally:

@@ -1,7 +1,9 @@
 """The BPF programs that walk the frames of the thread that a sample interrupted.
 
 They run in the handler of the clocks' events, before each sample is written, and write records of
-`abi.runtime_frames` into the same ring. They always return 1: the sample is written in any case.
+`abi.runtime_frames` into the same ring. They return 1: the sample is written in any case. If
+another program calls them, for processes that are followed, they write the sample as that one does
+(`following.process_programs`).
 
 `dispatcher` looks up the runtime in the process and goes to the program of that one, `walker`. A
 runtime's is loaded when the first process of it is met.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from prospect.abi import bpf as abi
 from prospect.abi import runtime_frames as wire
+from prospect.capture.following.process_programs import write_sample
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.runtimes import image_entry as entry
@@ -55,6 +58,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.capture.following.process_programs import Maps as Chosen
     from prospect.capture.kernel.kernel_types import TaskOffsets
     from prospect.capture.runtimes.runtime import Runtime
     from prospect.capture.runtimes.walk_parts import Item, Maps
@@ -63,22 +67,28 @@ if TYPE_CHECKING:
 _ROW_AT = -216
 
 
-def dispatcher(maps: Maps, task: TaskOffsets) -> list[Item]:
-    """Return the program that runs at every sample."""
+def dispatcher(maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> list[Item]:
+    """Return the program that runs at every sample.
+
+    Args:
+        maps: what it uses.
+        task: of this kernel.
+        chosen: maps of the program that calls it; None if it runs at the events itself.
+    """
     return [
         *_find_entry(maps, task),
         asm.load(abi.BPF_W, R3, ENTRY, entry.RUNTIME),
         asm.move(R1, CTX),
         asm.load_map(R2, maps.walks),
         asm.call(abi.BPF_FUNC_tail_call),
-        Label("out"),
-        asm.move(R0, 1),
-        asm.EXIT,
+        *_end(chosen),
     ]
 
 
-def walker(maps: Maps, task: TaskOffsets, runtime: Runtime) -> list[Item]:
-    """Return the program of a runtime."""
+def walker(
+    maps: Maps, task: TaskOffsets, runtime: Runtime, chosen: Chosen | None = None
+) -> list[Item]:
+    """Return the program of a runtime; arguments as of `dispatcher`."""
     return [
         *_find_entry(maps, task),
         *_begin(maps),
@@ -89,10 +99,17 @@ def walker(maps: Maps, task: TaskOffsets, runtime: Runtime) -> list[Item]:
         *_walk(maps, runtime),
         *send_names(maps, runtime.send(maps)),
         *_send_stack(maps),
-        Label("out"),
-        asm.move(R0, 1),
-        asm.EXIT,
+        *_end(chosen),
     ]
+
+
+def _end(chosen: Chosen | None) -> Iterator[Item]:
+    yield Label("out")
+    if chosen:
+        yield from write_sample(chosen)
+    else:
+        yield asm.move(R0, 1)
+        yield asm.EXIT
 
 
 def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:

@@ -100,7 +100,7 @@ def serve(  # noqa: PLR0913 - what a child gets
             watcher.look(rings)
             watcher.look_again()
             watcher.name_functions()
-            if tracers.have_grown() and walker.links:
+            if tracers.have_grown() and walker.can_detach:
                 walker.detach()
                 state.detached()
                 break

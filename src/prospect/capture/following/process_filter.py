@@ -1,0 +1,114 @@
+"""Let a recording copy the stacks of some processes and their descendants only.
+
+`process_programs` has the programs. They and their maps are held by file descriptors of this
+process, and end with it; at an event its program ends with the event.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+
+from prospect.abi import bpf as abi
+from prospect.abi import constants as perf
+from prospect.capture.following import process_programs as programs
+from prospect.capture.kernel import bpf_objects
+from prospect.capture.kernel.cpus import possible_cpus
+from prospect.capture.kernel.task_fields import TaskFields
+from prospect.capture.machine.attached_tasks import descendants
+from prospect.light import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.capture.events.cpu_events import EventSet
+
+MOST_PROCESSES = 1 << 14
+
+
+class ProcessFilter(Closing):
+    """The programs, their maps, and the processes that are followed.
+
+    Attributes:
+        maps: those of the program at events.
+    """
+
+    def __init__(self, periods: tuple[int, ...], *, copies: bool) -> None:
+        """Load all of it.
+
+        Args:
+            periods: of the clocks.
+            copies: whether samples of followed processes are those of events with copies.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        self._held = bpf_objects.Held()
+        try:
+            self._load(periods, copies=copies)
+        except OSError:
+            self.close()
+            raise
+
+    def _load(self, periods: tuple[int, ...], *, copies: bool) -> None:
+        keep, layout = self._held.keep, bpf_objects.MapLayout
+        cpus = possible_cpus()
+        create = bpf_objects.create_map
+        followed = keep(create(layout("followed", abi.BPF_MAP_TYPE_HASH, 4, 4, MOST_PROCESSES)))
+        walker = keep(create(layout("walker", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1)))
+        outputs = -1
+        if copies:
+            kind, entries = abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, len(periods) * cpus
+            outputs = keep(create(layout("copies", kind, 4, 4, entries)))
+        self.maps = programs.Maps(followed, outputs, walker, cpus, periods)
+        fields = TaskFields()
+        keep(fields.fd)
+        self._at_events = keep(
+            bpf_objects.load_perf_event_program("samples", programs.sample_program(self.maps))
+        )
+        load = fields.load_raw_tracepoint_program
+        self._tracepoints = {
+            "sched_process_fork": keep(load("forks", programs.fork_program(self.maps.followed))),
+            "sched_process_free": keep(load("ends", programs.free_program(self.maps.followed))),
+        }
+
+    def start(self, events: EventSet, pids: tuple[int, ...]) -> None:
+        """Follow these processes and all that descend from them, and choose samples from now on.
+
+        Args:
+            events: of a plan with `copies` or with events that are filtered.
+            pids: processes; those that have ended are left out.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        for tracepoint, program in self._tracepoints.items():
+            self._held.links.append(bpf_objects.attach_raw_tracepoint(tracepoint, program))
+        # Births first: a process that starts meanwhile has a parent that is followed, or is found.
+        followed: set[int] = set()
+        while new := set(descendants(pids)) - followed:
+            for pid in new:
+                key, value = struct.pack("=I", pid), bytes(4)
+                bpf_objects.write_entry(self.maps.followed, key, value)
+            followed |= new
+        events.use_filter(self.attach)
+
+    def attach(self, cpu: int, copies: list[int], filtered: list[int]) -> None:
+        """Choose the samples of a CPU's events.
+
+        Args:
+            cpu: its number.
+            copies: events that write copies, one a clock.
+            filtered: the events whose samples are chosen.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        for clock, fd in enumerate(copies):
+            at = clock * self.maps.cpus + cpu
+            bpf_objects.write_element(self.maps.copies, at, struct.pack("=I", fd))
+        for fd in filtered:
+            fcntl.ioctl(fd, perf.PERF_EVENT_IOC_SET_BPF, self._at_events)
+
+    def close(self) -> None:
+        """Let go of everything; the kernel then takes it away."""
+        self._held.close()

@@ -1,0 +1,182 @@
+"""Stacks, switches with stacks and Python frames are of the wanted processes only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from builders.recordings import PROSPECT
+from prospect.abi import constants as abi
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.profile_request import ProfileRequest
+from prospect.assembly.tables.clocks import clock_of_id, with_clocks
+from prospect.events.decode import decode
+from prospect.events.record_columns import TASK_FORK
+from prospect.options import NamingOptions
+from prospect.perfdata.reader import open_recording
+from prospect.recording.opened_events import filter_obstacle
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.parallel,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(bool(filter_obstacle()), reason="processes cannot be chosen here"),
+]
+
+SPIN = "import time; until = time.process_time() + {}\nwhile time.process_time() < until: pass"
+# A thread forks, a child executes another program, and a thread other than the first calls exec.
+FAMILY = """
+import os, subprocess, sys, threading, time
+SPIN = "import time; until = time.process_time() + 0.1\\nwhile time.process_time() < until: pass"
+def of_thread():
+    subprocess.run([sys.executable, "-c", SPIN])
+    until = time.thread_time() + 0.1
+    while time.thread_time() < until: pass
+until = time.process_time() + 0.2
+while time.process_time() < until: pass
+threads = [threading.Thread(target=of_thread) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+threading.Thread(target=lambda: os.execv(sys.executable, [sys.executable, "-c", SPIN])).start()
+time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def stranger():
+    """Run a program that is no descendant of what is recorded."""
+    process = subprocess.Popen([sys.executable, "-c", SPIN.format(300)])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def record(tmp_path, *words):
+    file = tmp_path / "run.data"
+    line = [*PROSPECT, "record", "-H", "400", "-o", str(file), *words]
+    subprocess.run(line, check=True, timeout=120, capture_output=True)
+    return open_recording(str(file))
+
+
+class Recorded:
+    """The samples of a recording: whose they are, and which have a copy of a stack."""
+
+    def __init__(self, recording):
+        info = recording.info
+        events = decode(recording.blocks(), info.events, [], clock_of_id(info))
+        self.events, self.info = with_clocks(events, info)
+        samples = self.events.samples
+        self.pid = samples.task.astype(np.uint32).astype(np.int64)
+        self.is_clock = samples.event == 0
+        self.is_user = samples.mode == abi.PERF_RECORD_MISC_USER
+        self.has_copy = np.zeros(len(samples), np.bool_)
+        copied = samples.user.sample[samples.user.stack_bytes > 0]
+        self.has_copy[copied] = True
+        # The programs are loaded when COMMAND runs already.
+        self.is_since = samples.time_ns >= samples.time_ns[copied].min()
+
+    def family(self, pid):
+        """Return a process and all that descend from it."""
+        tasks = self.events.tasks
+        born = tasks.kind == TASK_FORK
+        children = {}
+        for child, parent in zip(tasks.pid[born], tasks.parent_pid[born], strict=True):
+            children.setdefault(int(parent), set()).add(int(child))
+        found, waiting = set(), [pid]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += children.get(one, ())
+        return found
+
+    def copies(self, pid):
+        """Check that a family has the copies, and no other process; return their number by pid."""
+        family = sorted(self.family(pid))
+        is_of_family = np.isin(self.pid, family)
+        assert not (self.has_copy & ~is_of_family).any()
+        chosen = self.is_clock & self.is_user & self.is_since & is_of_family
+        assert chosen.sum() > 20
+        assert self.has_copy[chosen].mean() > 0.97  # a process that is just being born has none
+        return {pid: int((self.has_copy & (self.pid == pid)).sum()) for pid in family}
+
+
+def test_only_the_command_and_its_descendants_have_copies(tmp_path, stranger):
+    recording = record(tmp_path, "--call-graph", "dwarf", sys.executable, "-c", FAMILY)
+    found = Recorded(recording)
+    counts = found.copies(recording.info.extras["command_pid"])
+    # Of the command and of two processes that its threads started.
+    assert sum(count > 10 for count in counts.values()) >= 3
+    assert (found.is_clock & (found.pid == stranger)).any()
+
+
+@pytest.mark.usefixtures("stranger")
+def test_each_tick_makes_one_sample(tmp_path):
+    line = ("--call-graph", "dwarf", sys.executable, "-c", SPIN.format(0.4))
+    found = Recorded(record(tmp_path, *line))
+    samples = found.events.samples
+    for clock, described in enumerate(found.info.extras["clocks"]):
+        for cpu in set(described["cpus"]):
+            mine = found.is_clock & (samples.clock == clock) & (samples.cpu == cpu)
+            times = np.sort(samples.time_ns[mine].astype(np.int64))
+            # Two of one tick would be microseconds apart, however late it comes.
+            assert len(times) > 5
+            assert np.diff(times).min() > 50_000
+    assert sum(found.info.extras["lost"].values()) == 0
+
+
+def test_switches_of_others_have_times_and_no_stacks(tmp_path, stranger):
+    recording = record(tmp_path, "--off-cpu", sys.executable, "-c", FAMILY)
+    found = Recorded(recording)
+    rows = [
+        row
+        for row, event in enumerate(found.info.events)
+        if event.attr.config == abi.PERF_COUNT_SW_CONTEXT_SWITCHES
+    ]
+    is_switch = np.isin(found.events.samples.event, rows)
+    assert is_switch.any()
+    assert set(found.pid[is_switch].tolist()) <= found.family(recording.info.extras["command_pid"])
+    assert stranger in found.events.switches.task.astype(np.uint32).tolist()
+
+
+def test_attached_process_and_its_children(tmp_path, stranger):
+    script = (
+        "import subprocess, sys, time\n"
+        "time.sleep(1)\n"
+        f"for _ in range(9): subprocess.run([sys.executable, '-c', {SPIN.format(0.1)!r}])"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        recording = record(tmp_path, "--call-graph", "dwarf", "-p", str(parent.pid))
+    finally:
+        parent.kill()
+        parent.wait()
+    counts = Recorded(recording).copies(parent.pid)
+    assert stranger not in counts
+    assert sum(count > 2 for count in counts.values()) >= 3
+
+
+def test_every_process_has_copies_if_asked_for(tmp_path, stranger):
+    line = ("-a", "--call-graph", "dwarf", sys.executable, "-c", SPIN.format(0.4))
+    found = Recorded(record(tmp_path, *line))
+    chosen = found.is_clock & found.is_user & (found.pid == stranger)
+    assert chosen.any()
+    assert found.has_copy[chosen].all()
+
+
+@pytest.mark.usefixtures("stranger")
+@pytest.mark.parametrize("callers", ["none", "dwarf"])
+def test_python_frames_are_of_the_same_processes(tmp_path, callers):
+    code = f"def spinning():\n  exec({SPIN.format(0.6)!r})\nspinning()"
+    line = ("--python", "--call-graph", callers, sys.executable, "-c", code)
+    recording = record(tmp_path, *line)
+    info = recording.info
+    options = NamingOptions(use_cache=False, debuginfod_s=0), ProfileRequest(stacks=True)
+    assert "spinning" in build_profile(recording, *options).functions.name
+    events = decode(recording.blocks(), info.events, [], clock_of_id(info))
+    pids = events.samples.task.astype(np.uint32)[events.runtimes.sample]
+    assert set(pids.tolist()) == {info.extras["command_pid"]}
