@@ -8,7 +8,7 @@ from prospect.abi import v8
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 
 BASE, SIZE = 0x7F00_0000_0000, 0x40000
-VERSIONS = ((9, 4), (10, 2), (11, 3), (12, 4), (13, 6), (14, 6))
+VERSIONS = tuple(v8.known_versions())
 TYPES = {
     "JSFunction__JS_FUNCTION_TYPE": 2066,
     "SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE": 262,
@@ -27,11 +27,11 @@ ONE_BYTE = v8.STRING_ONE_BYTE
 
 def exported(version):
     """The numbers that a file with a version exports."""
-    is_new, is_newest = version >= (12, 4), version >= (13, 6)
+    is_new, is_newest = version >= (12, 4), version >= (12, 9)
     offset = 8 * is_newest
     kinds = {"InstructionStream": version >= (11, 3), "TrustedByteArray": is_new}
     numbers = {
-        "class_JSFunction__shared__SharedFunctionInfo": 32 if is_new else 24,
+        "class_JSFunction__shared__SharedFunctionInfo": 32 if version >= (11, 8) else 24,
         "class_SharedFunctionInfo__name_or_scope_info__Object": 16 + offset,
         "class_SharedFunctionInfo__script_or_debug_info__HeapObject": 32 + offset,
         "class_SharedFunctionInfo__flags__int": 48 + offset,
@@ -165,8 +165,8 @@ class Heap(ProcessMemory):
         for at, place, *call in rows:
             now = raw_position(place, *call)
             step = at - offset
-            coded = step << 1 | 1 if self.layout.has_statement_bit else step
-            found += _number(coded) + _number(now - position)
+            coded = step << 2 | 3 if self.layout.has_statement_bit else _signed(step)
+            found += _number(coded) + _number(_signed(now - position))
             offset, position = at, now
         return bytes(found)
 
@@ -212,8 +212,11 @@ def raw_position(place, call=-1):
     return (place + 1) << 1 | (call + 1) << 31
 
 
-def _number(value):
-    coded = value << 1 if value >= 0 else (-value - 1) << 1 | 1
+def _signed(value):
+    return value << 1 if value >= 0 else (-value - 1) << 1 | 1
+
+
+def _number(coded):
     found = bytearray()
     while True:
         found.append(coded & 127 | (128 if coded > 127 else 0))

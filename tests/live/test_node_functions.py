@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -105,13 +106,15 @@ def test_each_function_has_its_share(options, tmp_path):
         ("generating", "counted"): line_of("  for (const i of counted(200000)) sum += i;"),
         ("raising", "raised"): line_of("      raised(i);"),
     }
-    met = set()
+    met = Counter()
     for chain in found:
         for (caller, line), (callee, _) in itertools.pairwise(chain):
             if (caller, callee) in lines and line:
-                met.add((caller, callee))
-                assert line == lines[caller, callee], (caller, callee)
-    assert ("inlining", "leaf") in met
+                met[caller, callee, line == lines[caller, callee]] += 1
+    assert met["inlining", "leaf", True]
+    for caller, callee in lines:
+        right, wrong = (met[caller, callee, one] for one in (True, False))
+        assert wrong <= 0.05 * right + 1, (caller, callee)
     with open_recording(str(file)) as recording:
         stacks = decode(recording.blocks(), recording.info.events, []).runtimes
     images = [number for number, one in stacks.images.items() if one.runtime == wire.V8]

@@ -9,8 +9,7 @@ half of a word, and 0 in the lower.
 
 Defined by: ``tools/gen-postmortem-metadata.py`` for the symbols; ``frame-constants.h`` and
 ``isolate-data.h`` in ``src/execution`` for frames and the beginning of an Isolate;
-``src/objects/*.tq`` for objects; V8 9.4 (Node 16), 10.2 (18), 11.3 (20), 12.4 (22), 13.6 (24) and
-14.6 (26).
+``src/objects/*.tq`` for objects; V8 of Node 16 (9.4) to 26 (14.6).
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ FRAME_FUNCTION, FRAME_CONTEXT, FRAME_CALLER, FRAME_RETURN = -16, -8, 0, 8
 FRAME_BYTECODE, FRAME_OFFSET = -32, -40
 ENTRY_TYPES = (1, 2)
 FRAME_TARGET = 24  # of a builtin in C++: its function
-# Where the frame of an entry keeps `entered` of what is further out and, from 13.6 on, `called`.
+# Where the frame of an entry keeps `entered` of what is further out and, from 12.9 on, `called`.
 ENTRY_OUTER, ENTRY_CALLED = -64, -72
 # The fields that are the same in all of these versions.
 MAP_TYPE = 12
@@ -162,27 +161,52 @@ _VERSIONS = {
         *(0x36B8, 0x20, 0x36E0, 0x3708, 0x13A100, 0x540, 0x8C43, 32, 54),
         *(16, 24, 0, 96, 48, 40, 11, 2, 64),
     ),
+    (9, 6): _Version(
+        *(0x37A8, 0x130, 0x37D0, 0x37F8, 0x146E00, 0x340, 0x9E83, 32, 54),
+        *(16, 24, 0, 128, 48, 40, 11, 2, 64),
+    ),
     (10, 2): _Version(
         *(0x4538, 0x100, 0x4558, 0x4588, 0x15AA00, 0x340, 0x9DC3, 32, 56),
+        *(16, 24, 0, 128, 48, 40, 11, 2),
+    ),
+    (10, 8): _Version(
+        *(0x4800, 0xD8, 0x4820, 0x4850, 0x178B00, 0x340, 0x9B83, 32, 54),
         *(16, 24, 0, 128, 48, 40, 11, 2),
     ),
     (11, 3): _Version(
         *(0x180, 0xE8, 0x1A0, 0x4A48, 0x192000, 0x340, 0x9E03, 32, 54),
         *(16, 24, 40, 16, 48, 56, 11, 2),
     ),
+    (11, 8): _Version(
+        *(0x188, 0xF0, 0x1A8, 0x4C40, 0x1C3B00, 0x340, 0xA843, 32, 52),
+        *(8, 16, 32, 32, 40, 44, 11, 2),
+    ),
     (12, 4): _Version(
         *(0x110, 0xF0, 0x1A8, 0x4E88, 0x1E0000, 0x340, 0xB203, 24, 64),
+        *(8, 16, 40, 32, 48, 52, 10, 2),
+    ),
+    (12, 9): _Version(
+        *(0x110, 0xF0, 0x1A8, 0x5050, 0x1E4700, 0x400, 0xAC1B, 24, 64),
         *(8, 16, 40, 32, 48, 52, 10, 2),
     ),
     (13, 6): _Version(
         *(0x140, 0x128, 0x1D8, 0x5A70, 0x205000, 0x400, 0xAF67, 24, 64),
         *(8, 16, 40, 32, 52, 56, 10, 3),
     ),
+    (14, 1): _Version(
+        *(0x148, 0x130, 0x1E0, 0x5230, 0x208300, 0x400, 0xAFA7, 24, 64),
+        *(8, 16, 40, 32, 52, 56, 10, 3, 128, 1),
+    ),
     (14, 6): _Version(
         *(0x148, 0x130, 0x1E0, 0x5C20, 0x215000, 0x400, 0xAF67, 24, 64),
         *(8, 16, 40, 32, 52, 56, 11, 3, 128, 1),
     ),
 }
+
+
+def known_versions() -> list[tuple[int, int]]:
+    """Return the versions that are known, the oldest first."""
+    return sorted(_VERSIONS)
 
 
 def builtins_place(version: int) -> tuple[int, int]:

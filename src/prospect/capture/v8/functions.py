@@ -331,12 +331,12 @@ def positions(table: bytes, *, has_bit: bool) -> Iterator[tuple[int, int, int]]:
     """Give (offset in the code, place in the source, inlined call) of each entry, by offset.
 
     Two numbers are one entry: the distances of the offset and of the position. Each has 7 bits a
-    byte, the lowest first, and its sign in the lowest bit.
+    byte, the lowest first. A distance that may be negative has its sign in the lowest bit.
 
     Args:
         table: may be anything.
-        has_bit: whether the lowest bit of the first number marks a statement; otherwise that of
-            an expression is negative, less 1.
+        has_bit: whether the lowest two bits of the first number are flags; otherwise that of an
+            expression is negative, less 1.
     """
     numbers = []
     value = shift = 0
@@ -344,15 +344,13 @@ def positions(table: bytes, *, has_bit: bool) -> Iterator[tuple[int, int, int]]:
         value |= (byte & 127) << shift
         shift += 7
         if not byte & 128:
-            numbers.append(-(value >> 1) - 1 if value & 1 else value >> 1)
+            numbers.append(value)
             value = shift = 0
     offset = position = 0
     for step, move in zip(numbers[::2], numbers[1::2], strict=False):
-        if has_bit:
-            offset += step >> 1
-        else:
-            offset += step if step >= 0 else -step - 1
-        position += move
+        # The sign of an offset's distance is no more than a flag, too.
+        offset += step >> 2 if has_bit else step >> 1
+        position += -(move >> 1) - 1 if move & 1 else move >> 1
         place, inlined = split_position(position)
         if place >= 0 and 0 <= offset < 1 << 31:
             yield offset, place, inlined

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # The piece of a thread's stack that the walk reads for a frame: from `v8.ENTRY_CALLED` on.
 FRAME_BYTES = v8.FRAME_RETURN + 8 - v8.ENTRY_CALLED
-_CALLED_SINCE = 0x0D06
+_CALLED_SINCE = 0x0C09
 ENTRY = Fields((), ("frame_bytes", "has_called", *v8.Layout._fields))
 _NUMBER = struct.Struct("<i")
 
