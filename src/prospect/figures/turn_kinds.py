@@ -1,14 +1,14 @@
 """Kinds of turns: the outermost function that distinguishes turns of a program from each other.
 
 Each turn has stacks of its own thread: of its samples and of its waits. It belongs to its heaviest
-stack. If many turns of a program have functions of the user's own code on their stacks, only these
-count, otherwise all but those in which programs and threads begin. From the outermost one on, the
-stacks of a program's turns are followed as long as most turns go on in the same function. If they
-then go on in several functions, and a turn has stacks in one of these alone, each is a kind. If a
-turn has stacks in several of them, they are parts of one kind, and so are all below. A kind has the
-name of its first function that is not on the way to the idle wait.
+stack. If turns with functions of the user's own code on their stacks have much of a program's time,
+only these functions count, otherwise all but those in which programs and threads begin. From the
+outermost one on, the stacks of a program's turns are followed as long as most turns go on in the
+same function. If they then go on in several functions, and a turn has stacks in one of these alone,
+each is a kind. If a turn has stacks in several of them, they are parts of one kind, and so are all
+below. A kind has the name of its first function that is not on the way to the idle wait.
 
-If most turns of a program have no stack, their kind is the system call of their idle wait.
+If turns without a stack have most of the time, their kind is the system call of their idle wait.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from prospect.figures.stacks.frames import NamedForest
 
 OTHER_TURNS = "other turns"
+AFTER = "after "  # and the system call of the idle wait
 _MOST_GROUPS = 100  # programs and idle waits, those with most turns
 _MOST_TURNS = 20_000  # of a group, evenly spaced, whose stacks are looked at
-_LEAST_OWN = 0.25  # of a program's turns have a function of the user's own code
-_LEAST_KNOWN = 0.5  # of them have a stack
+_LEAST_OWN = 0.25  # of the time of a program's turns is in those with the user's own code
+_LEAST_KNOWN = 0.5  # of it is in those with a stack
 _LEAST_SHARE = 0.05  # of them, in a kind
 _LEAST_TURNS = 3
 _MOST = 0.5  # of the turns go on in one function
@@ -74,6 +75,7 @@ def turn_kinds(
     blocked: BlockedWaits,
     wait: NDArray[np.int64],
     group: NDArray[np.int64],
+    length_ns: NDArray[np.int64],
 ) -> TurnKinds:
     """Name the kind of each turn.
 
@@ -82,9 +84,10 @@ def turn_kinds(
         blocked: the waits, with the forest of stacks.
         wait: i64[n] the idle wait next to each turn.
         group: i64[n] a number of each turn's program and idle wait.
+        length_ns: i64[n] of each turn.
     """
     names: dict[str, int] = {}
-    calls = [names.setdefault(f"after {name}", len(names)) for name in blocked.names]
+    calls = [names.setdefault(f"{AFTER}{name}", len(names)) for name in blocked.names]
     index = np.array(calls, np.int32).take(blocked.name.take(wait))
     is_stack = blocked.own_forest.depth.take(stacks.row) > 0  # more than the place of a sample
     stacks = gather(stacks, np.flatnonzero(is_stack))
@@ -97,7 +100,9 @@ def turn_kinds(
         for number in groups[np.argsort(-count, kind="stable")][:_MOST_GROUPS].tolist():
             turns = np.flatnonzero((group == number) & ~is_named)
             known = turns[main.take(turns) >= 0]
-            if len(known) < max(least * len(turns), _LEAST_TURNS):
+            # Many turns may be short: several processes wake up for one request.
+            known_ns, whole_ns = (length_ns.take(rows).sum() for rows in (known, turns))
+            if len(known) < _LEAST_TURNS or known_ns < least * whole_ns:
                 continue
             idle = tree.row_of.take(distinct(idle_row.take(turns)))
             found = _Kinds(tree, of_tree, main, known).named(idle)
@@ -183,7 +188,7 @@ class _Tree:
 def _trees(blocked: BlockedWaits) -> Iterator[tuple[_Tree, float]]:
     """Yield the stacks of the user's own functions, then of all but starts of programs.
 
-    Next to each is which part of a program's turns has to have such a stack.
+    Next to each is which part of the time of a program's turns such turns have to have.
     """
     frames, labels, _ = blocked.forest
     profile = blocked.samples.profile

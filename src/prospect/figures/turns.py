@@ -140,6 +140,7 @@ def find_turns(profile: CompleteProfile) -> FoundTurns | None:
         blocked,
         wait,
         _groups(profile, process_index, blocked.name.take(wait)),
+        (end_ns - begin_ns).view(np.int64),
     )
     return FoundTurns(
         tid=tid,

@@ -42,7 +42,7 @@ class TopApp(TopScreen):
             ("escape,backspace", "leave"),
             ("left,shift+tab", "turn(-1)"),
             ("right,tab", "turn(1)"),
-            *((str(number), f"number({number})") for number in range(1, 6)),
+            *((str(number), f"number({number})") for number in range(1, len(PAGES) + 1)),
             ("slash", "filter"),
             ("space", "freeze"),
             ("o", "order"),

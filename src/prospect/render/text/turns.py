@@ -13,7 +13,7 @@ from prospect.estimate.wall_account import (
     NO_SAMPLE,
     RUNNING,
 )
-from prospect.figures.turn_kinds import OTHER_TURNS
+from prospect.figures.turn_kinds import AFTER, OTHER_TURNS
 from prospect.profile.model import THREADS_OF_TURNS
 from prospect.render.escape import display_width, escaped, short_names, shortened
 from prospect.render.text.numbers import percent
@@ -34,6 +34,7 @@ _MS = 1e3
 _WIDTH = 79
 _MOST_LINES = 3
 _LEAST_SHARE = 0.01  # of an item of the first screen
+_LEAST_OF_ALL = 0.1  # of the time of all turns, in a kind with a function
 _FUNCTION_WIDTH, _KIND_WIDTH, _LEAST_WIDTH = 22, 40, 12
 _MOST_KINDS = 20
 _MOST_DETAILED = 5
@@ -45,7 +46,7 @@ def turns_summary(account: TurnAccount, width: int) -> Iterator[str]:
     """Yield the turns of the kind that took most time, in up to three lines."""
     if not account.kinds:
         return
-    kind = next((one for one in account.kinds if one.kind != OTHER_TURNS), account.kinds[0])
+    kind = _first(account)
     times = f"median {_ms(kind.median.value)} ms, 95 % {_ms(kind.tail.value)}"
     times += f", longest {_ms(kind.longest_s)}:"
     whose = f"{_HEAD}{escaped(kind.program)}, {kind.turns} of {'the loop, ' * kind.is_loop}"
@@ -57,6 +58,18 @@ def turns_summary(account: TurnAccount, width: int) -> Iterator[str]:
         if len(lines) <= _MOST_LINES or not most:
             yield from (shortened(line, width) for line in lines)
             return
+
+
+def _first(account: TurnAccount) -> KindOfTurns:
+    """Return the kind with most time, one that a function names if it has some part of it."""
+    whole_s = sum(kind.seconds for kind in account.kinds)
+    named = [kind for kind in account.kinds if kind.kind != OTHER_TURNS]
+    of_function = [
+        kind
+        for kind in named
+        if not kind.kind.startswith(AFTER) and kind.seconds >= _LEAST_OF_ALL * whole_s
+    ]
+    return [*of_function, *named, *account.kinds][0]
 
 
 def _shown(items: list[tuple[float, str]], kind: KindOfTurns) -> list[str]:
