@@ -320,11 +320,13 @@ class RecordingOptions(Options):
             "records",
             value="always",
         ),
-        typed("--no-python", "do not record Python functions", "records", value="never"),
+        typed(
+            "--no-python", "do not record functions of Python, Ruby, PHP", "records", value="never"
+        ),
         default="auto",
-        doc="read the Python functions of CPython processes at each sample, by eBPF as root, from "
-        'memory otherwise: "auto" unless another tracer\'s programs would then cost samples, '
-        '"always" or "never"',
+        doc="read the functions of CPython, Ruby and PHP at each sample, by eBPF as root; of "
+        'CPython from memory otherwise: "auto" unless another tracer\'s programs would then cost '
+        'samples, "always" or "never"',
     )
     events: tuple[str, ...] = option(
         typed(

@@ -41,11 +41,13 @@ _LEAST_HITS = 10
 # Minor versions of CPython 3 whose frames are read: from the first on, and from the second on in
 # builds of any kind (`abi.cpython`).
 OLDEST_PYTHON, ANY_BUILD_SINCE = 8, 13
+OLDEST_RUBY = (3, 0)
 # An interpreter that has no option to name its functions gets a hint from this share on.
 _LEAST_SHARE_TO_EXPLAIN = 0.5
 # The place of a runtime's functions without names: memory without a file, its image, or both.
 _JIT, _PYTHON, _BOTH = range(3)
 _JIT_PAGE, _PYTHON_PAGE = "docs/jit.md", "docs/python-functions.md"
+_RUNTIMES_PAGE = "docs/runtimes.md"
 
 
 class RuntimeHint(NamedTuple):
@@ -92,6 +94,8 @@ class _Runtime(NamedTuple):
 
 # How the recorder's notes on Python functions that it could not read begin.
 _ABOUT_PYTHON = ("Python functions were ", "Python functions of ", "CPython 3.")
+_ABOUT_OTHERS = ("Ruby ", "PHP ", "Python functions were not read")
+_SAID_BELOW = "a note of this report says why they were not read"
 _C_FUNCTIONS = "they show as C functions of the interpreter, and no option changes that"
 
 
@@ -124,17 +128,23 @@ def _of_java(found: _Found) -> tuple[str, str]:
     return at_start, "or jcmd PID Compiler.perfmap while it runs; 17 or later"
 
 
+def _by_recorder(found: _Found) -> tuple[str, str]:
+    """Return the remedy for a runtime that the recorder reads, as root."""
+    if any(limit.startswith(_ABOUT_OTHERS) for limit in found.run.limits):
+        return "", _SAID_BELOW
+    if not found.run.recorder.startswith("prospect"):
+        return "prospect record, as root", "Prospect's own recorder reads them"
+    if "--no-python" in found.run.recorder_command_line:
+        return "record without --no-python", ""
+    return "record as root", "prospect doctor says whether they can be read"
+
+
 def _of_ruby(found: _Found) -> tuple[str, str]:
     version = re.search(r"(\d+)\.(\d+)", found.file)
-    if version and (int(version[1]), int(version[2])) < (3, 3):
-        return "", f"they show as C functions; Ruby {version[0]} has no option, 3.3 has --yjit-perf"
-    return "ruby --yjit --yjit-perf", "3.3 or later, for what is compiled"
-
-
-def _of_php(found: _Found) -> tuple[str, str]:
-    if found.is_compiled:
-        return "php -d opcache.jit_debug=0x10", "for what its JIT compiles"
-    return "", _C_FUNCTIONS
+    if version and (int(version[1]), int(version[2])) < OLDEST_RUBY:
+        oldest = ".".join(map(str, OLDEST_RUBY))
+        return "", f"Ruby {version[0]}: Prospect reads {oldest} and later"
+    return _by_recorder(found)
 
 
 _RUNTIMES = (
@@ -162,8 +172,9 @@ _RUNTIMES = (
         re.compile(r"(php|php-fpm|php-cgi)[\d.]*|libphp[\d.]*\.so[\d.]*"),
         _BOTH,
         "PHP functions",
-        _of_php,
-        source=KIND_PHP,
+        _by_recorder,
+        _RUNTIMES_PAGE,
+        KIND_PHP,
     ),
     _Runtime(
         re.compile(r"beam(\.\w+)*"),
@@ -176,7 +187,8 @@ _RUNTIMES = (
         _BOTH,
         "Ruby methods",
         _of_ruby,
-        source=KIND_RUBY,
+        _RUNTIMES_PAGE,
+        KIND_RUBY,
     ),
     _Runtime(
         re.compile(r"luajit[\w.-]*|libluajit[\w.-]*"),

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-# As `capture.runtimes.runtime_reader`, `assembly.python` and `daemon.ceiling` write them.
+# As `capture.runtimes.runtime_reader`, `assembly.tables` and `daemon.ceiling` write them.
 _COUNTED = re.compile(
     r"((?:Python functions|Limits of the daemon): [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL
 )
 # Kept once, whatever follows.
-_ONCE = re.compile(r"CPython 3\.\d+ \(process |Python functions were read from memory ")
+_ONCE = re.compile(
+    r"(?:(?:CPython|Ruby) \d+\.\d+|PHP) \(process |Python functions were read from memory "
+)
 _MOST_NAMED = 3
 _REPLACED = " was replaced since it ran, so its functions have no names."
 _SEVERAL_REPLACED = "{} were replaced since they ran, so their functions have no names: {}."

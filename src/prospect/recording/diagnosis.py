@@ -244,7 +244,7 @@ def _python_check(facts: Facts, plan: EventPlan) -> Check:
         reason = "only if every process is sampled"
     if not reason:
         beside = "; another tracer's programs may cost samples" if facts.has_tracers else ""
-        return Check(name, OK, f"of CPython, by eBPF{beside}")
+        return Check(name, OK, f"of CPython, Ruby and PHP, by eBPF{beside}")
     is_a_matter_of_rights = facts.no_python in ("", NEEDS_RIGHTS)
     state = LIMITED if is_a_matter_of_rights else NOTE
     if facts.no_memory:

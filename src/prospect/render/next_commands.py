@@ -171,7 +171,7 @@ def _how_to_annotate(view: Report, function: int) -> tuple[str, ...] | None:
     row = int(view.profile.functions.object_index[function])
     if objects.kind[row] in SOURCE_KINDS:
         # Bytecode is not disassembled, and code that was made from a string has no source either.
-        return None if objects.path[row].startswith("<") else ("--source",)
+        return None if objects.path[row].startswith(("<", "[")) else ("--source",)
     return () if objects.kind[row] in _HAS_CODE else None
 
 

@@ -155,7 +155,7 @@ def test_tables_that_are_cut(cut):
     stack = make.raw(make.stack(compiled("outer", JIT + 0x44, runs=True), ENTRY_ROW))
     rows = [*parts(code=False), make.raw(table), stack, sample(JIT + 0x44)]
     events = decode([RecordBlock(memoryview(b"".join(rows)))], [make.CLOCK, make.FRAMES])
-    found = find_runtime_stacks(events.runtimes, events.samples)
+    found = find_runtime_stacks(events)
     assert np.diff(found.start).tolist() == [1]
 
 
@@ -167,5 +167,5 @@ def test_nodes_that_go_round():
     stack = make.raw(make.stack(compiled("outer", JIT + 0x44, runs=True), ENTRY_ROW))
     rows = [*parts(code=False), record, stack, sample(JIT + 0x44)]
     events = decode([RecordBlock(memoryview(b"".join(rows)))], [make.CLOCK, make.FRAMES])
-    found = find_runtime_stacks(events.runtimes, events.samples)
+    found = find_runtime_stacks(events)
     assert np.diff(found.start).tolist() == [32]

@@ -84,3 +84,21 @@ def test_sessions_stores_and_daemons_say_it_once_with_the_sum(tmp_path):
     for said in sums:
         (one,) = [note for note in said if note.startswith("Python functions: ")]
         assert one.endswith(": 6.")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "version", "words"),
+    [
+        (wire.RUBY, 0x207, "Ruby 2.7 (process 7) was not read: Prospect reads 3.0 and later."),
+        (wire.RUBY, 0x400, "Ruby 4.0 (process 7) was not read: this version of Prospect"),
+        (wire.PHP, 0, "PHP (process 7) was not read: it is built with threads (ZTS)"),
+    ],
+)
+def test_a_runtime_that_is_not_read_is_named_once(runtime, version, words):
+    frames = RuntimeFrames()
+    frames._state.unknown(runtime, version, 7)
+    (sentence,) = frames.limits_since({})
+    assert sentence.startswith(words)
+    assert counted_notes([sentence, sentence.replace("process 7", "process 7 and 1 more")]) == (
+        sentence,
+    )

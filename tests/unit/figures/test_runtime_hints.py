@@ -44,11 +44,11 @@ def hints_of(profile, detail="2", jit_pids=(), **run):
         ("/usr/bin/python3.11", "prospect doctor"),
         ("/usr/lib/libpython3.13.so.1.0", "-X perf"),
         ("/usr/lib/jvm/lib/server/libjvm.so", "DumpPerfMapAtExit"),
-        ("/usr/bin/php8.2", "opcache.jit_debug=0x10"),
-        ("/usr/lib/apache2/modules/libphp8.2.so", "opcache.jit_debug=0x10"),
+        ("/usr/bin/php8.2", "record as root"),
+        ("/usr/lib/apache2/modules/libphp8.2.so", "record as root"),
         ("/usr/lib/erlang/erts-13.1.5/bin/beam.smp", "+JPperf true"),
-        ("/usr/lib/libruby-3.1.so.3.1.2", "Ruby 3.1 has no option"),
-        ("/usr/lib/libruby.so.3.4", "--yjit-perf"),
+        ("/usr/lib/libruby-2.7.so.2.7.8", "Ruby 2.7: Prospect reads 3.0 and later"),
+        ("/usr/lib/libruby.so.3.4", "record as root"),
         ("/usr/bin/luajit-2.1.0-beta3", "LUAJIT_USE_PERFTOOLS"),
         ("/usr/share/dotnet/shared/libcoreclr.so", "DOTNET_PerfMapEnabled=1"),
         ("/venv/llvmlite/binding/libllvmlite.so", "NUMBA_ENABLE_PROFILING=1"),
@@ -93,7 +93,7 @@ def test_hits_are_measured_against_what_was_asked_for():
 
 
 def test_a_runtime_whose_image_was_never_hit_is_known_by_its_process():
-    for comm, option in (("luajit", "luajit -jp"), ("php", "jit_debug"), ("java", "perfmap")):
+    for comm, option in (("luajit", "luajit -jp"), ("php", "record as root"), ("java", "perfmap")):
         (hint,) = hints_of(profile_of("", comm=comm))
         assert option in hint.sentence
     assert hints_of(profile_of("", comm="app")) == ()

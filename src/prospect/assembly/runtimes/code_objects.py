@@ -12,12 +12,19 @@ import numpy as np
 
 from prospect.abi import runtime_frames as wire
 from prospect.assembly.runtimes.described import Described
+from prospect.assembly.runtimes.php_functions import describe_php
 from prospect.assembly.runtimes.python_functions import describe_python
 from prospect.assembly.runtimes.ruby_functions import describe_ruby
 from prospect.assembly.runtimes.v8_functions import describe_v8
 from prospect.columns.grouping import alike
 from prospect.events.runtime_records import CodeKey
-from prospect.profile.model import KIND_JAVASCRIPT, KIND_NAMES, KIND_PYTHON, KIND_RUBY
+from prospect.profile.model import (
+    KIND_JAVASCRIPT,
+    KIND_NAMES,
+    KIND_PHP,
+    KIND_PYTHON,
+    KIND_RUBY,
+)
 from prospect.symbols.runtime_code import MOST_LINES, RuntimeCode, RuntimeFunction, standing
 
 if TYPE_CHECKING:
@@ -33,6 +40,7 @@ _Describe = Callable[["CodeText", "RuntimeImage"], Described]
 _RUNTIMES: dict[int, tuple[_Describe, int]] = {
     wire.CPYTHON: (describe_python, KIND_PYTHON),
     wire.RUBY: (describe_ruby, KIND_RUBY),
+    wire.PHP: (describe_php, KIND_PHP),
     wire.V8: (describe_v8, KIND_JAVASCRIPT),
 }
 

@@ -174,10 +174,9 @@ def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: RuntimeStac
     stack = np.repeat(np.arange(len(length)), length)
     place = np.arange(len(words)) - begin.take(stack)
     address = words - (place > 0)
-    in_text, in_loop = (
-        (address >= ends[:, 0].take(stack)) & (address < ends[:, 1].take(stack))
-        for ends in (stacks.text, stacks.loop)
-    )
+    in_text = stacks.are_in_own_code(stack, address)
+    loop = stacks.loop.take(stack, axis=0)
+    in_loop = (address >= loop[:, 0]) & (address < loop[:, 1])
     kind = in_text.astype(np.int8) + in_loop
     if stacks.v8 is not None:
         kind = stacks.v8.kinds(kind, stack, address, words)

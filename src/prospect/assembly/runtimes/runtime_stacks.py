@@ -18,6 +18,7 @@ from prospect.abi import constants as abi
 from prospect.abi import cpython, v8
 from prospect.abi import runtime_frames as wire
 from prospect.assembly.runtimes.code_objects import place_frames
+from prospect.assembly.runtimes.made_code import MadeCode, find_made_code
 from prospect.assembly.runtimes.v8_code import find_v8_code
 from prospect.assembly.runtimes.v8_inlining import place_v8_frames
 from prospect.columns.buffers import segments
@@ -57,7 +58,9 @@ class RuntimeStacks(Record):
         address: u64[f] as in processes.
         run: i64[f] number of the run of the evaluation loop that a frame is in, from the outermost.
         is_cut: bool[s] whether the outer frames were not read.
+        pid: i64[s] of each stack.
         text, loop: u64[s, 2] where the code of the interpreter's file, and of its loop, is.
+        made: code that runtimes compiled.
         v8: the code of V8, None without it.
     """
 
@@ -68,9 +71,24 @@ class RuntimeStacks(Record):
     address: NDArray[np.uint64]
     run: NDArray[np.int64]
     is_cut: NDArray[np.bool_]
+    pid: NDArray[np.int64]
     text: NDArray[np.uint64]
     loop: NDArray[np.uint64]
+    made: MadeCode
     v8: V8Code | None = None
+
+    def are_in_own_code(
+        self, stack: NDArray[np.int64], address: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
+        """Return whether addresses are in code of their stack's interpreter, bool[n].
+
+        Args:
+            stack: i64[n] the stacks.
+            address: u64[n].
+        """
+        text = self.text.take(stack, axis=0)
+        is_own: NDArray[np.bool_] = (address >= text[:, 0]) & (address < text[:, 1])
+        return is_own | self.made.covers(self.pid.take(stack), address)
 
 
 class RuntimeSamples(Record):
@@ -98,7 +116,7 @@ def with_runtimes(
     Returns:
         The events, as they are where there are no Python frames; and what there is for callers.
     """
-    stacks = find_runtime_stacks(events.runtimes, events.samples, events, named)
+    stacks = find_runtime_stacks(events, named)
     if stacks is None or events.runtimes is None:
         return events, None
     ip = events.samples.ip
@@ -108,20 +126,14 @@ def with_runtimes(
     return events, RuntimeSamples(stacks, ip, notes, native)
 
 
-def find_runtime_stacks(
-    records: RuntimeRecords | None,
-    samples: Samples,
-    events: Events | None = None,
-    named: Collection[int] = (),
-) -> RuntimeStacks | None:
+def find_runtime_stacks(events: Events, named: Collection[int] = ()) -> RuntimeStacks | None:
     """Match the stacks with their samples; None where there are none.
 
     Args:
-        records: of the recording.
-        samples: likewise.
-        events: with the mappings that tell V8's code; None if only frames are asked for.
+        events: of the recording.
         named: processes whose frames of V8 are left out.
     """
+    records, samples = events.runtimes, events.samples
     if records is None or not len(samples):
         return None
     records = place_v8_frames(records)
@@ -155,12 +167,14 @@ def find_runtime_stacks(
         of_v8 = np.repeat(is_v8, length)
         is_entry = of_v8 & (owner & v8.KIND_MASK == v8.ENTRY)
         is_shim, ends_run = np.where(of_v8, is_entry, is_shim), np.where(of_v8, is_entry, ends_run)
-        if events is not None:
-            code_of_v8 = find_v8_code(events, records, rows, is_v8)
+        code_of_v8 = find_v8_code(events, records, rows, is_v8)
     # The outermost frame ends the last run, whatever its mark says.
     end = np.cumsum(length)
     run = _runs(ends_run, end - length, end)
     kept = ~is_shim
+    pid = (records.task.take(rows) & _PID).astype(np.int64)
+    # Versions of CPython that compile code have tables for unwinders instead.
+    makers = distinct(pid[(minor == _OTHER) & ~is_v8])
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])
     return RuntimeStacks(
@@ -171,6 +185,8 @@ def find_runtime_stacks(
         address=address.take(frames)[kept] + RUNTIME_BASE,
         run=run[kept],
         is_cut=records.status.take(rows) != wire.WALKED,
+        pid=pid,
+        made=find_made_code(events.mmaps, events.names, makers),
         text=_ranges(images, "text_begin", "text_end")[image],
         loop=_ranges(images, "loop_begin", "loop_end")[image],
         v8=code_of_v8,
@@ -213,7 +229,7 @@ def _with_hits(samples: Samples, stacks: RuntimeStacks) -> Samples:
     has_frames = np.diff(stacks.start) > 0
     ip = samples.ip.take(stacks.sample)
     is_own = has_frames & (samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER)
-    is_in_text = (ip >= stacks.text[:, 0]) & (ip < stacks.text[:, 1])
+    is_in_text = stacks.are_in_own_code(np.arange(len(ip)), ip)
     if stacks.v8 is not None:
         is_in_text = np.where(stacks.v8.is_mine, stacks.v8.runs, is_in_text)
     is_own &= is_in_text

@@ -37,6 +37,10 @@ def walk_of(runtime: int) -> Runtime:
         from prospect.capture.runtimes.ruby import RUNTIME
 
         return RUNTIME
+    if runtime == wire.PHP:
+        from prospect.capture.runtimes.php import RUNTIME
+
+        return RUNTIME
     if runtime == wire.V8:
         from prospect.capture.v8.runtime import RUNTIME
 
@@ -74,6 +78,10 @@ def _detector(runtime: int) -> Callable[[File, bytes], Image | Unknown | None] |
         from prospect.capture.runtimes.ruby import find_ruby
 
         return find_ruby
+    if runtime == wire.PHP:
+        from prospect.capture.runtimes.php import find_php
+
+        return find_php
     if runtime == wire.V8:
         from prospect.capture.v8.images import find_v8
 

@@ -14,6 +14,7 @@ A runtime consists of the names of its files (`machine.runtime_processes`), two 
   function's as long as it lives), `LAST` (32 bits that lead to the line), `MARK` (8 bits that its
   report knows) and the next frame, or 0, in `FRAME`. It goes to "walk_fault" if memory cannot be
   read, to "next" if the frame is not to be shown;
+  It may put into `HANDLE` what `send` reads from, if that is not `CODE`;
 - `sign`, which is given the maps: puts 8 bytes into `PAIR` that differ if another function gets the
   same `CODE`; goes to "next" if there are none;
 - `send`: for a function that nobody has sent: reads its name, file and lines, with `CODE` and

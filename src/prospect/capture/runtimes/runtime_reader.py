@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 
+from prospect.abi import runtime_frames as wire
 from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_events
 from prospect.capture.runtimes.walk_state import WalkState
@@ -34,7 +35,7 @@ _NOT_ANY_MORE = (
 )
 # A smaller part is lost in a timer's own cost.
 _LEAST_SHARE = 0.001
-_OLDEST = 8
+_OLDEST = {wire.CPYTHON: 0x308, wire.RUBY: 0x300}
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
 
 
@@ -44,6 +45,23 @@ def _hurry() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
     except OSError:
         return
+
+
+def _unknown(state: WalkState, count: int) -> str:
+    """Say which version of a runtime is not known, of the last process that was counted."""
+    runtime, version = state["unknown_runtime"], state["unknown_version"]
+    others = f" and {count - 1} more" if count > 1 else ""
+    whose = f"(process {state['unknown_pid']}{others}) was not read"
+    if runtime == wire.PHP:
+        return f"PHP {whose}: it is built with threads (ZTS), or its code is not known."
+    oldest = _OLDEST.get(runtime, 0)
+    major, minor = version >> 8, version & 0xFF
+    name = f"CPython {major}.{minor}" if runtime == wire.CPYTHON else f"Ruby {major}.{minor}"
+    if version < oldest:
+        return f"{name} {whose}: Prospect reads {oldest >> 8}.{oldest & 0xFF} and later."
+    return (
+        f"{name} {whose}: this version of Prospect does not know its structures; a later one may."
+    )
 
 
 def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
@@ -58,14 +76,7 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
     said = []
     more = {name: count - since.get(name, 0) for name, count in state.counts.items()}
     if count := more["unknown"]:
-        version, pid = state["unknown_version"], state["unknown_pid"]
-        minor = version & 0xFF
-        if minor < _OLDEST:
-            why = f"Prospect reads 3.{_OLDEST} and later"
-        else:
-            why = "this version of Prospect does not know its structures; a later one may"
-        others = f" and {count - 1} more" if count > 1 else ""
-        said.append(f"CPython 3.{minor} (process {pid}{others}) was not read: {why}.")
+        said.append(_unknown(state, count))
     if count := more["held_up"]:
         said.append(
             f"Python functions: files not read, because the file system did not answer: {count}."

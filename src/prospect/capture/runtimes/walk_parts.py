@@ -38,8 +38,10 @@ LAST = -160
 MARK = -168
 # Slots of a runtime's own, in one step of its.
 OWN = (-176, -184, -192, -200, -208)
+# What a name is read from, if it is not `CODE`.
+HANDLE = -216
 # Kept of a new function.
-NEW_ROW = (CODE, TAG, SIGNATURE, PAIR)
+NEW_ROW = (CODE, TAG, SIGNATURE, PAIR, HANDLE)
 
 # Where `start` goes if there is no frame.
 FAILURES = {
@@ -62,7 +64,7 @@ NOWHERE = 1 << 62
 # CPU up meanwhile, few are sent.
 NEW_AT = WINDOW_FROM_AT + 8
 NEW_ROWS_AT = NEW_AT + 8
-NEW_BITS = 5
+NEW_BITS = 6
 MOST_NEW = 16
 # Then numbers that the verifier must not take for constants: the bytes of names that this sample
 # has sent, and one of the runtime's.

@@ -35,6 +35,7 @@ from prospect.capture.runtimes.walk_parts import (
     FP,
     FRAME,
     FRAMES_AT,
+    HANDLE,
     KEY,
     LAST,
     MARK,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.walk_parts import Item, Maps
 
 # The slot that has where the row of the present frame is.
-_ROW_AT = -216
+_ROW_AT = -224
 
 
 def dispatcher(maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> list[Item]:
@@ -129,6 +130,7 @@ def _find_entry(maps: Maps, task: TaskOffsets) -> Iterator[Item]:
 def _begin(maps: Maps) -> Iterator[Item]:
     """Take the CPU's scratch, and begin a STACK in it."""
     yield asm.store(abi.BPF_DW, FP, ZERO, 0)
+    yield asm.store(abi.BPF_DW, FP, HANDLE, 0)
     yield from look_up(maps.scratch, ZERO, SCRATCH)
     yield asm.call(abi.BPF_FUNC_ktime_get_ns)
     yield asm.store(abi.BPF_DW, FP, BEGUN, R0)

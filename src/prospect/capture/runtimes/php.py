@@ -1,0 +1,293 @@
+"""PHP: the chain of calls from executor_globals, in builds without threads (NTS).
+
+Where executor_globals has the innermost call, and where a function has its file, differs between
+versions. Two short functions of PHP's own load these: their code says where.
+
+Defined by: `abi.php`; zend_is_executing() and zend_get_executed_filename_ex() in
+``Zend/zend_execute_API.c``.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from prospect.abi import bpf as abi
+from prospect.abi import php
+from prospect.abi import runtime_frames as wire
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel.bpf_assembler import Label
+from prospect.capture.runtimes.elf_lookup import ET_EXEC
+from prospect.capture.runtimes.image_entry import Fields
+from prospect.capture.runtimes.runtime import Image, Runtime, Unknown
+from prospect.capture.runtimes.walk_names import send_bytes
+from prospect.capture.runtimes.walk_parts import (
+    CODE,
+    ENTRY,
+    FP,
+    FRAME,
+    HANDLE,
+    HEAD,
+    LAST,
+    MARK,
+    MIX_CODE,
+    OWN,
+    PAIR,
+    POINTER,
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    WINDOW_AT,
+    probe,
+    read,
+    read_window,
+)
+from prospect.capture.runtimes.walk_rooms import begin_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.capture.runtimes.elf_lookup import File
+    from prospect.capture.runtimes.walk_parts import Item, Maps
+
+_GLOBALS, _LOOP = b"executor_globals", b"execute_ex"
+_RUNS, _FILE = b"zend_is_executing", b"zend_get_executed_filename_ex"
+# Builds with threads have this instead of the globals.
+_WITH_THREADS = b"executor_globals_offset"
+_MOST_CODE_BYTES = 128
+# cmpq $0, disp32(%rip), which ends a byte later; cmpq $0, disp32(%register).
+_COMPARE_HERE, _COMPARE = b"\x48\x83\x3d", b"\x48\x83"
+_COMPARE_BYTES = 8
+# mov disp32(%register), %register: the file is nearer than anything in the globals.
+_LOAD = b"\x48\x8b"
+_NEAREST, _FARTHEST = 0x60, 0x140
+_MOST_GLOBALS = 1 << 14
+
+AT = Fields(("current",), ("frame_bytes", "file"))
+
+
+def find_php(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
+    """Return the PHP in a file, None if there is none; raises as other detectors."""
+    code = [segment for segment in file.segments if segment.is_code]
+    symbols = file.find((_GLOBALS, _LOOP, _RUNS, _FILE, _WITH_THREADS))
+    if not code or not {_LOOP, _RUNS, _FILE} <= symbols.keys():
+        return None
+    if _GLOBALS not in symbols:
+        return Unknown(wire.PHP, 0) if _WITH_THREADS in symbols else None
+    globals_at, size = symbols[_GLOBALS]
+    current, name = (
+        file.at(symbols[one][0], min(symbols[one][1], _MOST_CODE_BYTES)) for one in (_RUNS, _FILE)
+    )
+    offset = _current_offset(current, symbols[_RUNS][0] - globals_at)
+    file_offset = _file_offset(name)
+    if not 0 < offset < min(size, _MOST_GLOBALS) or not file_offset:
+        return Unknown(wire.PHP, 0)
+    loop, loop_bytes = symbols[_LOOP]
+    return Image(
+        runtime=wire.PHP,
+        version=0,
+        described=0,
+        addresses=(globals_at + offset,),
+        words=(php.FRAME_BYTES, file_offset),
+        text=(code[0].address, code[0].address + code[0].size),
+        loop=(loop, loop + loop_bytes),
+        is_fixed=file.kind == ET_EXEC,
+        segments=file.segments,
+    )
+
+
+def _current_offset(code: bytes, shift: int) -> int:
+    """Return where the globals have the innermost call, 0 if the code is not known.
+
+    Args:
+        code: of zend_is_executing().
+        shift: from the globals to it.
+    """
+    for at in range(len(code) - _COMPARE_BYTES + 1):
+        (number,) = struct.unpack_from("<i", code, at + 3)
+        if code[at + 7]:
+            continue
+        if code.startswith(_COMPARE_HERE, at):
+            return int(shift + at + _COMPARE_BYTES + number)
+        if code.startswith(_COMPARE, at) and code[at + 2] & 0xF8 == 0xB8:
+            return int(number)
+    return 0
+
+
+def _file_offset(code: bytes) -> int:
+    """Return where a function has its file, 0 if the code is not known."""
+    found = set()
+    for at in range(len(code) - 6):
+        if code.startswith(_LOAD, at) and code[at + 2] & 0xC0 == 0x80:
+            (number,) = struct.unpack_from("<i", code, at + 3)
+            if _NEAREST <= number < _FARTHEST and number % 8 == 0:
+                found.add(number)
+    return int(found.pop()) if len(found) == 1 else 0
+
+
+def _start(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
+    """Go from the globals to the innermost call; they are of the process's first thread."""
+    yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
+    yield asm.move(R1, R0)
+    yield asm.alu(abi.BPF_RSH, R1, 32)
+    yield asm.alu(abi.BPF_LSH, R0, 32)
+    yield asm.alu(abi.BPF_RSH, R0, 32)
+    yield asm.jump_if(abi.BPF_JNE, R0, R1, "no_thread")
+    yield asm.load(abi.BPF_DW, R3, ENTRY, AT["current"])
+    yield from read(FRAME, 8)
+    yield from probe("no_key")
+    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
+    yield asm.jump_if(abi.BPF_JNE, R3, 1, "has_frame")
+    yield asm.jump("fault")
+
+
+def _frame() -> Iterator[Item]:
+    """Read a call: its function and its line. Callers are below it."""
+    yield asm.load(abi.BPF_DW, R3, FP, FRAME)
+    yield from read_window(AT["frame_bytes"], "walk_fault", down=True)
+    yield asm.load(abi.BPF_DW, R1, R5, WINDOW_AT + php.CALLER)
+    yield asm.store(abi.BPF_DW, FP, FRAME, R1)
+    yield asm.load(abi.BPF_W, R1, R5, WINDOW_AT + php.CALL_INFO)
+    yield asm.alu(abi.BPF_RSH, R1, php.CALL_TOP_SHIFT)
+    yield asm.alu(abi.BPF_AND, R1, wire.OUTERMOST)
+    yield asm.store(abi.BPF_DW, FP, MARK, R1)
+    yield asm.load(abi.BPF_DW, R1, R5, WINDOW_AT + php.OPLINE)
+    yield asm.store(abi.BPF_DW, FP, POINTER, R1)
+    yield asm.store(abi.BPF_DW, FP, LAST, 0)
+    yield asm.load(abi.BPF_DW, R3, R5, WINDOW_AT + php.FUNCTION)
+    # A call that is being prepared, or that only keeps a place.
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "next")
+    yield asm.store(abi.BPF_DW, FP, HANDLE, R3)
+    yield asm.store(abi.BPF_DW, FP, CODE, R3)
+    yield from read(HEAD, 24)
+    yield from probe("walk_fault")
+    yield from _identify()
+    yield from _read_line()
+
+
+def _identify() -> Iterator[Item]:
+    """Find out which function it is that was read, from `HEAD`."""
+    yield asm.load(abi.BPF_DW, R2, FP, HEAD + php.NAME)
+    yield asm.load_imm64(R1, MIX_CODE)
+    yield asm.alu(abi.BPF_MUL, R2, R1)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.SCOPE)
+    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield asm.store(abi.BPF_DW, FP, PAIR, R2)
+    yield asm.load(abi.BPF_B, R1, FP, HEAD)
+    yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_USER, "in_php")
+    yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_EVAL, "in_php")
+    yield asm.jump_if(abi.BPF_JNE, R1, php.KIND_INTERNAL, "walk_fault")
+    # A fiber begins with a C function that has no name.
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.NAME)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "next")
+    # A C function is part of the run that called it.
+    yield asm.store(abi.BPF_DW, FP, MARK, 0)
+    yield asm.jump("has_line")
+    yield Label("in_php")
+    # Each object of a closure has a function of its own, and the code of files has no name: what
+    # they share tells them apart, their file and lines.
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.NAME)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "by_lines")
+    yield asm.load(abi.BPF_W, R1, FP, HEAD + php.FLAGS)
+    yield asm.alu(abi.BPF_AND, R1, php.CLOSURE)
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "identified")
+    yield Label("by_lines")
+    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(HEAD, 16)
+    yield from probe("walk_fault")
+    yield asm.load(abi.BPF_DW, R2, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield asm.store(abi.BPF_DW, FP, CODE, R2)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.LINES_AFTER_FILE)
+    yield asm.store(abi.BPF_DW, FP, PAIR, R1)
+    yield Label("identified")
+
+
+def _read_line() -> Iterator[Item]:
+    """Read the line of the instruction at `POINTER`."""
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.alu(abi.BPF_ADD, R3, php.OP_LINE)
+    yield from read(LAST, 4)
+    yield from probe("no_line")
+    yield asm.jump("has_line")
+    yield Label("no_line")
+    yield asm.store(abi.BPF_DW, FP, LAST, 0)
+    yield Label("has_line")
+
+
+def _sign(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
+    """Do nothing: `_identify` has read what tells functions apart."""
+    yield from ()
+
+
+def _send(maps: Maps) -> Iterator[Item]:
+    """Send name, class and file of the function at `HANDLE`."""
+    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield from read(HEAD, 24)
+    yield from probe("named")
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.NAME)
+    yield asm.store(abi.BPF_DW, FP, OWN[0], R1)
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.SCOPE)
+    yield asm.store(abi.BPF_DW, FP, OWN[1], R1)
+    yield asm.load(abi.BPF_B, R1, FP, HEAD)
+    yield asm.store(abi.BPF_DW, FP, OWN[2], R1)
+    yield asm.store(abi.BPF_DW, FP, PAIR, 0)
+    yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_INTERNAL, "no_lines")
+    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield asm.alu(abi.BPF_ADD, R3, php.LINES_AFTER_FILE)
+    yield from read(PAIR, 8)
+    yield from probe("named")
+    yield Label("no_lines")
+    yield from begin_name("all_named")
+    # A file's own code has no name.
+    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.move(R4, 0)
+    yield asm.load(abi.BPF_DW, R1, FP, OWN[0])
+    yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_name")
+    yield from _read_string(OWN[0])
+    yield Label("no_name")
+    yield asm.move(R5, wire.IS_UTF8)
+    yield from send_bytes(maps, wire.KIND_NAME, wire.MOST_NAME_BYTES, "name")
+    yield asm.load(abi.BPF_DW, R3, FP, OWN[1])
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_class")
+    yield asm.alu(abi.BPF_ADD, R3, php.CLASS_NAME)
+    yield from read(OWN[1], 8)
+    yield from probe("named")
+    yield from _read_string(OWN[1])
+    yield asm.move(R5, wire.IS_UTF8)
+    yield from send_bytes(maps, wire.KIND_SCOPE, wire.MOST_NAME_BYTES, "class")
+    yield Label("no_class")
+    yield asm.load(abi.BPF_DW, R1, FP, OWN[2])
+    yield asm.jump_if(abi.BPF_JEQ, R1, php.KIND_INTERNAL, "no_file")
+    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["file"])
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(OWN[1], 8)
+    yield from probe("named")
+    yield from _read_string(OWN[1])
+    yield asm.move(R5, wire.IS_UTF8)
+    yield from send_bytes(maps, wire.KIND_FILE, wire.MOST_FILE_BYTES, "file")
+    yield Label("no_file")
+
+
+def _read_string(slot: int) -> Iterator[Item]:
+    """Put the address of a string's text into R3, its length into R4."""
+    yield asm.load(abi.BPF_DW, R3, FP, slot)
+    yield asm.alu(abi.BPF_ADD, R3, php.STRING_LENGTH)
+    yield from read(POINTER, 8)
+    yield from probe("named")
+    yield asm.load(abi.BPF_DW, R3, FP, slot)
+    yield asm.alu(abi.BPF_ADD, R3, php.STRING_TEXT)
+    yield asm.load(abi.BPF_DW, R4, FP, POINTER)
+
+
+RUNTIME = Runtime(wire.PHP, start=_start, frame=_frame, sign=_sign, send=_send)

@@ -1,0 +1,69 @@
+"""Ruby and PHP on the running kernel: programs whose split over their functions is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from builders.recordings import PROGRAMS, PROSPECT
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.parallel,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads runtimes on x86-64 only"),
+    pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs BTF"),
+]
+# Four standard deviations of a share of 1,000 samples, and what starting takes.
+SLACK = 0.07
+RUBY, PHP = ("ruby", "split.rb"), ("php", "split.php")
+PHP_JIT = ("-dopcache.enable_cli=1", "-dopcache.jit=tracing", "-dopcache.jit_buffer_size=32M")
+
+
+def ran(*command, timeout=120):
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=True
+    ).stdout
+
+
+def recorded(tmp_path, program, *options):
+    """Return what a program says of itself, and the stacks that were recorded of it."""
+    command, script = program
+    if not shutil.which(command):
+        pytest.skip(f"no {command} is installed")
+    file = tmp_path / "perf.data"
+    line = [command, *options, str(PROGRAMS / script), "1"]
+    told = json.loads(ran(*PROSPECT, "record", "-H", "1000", "-o", str(file), *line))
+    folded = ran(*PROSPECT, "report", "-V2", "--format", "folded", str(file))
+    rows = (row.rpartition(" ") for row in folded.splitlines())
+    return file, told, [(stack.split(";"), int(count)) for stack, _, count in rows]
+
+
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [(RUBY, ()), (RUBY, ("--yjit",)), (PHP, ()), (PHP, PHP_JIT)],
+    ids=["ruby", "yjit", "php", "php jit"],
+)
+def test_each_function_has_its_share(program, options, tmp_path):
+    file, told, stacks = recorded(tmp_path, program, *options)
+    counts = dict.fromkeys(told, 0)
+    for stack, count in stacks:
+        for frame in stack:
+            # A fiber's stack begins with its block.
+            name = frame.split(" (")[0].removeprefix("block in ")
+            if name in counts:
+                counts[name] += count
+                break
+    total = sum(counts.values())
+    assert total > 700
+    for name, share in told.items():
+        assert counts[name] / total == pytest.approx(share, abs=SLACK), name
+    text = ran(*PROSPECT, "report", "--format", "json", str(file))
+    assert f'"object_kind": "{program[0]}"' in text.replace('":"', '": "')
+    source = ran(*PROSPECT, "annotate", "--source", "recursion", str(file))
+    assert "n < 2" in source
