@@ -53,7 +53,7 @@ const STATE_COLOURS = { running: 0, "waiting for a CPU": 1, blocked: 2, "not kno
 
 /** Which colour a piece has: those of other processes that run have one of their own. */
 const colourOf = ({ state, thread }) => (state === "running" && thread === "other process" ? 3 : STATE_COLOURS[state]);
-const pieceText = ({ state, program, what, seconds }) => `${shown(program)}: ${shown(what || state)}, ${milliseconds(seconds)} ms`;
+const turnPieceText = ({ state, program, what, seconds }) => `${shown(program)}: ${shown(what || state)}, ${milliseconds(seconds)} ms`;
 
 /** The pieces of a turn as a bar over its time, the longest turn as wide as all. */
 function piecesBar(turn, longest) {
@@ -61,7 +61,7 @@ function piecesBar(turn, longest) {
   bar.style.width = `${(turn.seconds / longest) * 100}%`;
   let end = 0;
   for (const piece of turn.pieces) {
-    const part = make(`i.slice${colourOf(piece)}`, { title: pieceText(piece) });
+    const part = make(`i.slice${colourOf(piece)}`, { title: turnPieceText(piece) });
     part.style.width = `${(piece.seconds / turn.seconds) * 100}%`;
     part.style.marginLeft = `${(Math.max(piece.begin_s - end, 0) / turn.seconds) * 100}%`;
     bar.append(part);
