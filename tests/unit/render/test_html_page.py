@@ -14,7 +14,9 @@ from builders.annotated import annotated_loop
 from builders.profile import empty_profile, hostile_profile, perf_profile, qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
 from prospect.records import replace
-from prospect.render.html.whole_file import ColumnBlock
+from prospect.render.html.diff_page import SCRIPTS as DIFF_SCRIPTS
+from prospect.render.html.page import SCRIPTS
+from prospect.render.html.whole_file import ColumnBlock, asset
 from prospect.render.registry import make_renderer
 
 PROFILES = {
@@ -82,6 +84,14 @@ def test_the_policy_runs_the_one_script_and_loads_nothing():
     assert page.index("Content-Security-Policy") < page.index("<style>") < page.index("<script")
     assert not re.search(r"\b(src|href|style|on\w+)=", markup)
     assert not re.search(r"https?:|//[a-z]|url\(|@import", style)
+
+
+def test_no_two_parts_of_a_script_declare_a_name():
+    for scripts in (("embedded", *SCRIPTS), ("served", *SCRIPTS), DIFF_SCRIPTS):
+        text = "".join(asset(f"{name}.js") for name in scripts)
+        declared = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE)
+        assert len(declared) > 50
+        assert [name for name in set(declared) if declared.count(name) > 1] == []
 
 
 def test_the_script_has_no_way_to_make_markup_or_code_of_names():

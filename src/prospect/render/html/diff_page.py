@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.compared_stacks import ComparedCalls, ComparedStacks
     from prospect.estimate.compare.comparison import Comparison
 
-_SCRIPTS = (
+SCRIPTS = (
     "embedded",
     "unpack",
     "names",
@@ -70,7 +70,7 @@ class HtmlDiff(Record):
             "words": encoded(_words(comparison)),
             "stacks": _stack_block(comparison.stacks),
         }
-        write_pieces(document("diff", _SCRIPTS, blocks), out)
+        write_pieces(document("diff", SCRIPTS, blocks), out)
 
 
 def _words(comparison: Comparison) -> dict[str, str | float | None]:
