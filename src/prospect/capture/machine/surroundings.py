@@ -180,7 +180,9 @@ def describe_surroundings(
             loop.write(portion)
             if not loop.done:
                 loop.step(wait=False)
-    with_data = bool(plan.attr.flags & abi.FLAG_MMAP_DATA)
+    # By mappings of data perf unwinds copies, which other processes than COMMAND may lack.
+    has_copies = plan.copies is None or pid == NO_COMMAND or bool(tasks)
+    with_data = has_copies and bool(plan.attr.flags & abi.FLAG_MMAP_DATA)
     only = tasks if plan.scope != SCOPE_SYSTEM else ()
     snapshot = Snapshot(command_pid=pid, with_data=with_data, only=only)
     if plan.scope == SCOPE_SYSTEM or only:
