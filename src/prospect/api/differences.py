@@ -152,7 +152,10 @@ def diff_by(
     sides = _listed(before), _listed(after)
     announce = sinks.announce or silent
     first, second = _profiles(
-        sides, naming, ProfileRequest(stacks=asked.stacks or asked.inclusive, waits=True), sinks
+        sides,
+        naming,
+        ProfileRequest(stacks=asked.stacks or asked.inclusive, waits=True, turns=True),
+        sinks,
     )
     announce("comparing")
     found = compare(first, second, asked)

@@ -79,6 +79,7 @@ class KindOfTurns(Record):
         seconds: how long, together; the rows add up to it.
         median, tail: seconds, the latter of the 95th percentile.
         longest_s: of the longest turn.
+        deviation_s: standard deviation of their lengths.
         rows: the longest first.
         takers: who had the CPUs that were waited for, likewise.
     """
@@ -93,6 +94,7 @@ class KindOfTurns(Record):
     median: Quantile
     tail: Quantile
     longest_s: float
+    deviation_s: float
     rows: tuple[TurnRow, ...]
     takers: tuple[Taker, ...]
 
@@ -204,6 +206,7 @@ class _Grouped:
                     median=quantile_of(ordered, 0.5),
                     tail=quantile_of(ordered, _TAIL),
                     longest_s=float(ordered[-1]),
+                    deviation_s=float(ordered.std()),
                     rows=tuple(
                         row._replace(share=row.seconds / total_s)
                         for row in sorted(rows.get(place + 1, ()), key=lambda row: -row.seconds)

@@ -56,7 +56,7 @@ def test_time_of_another_thread_that_has_a_lock_is_that_of_the_lock():
 
 
 def test_a_round_of_a_loop_is_called_so():
-    assert "of the loop, view" in summary_of(turns_of([REQUEST], is_loop=True))[0]
+    assert "of its loop, view" in summary_of(turns_of([REQUEST], is_loop=True))[0]
     text = rendered(profile_with_turns(turns_of([REQUEST], is_loop=True)), "text")
     assert "view (event loop)" in text
     assert "A turn of an event loop is one round of it, which may serve many requests." in text

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared_run import ComparedRun, RunParts
     from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.compared_turns import TurnChange
     from prospect.estimate.compare.compared_wall import ComparedWall
     from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
@@ -158,11 +159,23 @@ def compare(
     return replace(
         comparison,
         wall=_compared_wall(before, after),
+        turns=_compared_turns(before, after, shown.scope),
         stacks=stacks,
         inclusive=inclusive,
         notes=comparison_notes(comparison, asked.scope, data.runs, data.labels),
         warnings=comparison_warnings(comparison, data.runs),
     )
+
+
+def _compared_turns(
+    before: Sequence[Profile], after: Sequence[Profile], detail: Detail
+) -> tuple[TurnChange, ...]:
+    """Compare turns of threads; none unless all recordings have some."""
+    if any(profile.turns is None for profile in (*before, *after)):
+        return ()
+    from prospect.estimate.compare.compared_turns import compared_turns  # noqa: PLC0415 - of switches only
+
+    return compared_turns(before, after, detail)
 
 
 def _compared_wall(before: Sequence[Profile], after: Sequence[Profile]) -> ComparedWall | None:

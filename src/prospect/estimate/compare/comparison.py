@@ -12,6 +12,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from prospect.estimate.compare.changes import ChangeTable
     from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.compared_turns import TurnChange
     from prospect.estimate.compare.compared_wall import ComparedWall
     from prospect.estimate.compare.condition_verdict import Verdict
     from prospect.estimate.compare.option_texts import Work
@@ -91,3 +92,4 @@ class Comparison(Record):
     stacks: ComparedStacks | None = None
     inclusive: ChangeTable | None = None
     wall: ComparedWall | None = None
+    turns: tuple[TurnChange, ...] = ()

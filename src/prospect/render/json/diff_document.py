@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from prospect.figures.modes import MODE_NAMES
-from prospect.profile.model import PATH_STATES
+from prospect.profile.model import PATH_STATES, THREADS_OF_TURNS
 from prospect.records import NamedTuple, Record
 from prospect.render.encoding import significant
 from prospect.render.json.common_fields import DETAIL
@@ -229,6 +229,31 @@ DIFF = Object(
         "what made the command faster or slower, see [waiting](waiting.md); only if all recordings "
         "have switches",
         lambda diff: ABSENT if diff.comparison.wall is None else diff.comparison.wall,
+        optional=True,
+    ),
+    turns=each(
+        program=TEXT(),
+        kind=TEXT(),
+        a_turns=COUNT("how many on both sides"),
+        b_turns=COUNT(),
+        a=SECONDS("mean of a turn on both sides"),
+        b=SECONDS(),
+        change=ROUNDED(),
+        half_width_s=ROUNDED("of the change, if turns are independent"),
+        parts=each(
+            state=one_of(PATH_STATES)("of the thread"),
+            program=TEXT("of the thread"),
+            thread=one_of(THREADS_OF_TURNS)("the turn's own or another"),
+            what=NAME("the function, or what blocked the thread"),
+            a=SECONDS("of a turn on both sides"),
+            b=SECONDS(),
+            change=ROUNDED(),
+            half_width_s=ROUNDED("of the change; 0 for what is exact"),
+        )("the largest changes first; they add up to the change of the mean"),
+    )(
+        "turns of the kinds that both sides have, see [waiting](waiting.md); only if all "
+        "recordings have turns",
+        lambda diff: diff.comparison.turns or ABSENT,
         optional=True,
     ),
 )

@@ -91,6 +91,12 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
         yield from style.section("By what the command's exit had to wait for")
         yield from wall_change_lines(comparison.wall, rows, style)
         yield ""
+    if comparison.turns:
+        from prospect.render.text.turns import turn_change_lines  # noqa: PLC0415 - of switches only
+
+        yield from style.section("Turns, by program and kind")
+        yield from turn_change_lines(comparison.turns, style)
+        yield ""
     if comparison.verdict is not None:
         yield from style.section("Condition")
         line = verdict_line(comparison.verdict)

@@ -23,6 +23,7 @@ from prospect.render.text.wall import had_words, wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prospect.estimate.compare.compared_turns import TurnChange
     from prospect.estimate.finished_report import Report
     from prospect.estimate.statistics.quantiles import Quantile
     from prospect.estimate.turn_account import KindOfTurns, TurnAccount, TurnRow
@@ -39,6 +40,7 @@ _FUNCTION_WIDTH, _KIND_WIDTH, _LEAST_WIDTH = 22, 40, 12
 _MOST_KINDS = 20
 _MOST_DETAILED = 5
 _MOST_ROWS = 12
+_MOST_CHANGES = 5
 _LOCKS = ("a mutex", "Python's global lock", "futex")
 
 
@@ -49,7 +51,7 @@ def turns_summary(account: TurnAccount, width: int) -> Iterator[str]:
     kind = _first(account)
     times = f"median {_ms(kind.median.value)} ms, 95 % {_ms(kind.tail.value)}"
     times += f", longest {_ms(kind.longest_s)}:"
-    whose = f"{_HEAD}{escaped(kind.program)}, {kind.turns} of {'the loop, ' * kind.is_loop}"
+    whose = f"{_HEAD}{escaped(kind.program)}, {kind.turns} of {'its loop, ' * kind.is_loop}"
     room = max(width - display_width(f"{whose}: {times}"), _LEAST_WIDTH)
     head = f"{whose}{short_names([escaped(kind.kind)], room)[0]}: {times} "
     items = _items(kind)
@@ -257,3 +259,43 @@ def _what(row: TurnRow) -> str:
         by = f", ended by {row.ended_by}" if row.ended_by not in ("", INTERRUPT) else ""
         return escaped(f"{row.what}{by}" if row.ended_by else f"{row.what}, end not recorded")
     return escaped(row.what)
+
+
+def turn_change_lines(changes: Sequence[TurnChange], style: Style) -> Iterator[str]:
+    """Yield which turns became faster or slower, and for the first kinds by what."""
+    shown = changes[:_MOST_KINDS]
+    yield from table_lines(
+        [
+            Column("A ms", [_ms(one.a) for one in shown]),
+            Column("B ms", [_ms(one.b) for one in shown]),
+            Column("B - A", [_signed(one.change) for one in shown]),
+            Column("±", [f"{one.half_width_s * _MS:.3f}" for one in shown]),
+            Column("Turns A", [str(one.a_turns) for one in shown]),
+            Column("Turns B", [str(one.b_turns) for one in shown]),
+            Column("Program", [escaped(one.program) for one in shown], right=False),
+            Column("Kind", [escaped(one.kind) for one in shown], right=False),
+        ]
+    )
+    if more := len(changes) - len(shown):
+        yield style.cut(f"- {pluralize(more, 'more kind')}")
+    for one in shown[:_MOST_DETAILED]:
+        parts = [part for part in one.parts if abs(part.change) > part.half_width_s][:_MOST_CHANGES]
+        if parts:
+            yield ""
+            name = f"{escaped(one.program)}, {escaped(one.kind)}"
+            yield f"{name}: {_signed(one.change)} ms a turn, of which"
+            yield from table_lines(
+                [
+                    Column("A ms", [f"{part.a * _MS:.3f}" for part in parts]),
+                    Column("B ms", [f"{part.b * _MS:.3f}" for part in parts]),
+                    Column("B - A", [_signed(part.change) for part in parts]),
+                    Column("±", [f"{part.half_width_s * _MS:.3f}" for part in parts]),
+                    Column("State", [part.state for part in parts], right=False),
+                    Column("Program", [escaped(part.program) for part in parts], right=False),
+                    Column("What", [escaped(part.what) for part in parts], right=False),
+                ]
+            )
+
+
+def _signed(seconds: float) -> str:
+    return f"{seconds * _MS:+.3f}"
