@@ -99,7 +99,7 @@ def test_arrows_move_in_a_table_and_enter_chooses(open_page):
     press(browser, Keys.ARROW_DOWN)
     assert browser.execute_script(index) == last
     press(browser, Keys.HOME, Keys.ENTER)
-    name = browser.execute_script("return currentRoutines()[0].label")
+    name = browser.execute_script("return currentFunctions()[0].label")
     assert browser.find_element(By.CSS_SELECTOR, "#function h2").text.startswith(name)
 
 

@@ -193,20 +193,20 @@ def test_the_search_finds_marks_and_goes_to_the_widest(opened):
 def test_a_stretch_of_time_is_followed_by_pictures_and_tables(opened):
     profile = random_stacks_profile(4000, 40, 6)
     browser = opened(profile)
-    assert "4,000" in browser.execute_script("return countText(view.sums.totalHits[0])")
+    assert "4,000" in browser.execute_script("return countText(view.sums.totalSamples[0])")
     heat = browser.find_element(By.ID, "heat")
     drag = ActionChains(browser).move_to_element_with_offset(heat, 0, -8)
     drag.click_and_hold().move_by_offset(150, 0).release().perform()
     assert browser.find_element(By.ID, "selection").is_displayed()
     first, last = browser.execute_script("return view.filter.span")
     each = 4000 / browser.execute_script("return view.event.data.stretches")
-    selected = browser.execute_script("return view.sums.totalHits[0]")
+    selected = browser.execute_script("return view.sums.totalSamples[0]")
     assert abs(selected - each * (last - first + 1)) <= 2
     hits = [int(row[4].replace(",", "")) for row in cells_of(browser)]
     assert 0 < sum(hits) <= selected
     assert "rough" in text_of(browser, "#panel")
     browser.find_element(By.ID, "selection-clear").click()
-    assert browser.execute_script("return view.sums.totalHits[0]") == 4000
+    assert browser.execute_script("return view.sums.totalSamples[0]") == 4000
     assert not browser.find_element(By.ID, "selection").is_displayed()
 
 
@@ -218,14 +218,14 @@ def test_a_lane_and_a_process_can_be_chosen(opened):
         heat, on_name, 8 - heat.size["height"] // 2
     ).click().perform()
     assert "CPU 0" in text_of(browser, "#selection-text")
-    assert 800 < browser.execute_script("return view.sums.totalHits[0]") < 1200
+    assert 800 < browser.execute_script("return view.sums.totalSamples[0]") < 1200
     press(browser, Keys.ESCAPE)
     browser.find_element(By.ID, "tab-processes").click()
     row = browser.find_elements(By.CSS_SELECTOR, "#panel tbody tr")[0]
     name = row.find_elements(By.TAG_NAME, "td")[0].text
     row.click()
     assert name in text_of(browser, "#selection-text")
-    hits = browser.execute_script("return view.sums.totalHits[0]")
+    hits = browser.execute_script("return view.sums.totalSamples[0]")
     assert 0 < hits < 1000
 
 
@@ -249,8 +249,8 @@ def test_what_the_report_does_not_detail_is_counted_on_the_page(opened):
     assert "text report's figures" in text_of(browser, "#panel")
     choose_scope(browser, "all")
     assert "text report's figures" not in text_of(browser, "#panel")
-    listed = browser.execute_script("return currentRoutines().map((row) => row.samples)")
-    assert sum(listed) == browser.execute_script("return view.sums.totalHits[0]") > 0
+    listed = browser.execute_script("return currentFunctions().map((row) => row.samples)")
+    assert sum(listed) == browser.execute_script("return view.sums.totalSamples[0]") > 0
     browser.find_element(By.ID, "tab-processes").click()
     assert "text report's figures" in text_of(browser, "#panel")
 

@@ -155,7 +155,7 @@ def test_a_finger_selects_a_stretch_of_time_and_a_row(touched):
     drag_finger(browser, heat, (150, 10), (200, 12), (260, 12))
     first, last = browser.execute_script("return view.filter.span")
     assert last > first
-    assert 0 < browser.execute_script("return view.sums.totalHits[0]") < 4000
+    assert 0 < browser.execute_script("return view.sums.totalSamples[0]") < 4000
     assert browser.execute_script("return heat.lane") >= 24  # WCAG 2.2, 2.5.8
     drag_finger(browser, heat, (10, 5))
     assert browser.execute_script("return view.filter.lane") == {"kind": "cpu", "row": 0}
@@ -202,7 +202,7 @@ def test_hostile_names_of_all_kinds_stay_text(open_page):
         )
         # However long a name is, other rows stay on the screen.
         heights = browser.execute_script(
-            "byId('tab-routines').click();"
+            "byId('tab-functions').click();"
             "return [...document.querySelectorAll('#panel tbody tr, #answer li, #function h2')]"
             ".map((row) => row.offsetHeight)"
         )

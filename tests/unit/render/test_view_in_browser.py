@@ -120,7 +120,7 @@ def test_without_the_token_there_is_nothing(browser):
 
 def test_the_page_is_the_one_of_the_file(opened):
     with opened(stacks_profile()) as browser:
-        assert browser.execute_script("return view.sums.totalHits[0]") == 30
+        assert browser.execute_script("return view.sums.totalSamples[0]") == 30
         assert browser.execute_script("return document.scripts.length") == 1
         ActionChains(browser).send_keys("/", "vfs", Keys.ENTER).perform()
         steps = browser.find_elements(By.CSS_SELECTOR, "#path button")
@@ -229,20 +229,20 @@ def test_a_selection_brings_its_own_stacks(opened):
     with opened(profile) as browser:
         until(browser, "view.event !== view.base")  # the whole, once asked for
         select_an_eighth(browser)
-        hits = browser.execute_script("return view.sums.totalHits[0]")
+        hits = browser.execute_script("return view.sums.totalSamples[0]")
         assert hits == 500
-        until(browser, "view.event !== view.base && view.sums.totalHits[0] === 500")
+        until(browser, "view.event !== view.base && view.sums.totalSamples[0] === 500")
         browser.execute_script("refilter({ scope: 'process', process: 3 })")
-        coarse = browser.execute_script("return view.sums.totalHits[0]")
+        coarse = browser.execute_script("return view.sums.totalSamples[0]")
         until(browser, "view.event !== view.base && view.event.data.is_whole")
-        assert browser.execute_script("return view.sums.totalHits[0]") == coarse
+        assert browser.execute_script("return view.sums.totalSamples[0]") == coarse
         labels = browser.execute_script(
             "return [...view.event.frame].map((frame) => frameNames(view.block, frame).label)"
         )
         assert "(smaller ones together)" not in labels
         assert "rough" in text_of(browser, "#panel")
         browser.find_element(By.ID, "selection-clear").click()
-        assert browser.execute_script("return view.sums.totalHits[0]") == 4000
+        assert browser.execute_script("return view.sums.totalSamples[0]") == 4000
 
 
 @pytest.mark.usefixtures("few_rows")
@@ -261,7 +261,7 @@ def test_what_was_put_together_comes_apart_when_it_is_zoomed_to(opened):
         until(browser, f"view.event.frame[view.focus] === {caller}")
         assert browser.execute_script("return view.event.end[view.focus] - view.focus") > 1
         assert browser.execute_script("return lacksStacks()") is False
-        assert browser.execute_script("return view.sums.totalHits[0]") == 4000
+        assert browser.execute_script("return view.sums.totalSamples[0]") == 4000
 
 
 @pytest.mark.usefixtures("few_rows")
@@ -291,7 +291,7 @@ def test_a_stretch_of_time_can_be_looked_at_closer(opened):
         drag = ActionChains(browser).move_to_element_with_offset(heat, 0, -8)
         drag.click_and_hold().move_by_offset(60, 0).release().perform()
         hits, times = browser.execute_script(
-            "return [view.sums.totalHits[0], spanTimes(view.filter.span)]"
+            "return [view.sums.totalSamples[0], spanTimes(view.filter.span)]"
         )
         assert 0 < hits < 4000
         browser.find_element(By.ID, "closer").click()
@@ -300,13 +300,13 @@ def test_a_stretch_of_time_can_be_looked_at_closer(opened):
             "const { begin_ns, end_ns } = view.base.data; return [begin_ns, end_ns]"
         )
         assert data == [times["begin_ns"], times["end_ns"]]
-        assert browser.execute_script("return view.sums.totalHits[0]") == hits
+        assert browser.execute_script("return view.sums.totalSamples[0]") == hits
         assert "s to" in text_of(browser, "#selection-text")
         assert "rough" in text_of(browser, "#panel")
         select_an_eighth(browser)
-        assert 0 < browser.execute_script("return view.sums.totalHits[0]") < hits
+        assert 0 < browser.execute_script("return view.sums.totalSamples[0]") < hits
         ActionChains(browser).send_keys(Keys.ESCAPE, Keys.ESCAPE).perform()
-        assert browser.execute_script("return view.sums.totalHits[0]") == 16000
+        assert browser.execute_script("return view.sums.totalSamples[0]") == 16000
         assert not browser.find_element(By.ID, "selection").is_displayed()
 
 

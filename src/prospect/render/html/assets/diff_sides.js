@@ -19,7 +19,7 @@ function weightsOf(event, width, withOthers) {
   const [main, other] = width === "a" ? [a, b] : [b, a];
   const adds = width === "sum" ? () => true : (row) => withOthers && !(main.totalSamples[row] > 0);
   const sum = (kind) => main[kind].map((value, row) => value + (adds(row) ? other[kind][row] : 0));
-  return withTotals(event, sum("own"), sum("ownHits"));
+  return withTotals(event, sum("own"), sum("ownSamples"));
 }
 
 const changeOf = (row) => sides.b.total[row] - sides.a.total[row];
