@@ -10,7 +10,7 @@ from prospect.capture.runtimes.process_memory import UnreadableError
 METHOD_TABLE = 0x7F00_0000_1000  # what every Method begins with
 HEAP, SEGMENTS, SEGMENT_SHIFT = 0x7F10_0000_0000, 0x7F20_0000_0000, 7
 HEAP_BYTES = 1 << 16
-VERSION_AT, HEAPS_AT, LIST_AT, HEAP_AT = 0x1000, 0x1008, 0x1100, 0x1200
+VERSION_AT, HEAPS_AT, LOADERS_AT, LIST_AT, HEAP_AT = 0x1000, 0x1008, 0x1010, 0x1100, 0x1200
 
 COMMON = {
     "CodeHeap::_memory": 0,
@@ -27,6 +27,12 @@ COMMON = {
     "Klass::_name": 24,
     "Symbol::_length": 4,
     "Symbol::_body": 6,
+    "ClassLoaderData::_next": 0,
+    "ClassLoaderData::_klasses": 8,
+    "Klass::_next_link": 0,
+    "Klass::_layout_helper": 8,
+    "InstanceKlass::_methods": 16,
+    "Array<Method*>::_data": 8,
 }
 OF_17 = COMMON | {
     "HeapBlock::Header::_used": 8,
@@ -135,6 +141,7 @@ class FakeJvm:
         self.sizes = SIZES_25 if self.is_late else SIZES_17
         statics = {
             "CodeCache::_heaps": HEAPS_AT,
+            "ClassLoaderDataGraph::_head": LOADERS_AT,
             "Abstract_VM_Version::_vm_major_version": VERSION_AT,
         }
         self.tables = VmTables(self.offsets, statics, self.sizes)
@@ -153,6 +160,7 @@ class FakeJvm:
         self.memory.put(HEAP_AT, heap)
         self.memory.put(HEAP, bytes(HEAP_BYTES))
         self.memory.put(SEGMENTS, self.segments)
+        self.memory.put(LOADERS_AT, bytes(8))
         self.names = {}
 
     def somewhere(self, content):
@@ -183,6 +191,20 @@ class FakeJvm:
         struct.pack_into("<H", const, self.offsets["ConstMethod::_code_size"], len(bytecode))
         struct.pack_into("<H", const, self.offsets["ConstMethod::_name_index"], 1)
         return self.somewhere(struct.pack("<QQ", METHOD_TABLE, self.somewhere(const)))
+
+    def loader(self):
+        """Lay out a class loader without classes; return its address."""
+        before = self.memory.number(LOADERS_AT)
+        loader = self.somewhere(struct.pack("<QQ", before, 0))
+        self.memory.change(LOADERS_AT, struct.pack("<Q", loader))
+        return loader
+
+    def klass(self, loader, methods, *, kind=8):
+        """Lay out a class of a loader, whose methods are at these addresses."""
+        listed = self.somewhere(struct.pack(f"<q{len(methods)}Q", len(methods), *methods))
+        before = self.memory.number(loader + 8)
+        klass = self.somewhere(struct.pack("<QqQ", before, kind, listed))
+        self.memory.change(loader + 8, struct.pack("<Q", klass))
 
     def blob(self, segment, name, *, code=CODE, words=4, complete=5, **compiled):
         """Put code into the heap, 8 segments of it; return where its instructions begin.

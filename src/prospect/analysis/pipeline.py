@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from prospect.assembly.labels import Labelled
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.placement import Placement
+    from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples
     from prospect.assembly.stacks.stack_forest import SampleCallers
     from prospect.assembly.tables.recorded_calls import CountedCalls
     from prospect.assembly.threads.turns import TurnSource
@@ -282,13 +283,9 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()
     jit = find_jit_code(events, info, recorded_until(info, events), budget)
-    runtimes = None
-    if events.runtimes is not None:
-        from prospect.assembly.runtimes.runtime_stacks import with_runtimes  # noqa: PLC0415 - few recordings have them
-
-        events, runtimes = with_runtimes(events, native=order.naming.native, named=jit.pids)
-        if runtimes and wanted.hints:  # every part of a session would say it again
-            jit = replace(jit, notes=(*jit.notes, *runtimes.notes))
+    events, runtimes = _with_runtimes(events, jit, order)
+    if runtimes and wanted.hints:  # every part of a session would say it again
+        jit = replace(jit, notes=(*jit.notes, *runtimes.notes))
     if collector is not None:
         collector.jit_dumps |= jit.dumps
     history = build_spaces(jit.events)
@@ -299,6 +296,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     )
     symbolizer = make_symbolizer(symbol_options, order.answers, collector, order.sinks.kept_names)
     announce("placing samples")
+    events = _with_bytecode(events, info, jit, history, symbolizer)
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
     labelled = label_samples(events.samples, kernel_names, info.arch)
     if waits is not None and waits.calls is not None:
@@ -351,6 +349,33 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
         counted=counted,
         placement=placement,
     )
+
+
+def _with_runtimes(
+    events: Events, jit: JitRecords, order: _Order
+) -> tuple[Events, RuntimeSamples | None]:
+    """Return events whose samples have frames of runtimes, and these; None without."""
+    if events.runtimes is None:
+        return events, None
+    from prospect.assembly.runtimes.runtime_stacks import with_runtimes  # noqa: PLC0415 - few recordings have them
+
+    return with_runtimes(events, native=order.naming.native, named=jit.pids)
+
+
+def _with_bytecode(
+    events: Events,
+    info: RecordingInfo,
+    jit: JitRecords,
+    history: ProcessHistory,
+    symbolizer: Symbolizer,
+) -> Events:
+    """Return events whose samples in a JVM's interpreter are in the bytecode that it runs."""
+    if not jit.jvm_pids or events.samples.user is None:
+        return events
+    from prospect.assembly.stacks.bytecode import in_bytecode  # noqa: PLC0415 - only with stacks of a JVM
+
+    samples = in_bytecode(events.samples, history, info, symbolizer, jit.jvm_pids)
+    return replace(events, samples=samples)
 
 
 def _labels(events: Events, labelled: SampleEntryReasons, order: _Order) -> Labelled | None:

@@ -19,6 +19,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
+from prospect.capture.java.java_reader import JavaFunctions
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import list_pids, read_cpu_times, read_setting
 from prospect.capture.loop.drain_loop import RingDrain
@@ -323,6 +324,11 @@ class KernelSource(Closing):
             self._events.enable()
             self._python = self._python_frames()
             opened.callback(self._python.close)
+            self._java = JavaFunctions()
+            opened.callback(self._java.close)
+            described = self._events.descriptions()
+            with_stacks = any(one.attr.sample_stack_user for one in described)
+            self._java.start(with_stacks=with_stacks)
             tasks = self._events.tasks if is_followed else ()
             self._background = describe_surroundings(
                 Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
@@ -349,7 +355,7 @@ class KernelSource(Closing):
     @property
     def child_pids(self) -> list[int]:
         """Processes that work for the source."""
-        return self._python.pids
+        return [*self._python.pids, *self._java.pids]
 
     @property
     def has_ended(self) -> bool:
@@ -407,6 +413,7 @@ class KernelSource(Closing):
                 *self._drain.limits,
                 *self._drained.gate.limits,
                 *self._python.limits_since(begin.left_out),
+                *self._java.limits,
             ]
         extras["recorder_pids"] += self.child_pids
         del extras["processes"]  # maybe 100,000, of which a part needs a few
@@ -414,6 +421,7 @@ class KernelSource(Closing):
         extras["dropped_share"] = self._python.dropped_share
         # As a file would give it: the numbers that are keys become text.
         extras = json.loads(json.dumps(extras))
+        extras["jit_files"] = self._java.files()
         return recording_info(self._options, self._events, self._background, extras)
 
     def fetch_names(self, _profile: Profile, _events: Events) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _record(
         _exact_counters(options, command.pid, warn) as counters,
         _ChosenProcesses(events) as chosen,
         _RuntimeFrames(options, events) as python,
-        _JavaFunctions() as java,
+        _JavaFunctions(events) as java,
     ):
         writer = RecordingWriter(
             output_fd, events.descriptions(), early_bytes=_early_size_bytes(options, events)
@@ -320,7 +320,8 @@ class _RuntimeFrames:
 class _JavaFunctions:
     """The reader of JVMs, loaded and started once there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: EventSet) -> None:
+        self._events = events
         self.functions: JavaFunctions | None = None
 
     def __enter__(self) -> Self:
@@ -338,7 +339,9 @@ class _JavaFunctions:
         from prospect.capture.java.java_reader import JavaFunctions  # noqa: PLC0415 - once COMMAND runs
 
         self.functions = JavaFunctions()
-        self.functions.start(jvms_fd)
+        described = self._events.descriptions()
+        with_stacks = any(one.attr.sample_stack_user for one in described)
+        self.functions.start(jvms_fd, with_stacks=with_stacks)
 
 
 class _SwitchPrograms:

@@ -82,6 +82,7 @@ def _sample(served: Served) -> tuple[None, int]:
             has_ended = source.has_ended
             before, records = source.mark, source.take()
             extras = source.info(before, source.mark).extras
+            del extras["jit_files"]  # maybe megabytes, each time
             if source.descriptions() != known:  # a CPU came on line
                 known = source.descriptions()
                 _write(served.output, INFO, _described(source))

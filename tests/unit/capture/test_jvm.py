@@ -36,10 +36,10 @@ def fake(request):
     return FakeJvm(request.param)
 
 
-def reader(fake, monkeypatch, take=lambda _size, _has: True):
+def reader(fake, monkeypatch, take=lambda _size, _has: True, **keywords):
     monkeypatch.setattr(module, "ProcessMemory", lambda _pid: fake.memory)
     monkeypatch.setattr(module, "read_tables", lambda _memory, _base: fake.tables)
-    one = Jvm(7, 0, take)
+    one = Jvm(7, 0, take, **keywords)
     assert one.begin(0)
     return one
 
@@ -140,6 +140,39 @@ def test_code_that_is_not_finished_is_read_later(fake, monkeypatch):
     assert [name for name, _ in looks.names()] == ["vtable chunks"]
     fake.blob(8, b"nmethod", method=method, state=0)
     assert [name for name, _ in looks.names()] == ["vtable chunks", "A.late"]
+
+
+def functions(looks):
+    table = looks.look().table
+    return {bytes(name).decode() for name in table.names(range(len(table)))}
+
+
+def test_methods_that_are_only_interpreted(fake, monkeypatch):
+    compiled = fake.method(b"A", b"compiled")
+    fake.blob(8, b"nmethod", method=compiled)
+    first, second = fake.loader(), fake.loader()
+    fake.klass(first, [compiled, fake.method(b"A", b"other")])
+    fake.klass(second, [fake.method(b"B", b"run"), fake.somewhere(bytes(64))])
+    fake.klass(second, [fake.method(b"Array", b"of")], kind=-1)
+    looks = Looks(reader(fake, monkeypatch, with_classes=True))
+    assert functions(looks) == {"A.compiled", "A.other", "B.run"}
+    fake.klass(first, [fake.method(b"C", b"later")])
+    assert functions(looks) == {"A.compiled", "A.other", "B.run", "C.later"}
+    assert functions(Looks(reader(fake, monkeypatch))) == {"A.compiled"}
+
+
+def test_lists_of_classes_that_lead_in_circles(fake, monkeypatch):
+    monkeypatch.setattr("prospect.capture.java.classes._MOST_CLASSES", 50)
+    loader = fake.loader()
+    method = fake.method(b"A", b"run")
+    fake.blob(8, b"nmethod", method=method)
+    fake.klass(loader, [method])
+    at = fake.memory.number(loader + 8)
+    fake.memory.change(at, struct.pack("<Q", at))
+    fake.memory.change(loader, struct.pack("<Q", loader))
+    looks = Looks(reader(fake, monkeypatch, with_classes=True))
+    assert functions(looks) == {"A.run"}
+    assert functions(looks) == {"A.run"}
 
 
 def test_a_heap_that_cannot_be_right(fake, monkeypatch):

@@ -37,10 +37,10 @@ def test_all_code_of_a_method_is_one_function():
     assert sorted(code.table.names(range(len(code.table)))) == [b"A.run", b"B.run"]
     assert set(code.table.source.tolist()) == {NameSource.JVM}
     rows = code.table.lookup(code.svma)
-    assert len(set(rows[:4].tolist())) == 1
-    assert len(set(code.svma.tolist())) == 5
+    assert len(set(rows[:5].tolist())) == 1
+    assert len(set(code.svma.tolist())) == 6
     # Instructions follow each other, bytecode is none.
-    begin = int(code.svma[1])
+    begin = int(code.svma[2])
     assert bytes(code.code_at(begin, 1 << 20)) == 3 * CODE
     assert bytes(code.code_at(int(code.svma[0]), 4)) == b""
 

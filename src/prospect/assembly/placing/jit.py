@@ -64,6 +64,7 @@ class JitRecords(Record):
         maps: by process id, the map files that the recording holds.
         dumps: by process id, the jitdump files that were read, without those that it holds.
         pids: processes that wrote a file with names of JIT code, as far as the recording says.
+        jvm_pids: processes of JVMs that were read.
         notes: about what was not used.
     """
 
@@ -72,6 +73,7 @@ class JitRecords(Record):
     maps: dict[int, tuple[MapCopy, ...]] = field(default_factory=dict)
     dumps: dict[int, memoryview] = field(default_factory=dict)
     pids: frozenset[int] = frozenset()
+    jvm_pids: frozenset[int] = frozenset()
     notes: tuple[ProcessNote, ...] = ()
 
 
@@ -140,10 +142,11 @@ def find_jit_code(
         sentence = f"Only the first {_MOST_DUMPS} of {len(markers)} jitdump files were read."
         notes += [(marker.pid, sentence) for marker in markers[_MOST_DUMPS:]]
     mapped = insert_code_loads(events, logs, _is_anonymous(events)) if logs else events
-    pids = frozenset(copies.maps).union(
-        marker.pid for marker in (*markers, *(marker for marker, _ in jvms))
+    jvm_pids = frozenset(marker.pid for marker, _ in jvms)
+    pids = jvm_pids.union(copies.maps, (marker.pid for marker in markers))
+    return JitRecords(
+        *(mapped, code, copies.maps, dumps, pids, jvm_pids, tuple(dict.fromkeys(notes)))
     )
-    return JitRecords(mapped, code, copies.maps, dumps, pids, tuple(dict.fromkeys(notes)))
 
 
 def _is_anonymous(events: Events) -> NDArray[np.bool_]:
@@ -195,10 +198,11 @@ def _markers(events: Events) -> list[_Marker]:
     return list(found.values())
 
 
-def _jvm_markers(
-    events: Events, jvms: list[tuple[int, bytes]]
-) -> list[tuple[_Marker, HotspotCode]]:
-    """Read what was recorded of JVMs; return it with the mapping of the library of each."""
+def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Marker, HotspotCode]]:
+    """Read what was recorded of sampled JVMs, with the mapping of the library of each."""
+    if jvms:
+        sampled = set(distinct(events.samples.task & np.uint64(0xFFFF_FFFF)).tolist())
+        jvms = [jvm for jvm in jvms if jvm[0] in sampled]
     if not jvms:
         return []
     # Only here is there code of a JVM to parse.
@@ -210,7 +214,10 @@ def _jvm_markers(
     ends = _next_execs(events.tasks, mmaps.pid.take(rows), mmaps.order.take(rows))
     pids = mmaps.pid.take(rows).tolist()
     found = []
-    for number, (pid, data) in enumerate(jvms):
+    left = _MOST_COPIED_BYTES
+    for number, (pid, packed) in enumerate(jvms):
+        data = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
+        left -= len(data)
         code = read_hotspot(b"[JVM %d.%d]" % (pid, number), data)
         if code is None:
             continue
@@ -354,11 +361,11 @@ def _shown(path: bytes) -> str:
 
 
 class JitCopies(Record):
-    """Map and jitdump files by process id, and what was read of JVMs: process id, records."""
+    """Map and jitdump files by process id; process id and records of JVMs, as they are packed."""
 
     maps: dict[int, tuple[MapCopy, ...]] = field(default_factory=dict)
     dumps: dict[int, bytes] = field(default_factory=dict)
-    jvms: list[tuple[int, bytes]] = field(default_factory=list)
+    jvms: list[tuple[int, str]] = field(default_factory=list)
 
 
 def recorded_copies(extras: dict[str, Any]) -> JitCopies:
@@ -371,6 +378,9 @@ def recorded_copies(extras: dict[str, Any]) -> JitCopies:
         pid, packed = one.get("pid"), one.get("zlib")
         if not isinstance(pid, int) or not is_i32(pid) or not isinstance(packed, str):
             continue
+        if one.get("kind") == "hotspot":
+            copies.jvms.append((pid, packed))
+            continue
         content = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
         left -= len(content)
         if one.get("kind") == "map":
@@ -378,6 +388,4 @@ def recorded_copies(extras: dict[str, Any]) -> JitCopies:
             copies.maps[pid] = (*copies.maps.get(pid, ()), MapCopy(modified_ns, content))
         elif one.get("kind") == "dump" and content:
             copies.dumps[pid] = content
-        elif one.get("kind") == "hotspot" and content:
-            copies.jvms.append((pid, content))
     return copies

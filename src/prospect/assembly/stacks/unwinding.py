@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from prospect.unwind.interface import UnwindInput, Unwound
 
 
-class _Machine(NamedTuple):
+class Machine(NamedTuple):
     """A machine's ELF number, its registers by the kernel's numbers, and some of them by name.
 
     `link` is that of return addresses, where the machine has one.
@@ -67,9 +67,9 @@ class _Machine(NamedTuple):
 
 
 # By uname(2); e_machine of ``include/uapi/linux/elf-em.h``.
-_MACHINES = {
-    "x86_64": _Machine(62, interface.DWARF_OF_PERF_X86_64, pc=8, sp=7, fp=6),
-    "aarch64": _Machine(183, interface.DWARF_OF_PERF_ARM64, pc=32, sp=31, fp=29, link=30),
+MACHINES = {
+    "x86_64": Machine(62, interface.DWARF_OF_PERF_X86_64, pc=8, sp=7, fp=6),
+    "aarch64": Machine(183, interface.DWARF_OF_PERF_ARM64, pc=32, sp=31, fp=29, link=30),
 }
 
 _NONE = np.zeros(0, np.int64)
@@ -118,7 +118,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     if samples.calls is not None:
         is_cut[samples.calls.sample] |= np.diff(samples.calls.start) >= _MOST_BRANCHES
         samples = with_user_part(samples, samples.calls.sample, _branch_chains(samples))
-    machine = _MACHINES.get(info.arch)
+    machine = MACHINES.get(info.arch)
     copy_bytes = max(event.attr.sample_stack_user for event in info.events)
     states = samples.user
     if states is None or machine is None:
@@ -129,13 +129,13 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     has_chain = (states.stack_bytes == 0) & (end - begin > 1)
     if machine.link in states.register_numbers:
         rows = np.flatnonzero(is_64 & has_chain)
-        taken = _input(states, rows, contexts, machine)
+        taken = unwind_input(states, rows, contexts, machine)
         samples = _with_leaf_callers(samples, states.sample.take(rows), taken, code)
     if not copy_bytes or not _has(states, machine):
         return WholeStacks(samples, nothing, None, is_cut, _NONE)
     rows = np.flatnonzero(is_64 & ~has_chain)
     taken = replace(
-        _input(states, rows, contexts, machine),
+        unwind_input(states, rows, contexts, machine),
         is_own=own_frames(samples, user_begin(samples)[0]).take(states.sample.take(rows)),
     )
     announce("unwinding stacks")
@@ -164,7 +164,7 @@ def with_whole_stacks(  # noqa: PLR0913 - one stage's input, and how it is to wo
     return WholeStacks(samples, stacks, copies, is_cut, short[~is_in_chain])
 
 
-def _has(states: UserStates, machine: _Machine) -> bool:
+def _has(states: UserStates, machine: Machine) -> bool:
     return {machine.pc, machine.sp, machine.fp} <= set(states.register_numbers)
 
 
@@ -191,11 +191,11 @@ class _Registers(Mapping[int, "NDArray[np.uint64]"]):
         return len(self._names)
 
 
-def _input(
+def unwind_input(
     states: UserStates,
     rows: NDArray[np.int64],
     contexts: UserContexts,
-    machine: _Machine,
+    machine: Machine,
 ) -> interface.UnwindInput:
     """Return what is known of some states, rows i64[k]; 0 for registers that are not recorded."""
     numbers = states.register_numbers

@@ -13,7 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_LAST_WORD_S = 2.0
+# It only waits for a CPU: no file system can hold it up.
+_LAST_WORD_S = 10.0
 
 
 class JavaFunctions(Closing):
@@ -31,12 +32,15 @@ class JavaFunctions(Closing):
         self._result_fd = os.memfd_create("java", os.MFD_CLOEXEC)
         self._listener = Listener(self._result_fd)
         self._files: dict[tuple[int, int], list[bytes]] = {}
+        self._copies: dict[tuple[int, int], dict[str, Any]] = {}
+        self._grown: set[tuple[int, int]] = set()
         self._state: dict[str, Any] = {}
 
-    def start(self, news_fd: int = -1) -> None:
+    def start(self, news_fd: int = -1, *, with_stacks: bool = False) -> None:
         """Start the child.
 
         Args:
+            with_stacks: whether stacks are copied, which interpreted frames are in.
             news_fd: a pipe's end that gives processes that map a JVM; -1 if there is nobody who
                 writes to it, so that they are found in /proc alone.
         """
@@ -45,7 +49,7 @@ class JavaFunctions(Closing):
             # Here, not in the recorder: it costs the command nothing.
             from prospect.capture.java.watcher import serve  # noqa: PLC0415 - in the child alone
 
-            serve(stop_fd, news_fd, self._result_fd)
+            serve(stop_fd, news_fd, self._result_fd, with_classes=with_stacks)
 
         try:
             self.child.start(serve, [self._result_fd] + [news_fd] * (news_fd >= 0))
@@ -61,6 +65,7 @@ class JavaFunctions(Closing):
     @property
     def limits(self) -> list[str]:
         """Sentences about what could not be read, as far as that is known now."""
+        self._listen()
         said = []
         if self._failure:
             said.append(f"Java functions were not read: {self._failure}.")
@@ -96,6 +101,7 @@ class JavaFunctions(Closing):
                 self._failure = f"their reader failed with status {self.child.status}"
             elif not ended:
                 self.child.kill()
+                self._failure = "their reader did not end in time"
         self._listen()
 
     def files(self) -> list[dict[str, Any]]:
@@ -103,14 +109,12 @@ class JavaFunctions(Closing):
         # Few recordings have such files, and importing this takes as long as all else here.
         import base64  # noqa: PLC0415 - few recordings have such files
 
-        return [
-            {
-                "pid": pid,
-                "kind": "hotspot",
-                "zlib": base64.b64encode(b"".join(parts)).decode("ascii"),
-            }
-            for (pid, _), parts in self._files.items()
-        ]
+        self._listen()
+        for key in self._grown:
+            packed = base64.b64encode(b"".join(self._files[key])).decode("ascii")
+            self._copies[key] = {"pid": key[0], "kind": "hotspot", "zlib": packed}
+        self._grown.clear()
+        return list(self._copies.values())
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -120,11 +124,14 @@ class JavaFunctions(Closing):
             self._result_fd = -1
 
     def _listen(self) -> None:
+        if self._result_fd < 0:
+            return
         for pid, number, kind, content in self._listener.messages():
             if kind == KIND_STATE:
                 self._state = marshal.loads(content)  # noqa: S302 - by a fork of this process
             else:
                 self._files.setdefault((pid, number), []).append(content)
+                self._grown.add((pid, number))
 
 
 def _processes(pids: list[int]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 
 from prospect.abi import hotspot as wire
+from prospect.capture.java.classes import ClassLayout, ClassReader
 from prospect.capture.java.code_heaps import CodeHeaps, HeapLayout
 from prospect.capture.java.code_pieces import PieceReader, layouts_of
 from prospect.capture.java.methods import MethodLayout, MethodReader
@@ -93,7 +94,17 @@ class Jvm:
         left_out: pieces of code that there was no room for.
     """
 
-    def __init__(self, pid: int, uid: int, take: Callable[[int, int], bool]) -> None:
+    def __init__(
+        self, pid: int, uid: int, take: Callable[[int, int], bool], *, with_classes: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            pid: the process.
+            uid: its user.
+            take: as for `JvmFile`.
+            with_classes: whether methods that are only interpreted are described too.
+        """
         self.pid = pid
         self.uid = uid
         self.file = JvmFile(pid, take)
@@ -101,6 +112,8 @@ class Jvm:
         self.left_out = 0
         self._memory = ProcessMemory(pid)
         self._heaps: CodeHeaps | None = None
+        self._with_classes = with_classes
+        self._classes: ClassReader | None = None
         self._live: dict[int, _Live] = {}
         self._waiting: dict[int, int] = {}
         self._tries: dict[int, int] = {}
@@ -139,6 +152,8 @@ class Jvm:
         self._pieces = PieceReader(self._memory, layout, layouts_of(tables))
         self._reader = MethodReader(self._memory, MethodLayout(tables))
         self._heaps = CodeHeaps(self._memory, layout)
+        if self._with_classes:
+            self._classes = ClassReader(self._memory, ClassLayout(tables))
         self.version = version
         # Compressed numbers have had no zero bytes since 20.
         self.file.add(wire.KIND_VM, wire.VM.pack(version, version >= 20))
@@ -164,7 +179,19 @@ class Jvm:
         for begin, end in replaced:
             self._load(wire.REPLACED, _Live(begin, end), bytes(end - begin), before_ns)
         self._write(found, replaced, seen_ns)
-        return len(changes.new) + len(changes.gone)
+        return len(changes.new) + len(changes.gone) + self._look_at_classes()
+
+    def _look_at_classes(self) -> int:
+        """Describe methods of classes that are new; return how many."""
+        if self._classes is None:
+            return 0
+        pointers = self._classes.look()
+        if not self._reader.knows_methods:
+            # Nothing was compiled yet: these tell what a Method begins with.
+            self._reader.learn(pointers)
+        methods = self._reader.among(pointers)
+        self._describe(methods - self._methods.keys())
+        return len(methods)
 
     def _read_pieces(self, changes: Changes, before_ns: int) -> dict[int, tuple[Piece, int]]:
         """Return new pieces by their blocks, with since when each may be there."""

@@ -72,6 +72,11 @@ class MethodReader:
         self._symbols: dict[int, bytes] = {}
         self._classes: dict[int, tuple[int, int]] = {}
 
+    @property
+    def knows_methods(self) -> bool:
+        """Whether it is known what Methods begin with."""
+        return bool(self._tables)
+
     def learn(self, methods: Iterable[int]) -> None:
         """Learn from pointers that are to Methods what these begin with."""
         for first in self._words([one for one in methods if one]).values():

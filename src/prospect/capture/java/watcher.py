@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import struct
 import time
 
 from prospect.capture.java.bounds import MOST_PROCESSES, Bounds
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Between two looks at a process: at first, at most, and as a multiple of what a look takes.
-_SOON_S, _LATE_S, _REST = 0.005, 0.25, 60.0
+_SOON_S, _LATE_S, _REST = 0.005, 0.25, 50.0
+# What was there before is read at once, as far as it takes no longer than this.
+_FIRST_S = 0.5
 _SLOWER = 1.3
 # A JVM that has mapped its library is not ready for so long at most.
 _READY_S = 30.0
@@ -37,15 +40,16 @@ _MOST_FAILURES = 10
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
-def serve(stop_fd: int, news_fd: int, result_fd: int) -> None:
+def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool) -> None:
     """Read until `stop_fd` is at its end.
 
     Args:
         stop_fd: a pipe's end.
         news_fd: a pipe's end that gives processes that map a JVM; -1 for none.
         result_fd: a file in memory, see `told`.
+        with_classes: whether methods that are only interpreted are wanted too.
     """
-    watcher = _Watcher(Teller(result_fd))
+    watcher = _Watcher(Teller(result_fd), with_classes=with_classes)
     poll = select.poll()
     for fd in (stop_fd, news_fd):
         if fd >= 0:
@@ -72,13 +76,15 @@ class _Process:
         self.key = key
         self.number = number
         self.failures = 0
+        self.used_s = 0.0
         self.due_s = self.begun_s = time.monotonic()
         self.wait_s = _SOON_S
 
 
 class _Watcher:
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, teller: Teller, *, with_classes: bool) -> None:
         self._teller = teller
+        self._with_classes = with_classes
         self._bounds = Bounds()
         self._processes: dict[int, _Process] = {}
         self._new = NewProcesses()
@@ -99,7 +105,10 @@ class _Watcher:
             self._too_many += 1
             return
         uid = user_of(pid)
-        jvm = Jvm(pid, uid, lambda size, has: self._bounds.take(uid, size, has))
+        jvm = Jvm(
+            *(pid, uid, lambda size, has: self._bounds.take(uid, size, has)),
+            with_classes=self._with_classes,
+        )
         self._met += 1
         self._processes[pid] = _Process(jvm, key, self._met)
 
@@ -118,11 +127,13 @@ class _Watcher:
             if is_last or self._bounds.may_read(process.jvm.uid):
                 try:
                     self._look_at(process)
-                except (UnreadableError, UnknownError) as error:
+                except (OSError, ValueError, struct.error, IndexError, OverflowError) as error:
                     self._fail(pid, error)
             used_s = time.thread_time() - begun_s
             self._bounds.has_read(process.jvm.uid, used_s)
-            process.due_s = time.monotonic() + max(process.wait_s, _REST * used_s)
+            process.used_s += used_s
+            rest = _REST if process.used_s > _FIRST_S else 1.0
+            process.due_s = time.monotonic() + max(process.wait_s, rest * used_s)
         self.say()
 
     def wait_ms(self) -> int:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _POSITION = np.dtype([("pc", "<i4"), ("scope", "<i4"), ("objects", "<i4"), ("flags", "<i4")])
 _MOST_INLINED = 64
+_POINTER_BYTES, _ADDRESS_END = 8, 1 << 47
 _MOST_LINE_ENTRIES = 1 << 14
 _LAST_LINE = 1 << 16
 _NO_BYTECODE = -1
@@ -110,7 +111,7 @@ class HotspotWalk(DumpWalk):
 
     def _method(self, begin: int, end: int, time_ns: int) -> None:
         fields = wire.METHOD.unpack_from(self._bytes[begin:end])
-        number, size, bytecode, _, class_bytes, *lengths = fields
+        number, size, bytecode, pointer, class_bytes, *lengths = fields
         at = begin + wire.METHOD.size
         parts = []
         for length in lengths:
@@ -120,10 +121,13 @@ class HotspotWalk(DumpWalk):
             return
         name, file, lines = parts
         self.methods[number] = _Method(name, class_bytes, file, lines, bytecode, size)
-        if 0 < bytecode < 1 << 47 and size:
-            self.bytecode[len(self.loads)] = number
-            length = name.stop - name.start
-            self.loads.append((time_ns, bytecode, size, 0, name.start, length, 0, 0))
+        # A native method has no bytecode; its interpreted frames lead to the Method.
+        for address, length in ((bytecode, size), (pointer, _POINTER_BYTES)):
+            if 0 < address < _ADDRESS_END and length:
+                self.bytecode[len(self.loads)] = number
+                self.loads.append(
+                    (time_ns, address, length, 0, name.start, name.stop - name.start, 0, 0)
+                )
 
     def _read_details(self, begin: int, end: int) -> _Details | None:
         words, complete, entry, kind, _, pairs, positions, scopes = wire.DETAILS.unpack_from(
@@ -226,7 +230,9 @@ class HotspotCode(JitCode, eq=False):
             return []
         offset = svma - int(self.svma[row])
         if row in self.walk.bytecode:
-            return [(self.walk.bytecode[row], offset)]
+            number = self.walk.bytecode[row]
+            is_inside = int(self.dump.address[row]) == self.walk.methods[number].bytecode
+            return [(number, offset if is_inside else 0)]
         details = self.walk.details.get(row)
         return self._scopes(details, offset) if details else []
 
