@@ -14,14 +14,14 @@ import struct
 from collections import deque
 from contextlib import suppress
 
-from prospect.capture.python.process_memory import UnreadableError
+from prospect.capture.runtimes.process_memory import UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.capture.java.vm_tables import VmTables
-    from prospect.capture.python.process_memory import ProcessMemory
+    from prospect.capture.runtimes.process_memory import ProcessMemory
 
 _WORD, _HALF = struct.Struct("<Q"), struct.Struct("<i")
 # A large server has some 1,000 loaders, 30,000 classes and 300,000 methods.
