@@ -121,6 +121,23 @@ def _of_python(found: _Found) -> tuple[str, str]:
     return by_python, "prospect doctor says whether they can be read"
 
 
+def _of_node(found: _Found) -> tuple[str, str]:
+    """Return the remedy, and what else names JavaScript functions."""
+    by_node = "node --perf-basic-prof"
+    more = (
+        "or --perf-prof, for their instructions too; with --interpreted-frames-native-stack"
+        " interpreted ones have frames of their own"
+    )
+    if "--no-python" in found.run.recorder_command_line:
+        return "record without --no-python", ""
+    is_known = not any(limit.startswith("V8 ") for limit in found.run.limits)
+    has_rights = not any(limit.startswith(_ABOUT_PYTHON[0]) for limit in found.run.limits)
+    is_own = found.run.recorder.startswith("prospect")
+    if is_known and not (is_own and has_rights):
+        return f"prospect record as root, or {by_node}", more
+    return by_node, more
+
+
 def _of_java(found: _Found) -> tuple[str, str]:
     at_start = "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
     if found.is_running:
@@ -160,11 +177,7 @@ _RUNTIMES = (
         re.compile(r"node(js)?|libnode\.so(\.[\d.]+)?"),
         _JIT,
         "JavaScript functions",
-        _always(
-            "node --perf-basic-prof",
-            "or --perf-prof, for their instructions too; with --interpreted-frames-native-stack"
-            " interpreted ones have frames of their own",
-        ),
+        _of_node,
         source=KIND_JAVASCRIPT,
     ),
     _Runtime(re.compile(r"libjvm\.so"), _JIT, "Java methods", _of_java),

@@ -18,7 +18,7 @@ _COUNTED = re.compile(
 )
 # Kept once, whatever follows.
 _ONCE = re.compile(
-    r"(?:(?:CPython|Ruby) \d+\.\d+|PHP) \(process |Python functions were read from memory "
+    r"(?:(?:CPython|Ruby|V8) \d+\.\d+|PHP) \(process |Python functions were read from memory "
 )
 _MOST_NAMED = 3
 _REPLACED = " was replaced since it ran, so its functions have no names."

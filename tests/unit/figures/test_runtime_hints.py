@@ -131,6 +131,21 @@ def test_why_python_has_no_names(image, run, words):
     assert "root" not in hint.sentence
 
 
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ({"recorder": "perf 6.1"}, ": prospect record as root, or node --perf-basic-prof;"),
+        ({"limits": ("Python functions were not read: why.",)}, ": prospect record as root, or"),
+        ({"limits": ("V8 8.4 (process 7) was not read: why.",)}, ": node --perf-basic-prof;"),
+        ({"recorder_command_line": ("prospect", "--no-python")}, ": record without --no-python;"),
+        ({}, ": node --perf-basic-prof;"),
+    ],
+)
+def test_why_node_has_no_names(run, words):
+    (hint,) = hints_of(profile_of("/usr/bin/node"), **{"recorder": "prospect 1"} | run)
+    assert words in hint.sentence
+
+
 def test_the_versions_that_are_read_are_those_of_the_reader():
     assert set(range(OLDEST_PYTHON, ANY_BUILD_SINCE)) == set(FRAMES)
 

@@ -36,6 +36,7 @@ _NOT_ANY_MORE = (
 # A smaller part is lost in a timer's own cost.
 _LEAST_SHARE = 0.001
 _OLDEST = {wire.CPYTHON: 0x308, wire.RUBY: 0x300}
+_NAMES = {wire.CPYTHON: "CPython", wire.RUBY: "Ruby", wire.V8: "V8"}
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
 
 
@@ -56,7 +57,7 @@ def _unknown(state: WalkState, count: int) -> str:
         return f"PHP {whose}: it is built with threads (ZTS), or its code is not known."
     oldest = _OLDEST.get(runtime, 0)
     major, minor = version >> 8, version & 0xFF
-    name = f"CPython {major}.{minor}" if runtime == wire.CPYTHON else f"Ruby {major}.{minor}"
+    name = f"{_NAMES.get(runtime, 'runtime')} {major}.{minor}"
     if version < oldest:
         return f"{name} {whose}: Prospect reads {oldest >> 8}.{oldest & 0xFF} and later."
     return (
