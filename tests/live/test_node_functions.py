@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from builders.command_line import running
-from builders.recordings import PROGRAMS, PROSPECT
+from builders.recordings import PROGRAMS, PROSPECT, build_program
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
 from prospect.analysis.pipeline import build_profile
@@ -129,3 +129,24 @@ def test_a_process_that_runs_already(tmp_path):
         subprocess.run([*recorder, "-o", file], capture_output=True, timeout=120, check=True)
     names = {name for chain in chains(file) for name, _ in chain}
     assert {"inlining", "leaf", "spin"} <= names
+
+
+@pytest.mark.parallel
+@pytest.mark.parametrize("mode", ["long", "round", "typed", "new"])
+def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_path):
+    program = build_program(tmp_path, "node", "-mno-red-zone", "-rdynamic", source="false_node")
+    file = tmp_path / "perf.data"
+    recorder = [*PROSPECT, "record", "-H", "1000", "-o", file]
+    subprocess.run([*recorder, program, mode, "1"], check=True, capture_output=True, timeout=120)
+    with open_recording(str(file)) as recording:
+        limits = recording.info.extras["limits"]
+        stacks = decode(recording.blocks(), recording.info.events, []).runtimes
+    images = [number for number, one in stacks.images.items() if one.runtime == wire.V8]
+    is_mine = np.isin(stacks.image, images)
+    status = stacks.status[is_mine]
+    assert len(status) > 100
+    assert (np.diff(stacks.start) <= wire.MOST_FRAMES).all()
+    expected = wire.FAULT if mode == "round" else wire.TRUNCATED
+    assert (status == expected).mean() > 0.9
+    assert all(len(text.name[1]) <= wire.MOST_NAME_BYTES for text in stacks.texts.values())
+    assert any("names left out" in one for one in limits) == (mode == "new")
