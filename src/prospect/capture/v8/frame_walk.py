@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.walk_parts import Item, Maps
 
 # struct pt_regs of x86-64.
-_R13, _RBP, _RIP = 16, 32, 128
+_R13, _R12, _RBP, _R9, _RIP = 16, 24, 32, 64, 128
 # An element of the map of threads: a task, its image, its Isolate, and where the builtins begin.
 _TASK, _IMAGE, _ISOLATE, _BUILTINS = 0, 8, 16, 24
 # Kept from frame to frame: the Isolate, the outermost frame, the instruction that the frame is at,
@@ -66,7 +66,10 @@ _TASK, _IMAGE, _ISOLATE, _BUILTINS = 0, 8, 16, 24
 _MY_ISOLATE, _OUTERMOST, _AT, _RUNS, _MY_BUILTINS = OWN
 # Slots until there is a frame.
 _MINE, _WHO, _MAYBE = SIGNATURE, TAG, POINTER
+# Slots until there is a function: the bytecode that is run, and where in it, if one is.
+_BYTECODE, _OFFSET = CODE, PAIR
 _SMI_SHIFT = 32
+_MOST_OFFSET = 1 << 24
 # Compiled code is told of in pieces of so many bytes, and of few of them at one sample.
 _PIECE_BITS, _MOST_PIECES = 8, 8
 _STATE_MASK = (1 << THREADS_BITS) - 1
@@ -78,7 +81,8 @@ def find_v8_frame(maps: Maps) -> Iterator[Item]:
     yield asm.move(R1, R0)
     yield asm.call(abi.BPF_FUNC_task_pt_regs)
     yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, 0)
-    for register, slot in ((_RBP, FRAME), (_RIP, _AT), (_R13, _MAYBE)):
+    registers = {_RBP: FRAME, _RIP: _AT, _R12: _BYTECODE, _R9: _OFFSET, _R13: _MAYBE}
+    for register, slot in registers.items():
         yield asm.load(abi.BPF_DW, R1, R0, register)
         yield asm.store(abi.BPF_DW, FP, slot, R1)
     yield asm.alu(abi.BPF_SUB, R1, v8.ISOLATE_REGISTER_BIAS)
@@ -254,6 +258,15 @@ def _function() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, FP, MARK)
     yield asm.alu(abi.BPF_XOR, R1, v8.COMPILED ^ v8.INTERPRETED)
     yield asm.store(abi.BPF_DW, FP, MARK, R1)
+    # While a function runs, its frame has the offset of its last call, and a register the present
+    # one.
+    yield asm.jump_if(abi.BPF_JNE, R1, v8.INTERPRETED | v8.RUNS, "v8_compiled")
+    yield _field(R1, v8.FRAME_BYTECODE)
+    yield asm.load(abi.BPF_DW, R2, FP, _BYTECODE)
+    yield asm.jump_if(abi.BPF_JNE, R1, R2, "v8_compiled")
+    yield asm.load(abi.BPF_DW, R1, FP, _OFFSET)
+    yield asm.jump_if(abi.BPF_JGE, R1, _MOST_OFFSET, "v8_compiled")
+    yield asm.store(abi.BPF_DW, FP, LAST, R1)
     yield asm.jump("v8_compiled")
     # A builtin that has a function's frame of its own.
     yield Label("v8_builtin")
