@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+import pytest
 
 CI = os.environ.get("CI", "") not in ("", "0", "false")
 
@@ -18,3 +21,8 @@ def simulated(full: int) -> int:
     For what is counted of fixed seeds and has bounds that hold for either number.
     """
     return full // 2 if CI else full
+
+
+def nightly(*values: object) -> list[Any]:
+    """Return parameters that are tried nightly: every day another of the list does for them."""
+    return [pytest.param(value, marks=pytest.mark.nightly) for value in values]

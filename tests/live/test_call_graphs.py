@@ -100,7 +100,7 @@ def programs(tmp_path_factory):
         ("dwarf", "without"),
         pytest.param("dwarf", "with", marks=pytest.mark.nightly),
         ("auto", "without"),
-        ("auto", "with"),
+        pytest.param("auto", "with", marks=pytest.mark.nightly),
     ],
 )
 def test_the_chain_of_a_program_is_right(chain_of, mode, program):

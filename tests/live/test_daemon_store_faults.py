@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from builders.daemon import RunningDaemon, children_of, status, until
+from builders.examples import nightly
 from prospect.api.store_part import read_store
 from prospect.store.directory import StoreDirectory
 from prospect.store.removal import remove
@@ -152,7 +153,7 @@ def test_a_disk_that_becomes_read_only_costs_windows_and_is_said(failing_disk):
     "becomes",
     [
         "nothing",
-        *(pytest.param(one, marks=pytest.mark.nightly) for one in ("a link", "another directory")),
+        *nightly("a link", "another directory"),
     ],
 )
 def test_a_store_that_is_not_there_any_more_ends_it(tmp_path, becomes):
@@ -182,6 +183,8 @@ def begin_dump(daemon):
     return asks, until(lambda: set(children_of(daemon.process.pid)) - before, bool, seconds=20)
 
 
+# Every day the daemon itself is killed while it writes.
+@pytest.mark.nightly
 def test_a_killed_process_that_writes_costs_its_window_alone(tmp_path):
     with RunningDaemon(tmp_path / "s", "--window", "600") as daemon:
         daemon.ask("dump")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.builders.recordings import PROGRAMS, PROSPECT, record
 
+from builders.examples import nightly
 from prospect.elf.go_table import read_go_table
 from prospect.elf.image import ElfImage
 from prospect.lines import debug_info
@@ -107,7 +108,7 @@ def test_lines_and_inlined_functions_are_those_of_the_debug_information(programs
     assert differing <= 0.01 * compared
 
 
-@pytest.mark.parametrize("kind", ["stripped", "moved"])
+@pytest.mark.parametrize("kind", ["stripped", *nightly("moved")])
 def test_shares_are_those_of_the_program_and_stacks_have_their_outermost_function(
     programs, kind, tmp_path
 ):

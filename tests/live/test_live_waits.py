@@ -18,6 +18,7 @@ from prospect.recording.opened_events import RecordOptions
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="samples the whole system"),
 ]
 

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from builders.examples import nightly
 from builders.fleet import fleet_store
 from prospect.cli.main import main
 
@@ -52,7 +53,7 @@ def top(capfd, fleet):
     return found["samples"], found["hosts"], [row["function"] for row in found["rows"]]
 
 
-@pytest.mark.parametrize("fitting", [0, 1, 2])
+@pytest.mark.parametrize("fitting", [*nightly(0), 1, *nightly(2)])
 def test_a_day_that_has_no_room_is_said_and_made_once_there_is(fleet, capfd, fitting):
     before = top(capfd, fleet)
     assert main(["store", "compact", "--store", str(fleet)]) == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.examples import nightly
 from builders.pythons import installed, python_of
 from builders.recordings import PROSPECT
 from prospect.abi import runtime_frames as wire
@@ -99,10 +100,10 @@ main()
 
 
 # Laid out like 3.8, as far as this goes.
-BETWEEN = [pytest.param(minor, marks=pytest.mark.nightly) for minor in (9, 10)]
+BETWEEN = nightly(9, 10)
 
 
-@pytest.mark.parametrize("minor", [8, *BETWEEN, 11, 12])
+@pytest.mark.parametrize("minor", [8, *BETWEEN, *nightly(11), 12])
 def test_threads_of_older_versions_are_found_by_number_too(minor, tmp_path):
     """As with musl, or glibc that is linked statically."""
     python, file = python_of(f"3.{minor}"), tmp_path / "perf.data"
@@ -111,7 +112,7 @@ def test_threads_of_older_versions_are_found_by_number_too(minor, tmp_path):
     assert functions(file)["work"] > 900
 
 
-@pytest.mark.parametrize("minor", [8, *BETWEEN, 11, 12, 13, 14, 15])
+@pytest.mark.parametrize("minor", [*nightly(8), *BETWEEN, 11, 12, 13, 14, 15])
 def test_functions_of_a_subinterpreter_are_its_own(minor, tmp_path):
     text = SUBINTERPRETERS
     if minor < 13:

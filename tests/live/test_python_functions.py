@@ -18,6 +18,7 @@ import pytest
 import prospect
 from builders.another_user import prospect_of_another_user
 from builders.command_line import running
+from builders.examples import nightly
 from builders.pythons import Python, every_python, python_of
 from builders.recordings import PROGRAMS, PROSPECT
 from builders.silent_mount import silent_mount
@@ -144,7 +145,7 @@ def test_python_that_another_program_starts_is_met(tmp_path):
 @pytest.mark.parallel
 def test_python_stands_between_native_frames(tmp_path):
     file = tmp_path / "perf.data"
-    told = record(file, Python(sys.executable), "--call-graph", "dwarf,16384")
+    told = record(file, Python(sys.executable), "--call-graph", "dwarf,16384", "-H", "1200")
     found = chains(file, lines=True)
     check(found, told)
     # Below the outermost Python function are those of C that started it.
@@ -341,7 +342,7 @@ def test_a_version_that_is_not_known_is_named(tmp_path):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("mode", ["loop", "garbage", "kernel", "long"])
+@pytest.mark.parametrize("mode", ["loop", "kernel", *nightly("garbage", "long")])
 def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_path):
     program = false_python(tmp_path)
     file = tmp_path / "perf.data"

@@ -89,6 +89,8 @@ def callers_by_gdb(pid):
     return callers
 
 
+# Every day callers are those of programs that are known.
+@pytest.mark.nightly
 def test_callers_are_those_that_gdb_sees(spinner, tmp_path):
     file = tmp_path / "perf.data"
     line = [*PROSPECT, "record", "--call-graph", "dwarf", "-H", "400", "-o", file, "sleep", "2"]

@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from builders.command_line import run_here, running
+from builders.daemon import HALF_BUSY
 from builders.opreport_schema import by_symbol, read
 
 pytest.importorskip("duckdb")
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
-
-BUSY = "while True: sum(i * i for i in range(100000))"
 
 
 def prospect(*words):
@@ -37,7 +36,7 @@ def _store(tmp_path_factory):
     words = prospect("daemon", "--store", path, "--window", "1", "-H", "199")
     with (
         subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as daemon,
-        running([sys.executable, "-c", BUSY]),
+        running([sys.executable, "-c", HALF_BUSY]),
     ):
         assert "sampling into" in daemon.stderr.readline()
         for _ in range(4):

@@ -8,6 +8,7 @@ import pytest
 
 import prospect
 from builders.daemon import RunningDaemon
+from builders.examples import nightly
 from builders.local_target import LocalTarget
 from builders.pythons import EVERY_VERSION, VERSIONS, python_of
 from builders.recordings import hits_by
@@ -33,10 +34,8 @@ def test_every_python_records_and_counts_there(tmp_path, version):
     assert "task-clock" in (tmp_path / "counts").read_text()
 
 
-# Every day the last: what a session needs is the recorder's, but for its own agent.
-@pytest.mark.parametrize(
-    "version", [pytest.param(VERSIONS[0], marks=pytest.mark.nightly), VERSIONS[-1]]
-)
+# Every day a daemon samples over a real sshd.
+@pytest.mark.parametrize("version", nightly(VERSIONS[0], VERSIONS[-1]))
 def test_a_daemon_samples_there(tmp_path, version):
     pytest.importorskip("duckdb")
     target = LocalTarget(tmp_path, python_of(version))

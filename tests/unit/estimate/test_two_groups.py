@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from builders.examples import nightly
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.unusual_hosts import difference_of_groups
 
@@ -22,7 +23,7 @@ def compared(counts, totals, group):
     return difference_of_groups(counts, totals, np.arange(len(totals)) < group)
 
 
-@pytest.mark.parametrize("differing", [0.0, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("differing", [0.0, *nightly(0.1, 0.3), 0.5])
 @pytest.mark.parametrize(("hosts", "group"), [(4, 2), (40, 2), (40, 20), (300, 3)])
 def test_of_groups_that_are_alike_next_to_none_is_marked(hosts, group, differing):
     any_of_it, p = [], []

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from builders.examples import nightly
 from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, usual
 from prospect.cli.main import main
 from prospect.fleet.asking import Wanted
@@ -78,7 +79,7 @@ def test_turns_say_how_far_they_are(fleet, monkeypatch):
     assert said == [f"adding up, {done} of 8 hosts done" for done in (0, 2, 4, 6)]
 
 
-@pytest.mark.parametrize("turns", [1, 12])
+@pytest.mark.parametrize("turns", [*nightly(1), 12])
 def test_times_of_all_hosts_may_be_more_than_64_bits_hold(tmp_path, capfd, monkeypatch, turns):
     hosts, samples = 12, 16 * 10**9
     for host in range(hosts):

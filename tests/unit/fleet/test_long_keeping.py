@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
+from builders.examples import nightly
 from builders.fleet import CYCLES, fill_host, fleet_store, usual
 from prospect.cli.main import main
 from prospect.errors import StoreError
@@ -57,7 +58,9 @@ def kept_files(fleet):
     return sorted(path.name for path in fleet.glob("fleet/date=*/*.parquet"))
 
 
-@pytest.mark.parametrize("words", [(), ("service:web*",), ("symbol:f1*",), ("lib-image:*x.so",)])
+@pytest.mark.parametrize(
+    "words", [(), ("service:web*",), *nightly(("symbol:f1*",), ("lib-image:*x.so",))]
+)
 def test_a_day_of_all_hosts_says_what_the_hosts_said(fleet, capfd, words):
     before = top(capfd, fleet, *words)
     assert compacted(capfd, fleet) == {"days": 1, "left": 0}
@@ -80,7 +83,7 @@ def test_what_is_compacted_twice_is_there_once(fleet, capfd):
     assert kept_files(fleet) == files
 
 
-@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("after", [*nightly(1), 2, *nightly(3)])
 def test_who_is_killed_meanwhile_leaves_nothing_that_counts_twice(fleet, capfd, monkeypatch, after):
     before = top(capfd, fleet)
     write, written = keeping.copy_to_file, []

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from builders.examples import nightly
 from builders.killed import is_killed_at
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, by_function, fill, samples_file, window_at
@@ -75,7 +76,7 @@ def test_hours_and_days_that_are_over_are_made(store):
     assert by_function(read(store)) == by_function(stacks_profile(), 6)
 
 
-@pytest.mark.parametrize("stacks", [False, True])
+@pytest.mark.parametrize("stacks", [*nightly(False), True])
 def test_a_day_has_the_hits_and_stacks_of_its_minutes(filled, store, stacks):
     merge(store)
     spans = [(), (f"until:{iso(55)}",), (f"since:{iso(1)}", f"until:{iso(85)}"), ("comm:*",)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.examples import nightly
 from prospect.files.budget import CostlyError
 from prospect.profile.model import KIND_ANON
 from prospect.profile.naming import NameSource
@@ -236,7 +237,7 @@ def _dense_files():
     }
 
 
-@pytest.mark.parametrize("kind", ["gaps", "comb", "twice", "same", "spaces", "lines"])
+@pytest.mark.parametrize("kind", ["gaps", "comb", *nightly("twice", "same", "spaces", "lines")])
 def test_a_dense_file_takes_no_more_than_is_charged(kind):
     text = _dense_files()[kind]
     parse_map_file(b"1 1 a\n")
