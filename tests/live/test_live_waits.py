@@ -18,7 +18,6 @@ from prospect.recording.opened_events import RecordOptions
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="samples the whole system"),
 ]
 
