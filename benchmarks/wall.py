@@ -6,7 +6,8 @@ Prints for each part of a program's critical path its own time, by the clock of 
 account's; by how much the account misses the program's wall time, and its rows their sum; and of
 functions the estimate without switches, `Wall s`. With --alone the programs have real-time
 priority, so that other work does not take their CPUs. Without it, a program of two threads may wait
-for the CPU that its other thread has: then what that one runs is not on the path ("own"). With
+for the CPU that its other thread has: then what that one runs is not on the path ("own"). The mode
+"turns" is a server whose turns are accounted, always with --off-cpu: milliseconds a turn. With
 PERF, a perf from 6.15 on, it also prints what `perf report --latency` says of functions, on a
 recording of its own. Needs root and a C compiler.
 """
@@ -31,10 +32,11 @@ PROGRAMS = Path(__file__).parents[1] / "tests/live/programs"
 PROSPECT = [sys.executable, "-m", "prospect"]
 MODES = (
     *("pipeline", "build", "lock", "pipe", "unix", "tcp", "sleep", "dsync", "tree", "chain"),
-    *("quota", "gil"),
+    *("quota", "gil", "turns"),
 )
 QUOTA = ("50000", "100000")  # microseconds of CPU time, and of the period
 RATE_HZ = "1000"
+REQUESTS = 200
 # What the account calls these waits.
 REASONS = {"clock_nanosleep": ("clock_nanosleep", "sleep"), "write": ("write", "disk")}
 
@@ -61,6 +63,9 @@ def main() -> None:
                 print("quota: CPU limits cannot be set here")
                 continue
             for _ in range(options.runs):
+                if mode == "turns":
+                    compare_turns(here, alone=options.alone)
+                    continue
                 words = words_of(mode, program, here, group)
                 recorder = "--off-cpu" if options.off_cpu else "--wall"
                 # A limit of CPU time does not hold with real-time priority.
@@ -131,6 +136,38 @@ def compare(mode: str, recorder: str, words: list[str], here: Path, perf: str | 
                 line += f", perf {latency[name]:.1f} % latency"
             print(line)
     print_whole(mode, truth.get("wall_s"), account, sums)
+
+
+def compare_turns(here: Path, *, alone: bool) -> None:
+    """Record a server that knows what its turns consist of, and print their parts."""
+    program, file = here / "turns", here / "perf.data"
+    subprocess.run(["cc", "-O1", "-o", program, PROGRAMS / "turns.c"], check=True)
+    words = [*([which("chrt") or "chrt", "-f", "1"] if alone else []), str(program), str(REQUESTS)]
+    ran = subprocess.run(
+        [*PROSPECT, "record", "--off-cpu", "-H", RATE_HZ, "-o", str(file), *words],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    truth = json.loads(ran.stdout.splitlines()[-1])
+    kinds = document("report", "--format", "json", str(file))["turns"]["kinds"]
+    kind = next(one for one in kinds if one["kind"] == "handle")
+    for thread, part, known_s in (
+        ("own thread", "running", truth["parse"] + truth["render"]),
+        ("other process", "running", truth["lookup"]),
+        ("other process", "blocked", truth["slept"]),
+    ):
+        rows = [row for row in kind["rows"] if (row["thread"], row["state"]) == (thread, part)]
+        found = sum(row["seconds"] for row in rows) / kind["turns"]
+        known = known_s / REQUESTS
+        name = f"{part}, {thread}"
+        off = 100 * (found / known - 1)
+        print(f"{'turns':9} {name:28} {known * 1e3:8.3f} {found * 1e3:8.3f} {'':7} {off:+6.1f}%")
+    sums = sum(row["seconds"] for row in kind["rows"])
+    print(
+        f"{'turns':9} {kind['turns']} of {REQUESTS}, median {kind['median']['value'] * 1e3:.3f} ms,"
+        f" rows miss their sum by {100 * abs(sums / kind['seconds'] - 1):.6f} %"
+    )
 
 
 def print_whole(

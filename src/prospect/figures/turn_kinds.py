@@ -192,12 +192,16 @@ def _trees(blocked: BlockedWaits) -> Iterator[tuple[_Tree, float]]:
     """
     frames, labels, _ = blocked.forest
     profile = blocked.samples.profile
-    is_start_of = [is_start(name) or is_start(name.rpartition(".")[2]) for name in labels]
-    is_plain = np.logical_not(np.array(is_start_of, np.bool_))
-    is_whole = np.array([not is_anonymous(name) and "<locals>" not in name for name in labels])
-    is_own = is_own_code(profile, frames) & is_named(profile, frames) & is_plain & is_whole
+    is_plain = np.array([_may_name(name) for name in labels], np.bool_)
+    is_own = is_own_code(profile, frames) & is_named(profile, frames) & is_plain
     yield _Tree(blocked.own_forest, labels, is_own), _LEAST_OWN
     yield _Tree(blocked.own_forest, labels, is_plain), _LEAST_KNOWN
+
+
+def _may_name(name: str) -> bool:
+    """Return whether a function is neither where programs begin nor within another function."""
+    begins = is_start(name) or is_start(name.rpartition(".")[2])
+    return not (begins or is_anonymous(name) or "<locals>" in name)
 
 
 class _Named(NamedTuple):
