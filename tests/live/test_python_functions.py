@@ -314,7 +314,7 @@ def test_a_process_that_makes_up_names_sends_a_bounded_number_of_bytes(tmp_path)
     """Others' samples and functions are there, and the report says what was left out."""
     file = tmp_path / "perf.data"
     with running([str(false_python(tmp_path)), "flood", "30"]):
-        record(file, Python(sys.executable))
+        record(file, Python(sys.executable), "-a")
     python = decode_recording(file)[0].runtimes
     sizes = dict.fromkeys(python.images, 0)
     for key, text in python.texts.items():

@@ -304,8 +304,10 @@ class KernelSource(Closing):
             if self._chosen:
                 opened.push(self._chosen)
             watch = opened.enter_context(closing(CpuWatch()))
+            # A session chooses processes when it shows them.
+            options = replace(self._options, of_all=True)
             self._events = opened.enter_context(
-                closing(open_events(self._options, os.getpid(), watch.online))
+                closing(open_events(options, os.getpid(), watch.online))
             )
             if not is_followed:
                 check_scope(self._events)

@@ -253,7 +253,8 @@ class _ChosenProcesses:
         from prospect.capture.following.process_filter import ProcessFilter  # noqa: PLC0415 - once COMMAND runs
 
         plan = self._events.plan
-        started = ProcessFilter(plan.periods, copies=plan.copies is not None)
+        has_copies = plan.copies is not None
+        started = ProcessFilter(plan.periods, copies=has_copies, at_events=plan.filters)
         try:
             started.start(self._events, self._pids)
         except OSError:

@@ -32,39 +32,41 @@ class ProcessFilter(Closing):
         maps: those of the program at events.
     """
 
-    def __init__(self, periods: tuple[int, ...], *, copies: bool) -> None:
+    def __init__(self, periods: tuple[int, ...], *, copies: bool, at_events: bool = True) -> None:
         """Load all of it.
 
         Args:
             periods: of the clocks.
             copies: whether samples of followed processes are those of events with copies.
+            at_events: whether a program runs at events; else there is only the map of processes.
 
         Raises:
             OSError: the kernel refused.
         """
         self._held = bpf_objects.Held()
         try:
-            self._load(periods, copies=copies)
+            self._load(periods, copies=copies, at_events=at_events)
         except OSError:
             self.close()
             raise
 
-    def _load(self, periods: tuple[int, ...], *, copies: bool) -> None:
+    def _load(self, periods: tuple[int, ...], *, copies: bool, at_events: bool) -> None:
         keep, layout = self._held.keep, bpf_objects.MapLayout
         cpus = possible_cpus()
         create = bpf_objects.create_map
         followed = keep(create(layout("followed", abi.BPF_MAP_TYPE_HASH, 4, 4, MOST_PROCESSES)))
-        walker = keep(create(layout("walker", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1)))
-        outputs = -1
+        walker = outputs = self._at_events = -1
+        if at_events:
+            walker = keep(create(layout("walker", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1)))
         if copies:
             kind, entries = abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, len(periods) * cpus
             outputs = keep(create(layout("copies", kind, 4, 4, entries)))
         self.maps = programs.Maps(followed, outputs, walker, cpus, periods)
         fields = TaskFields()
         keep(fields.fd)
-        self._at_events = keep(
-            bpf_objects.load_perf_event_program("samples", programs.sample_program(self.maps))
-        )
+        if at_events:
+            code = programs.sample_program(self.maps)
+            self._at_events = keep(bpf_objects.load_perf_event_program("samples", code))
         load = fields.load_raw_tracepoint_program
         self._tracepoints = {
             "sched_process_fork": keep(load("forks", programs.fork_program(self.maps.followed))),
@@ -90,7 +92,8 @@ class ProcessFilter(Closing):
                 key, value = struct.pack("=I", pid), bytes(4)
                 bpf_objects.write_entry(self.maps.followed, key, value)
             followed |= new
-        events.use_filter(self.attach)
+        if self._at_events >= 0:
+            events.use_filter(self.attach)
 
     def attach(self, cpu: int, copies: list[int], filtered: list[int]) -> None:
         """Choose the samples of a CPU's events.

@@ -56,7 +56,8 @@ class Maps(NamedTuple):
         followed: descriptor of a map of the ids of followed processes.
         copies: descriptor of an array of the events that write copies: of the first clock for
             each CPU, then of the next one; -1 if the clocks write all samples themselves.
-        walker: descriptor of an array with room for the program that reads Python frames.
+        walker: descriptor of an array with room for the program that reads Python frames; -1 if
+            there is no program at events, and that one looks the process up itself.
         cpus: how many CPUs there may be.
         periods: of the clocks, all different; they tell which of them has ticked.
     """

@@ -60,11 +60,12 @@ class Walker(Closing):
         self._programs: dict[int, int] = {}
         self._dispatcher = -1
         self._chosen = chosen
+        self._caller = chosen.walker if chosen else -1
 
     @property
     def can_detach(self) -> bool:
         """Whether `detach` has an effect."""
-        return self._chosen is not None or bool(self.links)
+        return self._caller >= 0 or bool(self.links)
 
     def attach(self, events: Sequence[int]) -> None:
         """Let it run at the samples of events; those that it cannot are left out.
@@ -74,9 +75,8 @@ class Walker(Closing):
         """
         code = assemble(dispatcher(self._maps, self._task, self._chosen))
         self._dispatcher = bpf_objects.load_perf_event_program("walk_runtimes", code)
-        if self._chosen:
-            value = struct.pack("=I", self._dispatcher)
-            bpf_objects.write_element(self._chosen.walker, 0, value)
+        if self._caller >= 0:
+            bpf_objects.write_element(self._caller, 0, struct.pack("=I", self._dispatcher))
             return
         links = [_attached(self._dispatcher, fd) for fd in events]
         self.links = tuple(one for one in links if one >= 0)
@@ -105,8 +105,8 @@ class Walker(Closing):
         for link in self.links:
             os.close(link)
         self.links = ()
-        if self._chosen:
-            bpf_objects.delete_entry(self._chosen.walker, _FIRST)
+        if self._caller >= 0:
+            bpf_objects.delete_entry(self._caller, _FIRST)
 
     def forget_names(self) -> None:
         """Let it send the names again of all that it meets.

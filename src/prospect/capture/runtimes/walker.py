@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from prospect.abi import bpf as abi
 from prospect.abi import runtime_frames as wire
-from prospect.capture.following.process_programs import write_sample
+from prospect.capture.following.process_programs import look_up_process, write_sample
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Label
 from prospect.capture.runtimes import image_entry as entry
@@ -74,9 +74,11 @@ def dispatcher(maps: Maps, task: TaskOffsets, chosen: Chosen | None = None) -> l
     Args:
         maps: what it uses.
         task: of this kernel.
-        chosen: maps of the program that calls it; None if it runs at the events itself.
+        chosen: maps of the program that calls it; of the followed processes, if it runs at the
+            events itself, for these alone; None if it does for every process.
     """
     return [
+        *_look_up_process(chosen),
         *_find_entry(maps, task),
         asm.load(abi.BPF_W, R3, ENTRY, entry.RUNTIME),
         asm.move(R1, CTX),
@@ -104,9 +106,18 @@ def walker(
     ]
 
 
+def _look_up_process(chosen: Chosen | None) -> Iterator[Item]:
+    """Leave if the process is not followed, unless the caller has found it."""
+    if chosen and chosen.walker < 0:
+        yield asm.move(CTX, R1)
+        yield from look_up_process(chosen.followed)
+        yield asm.jump_if(abi.BPF_JEQ, R0, 0, "out")
+        yield asm.move(R1, CTX)
+
+
 def _end(chosen: Chosen | None) -> Iterator[Item]:
     yield Label("out")
-    if chosen:
+    if chosen and chosen.walker >= 0:
         yield from write_sample(chosen)
     else:
         yield asm.move(R0, 1)
