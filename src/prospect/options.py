@@ -433,11 +433,11 @@ class ReportOptions(Options):
     lines: bool = option(
         typed(
             "--lines",
-            "also show hits by source line, with the functions that were inlined there",
+            "also show samples by source line, with the functions that were inlined there",
             "reports",
         ),
         default=False,
-        doc="show hits by source line too; in text and JSON, likewise",
+        doc="show samples by source line too; in text and JSON, likewise",
     )
     calls: tuple[str, ...] = option(
         typed(

@@ -19,7 +19,7 @@ _FILE = "options"
 _MOST_BYTES = 1 << 16
 _LIBRARY = "library"
 _OF_LIBRARIES = (
-    "--separate library: hits in a library are kept by program anyway, as in "
+    "--separate library: samples in a library are kept by program anyway, as in "
     "prospect report --store DIR lib-image:'*/libc.so*' --columns program"
 )
 

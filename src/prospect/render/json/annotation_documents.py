@@ -289,7 +289,7 @@ _FILE = Object(
             )(get=itself),
         ),
         in_pieces=True,
-    )("its hits by event"),
+    )("its samples by event"),
 )
 
 
