@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from prospect.figures.hit_keys import Keys
     from prospect.profile.run_info import EventInfo
 
-MOST_PROGRAMS = 3
+MOST_SERVICES = MOST_PROGRAMS = 3
 MOST_FUNCTIONS = 5
 _MOST_ENTRY_REASONS = 4
 _BRACKETS = (NameSource.BRACKET, NameSource.BOUNDS)
@@ -75,6 +75,25 @@ class ProgramRow(NamedTuple):
     service: str = ""
     other_services: int = 0
     wall_s: float = math.nan
+
+
+class ServiceRow(NamedTuple):
+    """A service, container or other control group: all of its processes together.
+
+    Attributes:
+        name: "" for what is in none.
+        hits, seconds, half_width_s, user_share: as of programs.
+        program: which of its programs has most of its hits.
+        other_programs: how many others were hit.
+    """
+
+    name: str
+    hits: int
+    seconds: float
+    half_width_s: float
+    user_share: float
+    program: str
+    other_programs: int
 
 
 class FunctionRow(NamedTuple):
@@ -135,6 +154,8 @@ class InShort(Record):
         bracketed: part of the hits between two named functions, 0 to 1.
         seen_s: time of all CPUs without that of lost ticks; 0 if not known.
         has_services: whether what is asked for was hit in more than one control group.
+        services: the first ones, of a store's part that has more than one; else none.
+        more_services: how many there are besides.
         wall: the wall time of a command or of attached processes; None of the whole system, and
             where samples do not tell it.
     """
@@ -158,6 +179,8 @@ class InShort(Record):
     bracketed: float = 0.0
     seen_s: float = 0.0
     has_services: bool = False
+    services: tuple[ServiceRow, ...] = ()
+    more_services: int = 0
     with_callees: tuple[CalleesRow, ...] = ()
     wall: WallTime | None = None
 
@@ -238,7 +261,13 @@ class _Summary:
         functions = self._table([self._function], Bound(MOST_FUNCTIONS, least_s))
         count = int(hits.count[chosen].sum())
         every = np.where(chosen, 0, -1).astype(np.int32)
-        parts = parts_of(self._design, (every, programs.row_of_hit, functions.row_of_hit))
+        has_services = len(distinct(self._service.number[chosen])) > 1
+        # An operator, who asks a store, thinks of services first.
+        shows_services = has_services and bool(self._profile.run.store_part)
+        services = self._table([self._service.number], Bound(MOST_SERVICES * shows_services))
+        parts = parts_of(
+            self._design, (every, programs.row_of_hit, functions.row_of_hit, services.row_of_hit)
+        )
         rows, needed_s = self._function_rows(functions, parts)
         is_kernel = chosen & (self._entry_reason_kind != ENTRY_REASON_NONE)
         source = self._profile.functions.source
@@ -269,7 +298,9 @@ class _Summary:
             seen_s=self._profile.run.wall_seconds
             * self._profile.run.cpus
             * self._design.known_share,
-            has_services=len(distinct(self._service.number[chosen])) > 1,
+            has_services=has_services,
+            services=self._service_rows(services, parts) if shows_services else (),
+            more_services=services.left_out,
             wall=self._wall() if is_time else None,
         )
 
@@ -317,13 +348,36 @@ class _Summary:
     def _table(self, keys: Sequence[NDArray[np.int64]], bound: Bound) -> Breakdown:
         return breakdown(self._profile, self._design, self._chosen, keys, bound)
 
-    def _program_rows(self, table: Breakdown, parts: Parts) -> tuple[ProgramRow, ...]:
+    def _by_mode(self, table: Breakdown) -> NDArray[np.float64]:
+        """Return the amounts of each row by mode, f64[row, MODE_COUNT]."""
         member = table.row_of_hit >= 0
         row, amounts = table.row_of_hit[member], self._amounts(member)
         rows = len(table)
         cell = row * np.int64(MODE_COUNT) + hit_modes(self._profile)[member]
-        modes = np.bincount(cell, amounts, rows * MODE_COUNT).reshape(rows, MODE_COUNT)
-        user = modes[:, MODE_USER] / np.maximum(modes.sum(axis=1), 1e-12)
+        of_cell = np.bincount(cell, amounts, rows * MODE_COUNT).astype(np.float64)
+        return of_cell.reshape(rows, MODE_COUNT)
+
+    def _service_rows(self, table: Breakdown, parts: Parts) -> tuple[ServiceRow, ...]:
+        user = _user_shares(self._by_mode(table))
+        halves = half_widths(self._design, table.row_of_hit, len(table), parts)
+        programs = self._mostly(table, self._program)
+        return tuple(
+            ServiceRow(
+                name=name,
+                hits=int(table.hits[at]),
+                seconds=float(table.seconds[at]),
+                half_width_s=float(halves[at]),
+                user_share=float(user[at]),
+                program=programs[at][0],
+                other_programs=programs[at][1],
+            )
+            for at, name in enumerate(self._service.texts(table.example))
+        )
+
+    def _program_rows(self, table: Breakdown, parts: Parts) -> tuple[ProgramRow, ...]:
+        rows, modes = len(table), self._by_mode(table)
+        user = _user_shares(modes)
+        member = table.row_of_hit >= 0
         processes = self._profile.processes
         is_asked_for = chosen_by_detail(processes, self._detail)
         has_hits = np.zeros(len(processes), np.bool_)
@@ -418,3 +472,8 @@ class _Summary:
         """Return the seconds of some hits; where the event has no time, how many they are."""
         amounts = self._design.seconds if self._design.has_time else self._profile.hits.count
         return amounts[chosen].astype(np.float64)
+
+
+def _user_shares(modes: NDArray[np.float64]) -> NDArray[np.float64]:
+    shares: NDArray[np.float64] = modes[:, MODE_USER] / np.maximum(modes.sum(axis=1), 1e-12)
+    return shares

@@ -189,6 +189,27 @@ def test_programs_say_in_which_services_they_ran():
     assert max(map(display_width, lines)) <= 80
 
 
+def test_a_part_of_a_store_begins_with_services():
+    groups = ["/web.service", *["/web.service"] * 3, *["/batch.service"] * 27, "/", "/db.service"]
+    profile = in_groups(*groups)
+    assert short_of(profile).services == ()
+    profile = replace(profile, run=replace(profile.run, store_part=("--store", "s")))
+    short = short_of(profile)
+    assert [row.name for row in short.services] == ["batch.service", "web.service", ""]
+    assert sum(row.hits for row in short.services) == short.hits
+    batch = short.services[0]
+    assert (batch.program, batch.other_programs) == ("server", 0)
+    assert 0 < batch.half_width_s < batch.seconds
+    lines = first_screen(profile)
+    services, programs = (
+        next(at for at, line in enumerate(lines) if line.startswith(title))
+        for title in ("Service ", "Program ")
+    )
+    assert services < programs
+    assert lines[services + 1].startswith("batch ")
+    assert len(lines) <= 24
+
+
 @pytest.mark.parametrize("group", ["", "/", "/web.service"])
 def test_where_all_ran_in_one_there_is_no_column(group):
     profile = in_groups(*[group] * 100)

@@ -160,6 +160,16 @@ FUNCTION = Object(
     caller=NAME("of most samples, or `null`"),
     wall_s=ROUNDED.or_null("as of programs", "wall_s"),
 )
+SERVICE = Object(
+    "",
+    name=NAME("the service, container or other control group; `null` for none"),
+    samples=COUNT(get="hits"),
+    seconds=ROUNDED(),
+    half_width_s=ROUNDED.or_null(get="half_width_s"),
+    user_share=ROUNDED(),
+    program=TEXT("which has most of its samples"),
+    other_programs=COUNT(),
+)
 IN_SHORT = Object(
     "summary",
     samples=COUNT(
@@ -170,6 +180,10 @@ IN_SHORT = Object(
     busy_s=ROUNDED.or_null(
         "time of all processes of the machine, `null` where not all were sampled", "short.busy_s"
     ),
+    services=Rows(SERVICE)(
+        "of a part of a store with more than one: the first three; else empty", "short.services"
+    ),
+    more_services=COUNT("how many there are besides", "short.more_services"),
     programs=Rows(PROGRAM)("the first three, processes of a name together", "short.first_programs"),
     more_programs=COUNT("how many there are besides", "short.programs_behind"),
     functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),

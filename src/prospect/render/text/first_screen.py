@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.finished_report import Report
-    from prospect.estimate.summary import FunctionRow, InShort, ProgramRow
+    from prospect.estimate.summary import FunctionRow, InShort, ProgramRow, ServiceRow
     from prospect.estimate.wall_seconds import WallTime
     from prospect.figures.report.waiting import Waiting
     from prospect.profile.run_info import Throttled
@@ -96,7 +96,12 @@ def in_short_lines(
     yield from head
     yield ""
     if short.hits:
-        rows = _rows_that_fit(short, _HEIGHT - len(head) - len(tail) - _EMPTY_LINES)
+        services = list(_service_lines(short, figures, style))
+        if services:
+            yield from services
+            yield ""
+        room = _HEIGHT - len(head) - len(tail) - _EMPTY_LINES - len(services) - bool(services)
+        rows = _rows_that_fit(short, room)
         yield from _program_lines(short, figures, style, rows.programs)
         yield ""
         if rows.with_callees:
@@ -137,14 +142,14 @@ def _rows_that_fit(short: InShort, room: int) -> _Rows:
         len(short.with_callees),
         len(short.first_functions),
     )
-    if not rows.with_callees:
+    if not (rows.with_callees or short.services):
         return rows
     programs = rows.programs + short.programs_behind
     is_large = any(row.hits >= _LEAST_OF_SECOND * short.hits for row in short.programs[1:2])
     for table, least in (*_GIVEN_UP[:-1], ("with_callees", 2)) if is_large else _GIVEN_UP:
         while True:
             # Titles, rows, and what ties or is left out.
-            lines = 3 + sum(rows) + (rows.programs < programs) + 1
+            lines = 2 + bool(rows.with_callees) + sum(rows) + (rows.programs < programs) + 1
             if lines <= room or getattr(rows, table) <= least:
                 break
             rows = rows._replace(**{table: getattr(rows, table) - 1})
@@ -208,6 +213,29 @@ def _whole_lines(view: Report, short: InShort, figures: Figures) -> Iterator[str
     else:
         yield ", ".join(parts)
         yield _cut(whole)
+
+
+def _service_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
+    rows = short.services
+    if not rows:
+        return
+    times, bars = figures.timed_columns(
+        [row.seconds for row in rows], [row.half_width_s for row in rows]
+    )
+    columns = [
+        Column("Service", [_service_name(row.name, _PROGRAM_WIDTH) for row in rows], right=False),
+        Column(escaped(short.event.time_title), times),
+        Column("±", bars),
+        Column(escaped(short.event.samples_title), [str(row.hits) for row in rows]),
+        Column("User", [_percent(row.user_share) for row in rows]),
+        Column("Kernel", [_percent(1.0 - row.user_share) for row in rows]),
+        Column("Program", [_program_of(row, _NAME_WIDTHS[0]) for row in rows], right=False),
+    ]
+    yield from style.hot_rows(
+        table_lines(_known(columns)), [row.hits / max(short.hits, 1) for row in rows]
+    )
+    if short.more_services:
+        yield f"... and {pluralize(short.more_services, 'service')} more"
 
 
 def _program_lines(short: InShort, figures: Figures, style: Style, most: int) -> Iterator[str]:
@@ -291,10 +319,14 @@ def _separation(short: InShort) -> str:
 
 def _service_of(row: ProgramRow) -> str:
     more = f" +{row.other_services}" if row.other_services else ""
-    return _brief(row.service.removesuffix(".service") or "-", _SERVICE_WIDTH - len(more)) + more
+    return _service_name(row.service, _SERVICE_WIDTH - len(more)) + more
 
 
-def _program_of(row: FunctionRow, width: int) -> str:
+def _service_name(name: str, width: int) -> str:
+    return _brief(name.removesuffix(".service") or "-", width)
+
+
+def _program_of(row: FunctionRow | ServiceRow, width: int) -> str:
     more = f" +{row.other_programs}" if row.other_programs else ""
     return _brief(row.program, width) + more
 

@@ -10,6 +10,7 @@ function fillAnswer(isOfAll) {
     make("h2", {}, "In short"),
     make("p.lead", {}, ...about.flatMap((line, i) => (i ? [make("br"), line] : [line]))),
     make("div.panels", {}, ...[
+      inShortTable("Services", summary.services.map((row) => ({ ...row, name: row.name || "-" })), (row) => shown(row.program)),
       inShortTable("Functions with all they call", summary.with_callees, (row) => row.end && `down to ${shown(row.end)}`),
       inShortTable("Functions, their own time", summary.functions, (row) => row.caller && `by ${shown(row.caller)}`),
       inShortTable("Programs", summary.programs, (row) => `${countText(row.processes)} ${row.processes === 1 ? "process" : "processes"}`),
