@@ -43,7 +43,9 @@ _STARTS = re.compile(
     r"|runtime\.(?:main|goexit|mstart|mcall)\S*|_bootstrap(?:_inner)?|\S+::main|main\.main"
     r"|_run_module_as_main|_run_code|_call_with_frames_removed|_handle_fromlist|_gcd_import"
     r"|_?Py(?:Eval|Object_(?:Call|Vectorcall)|Vectorcall|Import|Run|Function)_?\w*"
-    r"|Builtins_\w*(?:Entry|Trampoline|BuiltinExit)\w*|import_module|node::Start\S*|node::LoadEnvironment)$"
+    r"|Builtins_\w*(?:Entry|Trampoline|BuiltinExit)\w*|import_module|node::Start\S*|node::LoadEnvironment"
+    r"|StubRoutines.*|Interpreter|JavaMain|JavaCalls::\S+|\w+\.main|\(module\)|\{main\}"
+    r"|<main>|block in <main>|<top \(required\)>)$"
 )
 MODULE = "<module>"  # the code of a Python file outside its functions
 IMPORT = "_find_and_load"  # what an import statement of Python calls, whatever it runs
