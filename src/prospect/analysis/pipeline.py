@@ -258,17 +258,22 @@ class _Placed(NamedTuple):
 
 
 def _of_switches(
-    events: Events, info: RecordingInfo, waits: Waits, order: _Order
+    events: Events, info: RecordingInfo, order: _Order
 ) -> tuple[CommandPath | None, TurnSource | None]:
-    """Return the critical path of the command and what turns are made of; None if not wanted."""
+    """Return the critical path of the command and what turns are made of; None if not wanted.
+
+    They come before waits, which have the memory that these took.
+    """
+    if events.switches is None:
+        return None, None
     from prospect.assembly.threads.turns import turn_source  # noqa: PLC0415 - only of switches
     from prospect.assembly.threads.wall_path import find_path, find_schedule  # noqa: PLC0415 - only of switches
 
-    switches = waits.events.switches
+    switches = events.switches
     if order.sinks.keep_schedule is not None:
         order.sinks.keep_schedule(find_schedule(events, switches, info))
     path = find_path(events, switches, info) if order.wanted.path else None
-    has_turns = order.wanted.turns and waits.first_event >= 0
+    has_turns = order.wanted.turns and off_cpu.switch_event(info) >= 0
     return path, turn_source(events, switches, info) if has_turns else None
 
 
@@ -277,10 +282,10 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
     events, info = with_clocks(handed_over.pop(), info)
+    events = off_cpu.with_switches(events, info)
+    path, turns = _of_switches(events, info, order)
     waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
-    path, turns = (None, None) if waits is None else _of_switches(events, info, waits, order)
-    if waits is not None:
-        events, info = waits.events, waits.info
+    events, info = (events, info) if waits is None else (waits.events, waits.info)
     budget = ReadBudget.of_environment()
     jit = find_jit_code(events, info, recorded_until(info, events), budget)
     events, runtimes = _with_runtimes(events, jit, order)

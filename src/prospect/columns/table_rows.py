@@ -48,6 +48,22 @@ def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
     return type(table)(**columns)
 
 
+def inserted(table: _Table, other: _Table, place: NDArray[np.intp]) -> _Table:
+    """Return a table with each row of another one before a row of its own; columns are arrays.
+
+    Args:
+        table: to insert into.
+        other: the rows, of which no column is None that the table has.
+        place: i[n] ascending, as in `numpy.insert`.
+    """
+    more = asdict(other)
+    columns = {
+        name: None if values is None else np.insert(values, place, more[name])
+        for name, values in asdict(table).items()
+    }
+    return type(table)(**columns)
+
+
 def tuples(*columns: NDArray[np.integer]) -> Iterator[tuple[int, ...]]:
     """Return the rows of columns of integers, as numbers of Python's."""
     return zip(*(column.tolist() for column in columns), strict=True)

@@ -139,9 +139,18 @@ class _FieldColumns:
         if not self._parts:
             return None
         sample = np.concatenate([part[0] for part in self._parts])
-        values = np.concatenate([part[1] for part in self._parts])
         order = np.argsort(sample, kind="stable")
-        return RawFields(sample.take(order), values.take(order, axis=0))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        # Values take the most memory: each part ends as soon as it has its places.
+        values = np.empty((len(order), self._columns), np.int64)
+        self._parts.reverse()
+        first = 0
+        while self._parts:
+            _, part = self._parts.pop()
+            values[place[first : first + len(part)]] = part
+            first += len(part)
+        return RawFields(sample.take(order), values)
 
 
 def _read(words: Words, byte: Rows, width: int) -> Rows:

@@ -34,9 +34,9 @@ def found(*rows):
         pid=np.array(tid, np.int32),
         time_ns=np.array(time, np.uint64),
         kind=np.array(kind, np.uint8),
-        sample=np.array(sample, np.int64),
+        sample=np.array(sample, np.int32),
     )
-    return thread_states(marks, BEGIN, END)
+    return thread_states([marks], BEGIN, END)
 
 
 def intervals(result):
@@ -156,8 +156,8 @@ def test_a_sample_of_another_switch_is_not_taken_for_this_one():
 
 
 def test_no_marks_are_no_lives():
-    dtypes = (np.int32, np.int32, np.uint64, np.uint8, np.int64)
-    empty = thread_states(Marks(*(np.empty(0, dtype) for dtype in dtypes)), BEGIN, END)
+    dtypes = (np.int32, np.int32, np.uint64, np.uint8, np.int32)
+    empty = thread_states([Marks(*(np.empty(0, dtype) for dtype in dtypes))], BEGIN, END)
     assert (len(empty.tid), len(empty.life)) == (0, 0)
 
 

@@ -1,9 +1,15 @@
-"""Rows of a table for a long index, looked up in parts."""
+"""Rows of a table: looked up in parts for a long index, and inserted."""
 
 import numpy as np
 import pytest
 
-from prospect.columns.table_rows import looked_up
+from prospect.columns.table_rows import inserted, looked_up
+from prospect.records import Record
+
+
+class Table(Record):
+    numbers: np.ndarray
+    others: np.ndarray | None
 
 
 @pytest.mark.parametrize("rows", [0, 1, (1 << 16) + 1, 200_000])
@@ -19,3 +25,11 @@ def test_every_part_of_an_index_finds_its_rows(rows, dtype):
 def test_a_row_that_is_not_there_is_an_error():
     with pytest.raises(IndexError):
         looked_up(np.arange(3), np.array([0, 3], np.int32))
+
+
+def test_rows_are_inserted_before_others_column_by_column():
+    table = Table(np.array([1, 3, 5], np.int32), None)
+    found = inserted(table, Table(np.array([2, 6, 7], np.int32), None), np.array([1, 3, 3]))
+    assert found.numbers.tolist() == [1, 2, 3, 5, 6, 7]
+    assert found.numbers.dtype == np.int32
+    assert found.others is None

@@ -18,7 +18,7 @@ from prospect.assembly.entry_reasons.entry_points import OUTSIDE_OF_CALLS, Entry
 from prospect.assembly.entry_reasons.hit_reasons import NO_CHAIN, SampleEntryReasons
 from prospect.assembly.threads import thread_states as states
 from prospect.columns.sorting import distinct
-from prospect.columns.table_rows import appended, gather
+from prospect.columns.table_rows import appended, gather, inserted
 from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import replace
 from prospect.spaces.runs import task_tid
@@ -75,8 +75,12 @@ def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
     nothing = np.zeros(len(came), np.bool_)
     came_ns = came.time_ns - ran[is_known].view(np.uint64)
     came = replace(came, time_ns=came_ns, is_out=nothing, is_preempted=nothing)
-    every = appended(switches, came, np.arange(len(came)))
-    return gather(every, np.argsort(every.time_ns, kind="stable"))
+    if not (switches.time_ns[1:] >= switches.time_ns[:-1]).all():
+        every = appended(switches, came, np.arange(len(came)))
+        return gather(every, np.argsort(every.time_ns, kind="stable"))
+    came = gather(came, np.argsort(came.time_ns, kind="stable"))
+    place = np.searchsorted(switches.time_ns, came.time_ns, "right")
+    return inserted(switches, came, place)
 
 
 def marks_of_followed(marks: Marks, first: Sequence[int], wakes: Samples, waking: int) -> Marks:
@@ -89,24 +93,33 @@ def marks_of_followed(marks: Marks, first: Sequence[int], wakes: Samples, waking
         waking: row of that event, -1 for none.
     """
     is_switch = np.isin(marks.kind, (states.MARK_IN, states.MARK_OUT, states.MARK_OUT_READY))
-    followed = np.union1d(np.array(first, np.int32), marks.tid[is_switch])
-    marks = marks.take(np.isin(marks.tid, followed))
-    found = _found(marks, np.array(first, np.int32), wakes, waking)
-    if not len(found.tid):
-        return marks
-    row = np.minimum(np.searchsorted(found.tid, marks.tid), len(found.tid) - 1)
-    is_before = (found.tid.take(row) == marks.tid) & (marks.time_ns < found.time_ns.take(row))
+    switches = np.flatnonzero(is_switch)
+    roots = np.array(first, np.int32)
+    followed = np.union1d(roots, marks.tid[is_switch])
+    found = _found(marks, switches, roots, (wakes, waking))
+    is_kept = np.isin(marks.tid, followed)
+    if len(found.tid):
+        row = np.minimum(np.searchsorted(found.tid, marks.tid), len(found.tid) - 1)
+        is_before = found.tid.take(row) == marks.tid
+        is_before &= marks.time_ns < found.time_ns.take(row)
+        is_kept &= ~is_before
+        del row, is_before
     came = found._replace(kind=np.full(len(found.tid), states.MARK_IN, np.uint8))
-    return states.joined_marks((marks.take(~is_before), found, came))
+    return states.joined_marks((marks, found, came), is_kept)
 
 
-def _found(marks: Marks, first: NDArray[np.int32], wakes: Samples, waking: int) -> Marks:
+def _found(
+    marks: Marks,
+    switches: NDArray[np.int64],
+    first: NDArray[np.int32],
+    of_wakes: tuple[Samples, int],
+) -> Marks:
     """Return births, by ascending thread, of those that are followed since they woke another.
 
     Such a thread has a CPU then: the first switch of it that is recorded is that it leaves this.
     """
-    kinds = (states.MARK_IN, states.MARK_OUT, states.MARK_OUT_READY)
-    switches = np.flatnonzero(np.isin(marks.kind, kinds) & ~np.isin(marks.tid, first))
+    wakes, waking = of_wakes
+    switches = switches[~np.isin(marks.tid.take(switches), first)]
     order = np.lexsort((marks.time_ns.take(switches), marks.tid.take(switches)))
     of_thread = marks.take(switches.take(order))
     is_first = np.append(True, of_thread.tid[1:] != of_thread.tid[:-1])[: len(order)]
@@ -123,7 +136,7 @@ def _found(marks: Marks, first: NDArray[np.int32], wakes: Samples, waking: int) 
         pid=begins.pid,
         time_ns=time_ns,
         kind=np.full(len(begins.tid), states.MARK_FORK, np.uint8),
-        sample=np.full(len(begins.tid), -1, np.int64),
+        sample=np.full(len(begins.tid), -1, np.int32),
     )
 
 

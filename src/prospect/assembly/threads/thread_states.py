@@ -69,14 +69,14 @@ class Marks(NamedTuple):
         pid: i32[m] of the thread's process.
         time_ns: u64[m]; 0 for the states in which the recording found threads.
         kind: u8[m] MARK_*.
-        sample: i64[m] row of samples for MARK_SAMPLE and MARK_WAKE, -1 for all else.
+        sample: i32[m] row of samples for MARK_SAMPLE and MARK_WAKE, -1 for all else.
     """
 
     tid: NDArray[np.int32]
     pid: NDArray[np.int32]
     time_ns: NDArray[np.uint64]
     kind: NDArray[np.uint8]
-    sample: NDArray[np.int64]
+    sample: NDArray[np.int32]
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Marks:
         """Return some of the marks, by number or by bool[m]."""
@@ -85,14 +85,16 @@ class Marks(NamedTuple):
         )
 
 
-def joined_marks(parts: Sequence[Marks]) -> Marks:
-    """Return all marks of several tables."""
+def joined_marks(parts: Sequence[Marks], is_kept: NDArray[np.bool_] | None = None) -> Marks:
+    """Return all marks of several tables, column by column.
+
+    Args:
+        parts: the tables.
+        is_kept: bool[m] which marks of the first one; None for all.
+    """
+    head = slice(None) if is_kept is None or is_kept.all() else is_kept
     return Marks(
-        tid=np.concatenate([part.tid for part in parts]),
-        pid=np.concatenate([part.pid for part in parts]),
-        time_ns=np.concatenate([part.time_ns for part in parts]),
-        kind=np.concatenate([part.kind for part in parts]),
-        sample=np.concatenate([part.sample for part in parts]),
+        *(np.concatenate([columns[0][head], *columns[1:]]) for columns in zip(*parts, strict=True))
     )
 
 
@@ -103,13 +105,13 @@ class ThreadStates(Record):
         tid, pid: i32[t]; the process that the thread belonged to last.
         begin_ns, end_ns: u64[t].
         last_ns: u64[t] the last time within its life that a record is about it.
-        life: i64[i] row of the above of each interval, ascending.
+        life: i32[i] row of the above of each interval, ascending.
         state: u8[i] CPU, RUNNABLE, BLOCKED or UNKNOWN.
         start_ns: u64[i].
         length_ns: i64[i].
         mark: u8[i] MARK_* that it began with.
-        sample: i64[i] row of the sample that was taken as the thread left its CPU, -1 without.
-        waker: i64[i] row of the sample that was taken as somebody ended it, -1 without.
+        sample: i32[i] row of the sample that was taken as the thread left its CPU, -1 without.
+        waker: i32[i] row of the sample that was taken as somebody ended it, -1 without.
     """
 
     tid: NDArray[np.int32]
@@ -117,34 +119,34 @@ class ThreadStates(Record):
     begin_ns: NDArray[np.uint64]
     end_ns: NDArray[np.uint64]
     last_ns: NDArray[np.uint64]
-    life: NDArray[np.int64]
+    life: NDArray[np.int32]
     state: NDArray[np.uint8]
     start_ns: NDArray[np.uint64]
     length_ns: NDArray[np.int64]
     mark: NDArray[np.uint8]
-    sample: NDArray[np.int64]
-    waker: NDArray[np.int64]
+    sample: NDArray[np.int32]
+    waker: NDArray[np.int32]
 
 
-def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
+def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> ThreadStates:
     """Find the intervals.
 
     Args:
-        marks: of all threads but those of process zero; what was recorded just before the begin or
-            after the end counts as of then, in its order.
+        handed_over: marks of all threads but those of process zero, which are taken out of the
+            list: of ten million switches they are 400 MB. What was recorded just before the begin
+            or after the end counts as of then, in its order.
         begin_ns: when the recording begins.
         end_ns: when it ends.
     """
-    marks, life = _lives(_with_begins(marks))
-    within = np.clip(marks.time_ns, np.uint64(begin_ns), np.uint64(end_ns))
-    marks = marks._replace(time_ns=within)
+    marks, life = _lives([_with_begins(handed_over)])
+    np.clip(marks.time_ns, np.uint64(begin_ns), np.uint64(end_ns), out=marks.time_ns)
     marks, life = _with_samples_of_switches(marks, life)
     marks = _with_wakes_behind_switches(marks, life)
     marks, life = _without_idle_wakes(marks, life)
     is_last = np.append(life[1:] != life[:-1], True)[: len(life)]
     is_first = np.append(True, is_last[:-1])[: len(life)]
     is_death = marks.kind == MARK_EXIT
-    following = np.where(is_last, _MARK_END, np.roll(marks.kind, -1))
+    following = np.where(is_last, np.uint8(_MARK_END), np.roll(marks.kind, -1))
     until_ns = np.where(is_last, np.uint64(end_ns), np.roll(marks.time_ns, -1))
     until_ns = np.where(is_death, marks.time_ns, until_ns)
     # Where a number was given again without the record of a death, that was the death.
@@ -153,7 +155,7 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
     until_ns = np.where(given_again, np.roll(marks.time_ns, -1), until_ns)
     woken = marks.kind == MARK_WAKE
     stack = np.where(woken, np.roll(marks.sample, 1), marks.sample)
-    waker = np.where(following == MARK_WAKE, np.roll(marks.sample, -1), -1)
+    waker = np.where(following == MARK_WAKE, np.roll(marks.sample, -1), np.int32(-1))
     kept = ~is_death
     return ThreadStates(
         tid=marks.tid[is_last],
@@ -171,42 +173,47 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
     )
 
 
-def _with_begins(marks: Marks) -> Marks:
+def _with_begins(handed_over: list[Marks]) -> Marks:
     """Return the marks in order, with exactly one of each thread where the recording begins."""
+    from prospect.wall.stretches import by_thread_and_time  # noqa: PLC0415 - only of switches
+
+    marks = handed_over.pop()
     tids, first = np.unique(marks.tid, return_index=True)
     begins = Marks(
         tid=tids,
         pid=marks.pid.take(first),
         time_ns=np.zeros(len(tids), np.uint64),
         kind=np.full(len(tids), MARK_BEGIN, np.uint8),
-        sample=np.full(len(tids), -1, np.int64),
+        sample=np.full(len(tids), -1, np.int32),
     )
-    others = marks.take(marks.kind != MARK_BEGIN)
-    every = joined_marks((others, begins))
-    return every.take(np.lexsort((every.kind, every.time_ns, every.tid)))
+    every = joined_marks((marks, begins), marks.kind != MARK_BEGIN)
+    del marks
+    by_kind = np.argsort(every.kind, kind="stable")
+    order = by_thread_and_time(every.tid.take(by_kind), every.time_ns.take(by_kind))
+    return every.take(by_kind.take(order))
 
 
-def _lives(marks: Marks) -> tuple[Marks, NDArray[np.int64]]:
+def _lives(handed_over: list[Marks]) -> tuple[Marks, NDArray[np.int32]]:
     """Separate the threads of one number, and drop what they do between death and last switch.
 
     Returns:
-        The marks that are left, and i64[m] the life of each.
+        The marks that are left, and i32[m] the life of each.
     """
-    is_begin = marks.kind == MARK_BEGIN
+    marks = handed_over.pop()
+    is_begin, is_birth = marks.kind == MARK_BEGIN, marks.kind == MARK_FORK
     # A thread born later was not there at the begin.
-    is_born_next = np.append((marks.kind == MARK_FORK)[1:], False)[: len(is_begin)]
-    marks = marks.take(~(is_begin & is_born_next))
-    starts = (marks.kind == MARK_BEGIN) | (marks.kind == MARK_FORK)
-    life = np.cumsum(starts) - 1
+    is_kept = ~(is_begin & np.append(is_birth[1:], False)[: len(is_begin)])
+    starts = (is_begin & is_kept) | is_birth
+    life = np.cumsum(starts, dtype=np.int32) - np.int32(1)
     is_death = marks.kind == MARK_EXIT
-    deaths = np.cumsum(is_death) - is_death
-    is_alive = deaths == deaths[np.flatnonzero(starts)].take(life)
-    return marks.take(is_alive), life[is_alive]
+    deaths = np.cumsum(is_death, dtype=np.int32) - is_death
+    is_kept &= deaths == deaths[np.flatnonzero(starts)].take(life, mode="clip")
+    return (marks, life) if is_kept.all() else (marks.take(is_kept), life[is_kept])
 
 
 def _with_samples_of_switches(
-    marks: Marks, life: NDArray[np.int64]
-) -> tuple[Marks, NDArray[np.int64]]:
+    marks: Marks, life: NDArray[np.int32]
+) -> tuple[Marks, NDArray[np.int32]]:
     """Give each departure from a CPU the row of its sample, and leave the samples' marks out.
 
     The record of the switch follows its sample. A wake-up may come between.
@@ -215,14 +222,14 @@ def _with_samples_of_switches(
     kind, whose = marks.kind.take(others), life.take(others)
     is_sampled = np.isin(kind[1:], (MARK_OUT, MARK_OUT_READY)) & (kind[:-1] == MARK_SAMPLE)
     places = np.flatnonzero(is_sampled & (whose[1:] == whose[:-1]))
-    sample = np.where(marks.kind == MARK_WAKE, marks.sample, -1)
+    sample = np.where(marks.kind == MARK_WAKE, marks.sample, np.int32(-1))
     sample[others.take(places + 1)] = marks.sample.take(others.take(places))
     kept = marks.kind != MARK_SAMPLE
     return marks._replace(sample=sample).take(kept), life[kept]
 
 
-def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int64]) -> Marks:
-    """Move wake-ups of threads that are just leaving their CPU behind that, at the same time.
+def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int32]) -> Marks:
+    """Move wake-ups of threads that are just leaving their CPU behind that, at the same time; here.
 
     A task is off its queue, and can be woken, a little before its switch is recorded. Else nobody
     would have ended such a wait.
@@ -233,15 +240,13 @@ def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int64]) -> Marks:
     is_out = (kind[:-2] == MARK_WAKE) & (kind[1:-1] == MARK_OUT) & (kind[2:] == MARK_IN)
     is_out &= (life[:-2] == life[2:]) & (time_ns[1:-1] - time_ns[:-2] <= np.uint64(_LEAVING_NS))
     wake = np.flatnonzero(is_out)
-    order = np.arange(len(kind))
-    order[wake], order[wake + 1] = wake + 1, wake
-    moved = marks.take(order)
-    times = moved.time_ns.copy()
-    times[wake + 1] = times[wake]
-    return moved._replace(time_ns=times)
+    for column in marks:
+        column[wake], column[wake + 1] = column.take(wake + 1), column.take(wake)
+    time_ns[wake + 1] = time_ns[wake]
+    return marks
 
 
-def _without_idle_wakes(marks: Marks, life: NDArray[np.int64]) -> tuple[Marks, NDArray[np.int64]]:
+def _without_idle_wakes(marks: Marks, life: NDArray[np.int32]) -> tuple[Marks, NDArray[np.int32]]:
     """Leave out wake-ups of threads that did not wait, and all but the first of those that did."""
     is_wake = marks.kind == MARK_WAKE
     before = np.append(_MARK_END, marks.kind[:-1])[: len(is_wake)]

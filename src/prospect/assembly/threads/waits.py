@@ -60,6 +60,16 @@ _IN_INTERRUPT = 0x08 | 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 BY_INTERRUPT = 0
 
 
+# By whether a switch is from before the recording; then of one that comes, leaves, is preempted.
+_KINDS_OF_SWITCHES = np.array(
+    [
+        [states.MARK_IN, states.MARK_OUT, states.MARK_OUT_READY],
+        [states.MARK_STAYS_IN, states.MARK_STAYS_OUT, states.MARK_STAYS_READY],
+    ],
+    np.uint8,
+)
+
+
 class Waits(Record):
     """The switches of a recording.
 
@@ -89,23 +99,36 @@ def records_switches(info: RecordingInfo) -> bool:
     return makes_records or switch_event(info) >= 0
 
 
+def with_switches(events: Events, info: RecordingInfo) -> Events:
+    """Return the records with switches, if any were recorded at times that can be.
+
+    Some recordings have samples of the tracepoint instead.
+    """
+    if events.switches is None:
+        switches = _traced_switches(events, info, switch_event(info))
+        events = replace(events, switches=switches)
+    begin_ns, end_ns = interval_ns(info, events)
+    is_possible = 0 < end_ns - begin_ns < _MOST_NS and end_ns < 1 << 63
+    return events if is_possible else replace(events, switches=None)
+
+
 def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Waits | None:
-    """Follow every thread through the recording; None where no switches were recorded.
+    """Follow every thread through the recording.
 
     Args:
-        events: all records.
+        events: all records, as `with_switches` returns them.
         info: what the recording says of itself.
         as_samples: whether waits are wanted as samples; else those of switches are left out.
+
+    Returns:
+        None for records without switches.
     """
+    if events.switches is None:
+        return None
     begin_ns, end_ns = interval_ns(info, events)
     row, waking = switch_event(info), _traced_event(info, WAKING_EVENT)
-    if events.switches is None:
-        # Some recordings have samples of the tracepoint instead.
-        events = replace(events, switches=_traced_switches(events, info, row))
-    if events.switches is None or not 0 < end_ns - begin_ns < _MOST_NS or end_ns >= 1 << 63:
-        return None
     first = info.extras.get("followed_threads", ())
-    marks = _marks(events, events.switches, (row, waking), first)
+    marks = [_marks(events, events.switches, (row, waking), first)]
     found = states.thread_states(marks, begin_ns, end_ns)
     if row < 0:
         return Waits(events, info, found, -1)
@@ -273,23 +296,18 @@ def _marks(
     if is_followed is not None:
         from prospect.assembly.threads.followed_threads import followed_samples  # noqa: PLC0415 - only with --wall
 
-        fields = _fields_of(events, row)
-        of_switch = followed_samples(fields) if fields else of_switch
-        switches = gather(switches, np.flatnonzero(is_followed))
+        if fields := _fields_of(events, row):
+            of_switch = followed_samples(fields)
+        del fields  # each of these is 100 MB of ten million switches
+        if not is_followed.all():
+            switches = gather(switches, np.flatnonzero(is_followed))
     is_task = np.isin(tasks.kind, (TASK_FORK, TASK_EXIT)) | (tasks.time_ns == 0)
     kind_of_task = np.where(tasks.kind == TASK_EXIT, states.MARK_EXIT, states.MARK_FORK)
     kind_of_task = np.where(tasks.time_ns == 0, states.MARK_BEGIN, kind_of_task)
-    kind_of_switch = np.where(
-        switches.is_out,
-        np.where(switches.is_preempted, states.MARK_OUT_READY, states.MARK_OUT),
-        states.MARK_IN,
-    )
-    stays = np.where(
-        switches.is_out,
-        np.where(switches.is_preempted, states.MARK_STAYS_READY, states.MARK_STAYS_OUT),
-        states.MARK_STAYS_IN,
-    )
-    kind_of_switch = np.where(switches.time_ns == 0, stays, kind_of_switch)
+    kind_of_switch = _KINDS_OF_SWITCHES[
+        (switches.time_ns == 0).view(np.uint8),
+        switches.is_out.view(np.uint8) + (switches.is_out & switches.is_preempted),
+    ]
     parts = [] if waking < 0 else _wake_marks(events, switches, waking)
     marks = states.joined_marks(
         [
@@ -298,14 +316,14 @@ def _marks(
             _marks_of(
                 samples.task.take(of_switch),
                 samples.time_ns.take(of_switch),
-                np.full(len(of_switch), states.MARK_SAMPLE),
-            )._replace(sample=of_switch),
+                np.full(len(of_switch), states.MARK_SAMPLE, np.uint8),
+            )._replace(sample=of_switch.astype(np.int32)),
             states.Marks(
                 tid=tasks.tid[is_task],
                 pid=tasks.pid[is_task],
                 time_ns=tasks.time_ns[is_task],
                 kind=kind_of_task[is_task].astype(np.uint8),
-                sample=np.full(int(is_task.sum()), -1, np.int64),
+                sample=np.full(int(is_task.sum()), -1, np.int32),
             ),
         ]
     )
@@ -314,18 +332,19 @@ def _marks(
 
         marks = marks_of_followed(marks, first, samples, waking)
     # Process zero has a thread on each CPU, all of one number, which run while nobody else does.
-    return marks.take(marks.tid > 0)
+    is_thread = marks.tid > 0
+    return marks if is_thread.all() else marks.take(is_thread)
 
 
 def _marks_of(
-    task: NDArray[np.uint64], time_ns: NDArray[np.uint64], kind: NDArray[np.int64]
+    task: NDArray[np.uint64], time_ns: NDArray[np.uint64], kind: NDArray[np.uint8]
 ) -> Marks:
     return states.Marks(
         tid=task_tid(task),
         pid=task_pid(task),
         time_ns=time_ns,
-        kind=kind.astype(np.uint8),
-        sample=np.full(len(task), -1, np.int64),
+        kind=kind,
+        sample=np.full(len(task), -1, np.int32),
     )
 
 
@@ -349,16 +368,18 @@ def _worth_waits(
     waits = np.flatnonzero((found.sample >= 0) & is_wait)
     others = np.flatnonzero(~np.isin(samples.event, left_out))
     is_runnable = found.state.take(waits) == states.RUNNABLE
-    rows = np.concatenate((others, found.sample.take(waits)))
+    rows = np.concatenate((others, found.sample.take(waits).astype(np.int64)))
     # A wait that was ended before the thread had a CPU is two: blocked, then runnable.
     order = np.argsort(rows, kind="stable")
     event = np.concatenate(
         (number.take(samples.event.take(others)), np.where(is_runnable, blocked + 1, blocked))
     )
     length = found.length_ns.take(waits).view(np.uint64)
-    chosen = chosen_samples(samples, rows.take(order))
+    # The fields of tracepoints of switches have been read.
+    fields = samples.raw and _of_others(samples.raw, samples.event, left_out)
+    chosen = chosen_samples(replace(samples, raw=fields), rows.take(order))
     time_ns = np.concatenate((samples.time_ns.take(others), found.start_ns.take(waits)))
-    by = found.waker.take(waits)
+    by = found.waker.take(waits).astype(np.int64)
     waker = np.append(np.full(len(others), -1, np.int32), _wakers(samples, by))
     waits_only = replace(
         chosen,
@@ -367,6 +388,16 @@ def _worth_waits(
         event=event.take(order).astype(np.uint16),
     )
     return waits_only, rows.take(order), waker.take(order)
+
+
+def _of_others(
+    raw: RawFields, event: NDArray[np.integer], left_out: tuple[int, int]
+) -> RawFields | None:
+    """Return the fields of samples of other events; None for none."""
+    rows = np.flatnonzero(~np.isin(event.take(raw.sample), left_out))
+    if not len(rows):
+        return None
+    return replace(raw, sample=raw.sample.take(rows), values=raw.values.take(rows, axis=0))
 
 
 def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.int32], list[str]]:
@@ -444,7 +475,7 @@ def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
         pid=processes_of(events, switches.task).pid_of(tid),
         time_ns=events.samples.time_ns.take(found.sample),
         kind=np.full(len(tid), states.MARK_WAKE, np.uint8),
-        sample=found.sample,
+        sample=found.sample.astype(np.int32),
     )
     return [marks]
 
