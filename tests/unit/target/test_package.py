@@ -19,7 +19,7 @@ from prospect.target import joining, question_client, relay, target_recording
 from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
 from prospect.target.target_source import AGENT as SAMPLER
 
-MOST_BYTES = 345_000
+MOST_BYTES = 400_000
 AGENTS = (target_recording.AGENT, question_client.AGENT, SAMPLER)
 SAME = importlib.util.MAGIC_NUMBER
 

@@ -145,6 +145,7 @@ def attach_walker(
         ("walks", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, _MOST_RUNTIMES),
         ("output", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus),
         ("scratch", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.SCRATCH_BYTES, 1),
+        ("recalled", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.RECALLED_BYTES, 1),
         ("seen", array, 4, walk_parts.SEEN_BYTES, 1),
         ("rooms", array, 4, walk_rooms.ROOM.size, walk_rooms.ROOM_COUNT),
         ("threads", array, 4, walk_parts.THREAD_BYTES, 1 << walk_parts.THREADS_BITS),

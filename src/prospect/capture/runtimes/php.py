@@ -40,9 +40,12 @@ from prospect.capture.runtimes.walk_parts import (
     R4,
     R5,
     WINDOW_AT,
+    find_recalled,
+    keep,
     probe,
     read,
     read_window,
+    recall,
 )
 from prospect.capture.runtimes.walk_rooms import begin_name
 
@@ -128,8 +131,9 @@ def _file_offset(code: bytes) -> int:
     return int(found.pop()) if len(found) == 1 else 0
 
 
-def _start(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
+def _start(maps: Maps) -> Iterator[Item]:
     """Go from the globals to the innermost call; they are of the process's first thread."""
+    yield from find_recalled(maps)
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
     yield asm.move(R1, R0)
     yield asm.alu(abi.BPF_RSH, R1, 32)
@@ -212,10 +216,13 @@ def _identify() -> Iterator[Item]:
 
 def _read_line() -> Iterator[Item]:
     """Read the line of the instruction at `POINTER`."""
+    # With the function as it was, the instruction has the same line.
+    yield from recall(POINTER, PAIR, "has_line")
     yield asm.load(abi.BPF_DW, R3, FP, POINTER)
     yield asm.alu(abi.BPF_ADD, R3, php.OP_LINE)
     yield from read(LAST, 4)
     yield from probe("no_line")
+    yield from keep(POINTER, PAIR)
     yield asm.jump("has_line")
     yield Label("no_line")
     yield asm.store(abi.BPF_DW, FP, LAST, 0)

@@ -29,6 +29,7 @@ from prospect.capture.runtimes.walk_parts import (
     FP,
     FRAME,
     FRAMES_AT,
+    HANDLE,
     HEAD,
     LAST,
     MARK,
@@ -43,9 +44,12 @@ from prospect.capture.runtimes.walk_parts import (
     SCRATCH,
     THREAD_POINTER,
     WINDOW_AT,
+    find_recalled,
+    keep,
     probe,
     read,
     read_window,
+    recall,
 )
 from prospect.capture.runtimes.walk_rooms import begin_name
 
@@ -69,6 +73,8 @@ _LEA, _LOAD_FIXED, _LOAD_OFFSET = b"\x66\x48\x8d\x3d", b"\x64\x48\x8b\x04\x25", 
 AT = Fields(("storage",), ("access", "offset", *ruby.RubyLayout._fields))
 # The pieces of insns_info, where they are read to.
 _LINES, _TABLE, _COUNT = OWN[4], OWN[1], OWN[2]
+# The program counter of the frame.
+_COUNTER = OWN[0]
 
 
 def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
@@ -119,8 +125,9 @@ def _storage(code: bytes, address: int) -> tuple[int, int, int] | None:
     return None
 
 
-def _start(maps: Maps) -> Iterator[Item]:  # noqa: ARG001 - as others
+def _start(maps: Maps) -> Iterator[Item]:
     """Go from the thread pointer to the execution context, and to its innermost frame."""
+    yield from find_recalled(maps)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
     yield asm.jump_if(abi.BPF_JEQ, R1, _FIXED, "fixed")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
@@ -179,7 +186,7 @@ def _frame() -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield from read_window(AT["frame_bytes"], "walk_fault", down=False)
     yield asm.load(abi.BPF_DW, R2, R5, WINDOW_AT)
-    yield asm.store(abi.BPF_DW, FP, LAST, R2)
+    yield asm.store(abi.BPF_DW, FP, _COUNTER, R2)
     yield asm.load(abi.BPF_DW, R3, R5, WINDOW_AT + 16)
     yield asm.load(abi.BPF_DW, R1, FP, FRAME)
     yield asm.load(abi.BPF_W, R2, ENTRY, AT["frame_bytes"])
@@ -190,13 +197,23 @@ def _frame() -> Iterator[Item]:
     yield Label("has_caller")
     yield asm.store(abi.BPF_DW, FP, FRAME, R1)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "in_c")
+    yield asm.store(abi.BPF_DW, FP, CODE, R3)
+    yield asm.store(abi.BPF_DW, FP, MARK, 0)
+    # The counter is an address in the code of this sequence.
+    yield from recall(_COUNTER, CODE, "recalled")
+    yield asm.load(abi.BPF_DW, R3, FP, CODE)
     yield from read(HEAD, 24)
     yield from probe("walk_fault")
     yield asm.load(abi.BPF_DW, R1, FP, HEAD)
     yield asm.alu(abi.BPF_AND, R1, ruby.IMEMO_MASK)
     yield asm.jump_if(abi.BPF_JEQ, R1, ruby.IMEMO_ISEQ, "has_code")
     yield asm.jump_if(abi.BPF_JNE, R1, ruby.IMEMO_IFUNC, "walk_fault")
-    # A C function, or the end: what it called was called by the loop anew.
+    yield from _mark_callee()
+    yield from _find_instruction()
+
+
+def _mark_callee() -> Iterator[Item]:
+    """Leave out a C function, or the end; the loop began anew for what it called."""
     yield Label("in_c")
     yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "next")
@@ -208,29 +225,41 @@ def _frame() -> Iterator[Item]:
     yield asm.alu(abi.BPF_OR, R2, wire.OUTERMOST)
     yield asm.store(abi.BPF_W, R1, FRAMES_AT + 12, R2)
     yield asm.jump("next")
+
+
+def _find_instruction() -> Iterator[Item]:
+    """Read what is known of the sequence in `HEAD`: the number of the frame's instruction."""
     yield Label("has_code")
     yield asm.load(abi.BPF_DW, R3, FP, HEAD + ruby.ISEQ_BODY)
-    yield asm.store(abi.BPF_DW, FP, CODE, R3)
+    yield asm.store(abi.BPF_DW, FP, POINTER, R3)
     yield from read(HEAD, 16)
     yield from probe("walk_fault")
     yield asm.load(abi.BPF_DW, R1, FP, HEAD + ruby.BODY_CODE)
-    yield asm.load(abi.BPF_DW, R2, FP, LAST)
+    yield asm.load(abi.BPF_DW, R2, FP, _COUNTER)
     yield asm.alu(abi.BPF_SUB, R2, R1)
     yield asm.alu(abi.BPF_RSH, R2, 3)
     yield asm.store(abi.BPF_DW, FP, LAST, R2)
     yield asm.load(abi.BPF_DW, R2, FP, HEAD)
     yield asm.alu(abi.BPF_XOR, R1, R2)
+    yield asm.load(abi.BPF_DW, R2, FP, POINTER)
+    yield asm.alu(abi.BPF_LSH, R2, 1)
+    yield asm.alu(abi.BPF_ADD, R1, R2)
     yield asm.store(abi.BPF_DW, FP, PAIR, R1)
-    yield asm.store(abi.BPF_DW, FP, MARK, 0)
+    yield from keep(_COUNTER, CODE)
+    yield Label("recalled")
 
 
 def _sign(_maps: Maps) -> Iterator[Item]:
-    """Do nothing: `_frame` has read the size and the address of the code."""
+    """Do nothing: `_frame` has read sizes and addresses, or has them from before."""
     yield from ()
 
 
 def _send(maps: Maps) -> Iterator[Item]:
-    """Send label, path and lines of the instruction sequence whose body is in `CODE`."""
+    """Send label, path and lines of the instruction sequence in `CODE`."""
+    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.alu(abi.BPF_ADD, R3, ruby.ISEQ_BODY)
+    yield from read(HANDLE, 8)
+    yield from probe("named")
     yield from _field_of_body(ruby.BODY_FIRST, PAIR)
     yield from _field_of_body(ruby.BODY_LABEL, POINTER)
     yield from _check_string("named")
@@ -263,7 +292,7 @@ def _send(maps: Maps) -> Iterator[Item]:
 
 
 def _field_of_body(offset: int, slot: int) -> Iterator[Item]:
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
     yield asm.alu(abi.BPF_ADD, R3, offset)
     yield from read(slot, 8)
     yield from probe("named")
@@ -311,7 +340,7 @@ def _send_string(maps: Maps, kind: int, most: int) -> Iterator[Item]:
 
 def _send_lines(maps: Maps) -> Iterator[Item]:
     """Send the lines of the code, and the table that leads to them from positions."""
-    yield asm.load(abi.BPF_DW, R3, FP, CODE)
+    yield asm.load(abi.BPF_DW, R3, FP, HANDLE)
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["insns_info"])
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield from read(_LINES, 32)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 R0, R1, R2, R3, R4, R5 = Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4, Reg.R5
 PAGE = 4096
+_ID = 16  # of an entry, its image's number: see `image_entry`
 # All through the program: its context, its scratch, the process's entry, a frame's number.
 CTX, SCRATCH, ENTRY, ROW, FP = Reg.R6, Reg.R7, Reg.R8, Reg.R9, Reg.FP
 
@@ -40,6 +41,9 @@ MARK = -168
 OWN = (-176, -184, -192, -200, -208)
 # What a name is read from, if it is not `CODE`.
 HANDLE = -216
+# What was found out before, and where `recall` has looked.
+RECALLED = -232
+PLACE = -240
 # Kept of a new function.
 NEW_ROW = (CODE, TAG, SIGNATURE, PAIR, HANDLE)
 
@@ -75,6 +79,9 @@ CPU_ROOM_AT = FOUND_AT + 8
 # Then a record with a name.
 BLOB_AT = CPU_ROOM_AT + 24
 SCRATCH_BYTES = BLOB_AT + wire.HEADER.size + wire.MOST_LINES_BYTES
+# What a CPU has found out of frames, see `recall`: two words and an image, `LAST` and `PAIR`.
+RECALLED_BITS, RECALLED_ROW_BITS = 8, 6
+RECALLED_BYTES = 1 << RECALLED_BITS + RECALLED_ROW_BITS
 # Functions already sent: a hash of 4 places for each, for all CPUs.
 SEEN_BITS = 16
 SEEN_BYTES = 8 << SEEN_BITS
@@ -98,6 +105,7 @@ class Maps(NamedTuple):
     walks: int
     output: int
     scratch: int
+    recalled: int
     seen: int
     rooms: int
     threads: int
@@ -208,6 +216,58 @@ def read_frame(size_of: int, failed: str) -> Iterator[Item]:
     yield asm.alu(abi.BPF_ADD, R1, WINDOW_AT)
     yield from probe(failed)
     yield asm.move(R5, 0)
+
+
+def find_recalled(maps: Maps) -> Iterator[Item]:
+    """Find what this CPU has found out of frames, for `recall`."""
+    yield from look_up(maps.recalled, ZERO, R0)
+    yield asm.store(abi.BPF_DW, FP, RECALLED, R0)
+
+
+def recall(first: int, second: int, found: str) -> Iterator[Item]:
+    """Set `LAST` and `PAIR` to what they were with two words before, and go to a label.
+
+    Reading memory of the process takes longer. The words must tell all that these depend on.
+
+    Args:
+        first: the slot that has the first word.
+        second: likewise.
+        found: where to go.
+    """
+    yield asm.load(abi.BPF_DW, R2, FP, first)
+    yield asm.load_imm64(R1, MIX_CODE)
+    yield asm.alu(abi.BPF_MUL, R1, R2)
+    yield asm.alu(abi.BPF_RSH, R1, 64 - RECALLED_BITS)
+    yield asm.alu(abi.BPF_LSH, R1, RECALLED_ROW_BITS)
+    yield asm.load(abi.BPF_DW, R3, FP, RECALLED)
+    yield asm.alu(abi.BPF_ADD, R1, R3)
+    yield asm.store(abi.BPF_DW, FP, PLACE, R1)
+    yield asm.load(abi.BPF_DW, R3, R1, 0)
+    yield asm.jump_if(abi.BPF_JNE, R2, R3, "not_recalled")
+    yield asm.load(abi.BPF_DW, R2, FP, second)
+    yield asm.load(abi.BPF_DW, R3, R1, 8)
+    yield asm.jump_if(abi.BPF_JNE, R2, R3, "not_recalled")
+    yield asm.load(abi.BPF_DW, R2, ENTRY, _ID)
+    yield asm.load(abi.BPF_DW, R3, R1, 16)
+    yield asm.jump_if(abi.BPF_JNE, R2, R3, "not_recalled")
+    for number, slot in enumerate((LAST, PAIR)):
+        yield asm.load(abi.BPF_DW, R2, R1, 24 + 8 * number)
+        yield asm.store(abi.BPF_DW, FP, slot, R2)
+    yield asm.jump(found)
+    yield Label("not_recalled")
+
+
+def keep(first: int, second: int) -> Iterator[Item]:
+    """Keep `LAST` and `PAIR` for `recall`, which has looked for the same words."""
+    yield asm.load(abi.BPF_DW, R1, FP, PLACE)
+    for number, slot in enumerate((first, second)):
+        yield asm.load(abi.BPF_DW, R2, FP, slot)
+        yield asm.store(abi.BPF_DW, R1, 8 * number, R2)
+    yield asm.load(abi.BPF_DW, R2, ENTRY, _ID)
+    yield asm.store(abi.BPF_DW, R1, 16, R2)
+    for number, slot in enumerate((LAST, PAIR)):
+        yield asm.load(abi.BPF_DW, R2, FP, slot)
+        yield asm.store(abi.BPF_DW, R1, 24 + 8 * number, R2)
 
 
 def field(size: int, dst: Reg, offset_of: int, failed: str = "walk_fault") -> Iterator[Item]:
