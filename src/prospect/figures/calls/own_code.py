@@ -29,9 +29,11 @@ _INSTALLED = re.compile(
     r"|/\.cargo/registry/|/\.rustup/|/rustc/[0-9a-f]+/|/pkg/mod/|/\.(?:pyenv|nvm)/versions/"
     r"|/rust/deps/|^<(?!stdin>|string>)"
 )
-# Namespaces of standard libraries: C++, Rust; Java's packages as perf-map agents write them.
+# Namespaces of standard libraries: C++, Rust; Java's packages as perf-map agents write them, and
+# code of the JVM itself.
 _STANDARD = re.compile(
-    r"(?:^|[\s<&*(])(?:std|core|alloc|hashbrown|__gnu_cxx|__cxxabiv1)::|^<*\[|^L?(?:java|javax|jdk|sun)[./]"
+    r"(?:^|[\s<&*(])(?:std|core|alloc|hashbrown|__gnu_cxx|__cxxabiv1)::|^<*\[|^L?(?:java|javax|jdk|sun|com\.sun)[./]"
+    r"|^(?:StubRoutines|Interpreter|I2C/C2I adapters)\s?$"
 )
 _GO_START = ("runtime.goexit", "runtime.mcall", "runtime.main")
 _JS_FILE = re.compile(r"^JS:\S+ (\S+?)(?::\d+)*$")
