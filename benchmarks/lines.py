@@ -120,7 +120,7 @@ import numpy as np
 from prospect.analysis.profile_request import Sinks, Wanted
 from prospect.options import NamingOptions
 from prospect.lines.finder import LineFinder
-from prospect.api import interface as api
+from prospect.api import recorded_profile as api
 asked = distinct = 0
 seen = {}
 frames = LineFinder.frames

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prospect.api.call_views import calls
     from prospect.api.count import count
     from prospect.api.differences import Difference, diff
-    from prospect.api.interface import Profile, open, record
+    from prospect.api.recorded_profile import Profile, open, record
     from prospect.version import __version__
 
 __all__ = [
@@ -37,14 +37,14 @@ __all__ = [
 _HOMES = {
     "__version__": "version",
     "Difference": "api.differences",
-    "Profile": "api.interface",
+    "Profile": "api.recorded_profile",
     "annotate": "api.annotations",
     "archive": "api.archives",
     "calls": "api.call_views",
     "count": "api.count",
     "diff": "api.differences",
-    "open": "api.interface",
-    "record": "api.interface",
+    "open": "api.recorded_profile",
+    "record": "api.recorded_profile",
 }
 
 

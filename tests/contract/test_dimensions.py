@@ -11,7 +11,7 @@ import pytest
 
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, fill, window_at
-from prospect.api.interface import Profile
+from prospect.api.recorded_profile import Profile
 from prospect.api.store_part import part_of, read_store
 from prospect.cli.commands import COMMANDS
 from prospect.cli.option_parser import parse

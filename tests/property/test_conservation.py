@@ -12,7 +12,7 @@ from builders.sums import check_sums
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.analysis.pipeline import build_profile
-from prospect.api.interface import Profile
+from prospect.api.recorded_profile import Profile
 from prospect.errors import RecordingError
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording

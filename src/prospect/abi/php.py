@@ -1,7 +1,7 @@
 """PHP's structures as data: the offsets of the fields that lead from a request to its frames.
 
 Of builds for 64 bits; those that differ between versions are read from PHP's own code
-(`capture.runtimes.php`).
+(`capture.runtimes.php_runtime`).
 
 Defined by: ``Zend/zend_compile.h``, ``Zend/zend_types.h`` and ``Zend/zend.h`` of PHP 7.4 to 8.4.
 """

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples
     from prospect.assembly.stacks.stack_forest import SampleCallers
     from prospect.assembly.tables.recorded_calls import CountedCalls
-    from prospect.assembly.threads.turns import TurnSource
+    from prospect.assembly.threads.turn_records import TurnSource
     from prospect.assembly.threads.waits import Waits
     from prospect.assembly.threads.wall_path import CommandPath
     from prospect.events.record_columns import Events
@@ -266,7 +266,7 @@ def _of_switches(
     """
     if events.switches is None:
         return None, None
-    from prospect.assembly.threads.turns import turn_source  # noqa: PLC0415 - only of switches
+    from prospect.assembly.threads.turn_records import turn_source  # noqa: PLC0415 - only of switches
     from prospect.assembly.threads.wall_path import find_path, find_schedule  # noqa: PLC0415 - only of switches
 
     switches = events.switches

@@ -12,7 +12,7 @@ from prospect.api.keywords import takes
 from prospect.errors import UsageError
 from prospect.options import CountingOptions, option
 from prospect.profile.event_counts import EventCounts
-from prospect.recording.event_counts import ALONE, FAMILY, SYSTEM, CountOptions, count_events
+from prospect.recording.counting_run import ALONE, FAMILY, SYSTEM, CountOptions, count_events
 from prospect.records import asdict, project
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.analysis.profile_request import Callbacks, ProfileRequest
 from prospect.announcing import silent
-from prospect.api import interface as api
+from prospect.api import recorded_profile as api
 from prospect.api.keywords import AnnouncedOptions, as_text, method_takes, returned_report, takes
 from prospect.errors import UsageError
 from prospect.estimate.compare import comparison as model

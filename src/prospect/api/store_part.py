@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.api.interface import Profile
+from prospect.api.recorded_profile import Profile
 from prospect.dimensions import known_dimension
 from prospect.figures.hit_keys import kept_apart
 from prospect.fleet.opening import engine_of, opened

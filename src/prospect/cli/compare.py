@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from prospect.api.interface import Profile
+    from prospect.api.recorded_profile import Profile
     from prospect.cli.analysis import Unread
     from prospect.options import Settings
 
@@ -151,7 +151,7 @@ def _profiles(
 
     get_ready()
     from prospect.analysis.profile_request import ProfileRequest
-    from prospect.api.interface import read
+    from prospect.api.recorded_profile import read
 
     wanted = ProfileRequest(stacks=True)
     found: dict[str, list[Profile]] = {side: [] for side in _SIDES}

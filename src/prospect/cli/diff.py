@@ -20,7 +20,7 @@ from prospect.records import asdict, project
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.api.interface import Profile
+    from prospect.api.recorded_profile import Profile
     from prospect.estimate.compare.comparison import CompareOptions
     from prospect.options import Settings
 

@@ -13,7 +13,7 @@ from prospect.options import DEFAULT_RECORDING
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from prospect.api.interface import Profile
+    from prospect.api.recorded_profile import Profile
     from prospect.cli.commands import Command
     from prospect.options import Settings
 

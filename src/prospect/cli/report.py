@@ -88,7 +88,7 @@ def write(
     """
     get_ready()
     from prospect.analysis.profile_request import ProfileRequest
-    from prospect.api import interface as api
+    from prospect.api import recorded_profile as api
     from prospect.render.registry import format_of, make_renderer
 
     asked = _report_options(settings)

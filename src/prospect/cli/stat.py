@@ -11,7 +11,7 @@ from prospect.cli.terminal import fit_for, show
 from prospect.errors import CommandError
 from prospect.files.outputs import ReportFile
 from prospect.options import CountingOptions
-from prospect.recording.event_counts import CountOptions, count_events
+from prospect.recording.counting_run import CountOptions, count_events
 from prospect.records import asdict, project
 
 if TYPE_CHECKING:

@@ -98,7 +98,7 @@ def _prepared(
 ) -> ServedRecording:
     get_ready()
     from prospect.analysis.profile_request import ProfileRequest
-    from prospect.api import interface as api
+    from prospect.api import recorded_profile as api
     from prospect.assembly.code.code import code_of_report
     from prospect.render.html import HtmlRenderer
     from prospect.web.recording_answers import CodeFinder, serve_profile

@@ -44,7 +44,7 @@ def _answer(served: Served) -> tuple[Any, int]:
 
 
 def _counts(served: Served) -> tuple[Any, int]:
-    from prospect.recording.event_counts import CountOptions, count_events  # noqa: PLC0415 - of its question alone
+    from prospect.recording.counting_run import CountOptions, count_events  # noqa: PLC0415 - of its question alone
 
     def write(events: tuple[CountedEvent, ...], interval: CountInterval) -> None:
         os.write(served.output, json.dumps([events, interval]).encode("ascii") + b"\n")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from prospect.recording.event_counts import CountOptions
+    from prospect.recording.counting_run import CountOptions
 
     _Kind = TypeVar("_Kind")
     OnInterval = Callable[[tuple[CountedEvent, ...], CountInterval], None]

@@ -11,7 +11,7 @@ from prospect.records import Record, field, replace
 from prospect.tui.call_pages import calls_page
 from prospect.tui.screen_places import INSTRUCTIONS, TURNS, WAIT_STACKS, WAITING, Place
 from prospect.tui.table_pages import BY_TIME, View, orders_of, table_page
-from prospect.tui.turns import turns_page
+from prospect.tui.turns_view import turns_page
 from prospect.tui.waiting_pages import wait_stacks_page, waiting_page
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from prospect.web.recording_answers import CodeFinder, serve_profile
 from prospect.web.site import HTML, NOT_FOUND, Answer, GuardedSite, Site
 
 if TYPE_CHECKING:
-    from prospect.api.interface import Profile
+    from prospect.api.recorded_profile import Profile
     from prospect.assembly.code.code import CodeChoice
     from prospect.options import NamingOptions
     from prospect.render.html import HtmlRenderer

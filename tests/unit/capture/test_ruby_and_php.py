@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from prospect.abi import runtime_frames as wire
 from prospect.capture.machine.runtime_processes import runtime_of
-from prospect.capture.runtimes import php, ruby
+from prospect.capture.runtimes import php_runtime as php
+from prospect.capture.runtimes import ruby_runtime as ruby
 from prospect.capture.runtimes.known_runtimes import read_image
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from builders.runs import run_of
-from prospect.api import interface as profiles
+from prospect.api import recorded_profile as profiles
 from prospect.cli import compare
 from prospect.cli.main import main
 from prospect.errors import CommandError

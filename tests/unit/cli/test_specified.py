@@ -8,7 +8,7 @@ import json
 import pytest
 
 from builders.stacks import stacks_profile
-from prospect.api.interface import Profile
+from prospect.api.recorded_profile import Profile
 from prospect.cli.commands import REPORT
 from prospect.cli.help import option_help
 from prospect.cli.operands import specified

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from builders.critical_paths import MAIN, OTHER, path_of, profile_of
-from prospect.figures import turns as module
+from prospect.figures import find_turns as module
+from prospect.figures.find_turns import NamedWaits, find_turns
 from prospect.figures.report.idle_waits import CHILD, LOOP, POLL, WORK
 from prospect.figures.stacks.frames import NamedForest
-from prospect.figures.turns import NamedWaits, find_turns
 from prospect.profile.complete import complete
 from prospect.profile.model import PATH_RAN, TURN_CUT, TURN_WHOLE, ThreadTimes, WaitTable
 from prospect.records import replace

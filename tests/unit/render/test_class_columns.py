@@ -14,7 +14,7 @@ from builders.profile_builder import ProfileBuilder
 from builders.programs import switching
 from builders.sampling import sampled_profile
 from builders.stacks import stacks_profile
-from prospect.api.interface import Profile
+from prospect.api.recorded_profile import Profile
 from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.cli.commands import COMMANDS
 from prospect.cli.option_parser import parse

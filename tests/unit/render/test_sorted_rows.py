@@ -12,7 +12,7 @@ import pytest
 from builders.profile import perf_profile
 from builders.profile_builder import ProfileBuilder
 from builders.stacks import stacks_profile
-from prospect.api.interface import Profile
+from prospect.api.recorded_profile import Profile
 from prospect.cli.commands import COMMANDS
 from prospect.cli.option_parser import parse
 from prospect.errors import UsageError

@@ -15,7 +15,7 @@ from builders.turns import REQUEST, profile_with_turns, turns_of
 from prospect.estimate.finished_report import Report
 from prospect.profile.model import PATH_RAN
 from prospect.render.registry import make_renderer
-from prospect.render.text.turns import turns_summary
+from prospect.render.text.turns_section import turns_summary
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 LONGER = [(PATH_RAN, MAIN, 100, -1)]

@@ -47,7 +47,7 @@ class JavaFunctions(Closing):
 
         def serve(stop_fd: int) -> None:
             # Here, not in the recorder: it costs the command nothing.
-            from prospect.capture.java.watcher import serve  # noqa: PLC0415 - in the child alone
+            from prospect.capture.java.jvm_watcher import serve  # noqa: PLC0415 - in the child alone
 
             serve(stop_fd, news_fd, self._result_fd, with_classes=with_stacks)
 

@@ -30,19 +30,19 @@ def walk_of(runtime: int) -> Runtime:
     """
     # ruff: noqa: PLC0415 - of most runtimes no process is met
     if runtime == wire.CPYTHON:
-        from prospect.capture.python.runtime import RUNTIME
+        from prospect.capture.python.python_runtime import RUNTIME
 
         return RUNTIME
     if runtime == wire.RUBY:
-        from prospect.capture.runtimes.ruby import RUNTIME
+        from prospect.capture.runtimes.ruby_runtime import RUNTIME
 
         return RUNTIME
     if runtime == wire.PHP:
-        from prospect.capture.runtimes.php import RUNTIME
+        from prospect.capture.runtimes.php_runtime import RUNTIME
 
         return RUNTIME
     if runtime == wire.V8:
-        from prospect.capture.v8.runtime import RUNTIME
+        from prospect.capture.v8.v8_runtime import RUNTIME
 
         return RUNTIME
     raise KeyError(runtime)
@@ -75,11 +75,11 @@ def _detector(runtime: int) -> Callable[[File, bytes], Image | Unknown | None] |
 
         return find_python
     if runtime == wire.RUBY:
-        from prospect.capture.runtimes.ruby import find_ruby
+        from prospect.capture.runtimes.ruby_runtime import find_ruby
 
         return find_ruby
     if runtime == wire.PHP:
-        from prospect.capture.runtimes.php import find_php
+        from prospect.capture.runtimes.php_runtime import find_php
 
         return find_php
     if runtime == wire.V8:

@@ -17,8 +17,8 @@ from prospect.figures.modes import MODE_NAMES, event_has_time
 from prospect.figures.stacks.call_forest import THREADS
 from prospect.figures.stacks.frames import frame_annotations
 from prospect.render.html.cells import sample_cells
+from prospect.render.html.drawn_path import wall_path
 from prospect.render.html.instructions import code_cells
-from prospect.render.html.wall_path import wall_path
 from prospect.render.html.whole_file import ColumnBlock
 
 if TYPE_CHECKING:

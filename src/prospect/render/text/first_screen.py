@@ -371,7 +371,7 @@ def _wall_or_waits(view: Report, wall: WallTime | None) -> list[str]:
 
         return list(wall_summary(view.wall, _WIDTH))
     if view.turns is not None and view.turns.kinds:
-        from prospect.render.text.turns import turns_summary  # noqa: PLC0415 - of switches only
+        from prospect.render.text.turns_section import turns_summary  # noqa: PLC0415 - of switches only
 
         return [*turns_summary(view.turns, _WIDTH), _waits_line(view)]
     return [_wall_line(wall) if wall and view.waiting is None else _waits_line(view)]

@@ -92,7 +92,7 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
         yield from wall_change_lines(comparison.wall, rows, style)
         yield ""
     if comparison.turns:
-        from prospect.render.text.turns import turn_change_lines  # noqa: PLC0415 - of switches only
+        from prospect.render.text.turns_section import turn_change_lines  # noqa: PLC0415 - of switches only
 
         yield from style.section("Turns, by program and kind")
         yield from turn_change_lines(comparison.turns, style)

@@ -134,7 +134,7 @@ def _rare_lines(report: Report, style: Style) -> Iterator[str]:
 
         yield from wall_lines(report, style)
     if report.turns is not None:
-        from prospect.render.text.turns import turns_lines  # noqa: PLC0415 - rarely there
+        from prospect.render.text.turns_section import turns_lines  # noqa: PLC0415 - rarely there
 
         yield from turns_lines(report, style)
     if report.waiting is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.render.text.turns import turns_table_lines, turns_words
+from prospect.render.text.turns_section import turns_table_lines, turns_words
 from prospect.tui.rows import USER, Page, Row
 
 if TYPE_CHECKING:

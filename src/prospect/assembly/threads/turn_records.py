@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.assembly.threads.wall_path import scheduler_records, with_pids
-from prospect.figures.turns import find_turns
+from prospect.figures.find_turns import find_turns
 from prospect.profile.complete import complete
 from prospect.profile.model import TURN_UNCLEAR, TURN_WHOLE, TurnTable
 from prospect.records import Record, replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.events import record_columns
     from prospect.events.record_columns import Events
-    from prospect.figures.turns import FoundTurns
+    from prospect.figures.find_turns import FoundTurns
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.spaces.process_history import ProcessHistory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prospect.abi import runtime_frames as wire
 from prospect.capture.runtimes.runtime import Runtime
-from prospect.capture.v8.frame_walk import (
+from prospect.capture.v8.v8_frame_walk import (
     find_v8_frame,
     read_v8_frame,
     send_v8_function,
