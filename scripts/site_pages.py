@@ -36,9 +36,9 @@ SOURCES = {name: source for source, name in ROOT_PAGES.items()}
 LINK = re.compile(r"\[([^]]*)\]\(([^)#:\s]+)((?:#[^)]*)?)\)")
 
 
-def on_config(config: MkDocsConfig) -> None:
-    """Write the module of the Python interface for mkdocstrings."""
-    directory = Path(config.config_file_path).parent / "build" / "reference"
+def on_startup(**_: Any) -> None:
+    """Write the module of the Python interface, before mkdocstrings looks for it."""
+    directory = ROOT / "build" / "reference"
     directory.mkdir(parents=True, exist_ok=True)
     public = {name: getattr(prospect, name) for name in prospect.__all__}
     parts = [_definition(name, one) for name, one in public.items() if callable(one)]

@@ -46,13 +46,14 @@ def wall_line(report):
 
 
 def test_the_caller_of_a_library_is_the_first_function_with_all_it_calls(built):
-    for program, function in (
-        ([sys.executable, EXAMPLES / "config.py"], "settings"),
-        ([built("join")], "join"),
+    # `price` does little more than call `settings`: either may be the first.
+    for program, functions in (
+        ([sys.executable, EXAMPLES / "config.py"], {"settings", "price"}),
+        ([built("join")], {"join"}),
     ):
         report = profiled("--call-graph", "auto", *program)
         first = section(report, "With all it calls")[0]
-        assert first.split()[0] == function
+        assert first.split()[0] in functions
 
 
 @pytest.mark.skipif(not ROOT, reason="counting system calls needs root")

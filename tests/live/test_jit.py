@@ -242,9 +242,9 @@ def test_python_without_the_option_is_told_of_it(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs Node (Debian: nodejs)")
-def test_node_without_the_option_is_told_of_it(tmp_path):
+def test_node_that_was_not_read_is_told_of_it(tmp_path):
     file = tmp_path / "recording"
     (tmp_path / "hot.js").write_text(HOT_SCRIPT)
     record(file, "node", "hot.js", cwd=tmp_path)
     profile = prospect.open(file)
-    assert any("--perf-basic-prof" in hint for hint in hints_of(profile))
+    assert any("record without --no-python" in hint for hint in hints_of(profile))

@@ -47,7 +47,7 @@ def test_the_other_way_round_every_change_is_its_negative(before, after, per):
 def test_every_table_adds_up_to_the_total(before, after, per):
     found = compare(before, after, CompareOptions(per=per))
     for table in (found.modes, found.processes, found.objects, found.functions):
-        for column in ("samples", "mean", "change"):
+        for column in ("hits", "mean", "change"):
             np.testing.assert_allclose(
                 getattr(table, column).sum(axis=0),
                 getattr(found.total, column).sum(axis=0),

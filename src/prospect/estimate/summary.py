@@ -300,7 +300,7 @@ class _Summary:
             * self._design.known_share,
             has_services=has_services,
             services=self._service_rows(services, parts) if shows_services else (),
-            more_services=services.left_out,
+            more_services=services.left_out if shows_services else 0,
             wall=self._wall() if is_time else None,
         )
 

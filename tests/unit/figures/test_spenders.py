@@ -128,8 +128,6 @@ def test_imports_have_a_row_whatever_they_run():
         ("/home/me/app", "sorted(std::vector<int>)", True),
         ("/home/me/app", "Work.busy", True),
         ("/home/me/app", "com.sun.net.httpserver.HttpServer.start", False),
-        ("/home/me/app", "StubRoutines~(1)", False),
-        ("/home/me/app", "Interpreter", False),
     ],
 )
 def test_whose_code_it_is(path, name, own):

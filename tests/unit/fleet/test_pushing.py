@@ -139,7 +139,7 @@ def test_urls_of_collectors(monkeypatch):
 
 def test_a_report_is_written_whether_the_profile_is_taken_or_not(collector, tmp_path, capfd):
     fill(tmp_path / "s", [window_at(0)])
-    words = ["report", "--store", str(tmp_path / "s"), "--otlp"]
+    words = ["report", "--store", str(tmp_path / "s"), "--push"]
     assert main([*words, collector.url]) == 0
     plain = capfd.readouterr()
     assert plain.err == ""
