@@ -100,7 +100,7 @@ def test_what_a_container_withholds_its_runtime_must_give(facts):
 def test_too_few_files_for_the_cpus_fail():
     diagnosis = diagnose(replace(ROOT, cpus=1024))
     assert diagnosis.status == STATUS_NOTHING
-    assert "ulimit -Hn 6172" in diagnosis.remedy
+    assert "ulimit -Hn 6200" in diagnosis.remedy
     assert diagnose(replace(ROOT, cpus=1024, open_files=-1)).status == STATUS_FINE
 
 

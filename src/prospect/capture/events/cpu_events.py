@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     Filter = Callable[[int, list[int], list[int]], None]
 
 _MOST_COUNTS_BYTES = 64
-# Python's own files, the recording, the command's pipes.
-_SPARE_FILES = 28
+# Python's own files, the recording, the command's pipes; programs and maps of the reader of
+# runtimes' frames, which are more when several runtimes run.
+_SPARE_FILES = 56
 _NS_PER_S = 1_000_000_000
 
 
