@@ -15,6 +15,8 @@ PICTURES = ROOT / "docs" / "pictures"
 GCC, CHROMIUM = shutil.which("gcc") or "gcc", shutil.which("chromium") or "chromium"
 PROSPECT = [sys.executable, "-m", "prospect"]
 COLUMNS, LINES = 80, 24
+# Blanks next to each other would be one.
+NO_BREAK = "\N{NO-BREAK SPACE}"
 # Of a glyph and a line of the picture's font, in its own units.
 WIDTH, HEIGHT, MARGIN = 8.43, 18, 12
 
@@ -31,13 +33,28 @@ def main() -> None:
         lines = [f"$ {' '.join(words)}", *report.splitlines()[:LINES]]
         (PICTURES / "first-screen.svg").write_text(terminal(lines), encoding="utf-8")
         page = Path(directory) / "page.html"
-        run([*PROSPECT, "--off-cpu", "--call-graph", "auto", "--format", "html", "-f", page, lock])
+        run(
+            [
+                *PROSPECT,
+                "--off-cpu",
+                "--call-graph",
+                "auto",
+                "--format",
+                "html",
+                "-f",
+                page,
+                "./lock",
+            ],
+            directory,
+        )
         take(page, PICTURES / "page.png")
 
 
-def run(words: list[str | Path]) -> str:
-    """Return what a command writes."""
-    return subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+def run(words: list[str | Path], directory: str | Path = ROOT) -> str:
+    """Return what a command writes, which is run in a directory."""
+    return subprocess.run(
+        words, cwd=directory, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def take(page: Path, picture: Path) -> None:
@@ -52,17 +69,15 @@ def terminal(lines: list[str]) -> str:
     """Return lines as an SVG picture of a terminal."""
     width, height = COLUMNS * WIDTH + 2 * MARGIN, len(lines) * HEIGHT + 2 * MARGIN
     text = "\n".join(
-        f'<text x="{MARGIN}" y="{MARGIN + HEIGHT * (row + 0.75):g}">{html.escape(line)}</text>'
-        for row, line in enumerate(lines)
+        f'<text x="{MARGIN}" y="{MARGIN + HEIGHT * (row + 0.75):g}">{line}</text>'
+        for row, line in enumerate(html.escape(line).replace(" ", NO_BREAK) for line in lines)
     )
-    style = (
-        "font: 14px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; white-space: pre"
-    )
+    style = "font: 14px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">\n'
         f"<title>{html.escape(lines[0])}</title>\n"
         '<rect width="100%" height="100%" rx="8" fill="#14171b"/>\n'
-        f'<g fill="#e8eaed" style="{style}" xml:space="preserve">\n{text}\n</g>\n</svg>\n'
+        f'<g fill="#e8eaed" style="{style}">\n{text}\n</g>\n</svg>\n'
     )
 
 
