@@ -89,12 +89,15 @@ def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospe
     return prospect.open(file)
 
 
-def hits_by(profile: prospect.Profile, *columns: str, **only: object) -> dict[Any, int]:
+def hits_by(
+    profile: prospect.Profile, *columns: str, detail: str = "4", **only: object
+) -> dict[Any, int]:
     """Add up hits by columns of `Profile.hits_table`, of the rows that have the values of `only`.
 
-    With one column its values are the keys, with several tuples of them.
+    With one column its values are the keys, with several tuples of them. Another test's program may
+    have the same name: with `detail` "3" they are of COMMAND and its descendants.
     """
-    table = profile.hits_table(detail="4")
+    table = profile.hits_table(detail=detail)
     counts: dict[Any, int] = {}
     rows = zip(*(table[name].tolist() for name in (*columns, *only, "samples")), strict=True)
     for *values, hits in rows:

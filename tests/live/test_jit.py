@@ -88,7 +88,8 @@ def test_a_jitdump_names_the_code_of_the_time(jit, tmp_path):
         found = names_in(profile, begin, end)
         assert set(found) == {name}
         assert found[name] > 20
-    assert set(jit_functions(profile).values()) == {NameSource.JITDUMP}
+    # A JVM of another test may run.
+    assert set(jit_functions(profile).values()) - {NameSource.JVM} == {NameSource.JITDUMP}
     kind = profile.objects.kind.take(profile.mappings.object_index)
     assert (kind == KIND_JIT).sum() == 1
 

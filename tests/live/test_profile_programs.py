@@ -22,9 +22,9 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 LIBRARIES = ("alpha", "beta", "gimel", "delta")
 
 
-def spun(profile, name="burner"):
+def spun(profile, name="burner", detail="4"):
     """Return the user hits of process NAME by (object, function)."""
-    return hits_by(profile, "object", "function", process=name, mode="user")
+    return hits_by(profile, "object", "function", detail=detail, process=name, mode="user")
 
 
 def check_burner(profile, path, name="burner", *, expected=400):
@@ -33,9 +33,9 @@ def check_burner(profile, path, name="burner", *, expected=400):
     Interrupts for others steal time from the loops, any amount on a busy machine: they are the
     process's kernel hits.
     """
-    counts = spun(profile, name)
+    counts = spun(profile, name, "3")
     spins = [counts[path, function] for function in ("static_spins", "global_spins")]
-    everything = sum(hits_by(profile, "mode", process=name).values())
+    everything = sum(hits_by(profile, "mode", detail="3", process=name).values())
     of_user = sum(counts.values())
     assert everything > 0.8 * expected, counts
     assert of_user < 1.4 * expected, counts
