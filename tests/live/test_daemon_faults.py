@@ -238,6 +238,8 @@ def test_a_program_that_is_replaced_while_it_runs_keeps_its_names(tmp_path):
             time.sleep(0.3)
             (tmp_path / "new").rename(program)
             with subprocess.Popen([str(program)]) as second:
+                # A window ends while both run: nobody has the file of one that has ended.
+                assert run("control", "dump", "--store", str(tmp_path / "s")).returncode == 0
                 second.wait()
             first.wait()
         assert daemon.end() == 0
