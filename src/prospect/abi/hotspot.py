@@ -55,7 +55,7 @@ CODE_UNKNOWN = 6  # replaced between two readings
 REPLACED = b"[compiled code, replaced between two readings]"
 INTERPRETER = b"Interpreter"
 
-# Limits of one record, for whoever wrote it.
+# Limits of one record, which an untrusted file may break.
 MOST_NAME_BYTES = 1024
 MOST_LINES_BYTES = 8192
 MOST_CODE_BYTES = 1 << 20

@@ -80,6 +80,6 @@ WINDOWS_AT_ONCE = 10
 # The temporary file of metrics has so much of the file's name: a name has at most 255 bytes.
 MOST_NAME = 48
 
-# Requests for metrics come from whoever reaches the address: a head has some hundred bytes, and one
+# Anybody who reaches the address can ask for metrics: a head has some hundred bytes, and one
 # client at a time is answered.
 LARGEST_HEAD_BYTES, MOST_SCRAPES_WAITING, SCRAPE_S = 1 << 14, 8, 1.0

@@ -21,7 +21,7 @@ function fillAnswer(isOfAll) {
     ].filter(Boolean)),
     ...nextCommands(summary.lines),
     make("details", {}, make("summary", {}, "As text"), make("pre", { tabIndex: 0 }, summary.lines.map(shown).join("\n"))),
-    ...(isOfAll ? [] : [make("p.quiet", {}, "Of the whole recording: what is selected stands below.")]),
+    ...(isOfAll ? [] : [make("p.quiet", {}, "Of the whole recording; what is selected is below.")]),
   );
   byId("answer").hidden = false;
 }
