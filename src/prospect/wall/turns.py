@@ -2,7 +2,8 @@
 
 A turn of a thread is the time from the wake-up that ended an idle wait to the begin of its next
 one. Like the path of a command (`prospect.wall.path`) it is followed backwards, by who woke whom,
-whoever that is, until the turn's begin. All turns are followed at once, one step of each at a time.
+in any process, until the begin of the turn. All turns are followed at once, one step of each at a
+time.
 """
 
 from __future__ import annotations
