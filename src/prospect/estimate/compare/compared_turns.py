@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from prospect.estimate.compare.compared_wall import accounted
 from prospect.estimate.turn_account import turn_account
-from prospect.figures.modes import event_has_time
-from prospect.figures.smaller_profiles import by_function
-from prospect.profile.complete import complete
-from prospect.records import NamedTuple, replace
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,17 +83,13 @@ def compared_turns(
         after: those of the other.
         detail: `-V`.
     """
-    sides = [[_account(profile, detail) for profile in side] for side in (before, after)]
+    sides = [
+        [turn_account(*accounted(profile), detail) for profile in side] for side in (before, after)
+    ]
     kinds = [_by_kind(one for one in side if one is not None) for side in sides]
     both = [key for key in kinds[0] if key in kinds[1]]
     found = [_change(key, kinds[0][key], kinds[1][key]) for key in both]
     return tuple(sorted(found, key=lambda one: -(one.a * one.a_turns + one.b * one.b_turns)))
-
-
-def _account(profile: Profile, detail: Detail) -> TurnAccount | None:
-    whole = complete(profile)
-    event = next((at for at, one in enumerate(whole.run.events) if event_has_time(one)), 0)
-    return turn_account(whole, by_function(replace(whole, waits=None)), event, detail)
 
 
 def _by_kind(accounts: Iterable[TurnAccount]) -> dict[tuple[str, str], list[KindOfTurns]]:

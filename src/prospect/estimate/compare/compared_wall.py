@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.estimate.wall_account import WallAccount, WallRow
+    from prospect.profile.complete import CompleteProfile, ProfileByFunction
     from prospect.profile.model import Profile
 
 
@@ -81,9 +82,14 @@ def account_of(profile: Profile) -> WallAccount | None:
     """Return the account of a profile; None without a critical path or samples with time."""
     if profile.wall is None:
         return None
+    return wall_account(*accounted(profile))
+
+
+def accounted(profile: Profile) -> tuple[CompleteProfile, ProfileByFunction, int]:
+    """Return what accounts are made of: a profile, its functions, and its event that has time."""
     whole = complete(profile)
     event = next((at for at, one in enumerate(whole.run.events) if event_has_time(one)), 0)
-    return wall_account(whole, by_function(replace(whole, waits=None)), event)
+    return whole, by_function(replace(whole, waits=None)), event
 
 
 def _added(change: WallChange, row: WallRow, place: int, recordings: int) -> WallChange:
