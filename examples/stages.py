@@ -29,4 +29,4 @@ build(
     if "fixed" in sys.argv
     else [("short", 0.1), ("brief", 0.1), ("long", 1.0)]
 )
-build([("link", 0.4)])
+build([("link", 0.7)])

@@ -45,8 +45,12 @@ def phases(output: bytes) -> list[tuple[str, int, int]]:
 
 
 def is_of_command(profile: prospect.Profile) -> np.ndarray:
-    """Return bool[p]: COMMAND and its descendants; other tests' programs may run JIT code too."""
-    return profile.processes.is_command | profile.processes.is_descendant
+    """Return bool[p]: COMMAND and its descendants; other tests' programs may run JIT code too.
+
+    All are where a recording does not say who COMMAND is, as one of perf's may not.
+    """
+    found = profile.processes.is_command | profile.processes.is_descendant
+    return found if found.any() else ~found
 
 
 def names_in(profile: prospect.Profile, begin: int, end: int) -> dict[str, int]:
