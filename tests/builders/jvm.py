@@ -1,4 +1,4 @@
-"""The memory of a HotSpot JVM with a few methods, laid out as OpenJDK 17 or 25 does."""
+"""The memory of a HotSpot JVM with a few methods, laid out as OpenJDK 8, 11, 17 or 25 does."""
 
 from __future__ import annotations
 
@@ -84,12 +84,36 @@ OF_25 = COMMON | {
     "nmethod::_compile_id": 212,
     "nmethod::_comp_level": 216,
 }
+# Classes have the name of the file, and arrays that grow begin with more.
+OF_11 = {name: at for name, at in OF_17.items() if "source_file" not in name} | {
+    "GrowableArray<int>::_data": 24,
+    "InstanceKlass::_source_file_name_index": 32,
+}
+# Code blobs have offsets only, and the tables do not say where the lists of classes are.
+OF_8 = {
+    name: at
+    for name, at in OF_11.items()
+    if not name.startswith(("CodeBlob", "CompiledMethod", "GrowableArray"))
+    and name not in {"ClassLoaderData::_klasses", "Klass::_next_link"}
+} | {
+    "CodeBlob::_name": 8,
+    "CodeBlob::_size": 16,
+    "CodeBlob::_code_offset": 32,
+    "CodeBlob::_frame_complete_offset": 36,
+    "CodeBlob::_data_offset": 40,
+    "CodeBlob::_frame_size": 44,
+    "nmethod::_method": 64,
+    "nmethod::_scopes_data_offset": 264,
+    "Klass::_next_sibling": 40,
+    "InstanceKlass::_class_loader_data": 56,
+}
 SIZES_17 = {
     "HeapBlock": 16,
     "CodeBlob": 104,
     "nmethod": 352,
     "ConstMethod": 48,
     "ConstantPool": 72,
+    "ClassLoaderData": 16,
 }
 SIZES_25 = {"HeapBlock": 8, "CodeBlob": 64, "nmethod": 224, "ConstMethod": 56, "ConstantPool": 80}
 # push %rbp; sub $16,%rsp; … add $16,%rsp; pop %rbp; ret
@@ -137,10 +161,11 @@ class FakeJvm:
     def __init__(self, version=17):
         self.version = version
         self.is_late = version >= 23
-        self.offsets = OF_25 if self.is_late else OF_17
+        self.offsets = {8: OF_8, 11: OF_11, 17: OF_17, 25: OF_25}[version]
         self.sizes = SIZES_25 if self.is_late else SIZES_17
+        self.next_class = self.offsets.get("Klass::_next_link", 48)
         statics = {
-            "CodeCache::_heaps": HEAPS_AT,
+            "CodeCache::_heap" if version == 8 else "CodeCache::_heaps": HEAPS_AT,
             "ClassLoaderDataGraph::_head": LOADERS_AT,
             "Abstract_VM_Version::_vm_major_version": VERSION_AT,
         }
@@ -148,11 +173,13 @@ class FakeJvm:
         self.memory = FakeMemory()
         self.next = 0x6000_0000
         self.segments = bytearray(b"\xff" * (HEAP_BYTES >> SEGMENT_SHIFT))
-        self.memory.put(VERSION_AT, struct.pack("<I", version))
-        self.memory.put(HEAPS_AT, struct.pack("<Q", LIST_AT))
-        self.memory.put(
-            LIST_AT, struct.pack("<iiQ", 1, 1, LIST_AT + 16) + struct.pack("<Q", HEAP_AT)
-        )
+        self.memory.put(VERSION_AT, struct.pack("<I", 25 if version == 8 else version))
+        self.memory.put(HEAPS_AT, struct.pack("<Q", HEAP_AT if version == 8 else LIST_AT))
+        listed = bytearray(40)
+        struct.pack_into("<i", listed, 0, 1)
+        at = self.offsets.get("GrowableArray<int>::_data", 8)
+        struct.pack_into("<QQ", listed, at, LIST_AT + at + 8, HEAP_AT)
+        self.memory.put(LIST_AT, listed)
         heap = bytearray(0x100)
         struct.pack_into("<QQ", heap, 16, HEAP, HEAP + HEAP_BYTES)
         struct.pack_into("<QQ", heap, 0x70 + 16, SEGMENTS, SEGMENTS + len(self.segments))
@@ -177,11 +204,13 @@ class FakeJvm:
 
     def method(self, holder, name, *, file=b"", lines=b"", bytecode=b"\x2a" * 12):
         """Lay out a Method; return its address."""
-        klass = self.somewhere(bytes(24) + struct.pack("<Q", self.symbol(holder)))
+        klass = self.somewhere(bytes(24) + struct.pack("<QH", self.symbol(holder), 2))
         size = self.sizes["ConstantPool"]
         pool = bytearray(size + 24)
         struct.pack_into("<Q", pool, 24, klass)
-        struct.pack_into("<H", pool, self.offsets["ConstantPool::_source_file_name_index"], 2)
+        file_at = self.offsets.get("ConstantPool::_source_file_name_index", -1)
+        if file_at >= 0:
+            struct.pack_into("<H", pool, file_at, 2)
         struct.pack_into("<QQ", pool, size + 8, self.symbol(name), self.symbol(file or b"A.java"))
         size = self.sizes["ConstMethod"]
         rest = bytecode + lines
@@ -203,7 +232,11 @@ class FakeJvm:
         """Lay out a class of a loader, whose methods are at these addresses."""
         listed = self.somewhere(struct.pack(f"<q{len(methods)}Q", len(methods), *methods))
         before = self.memory.number(loader + 8)
-        klass = self.somewhere(struct.pack("<QqQ", before, kind, listed))
+        content = bytearray(64)
+        struct.pack_into("<qQ", content, 8, kind, listed)
+        struct.pack_into("<QQ", content, 48, 0, loader)
+        struct.pack_into("<Q", content, self.next_class, before)
+        klass = self.somewhere(content)
         self.memory.change(loader + 8, struct.pack("<Q", klass))
 
     def blob(self, segment, name, *, code=CODE, words=4, complete=5, **compiled):
@@ -225,15 +258,16 @@ class FakeJvm:
         put("CodeBlob::_size", "<i", size)
         put("CodeBlob::_frame_size", "<i", words)
         put("CodeBlob::_data_offset", "<i", header + len(code))
-        if self.is_late:
+        has_offsets = "CodeBlob::_code_offset" in self.offsets
+        if has_offsets:
             put("CodeBlob::_code_offset", "<i", header)
-            put("CodeBlob::_frame_complete_offset", "<h", complete)
+        else:
+            put("CodeBlob::_code_begin", "<QQ", begin + header, begin + header + len(code))
+        put("CodeBlob::_frame_complete_offset", "<h" if self.is_late else "<i", complete)
+        if self.is_late:
             put("CodeBlob::_mutable_data", "<Q", self.somewhere(bytes(8) + metadata))
             put("CodeBlob::_mutable_data_size", "<i", 8 + len(metadata))
             put("CodeBlob::_relocation_size", "<i", 8)
-        else:
-            put("CodeBlob::_code_begin", "<QQ", begin + header, begin + header + len(code))
-            put("CodeBlob::_frame_complete_offset", "<i", complete)
         if "method" in compiled:
             put("nmethod::_method", "<Q", compiled["method"])
             put("nmethod::_entry_bci", "<i", -1)
@@ -248,7 +282,10 @@ class FakeJvm:
             else:
                 put("nmethod::_metadata_offset", "<i", at)
                 at += len(metadata)
-                put("CompiledMethod::_scopes_data_begin", "<Q", begin + at)
+                if has_offsets:
+                    put("nmethod::_scopes_data_offset", "<i", at)
+                else:
+                    put("CompiledMethod::_scopes_data_begin", "<Q", begin + at)
                 at += len(scopes)
                 put("nmethod::_scopes_pcs_offset", "<i", at)
                 put("nmethod::_dependencies_offset", "<i", at + len(positions))

@@ -12,7 +12,7 @@ DETAILS: of the LOAD that follows: its frame, then the pairs of metadata index a
 the PcDesc structures and the scopes that these lead to, as the JVM has them in its memory.
 
 Defined by: ``tools/perf/Documentation/jitdump-specification.txt``; for the structures
-``src/hotspot/share/code`` of OpenJDK 17 to 25.
+``src/hotspot/share/code`` of OpenJDK 8 to 25.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableEr
 from prospect.symbols.jit.hotspot_code import read_hotspot
 
 
-@pytest.fixture(params=(17, 25))
+@pytest.fixture(params=(8, 11, 17, 25))
 def fake(request):
     return FakeJvm(request.param)
 
@@ -186,6 +186,17 @@ def test_a_heap_that_is_not_made_yet(fake, monkeypatch):
     jvm = reader(fake, monkeypatch)
     fake.memory.change(HEAPS_AT, bytes(8))
     assert jvm.look() == 0
+
+
+def test_a_version_that_is_not_known_yet(fake, monkeypatch):
+    fake.memory.change(VERSION_AT, bytes(4))
+    monkeypatch.setattr(module, "ProcessMemory", lambda _pid: fake.memory)
+    monkeypatch.setattr(module, "read_tables", lambda _memory, _base: fake.tables)
+    assert not Jvm(7, 0, lambda _size, _has: True).begin(0)
+
+
+def test_java_8_is_not_taken_for_java_25(fake, monkeypatch):
+    assert reader(fake, monkeypatch).version == fake.version
 
 
 def test_a_version_that_is_none(fake, monkeypatch):

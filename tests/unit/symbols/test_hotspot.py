@@ -131,6 +131,16 @@ def test_frames_are_whole_between_prologue_and_epilogue():
             b"\x55\x48\x83\xec\x10\x90\x48\x83\xc4\x10\x5d\x49\x3b\xa7\xb8\x03\0\0\x0f\x87\1\0\0\0\xc3\x90",
             {5: BODY, 10: PUSHED, 11: BARE, 24: BARE, 25: BODY},
         ),
+        # the same with mov 0x108(%r15),%r10; test %eax,(%r10), as in 11
+        (
+            b"\x55\x48\x83\xec\x10\x90\x48\x83\xc4\x10\x5d\x4d\x8b\x97\x08\1\0\0\x41\x85\2\xc3\x90",
+            {5: BODY, 10: PUSHED, 11: BARE, 21: BARE, 22: BODY},
+        ),
+        # and with test %eax,0x149d38c6(%rip), as in 8
+        (
+            b"\x55\x48\x83\xec\x10\x90\x48\x83\xc4\x10\x5d\x85\5\xc6\x38\x9d\x14\xc3\x90",
+            {5: BODY, 10: PUSHED, 11: BARE, 17: BARE, 18: BODY},
+        ),
         # the sub of another frame's size is none of this one
         (b"\x55\x48\x83\xec\x18\x90", {0: BARE, 1: BARE, 5: BODY}),
     ],

@@ -4,8 +4,9 @@ New classes and class loaders are at the beginning of their lists, so a walk end
 began, and a program's own classes come before those of the library.
 
 Defined by: ``src/hotspot/share/classfile/classLoaderData.hpp`` and ``oops/instanceKlass.hpp``
-(OpenJDK 17 to 25): ClassLoaderDataGraph::_head, ClassLoaderData::_klasses, Klass::_next_link,
-InstanceKlass::_methods.
+(OpenJDK 8 to 25): ClassLoaderDataGraph::_head, ClassLoaderData::_klasses, Klass::_next_link,
+InstanceKlass::_methods. Version 8 exports neither list. Klass::_next_link is between two fields
+that it exports, and ClassLoaderData::_klasses is the pointer to a class whose loader is this one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import struct
 from collections import deque
 from contextlib import suppress
 
+from prospect.capture.java.vm_tables import UnknownError
 from prospect.capture.runtimes.process_memory import UnreadableError
 
 TYPE_CHECKING = False
@@ -37,8 +39,17 @@ class ClassLayout:
     def __init__(self, tables: VmTables) -> None:
         self.head = tables.static("ClassLoaderDataGraph::_head")
         self.next_loader = tables.offset("ClassLoaderData::_next")
-        self.classes = tables.offset("ClassLoaderData::_klasses")
-        self.next_class = tables.offset("Klass::_next_link")
+        classes, next_class = "ClassLoaderData::_klasses", "Klass::_next_link"
+        self.classes = self.loader = -1
+        if tables.has(classes):
+            self.classes = tables.offset(classes)
+            self.next_class = tables.offset(next_class)
+        else:
+            self.loader_bytes = tables.size("ClassLoaderData")
+            self.loader = tables.offset("InstanceKlass::_class_loader_data")
+            self.next_class = self.loader - _WORD.size
+            if tables.offset("Klass::_next_sibling") != self.next_class - _WORD.size:
+                raise UnknownError(next_class)
         self.kind = tables.offset("Klass::_layout_helper")
         self.methods = tables.offset("InstanceKlass::_methods")
         # Array<Method*>: how many there are, then these.
@@ -58,6 +69,8 @@ class ClassReader:
         self._layout = layout
         # By loader the class that its list began with, up to which it was walked.
         self._first: dict[int, int] = {}
+        # Where a loader has its classes, if its tables do not say so and it is not found yet.
+        self._list_at = layout.classes
         self._waiting: deque[int] = deque()
         self._classes = self._methods = 0
         self.left_out = False
@@ -92,12 +105,24 @@ class ClassReader:
         at = self._memory.number(layout.head)
         while at and at not in loaders and len(loaders) < _MOST_LOADERS:
             loaders.add(at)
-            first = self._memory.number(at + layout.classes)
+            if self._list_at < 0:
+                self._list_at = self._place_of_list(at)
+            first = self._memory.number(at + self._list_at) if self._list_at >= 0 else 0
             if first != self._first.get(at, 0):
                 self._waiting.extend(self._classes_from(first, self._first.get(at, 0)))
                 self._first[at] = first
             at = self._memory.number(at + layout.next_loader)
         self._first = {one: first for one, first in self._first.items() if one in loaders}
+
+    def _place_of_list(self, loader: int) -> int:
+        """Return at which offset a loader has the first of its classes, -1 if that is not found."""
+        content = self._memory.read(loader, self._layout.loader_bytes)
+        for offset in range(0, len(content) - _WORD.size + 1, _WORD.size):
+            (one,) = _WORD.unpack_from(content, offset)
+            with suppress(UnreadableError):
+                if one and self._memory.number(one + self._layout.loader) == loader:
+                    return offset
+        return -1
 
     def _classes_from(self, first: int, last: int) -> Iterator[int]:
         at = first

@@ -4,7 +4,7 @@ The JVM goes on meanwhile. A piece counts as the same one as long as its length 
 number are the same. One look at all known pieces costs a system call for 128 of them, and Python's
 time only for those that have changed.
 
-Defined by: ``src/hotspot/share/memory/heap.hpp`` (OpenJDK 17 to 25): the segment map has a byte for
+Defined by: ``src/hotspot/share/memory/heap.hpp`` (OpenJDK 8 to 25): the segment map has a byte for
 each segment, 0 for the first one of a block; ``src/hotspot/share/code/codeBlob.hpp``.
 """
 
@@ -54,9 +54,11 @@ class HeapLayout:
     """
 
     def __init__(self, tables: VmTables) -> None:
-        is_one = "CodeCache::_heap" in tables.statics
         self._heaps = tables.static("CodeCache::_heaps", "CodeCache::_heap")
-        self._is_one = is_one
+        # Up to 15 a GrowableArray begins with more.
+        listed = "GrowableArray<int>::_data"
+        self._listed = tables.offset(listed) if tables.has(listed) else _WORD.size
+        self.is_one = "CodeCache::_heap" in tables.statics
         memory = tables.offset("CodeHeap::_memory")
         segment_map = tables.offset("CodeHeap::_segmap")
         low, high = tables.offset("VirtualSpace::_low"), tables.offset("VirtualSpace::_high")
@@ -84,12 +86,12 @@ class HeapLayout:
         at = memory.number(self._heaps)
         if not at:
             return []
-        if self._is_one:
+        if self.is_one:
             places = [at]
         else:
             # GrowableArray: how many there are, how many fit, and where they are.
-            head = memory.read(at, 16)
-            (count,), (data,) = _HALF.unpack_from(head), _WORD.unpack_from(head, 8)
+            head = memory.read(at, self._listed + _WORD.size)
+            (count,), (data,) = _HALF.unpack_from(head), _WORD.unpack_from(head, self._listed)
             if not 0 <= count <= _MOST_HEAPS:
                 raise UnknownError("CodeCache::_heaps")
             listed = memory.read(data, 8 * count) if count else b""

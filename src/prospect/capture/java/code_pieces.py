@@ -1,8 +1,8 @@
 """A piece of code in the code cache: its kind, its frame, its instructions and debug information.
 
-Defined by: ``src/hotspot/share/code/codeBlob.hpp`` and ``nmethod.hpp``, OpenJDK 17 to 25: up to 22
+Defined by: ``src/hotspot/share/code/codeBlob.hpp`` and ``nmethod.hpp``, OpenJDK 8 to 25: up to 22
 all of a compiled method is in one block; later ones have tables of addresses in memory of their
-own.
+own. 9 to 22 have addresses of the instructions, the others offsets.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class PieceLayout:
         self._tables = tables
         self.size_bytes = tables.size("nmethod")
         self.blob_bytes = tables.size("CodeBlob")
-        is_late = tables.has("CodeBlob::_code_offset") and not tables.has("CodeBlob::_code_begin")
-        self.is_late = is_late
+        self.is_late = is_late = tables.has("nmethod::_immutable_data")
+        self.has_offsets = not tables.has("CodeBlob::_code_begin")
         self.name = self._word("CodeBlob::_name")
         self.size = self._half("CodeBlob::_size")
         self.frame_words = self._half("CodeBlob::_frame_size")
@@ -109,14 +109,16 @@ class PieceLayout:
         self.state = tables.offset("nmethod::_state")
         self.level = tables.offset("nmethod::_comp_level")
         self.positions = self._half("nmethod::_scopes_pcs_offset")
-        if is_late:
+        if self.has_offsets:
             self.code = self._half("CodeBlob::_code_offset")
+        else:
+            self.code = self._word("CodeBlob::_code_begin")
+            self.code_end = self._word("CodeBlob::_code_end")
+        if is_late:
             self.scopes = self._half("nmethod::_scopes_data_offset")
             self.tables_at = self._word("nmethod::_immutable_data")
             self.tables_bytes = self._half("nmethod::_immutable_data_size")
         else:
-            self.code = self._word("CodeBlob::_code_begin")
-            self.code_end = self._word("CodeBlob::_code_end")
             self.metadata = self._half("nmethod::_metadata_offset")
             is_address = tables.has("CompiledMethod::_scopes_data_begin")
             of_scopes = "CompiledMethod::_scopes_data_begin"
@@ -167,7 +169,7 @@ class PieceReader:
         name = self._name(layout.name.of(content))
         if not layout.blob_bytes <= size <= wire.MOST_CODE_BYTES * 8 or not name:
             return None
-        if layout.is_late:
+        if layout.has_offsets:
             code = begin + layout.code.of(content)
             end = begin + layout.data.of(content)
         else:

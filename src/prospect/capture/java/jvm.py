@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _MACHINE_X86_64 = 62
 _HEADER_BYTES = wire.FILE_HEADER.size
 _VERSIONS = range(8, 200)
+# HotSpot counted its versions on its own up to Java 8. That of Java 25 has more than one heap.
+_HOTSPOT_OF_8 = 25
 # Pieces that one look reads: the rest comes with the next one.
 _MOST_A_LOOK = 1024
 # A piece that is not finished, or makes no sense, is looked at again so often.
@@ -146,9 +148,13 @@ class Jvm:
             4,
         )
         version = int.from_bytes(major, "little")
+        if not version:
+            return False  # it has not begun yet
+        layout = HeapLayout(tables)
+        if layout.is_one and version == _HOTSPOT_OF_8:
+            version = 8
         if version not in _VERSIONS:
             raise UnknownError("version")
-        layout = HeapLayout(tables)
         self._pieces = PieceReader(self._memory, layout, layouts_of(tables))
         self._reader = MethodReader(self._memory, MethodLayout(tables))
         self._heaps = CodeHeaps(self._memory, layout)

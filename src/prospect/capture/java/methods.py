@@ -4,7 +4,7 @@ A pointer to metadata is one to a Method if what it points at begins as other Me
 address of their virtual functions.
 
 Defined by: ``src/hotspot/share/oops/method.hpp``, ``constMethod.hpp``, ``constantPool.hpp`` and
-``symbol.hpp`` (OpenJDK 17 to 25). The table of lines follows the bytecode.
+``symbol.hpp`` (OpenJDK 8 to 25). The table of lines follows the bytecode.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class MethodLayout:
         self.holder = tables.offset("ConstantPool::_pool_holder")
         file = "ConstantPool::_source_file_name_index"
         # Up to 14 the class has it.
-        self.file = tables.offset(file) if tables.has(file) else -1
+        self.is_file_of_class = not tables.has(file)
+        self.file = tables.offset(file, "InstanceKlass::_source_file_name_index")
         self.class_name = tables.offset("Klass::_name")
         self.symbol_length = tables.offset("Symbol::_length")
         self.symbol_body = tables.offset("Symbol::_body", "Symbol::_body[0]")
@@ -134,13 +135,21 @@ class MethodReader:
         contents = self._read(dict.fromkeys(new, layout.pool_bytes))
         holder_of = {pool: self._number(c, layout.holder) for pool, c in contents.items()}
         names = self._words(list(set(holder_of.values())), layout.class_name)
+        files = self._files_of_classes(holder_of) if layout.is_file_of_class else contents
         if len(self._classes) > _MOST_KEPT:
             self._classes.clear()
-        for pool, content in contents.items():
-            index = _SHORT.unpack_from(content, layout.file)[0] if layout.file >= 0 else 0
+        for pool in contents:
+            at = 0 if layout.is_file_of_class else layout.file
+            index = _SHORT.unpack_from(files[pool], at)[0] if pool in files else 0
             slot = pool + layout.pool_bytes + 8 * index if index else 0
             self._classes[pool] = names.get(holder_of[pool], 0), slot
         return {pool: self._classes[pool] for pool in pools if pool in self._classes}
+
+    def _files_of_classes(self, holder_of: dict[int, int]) -> dict[int, bytes]:
+        """Return by constant pool the index of the file's name, which its class has."""
+        place_of = {pool: holder + self._layout.file for pool, holder in holder_of.items()}
+        found = self._read(dict.fromkeys(place_of.values(), _SHORT.size))
+        return {pool: found[place] for pool, place in place_of.items() if place in found}
 
     def _read_symbols(self, symbols: set[int]) -> None:
         layout = self._layout

@@ -4,7 +4,7 @@
 their offsets, the addresses of static fields, sizes, and constants. They are the same for all
 processes with the same library, but for where it is loaded.
 
-Defined by: ``src/hotspot/share/runtime/vmStructs.hpp`` (OpenJDK 17 to 25): VMStructEntry,
+Defined by: ``src/hotspot/share/runtime/vmStructs.hpp`` (OpenJDK 8 to 25): VMStructEntry,
 VMTypeEntry, VMIntConstantEntry.
 """
 
@@ -103,7 +103,8 @@ def read_tables(memory: ProcessMemory, base: int) -> VmTables | None:
         base: where its libjvm.so is loaded.
 
     Returns:
-        None if the library is not relocated yet: the process has just mapped it.
+        None if the library is not relocated yet, or its constructors have not run: the process
+        has just mapped it.
 
     Raises:
         UnreadableError: the process has ended, or its memory may not be read.
@@ -119,12 +120,12 @@ def read_tables(memory: ProcessMemory, base: int) -> VmTables | None:
     snapshot = Snapshot(memory, _MOST_PAGES)
     structs = memory.number(places[_STRUCTS])
     types = memory.number(places[_TYPES])
-    if structs < base or types < base:
+    strides = [memory.number(places[name]) for name in (_STRUCT_STRIDE, _TYPE_STRIDE)]
+    if structs < base or types < base or not all(strides):
         return None
     offsets: dict[str, int] = {}
     statics: dict[str, int] = {}
-    stride = memory.number(places[_STRUCT_STRIDE])
-    for entry in _entries(memory, structs, stride):
+    for entry in _entries(memory, structs, strides[0]):
         of_type, field, _, is_static, _, offset, address = _STRUCT.unpack_from(entry)
         name = f"{_text(snapshot, of_type)}::{_text(snapshot, field)}"
         if is_static:
@@ -133,7 +134,7 @@ def read_tables(memory: ProcessMemory, base: int) -> VmTables | None:
             offsets[name] = offset
     sizes = {}
     size_offset = memory.number(places[_TYPE_SIZE])
-    stride = memory.number(places[_TYPE_STRIDE])
+    stride = strides[1]
     if not 0 < size_offset <= stride - _WORD.size:
         raise UnknownError("other tables")
     for entry in _entries(memory, types, stride):

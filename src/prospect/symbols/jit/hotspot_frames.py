@@ -5,7 +5,7 @@ on the caller is found by the stack pointer. The instructions around that are fo
 at the method's beginning, at its entry from an interpreted loop, and at each of its ends.
 
 Defined by: ``src/hotspot/cpu/x86``: MachPrologNode and MachEpilogNode in x86_64.ad, build_frame()
-and remove_frame() in c1_MacroAssembler_x86.cpp, and enter() (OpenJDK 17 to 25).
+and remove_frame() in c1_MacroAssembler_x86.cpp, and enter() (OpenJDK 8 to 25).
 """
 
 from __future__ import annotations
@@ -50,10 +50,14 @@ _PUSH = re.compile(
 )
 # sub $n,%rsp; mov %rbp,n(%rsp), in frames that need no check of the stack's end
 _SUBTRACT = re.compile(rb"\x48\x81\xec(.{4})\x48\x89(?:\x6c\x24.|\xac\x24.{4})", re.DOTALL)
-# add $n,%rsp; pop %rbp; maybe the check for a safepoint: cmp d(%r15),%rsp; ja; then ret or a jump
+# add $n,%rsp; pop %rbp; maybe the check for a safepoint; then ret or a jump. The check
+# is cmp d(%r15),%rsp; ja since 15, mov d(%r15),%r10; test %eax,(%r10) since 10, and
+# test %eax,d(%rip) before.
 _POP = re.compile(
     rb"(?:\x48(?:\x83\xc4.|\x81\xc4.{4}))\x5d"
-    rb"(?:\x49\x3b(?:\x67.|\xa7.{4})\x0f\x87.{4})?(?:\xc3|\xe9.{4}|\xff[\xe0-\xe7])?",
+    rb"(?:\x49\x3b(?:\x67.|\xa7.{4})\x0f\x87.{4}"
+    rb"|\x4d\x8b(?:\x57.|\x97.{4})\x41\x85\x02|\x85\x05.{4})?"
+    rb"(?:\xc3|\xe9.{4}|\xff[\xe0-\xe7])?",
     re.DOTALL,
 )
 _LEAVE = re.compile(rb"\xc9(?:\xc3|\xe9.{4})", re.DOTALL)
