@@ -169,7 +169,7 @@ class RecordingOptions(Options):
         default=4,
         reads="clocks",
         doc="how many timers of different periods share that rate, 1 to 4, and 1 below 10 Hz; 0 "
-        "for a hardware counter where there is one, else 4 timers",
+        "for a hardware counter if there is one, else 4 timers",
     )
     overhead_percent: float | None = option(
         typed(
@@ -437,7 +437,7 @@ class ReportOptions(Options):
             "reports",
         ),
         default=False,
-        doc="show samples by source line too; in text and JSON, likewise",
+        doc="show samples by source line too, in text and JSON",
     )
     calls: tuple[str, ...] = option(
         typed(
@@ -490,7 +490,7 @@ class ReportOptions(Options):
         ),
         default="",
         reads="dimension",
-        doc="one table instead, likewise: what each class of samples has, side by side, as of "
+        doc="one table instead of the report, with a column for each class of samples, as of "
         "``--columns``",
     )
     format: str = option(
@@ -527,7 +527,7 @@ class NamingOptions(Options):
         ),
         default="",
         reads="file_to_read",
-        doc="an uncompressed kernel image, for names and code of the kernel; likewise",
+        doc='an uncompressed kernel image, for names and code of the kernel ("" for none)',
     )
     sysroot: str = option(
         typed(
@@ -683,7 +683,7 @@ class AnnotatingOptions(Options):
         ),
         default=(),
         reads="listed",
-        doc="patterns of source files to show, all where there are none",
+        doc="patterns of source files to show, all if there are none",
     )
     exclude_files: Sequence[str] = option(
         typed(
@@ -862,7 +862,7 @@ class ComparingOptions(Options):
         ),
         default=0.05,
         reads="share",
-        doc="how much a row differs from run to run, as a part of its time; used where no side "
+        doc="how much a row differs from run to run, as a part of its time; used if no side "
         "has several recordings",
     )
     fail_if: str = option(
@@ -908,7 +908,9 @@ class RunsOptions(Options):
         reads="command",
     )
     side_b: tuple[str, ...] = option(
-        typed("--b COMMAND", "side B, likewise", "compare"), default=(), reads="command"
+        typed("--b COMMAND", "side B, in the same form as --a", "compare"),
+        default=(),
+        reads="command",
     )
     runs: int = option(
         typed(
@@ -954,7 +956,7 @@ class CountingOptions(Options):
             "--event EVENTS",
             "count these events, separated by commas, groups in braces; may be given several "
             "times (default: task-clock, switches, migrations, page faults, and cycles, "
-            "instructions, branches and branch misses where there are counters)",
+            "instructions, branches and branch misses if there are counters)",
             "stat",
         ),
         default=(),
@@ -1025,7 +1027,11 @@ class PartOptions(Options):
         is_repeated=True,
     )
     exclude_symbols: tuple[str, ...] = option(
-        typed("--exclude-symbols LIST", "no samples of these functions, likewise", "report"),
+        typed(
+            "--exclude-symbols LIST",
+            "no samples of these functions, a list as of --include-symbols",
+            "report",
+        ),
         default=(),
         reads="symbols",
         is_repeated=True,

@@ -154,7 +154,7 @@ def nowhere(tmp_path, monkeypatch):
         (["stat", "--interval", "1e-9", "true"], 2, "an interval is at least 0.001 s"),
         (["stat", "-p", "1", "-V", "4"], 2, "drop --cpu and -V"),
         (["stat", "-p", "999999999"], 1, "there is no process 999999999"),
-        (["stat", "--cpu", "65000", "true"], 2, "CPU 65000 is not on line here"),
+        (["stat", "--cpu", "65000", "true"], 2, "CPU 65000 is not online here"),
         (["stat", "--format", "xml", "true"], 2, "give text, json or csv"),
         (["list", "no-such-event"], 2, "no event here is called 'no-such-event'"),
         (["--event", "cycels", "true"], 2, "did you mean cycles?"),

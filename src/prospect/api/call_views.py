@@ -36,7 +36,7 @@ class CallsOptions(Record):
 
     Attributes:
         choice: which samples, and what is shown of them.
-        inline: whether inlined functions are functions of their own.
+        inline: whether inlined functions are separate functions.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` in the same directory.
         format: "text" or "json".
         colour: see `TextCalls`.
@@ -113,7 +113,7 @@ class CallsKeywords(CallingOptions, NamingOptions):
         default="3",
         doc='"2" samples of the command, "3" and of its descendants, "4" all, "k" the kernel\'s',
     )
-    inline: bool = option(default=False, doc="show inlined functions as functions of their own")
+    inline: bool = option(default=False, doc="show inlined functions as separate functions")
     format: str = option(default="text", doc='"text" or "json"')
     program: str = option(
         default="",

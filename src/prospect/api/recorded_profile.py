@@ -69,7 +69,7 @@ class Profile(model.Profile):
             detail: whose time is shown, as in `report`; the other tables take it, too.
 
         Raises:
-            UsageError: there is no such detail; likewise.
+            UsageError: there is no such detail.
         """
         return flat_tables.functions_table(self, _known_detail(detail))
 
@@ -100,10 +100,10 @@ class Profile(model.Profile):
     def wall_table(self) -> dict[str, NDArray[Any]]:
         """Return where the command's wall time went, the longest first, with ± of functions.
 
-        What blocked threads is known with `stacks` only.
+        The reasons of waits need `stacks`.
 
         Raises:
-            UsageError: the profile has no critical path; likewise.
+            UsageError: the profile has no critical path: it takes a command and `off_cpu`.
         """
         from prospect.api.estimate_columns import wall_table
 
@@ -123,7 +123,8 @@ class Profile(model.Profile):
         `seconds` is of all turns of the kind, whose number is `turns`.
 
         Raises:
-            UsageError: the profile has no turns; likewise.
+            UsageError: the profile has no turns: it takes `off_cpu`, `stacks`,
+                and threads that wait for work.
         """
         from prospect.api.estimate_columns import turn_parts_table
 

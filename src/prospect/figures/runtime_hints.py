@@ -126,7 +126,7 @@ def _of_node(found: _Found) -> tuple[str, str]:
     by_node = "node --perf-basic-prof"
     more = (
         "or --perf-prof, for their instructions too; with --interpreted-frames-native-stack"
-        " interpreted ones have frames of their own"
+        " interpreted ones have their own frames"
     )
     if "--no-python" in found.run.recorder_command_line:
         return "record without --no-python", ""

@@ -207,7 +207,7 @@ def _target(options: CountOptions, command: Command | None) -> CountTarget:
     if _is_system(options):
         missing = sorted(set(options.cpus or ()) - set(online))
         if missing:
-            raise UsageError(f"CPU {missing[0]} is not on line here (--cpu)")
+            raise UsageError(f"CPU {missing[0]} is not online here (--cpu)")
         return CountTarget(cpus=online if options.cpus is None else options.cpus)
     if options.pids:
         threads = [thread for pid in options.pids for thread in threads_of(pid)]

@@ -163,7 +163,7 @@ def share_remarks(heads: Sequence[Head]) -> list[str]:
     if share == 1:
         return []
     sentence = (
-        f"{100 * share:g} % of the hosts, chosen anew for each hour, sent their measurements:"
+        f"{100 * share:g} % of the hosts, a new choice each hour, sent their measurements:"
         " times are estimates for all hosts, and ± includes the choice of hosts."
     )
     return [sentence]

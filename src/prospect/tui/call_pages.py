@@ -32,7 +32,7 @@ _MOST_ROWS = 400
 NO_STACKS = "No callers were recorded: start it with --call-graph auto."
 _NO_CALLERS = "Most of its callers are unknown: start it with --call-graph auto to see them."
 _MOST = 0.5
-_ENDS_EARLY = "Where it ends too early, --call-graph auto goes on: these are frame pointers."
+_ENDS_EARLY = "If it ends too early, use --call-graph auto: these stacks are from frame pointers."
 _CALLS_NOTHING = "No sample was taken in anything that it calls."
 _NO_HITS = "This function has no samples here yet."
 

@@ -204,7 +204,7 @@ def test_a_stretch_of_time_is_followed_by_pictures_and_tables(opened):
     assert abs(selected - each * (last - first + 1)) <= 2
     hits = [int(row[4].replace(",", "")) for row in cells_of(browser)]
     assert 0 < sum(hits) <= selected
-    assert "rough" in text_of(browser, "#panel")
+    assert "approximate" in text_of(browser, "#panel")
     browser.find_element(By.ID, "selection-clear").click()
     assert browser.execute_script("return view.sums.totalSamples[0]") == 4000
     assert not browser.find_element(By.ID, "selection").is_displayed()

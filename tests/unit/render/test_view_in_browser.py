@@ -240,7 +240,7 @@ def test_a_selection_brings_its_own_stacks(opened):
             "return [...view.event.frame].map((frame) => frameNames(view.block, frame).label)"
         )
         assert "(smaller ones together)" not in labels
-        assert "rough" in text_of(browser, "#panel")
+        assert "approximate" in text_of(browser, "#panel")
         browser.find_element(By.ID, "selection-clear").click()
         assert browser.execute_script("return view.sums.totalSamples[0]") == 4000
 
@@ -302,7 +302,7 @@ def test_a_stretch_of_time_can_be_looked_at_closer(opened):
         assert data == [times["begin_ns"], times["end_ns"]]
         assert browser.execute_script("return view.sums.totalSamples[0]") == hits
         assert "s to" in text_of(browser, "#selection-text")
-        assert "rough" in text_of(browser, "#panel")
+        assert "approximate" in text_of(browser, "#panel")
         select_an_eighth(browser)
         assert 0 < browser.execute_script("return view.sums.totalSamples[0]") < hits
         ActionChains(browser).send_keys(Keys.ESCAPE, Keys.ESCAPE).perform()

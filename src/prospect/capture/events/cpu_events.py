@@ -116,7 +116,7 @@ class EventSet(Closing):
             else:
                 break
         if not self._open:
-            raise CaptureError("no CPU is on line according to perf_event_open()")
+            raise CaptureError("no CPU is online according to perf_event_open()")
 
     def add_cpu(self, cpu: int) -> bool:
         """Open one CPU's events; say whether the CPU is still there.

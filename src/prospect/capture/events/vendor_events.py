@@ -239,7 +239,7 @@ def _text(said: bytes | None) -> str:
 
 
 NOT_INSTALLED = (
-    "names of processors' vendors need libpfm4 (Debian and Ubuntu: apt install libpfm4; Fedora:"
+    "names by the CPU's vendor need libpfm4 (Debian and Ubuntu: apt install libpfm4; Fedora:"
     " dnf install libpfm)"
 )
 _OF_UNIT = "::"

@@ -90,7 +90,7 @@ class RingDrain:
             try:
                 is_there = self._events.add_cpu(cpu)
             except OSError as error:
-                limit = f"CPU {cpu} came on line and is not sampled: {error.strerror}."
+                limit = f"CPU {cpu} came online and is not sampled: {error.strerror}."
                 self.limits += [limit] if limit not in self.limits else []
                 continue
             if is_there:

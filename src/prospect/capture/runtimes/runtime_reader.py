@@ -27,11 +27,11 @@ _LAST_WORD_S = 0.5
 _FIRST = -20
 _OTHERS = (
     "another tracer's programs (BPF) take more than 2% of the CPUs' time, and as many samples would"
-    " be lost; --python reads them all the same"
+    " be lost; --python reads them anyway"
 )
 _NOT_ANY_MORE = (
     "Python functions were read until another tracer's programs (BPF) took {share:.0%} of the CPUs'"
-    " time, and samples with it; --python goes on all the same."
+    " time, and samples with it; --python goes on anyway."
 )
 # A smaller part is lost in a timer's own cost.
 _LEAST_SHARE = 0.001

@@ -115,8 +115,8 @@ def _assumption_notes(comparison: Comparison) -> Iterator[str]:
         return
     yield (
         "One recording a side does not show how much two runs of the same program differ. "
-        f"Each row is assumed to vary by {part:.1%} from run to run (standard deviation; "
-        "--run-variation); record several runs a side to measure it."
+        f"Each row is assumed to vary by {part:.1%} from run to run (standard deviation, "
+        "--run-variation). Record several runs a side to measure it."
     )
     loads = [side[0].other_load for _, side in _sides(comparison)]
     if not all(map(math.isfinite, loads)):
@@ -206,7 +206,7 @@ def _name_notes(
             shares.append(named / hits if hits >= _HITS_TO_TELL else math.nan)
         if abs(shares[0] - shares[1]) > _NAMED_SHARE_TO_TELL:
             yield (
-                f"Of samples in {name}, {shares[0]:.0%} have an exact name in A and {shares[1]:.0%}"
+                f"{shares[0]:.0%} of the samples in {name} have an exact name in A, {shares[1]:.0%}"
                 " in B: compare it as an object, not by function."
             )
 

@@ -123,7 +123,7 @@ _INSTRUCTION = Object(
     half_width_s=ROUNDED.or_null(get=of_instruction("instruction_half_width_s")),
     percent=_PERCENT("of the function's", of_instruction("instruction_share")),
     frames=each(function=TEXT(), file=TEXT(), line=COUNT())(
-        "the outermost function first; `line` is 0 and a name empty where unknown", _frames
+        "the outermost function first; `line` is 0 and a name empty if unknown", _frames
     ),
 )
 
@@ -143,7 +143,7 @@ _FUNCTION = Object(
     percent=_PERCENT("of the event's", "function.share"),
     no_instructions_because=TEXT("why it has none, or empty", "function.reason"),
     samples_between_instructions=COUNT(
-        "its samples at addresses where no instruction begins", "function.stray_hits"
+        "its samples at addresses within instructions", "function.stray_hits"
     ),
     hottest=_ADDRESS.or_null(
         "address of the instruction with the most samples, and of the one that is likely meant",

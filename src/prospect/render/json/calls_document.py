@@ -110,7 +110,7 @@ _FUNCTION = Object(
     self_s=NUMBER(get=_total("self_s")),
     self_half_width_s=NUMBER.or_null(get="known.self_s"),
     calls=NUMBER.or_null(
-        "`null` where not counted",
+        "`null` if not counted",
         lambda calls: [
             calls.numbers.of_function.get(function)
             for function in calls.functions.take(calls.event.hottest).tolist()
@@ -133,7 +133,7 @@ _ARC = Object(
     samples=COUNT(get="event.arcs.hits"),
     self_s=NUMBER("in the callee itself", "event.arcs.self_s"),
     total_s=NUMBER("with all that it called", "event.arcs.total_s"),
-    calls=NUMBER.or_null("`null` where not counted", "arc_calls"),
+    calls=NUMBER.or_null("`null` if not counted", "arc_calls"),
 )
 _TREE = Rows(_NODE, by_column=True).or_null
 EVENT_CALLS = Object(
@@ -146,12 +146,12 @@ EVENT_CALLS = Object(
     with_callees=WITH_CALLEES(WITH_CALLEES_ABOUT, "known.with_callees"),
     functions=Rows(_FUNCTION, by_column=True)("the totals", itself),
     callees=_TREE(
-        "the trees, rows in the order of the text; `null` where not asked for",
+        "the trees, rows in the order of the text; `null` if not asked for",
         lambda calls: _tree(calls.event.callees, calls.known.callees_s),
     ),
     callers=_TREE(get=lambda calls: _tree(calls.event.callers, calls.known.callers_s)),
     arcs=Rows(_ARC, by_column=True).or_null(
-        "who called whom; `null` where not asked for",
+        "who called whom; `null` if not asked for",
         lambda calls: None if calls.event.arcs is None else calls,
     ),
 )

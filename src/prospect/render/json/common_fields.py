@@ -133,6 +133,6 @@ CALLEES_ROW = Object(
 WITH_CALLEES = Rows(CALLEES_ROW)
 WITH_CALLEES_ABOUT = (
     "up to five functions that spend most with all that they call, beyond starts of programs, "
-    "dispatchers and functions that pass their time on to one other; empty where callers in user "
+    "dispatchers and functions that pass their time on to one other; empty if callers in user "
     "space are not known"
 )

@@ -95,13 +95,13 @@ RECORDING = Object(
     started_at=NUMBER.or_null(get="run.started_at"),
     wall_seconds=NUMBER.or_null(get="run.wall_seconds"),
     samples=COUNT("of the compared part", "hits"),
-    seconds=AMOUNT("likewise"),
+    seconds=AMOUNT("of the compared part"),
     work=AMOUNT("the divisor of its times"),
     other_load=SHARE.or_null("the part of the CPUs that everything else took"),
 )
 ROW = Object(
     "diff_row",
-    name=NAME("the row's name, `null` where there is none", _column("name")),
+    name=NAME("the row's name, `null` if there is none", _column("name")),
     object=NAME("the object that it is of, or `null`", _column("object")),
     mode=numbered(MODE_NAMES).or_null(
         "the mode, or `null`",

@@ -108,19 +108,19 @@ DISASSEMBLED_FUNCTION = Object(
     share=AMOUNT(get="function.share"),
     no_instructions_because=NAME("why it has none, or `null`", "function.reason"),
     samples_between_instructions=COUNT(
-        "its samples at addresses where no instruction begins", "function.stray_hits"
+        "its samples at addresses within instructions", "function.stray_hits"
     ),
     hottest=INTEGER.or_null(
         "address of the instruction with the most samples, `null` without any",
         lambda one: one.address(one.function.hottest),
     ),
     likely_meant=INTEGER.or_null(
-        "the one that these are likely meant for, `null` where that cannot be said",
+        "the one that these are likely meant for, `null` if that is unknown",
         lambda one: one.address(one.function.likely),
     ),
     interrupts_on_at=INTEGER.or_null(
         "the instruction before `hottest` that lets a timer's interrupts in: these samples are of "
-        "the time without interrupts too; `null` where there is none",
+        "the time without interrupts too; `null` if there is none",
         lambda one: one.address(one.function.unmasking),
     ),
     instructions=Rows(INSTRUCTION, by_column=True)("those with samples", itself),

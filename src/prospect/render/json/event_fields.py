@@ -120,16 +120,16 @@ FUNCTION = Object(
     samples=COUNT("its samples and time, with an error bar", shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     error_bar=Part(ERROR_BAR, "bars"),
-    tied=FLAG("cannot be told from the function above at 95 %", "bars.tied"),
+    tied=FLAG("indistinguishable from the function above at 95 %", "bars.tied"),
     aliased=FLAG("runs in step with one of the clocks", "bars.aliased"),
     late_share=SHARE.or_null(
         "in the kernel: part of its samples that were taken late, 0 to 1, so that time before it "
-        "shows here; `null` where unknown",
+        "shows here; `null` if unknown",
         "late_shares",
     ),
     address=COUNT("where it begins", _of_function("address")),
     size_bytes=COUNT("its size, 0 if unknown", _of_function("size_bytes")),
-    name=NAME("readable name, `null` where there is none", _of_function("name")),
+    name=NAME("readable name, `null` if there is none", _of_function("name")),
     linkage_name=TEXT("as in the symbol table", _of_function("linkage_name")),
     aliases=TEXTS("other symbols at the address", _of_function("aliases")),
     is_global=FLAG("`false` for static ones", _of_function("is_global")),
@@ -238,10 +238,11 @@ SYSTEM_CALL = Object(
     half_width_s=SECONDS.or_null(get="half_width_s"),
     share=SUMMED_SHARE("its part of the kernel time without interrupts", "rows.share"),
     calls=COUNT.or_null(
-        "how often it was called; `null` where calls were not counted", _counted("calls")
+        "how often it was called; `null` if calls were not counted", _counted("calls")
     ),
     compat_calls=COUNT.or_null(
-        "how many of these through the 32-bit interface; `null` likewise", _counted("compat_calls")
+        "how many of these through the 32-bit interface; `null` if calls were not counted",
+        _counted("compat_calls"),
     ),
     unfinished=COUNT.or_null("how many had not ended", _counted("unfinished")),
     inside_s=SECONDS.or_null(
@@ -286,10 +287,10 @@ SOURCE_LINE = Object(
     samples=COUNT(get=shown("hits")),
     seconds=SECONDS(get=shown("seconds")),
     half_width_s=ROUNDED.or_null(get=_of_line("half_width_s")),
-    file=NAME("as the compiler had them, `null` where unknown", _of_line("file")),
+    file=NAME("as the compiler had them, `null` if unknown", _of_line("file")),
     line=INTEGER.within(1).or_null(get=lambda lines: [row.line or None for row in lines.rows]),
     function=NAME(
-        "that the line is written in, `null` where unknown",
+        "that the line is written in, `null` if unknown",
         lambda lines: [row.functions[0] if row.functions else "" for row in lines.rows],
     ),
     inlined_into=Rows(NAME)(
@@ -382,9 +383,9 @@ PROCESS = Object(
     ),
     end=one_of(("running", "exit", "exec"))("how it ended"),
     start_ns=COUNT("on the recording's clock, 0 before the interval", _of_process("start_ns")),
-    end_ns=COUNT.or_null("likewise, `null` while running"),
+    end_ns=COUNT.or_null("on the same clock, `null` while running"),
     control_group=NAME(
-        "path of the control group in which it was sampled last, `null` where that is not known"
+        "path of the control group in which it was sampled last, `null` if that is not known"
     ),
     service=NAME(
         "what that is called: the service, the container, or the last name of the path",
@@ -397,7 +398,7 @@ PROCESS = Object(
     ),
     is_descendant=FLAG(get=_of_process("is_descendant")),
     tied=FLAG(
-        "its user time cannot be told from that of the process before it at 95 %",
+        "its user time indistinguishable from that of the process before it at 95 %",
         lambda process: process.estimates.tied[MODE_USER],
     ),
     aliased=FLAG(
@@ -413,7 +414,7 @@ MAPPING = Object(
     start=COUNT(),
     end=COUNT(),
     size_bytes=COUNT(),
-    permissions=NAME("such as `r-x`, `null` where unknown"),
+    permissions=NAME("such as `r-x`, `null` if unknown"),
     pgoff=COUNT(),
     object=TEXT(get="path"),
 )
@@ -442,7 +443,7 @@ DETAILS = Object(
     ),
     data_mappings_read_ns=COUNT.or_null(
         "when mappings that are not executable were as they are listed, on the recording's clock; "
-        "`null` where only executable ones are known",
+        "`null` if only executable ones are known",
         "mapped.read_ns",
     ),
     mappings=Rows(MAPPING, by_column=True)(
@@ -505,7 +506,7 @@ COUNTED_FUNCTION = Object(
     calls=AMOUNT.or_null("`null` if not known", "figures.calls"),
     half_width=AMOUNT.or_null("of `calls`", "figures.half_width"),
     self_s=AMOUNT.or_null("sampled, `null` if not known", "figures.self_s"),
-    total_s=AMOUNT.or_null("likewise", "figures.total_s"),
+    total_s=AMOUNT.or_null("with callees, `null` if not known", "figures.total_s"),
     callers=each(name=TEXT(), object=TEXT(), counted=COUNT())(),
 )
 CALL_COUNTS = Object(
@@ -525,7 +526,7 @@ CALL_COUNTS = Object(
         count=COUNT(get=len),
         own_s=AMOUNT("CPU time in them", lambda windows: windows.own_s.sum()),
         gap_s=AMOUNT("outside of them", lambda windows: windows.gap_s.sum()),
-    ).or_null("when calls were counted, `null` where every call was", "figures.counts.windows"),
+    ).or_null("when calls were counted, `null` if every call was", "figures.counts.windows"),
     uncalled=COUNT("how many functions were never called", "figures.uncalled"),
     left_out=each(name=TEXT(), object=TEXT(), reason=TEXT())(
         "functions that were not counted, or not to the end", _left_out
@@ -614,7 +615,7 @@ def _skipped(event: EventReport) -> Totals:
 ACCOUNTED = Object(
     "",
     name=TEXT(),
-    sampled_s=ROUNDED.or_null("`null` where samples cannot tell"),
+    sampled_s=ROUNDED.or_null("`null` if samples do not show it"),
     accounted_s=NUMBER(),
     source=one_of(("/proc/stat", "getrusage"))("of `accounted_s`"),
     difference_s=ROUNDED.or_null(),
@@ -633,11 +634,11 @@ EVENT_REPORT = Object(
     ),
     accounting=Rows(ACCOUNTED)("its time next to the kernel's own accounting"),
     kernel_entry_reasons=ENTRY_REASONS(
-        "kernel time of all processes by entry reason; `null` where no call chains were recorded",
+        "kernel time of all processes by entry reason; `null` if no call chains were recorded",
         _entry_reasons,
     ),
     system_calls=SYSTEM_CALLS(
-        "those of all processes; `null` where neither samples nor counts have any", _system_calls
+        "those of all processes; `null` if neither samples nor counts have any", _system_calls
     ),
     system_calls_counted=SYSTEM_CALLS_COUNTED(
         "how system calls were counted, `null` without `--count-syscalls`",

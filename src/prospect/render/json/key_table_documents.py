@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _KEY = Columns(
     Kind({"type": ["string", "integer", "null"]}),
-    "of each key: `null` where there is none, a number for `pid` and `tid`",
+    "of each key: `null` if there is none, a number for `pid` and `tid`",
 )
 
 
@@ -107,15 +107,15 @@ _SORTED_ROW = Object(
     key=Part(_KEY, lambda table: _key_columns(table.keys, table.rows.names)),
     samples=COUNT("samples", "rows.hits"),
     seconds=ROUNDED.or_null(
-        "their time, `null` where the event has none, and its ±",
+        "their time, `null` if the event has none, and its ±",
         lambda table: table.seconds("seconds"),
     ),
     half_width_s=ROUNDED.or_null(get="rows.half_width_s"),
     wall_s=ROUNDED.or_null(
-        "their wall time, `null` where samples do not tell it", lambda table: table.wall_s()
+        "their wall time, `null` if samples do not tell it", lambda table: table.wall_s()
     ),
     share=ROUNDED("0 to 1", "rows.share"),
-    is_like_above=FLAG("cannot be told from the row above", "rows.is_like_above"),
+    is_like_above=FLAG("indistinguishable from the row above", "rows.is_like_above"),
 )
 SORTED_ROWS = Object(
     "sorted_rows",
@@ -209,7 +209,7 @@ CLASS_COLUMNS = Object(
             "class_table",
             b" ",
             event=EVENT.or_null(
-                "of the table; `null` where events are the classes",
+                "of the table; `null` if events are the classes",
                 lambda classes: (
                     None if classes.dimension == EVENT_DIMENSION else classes.table.events[0]
                 ),
@@ -236,7 +236,7 @@ CLASS_COLUMNS = Object(
         ),
         in_pieces=True,
         before=b"\n",
-    )("one for each event, one of all where events are the classes"),
+    )("one for each event, one of all if events are the classes"),
 )
 
 

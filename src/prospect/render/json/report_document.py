@@ -137,12 +137,12 @@ PROGRAM = Object(
     user_share=ROUNDED(),
     service=NAME(
         "the service, container or other control group in which most of its samples are, `null` "
-        "where none is known"
+        "if none is known"
     ),
     other_services=COUNT("in how many more it was hit"),
     wall_s=ROUNDED.or_null(
         "wall time: each sample is worth its time divided by the CPUs that ran what is shown then; "
-        "`null` where samples do not tell it",
+        "`null` if samples do not show it",
         "wall_s",
     ),
 )
@@ -154,7 +154,7 @@ FUNCTION = Object(
     seconds=ROUNDED(),
     half_width_s=ROUNDED.or_null(get="half_width_s"),
     share=ROUNDED(),
-    tied=FLAG("cannot be told from the row above", "is_like_above"),
+    tied=FLAG("indistinguishable from the row above", "is_like_above"),
     program=TEXT("where most of it was spent"),
     other_programs=COUNT(),
     caller=NAME("of most samples, or `null`"),
@@ -172,13 +172,11 @@ SERVICE = Object(
 )
 IN_SHORT = Object(
     "summary",
-    samples=COUNT(
-        "of all of them together; `seconds` is 0 where the event has no time", "short.hits"
-    ),
+    samples=COUNT("of all of them together; `seconds` is 0 if the event has no time", "short.hits"),
     seconds=ROUNDED(get="short.seconds"),
     half_width_s=ROUNDED.or_null(get="short.half_width_s"),
     busy_s=ROUNDED.or_null(
-        "time of all processes of the machine, `null` where not all were sampled", "short.busy_s"
+        "time of all processes of the machine, `null` if not all were sampled", "short.busy_s"
     ),
     services=Rows(SERVICE)(
         "of a part of a store with more than one: the first three; else empty", "short.services"
@@ -189,7 +187,7 @@ IN_SHORT = Object(
     functions=Rows(FUNCTION)("the first five, of all programs together", "short.first_functions"),
     more_functions=COUNT("how many there are besides", "short.functions_behind"),
     with_callees=WITH_CALLEES(WITH_CALLEES_ABOUT, "short.with_callees"),
-    kernel=ROUNDED("time in the kernel; samples where the event has no time", "short.kernel_s"),
+    kernel=ROUNDED("time in the kernel; samples if the event has no time", "short.kernel_s"),
     entry_reasons=each(name=TEXT(get=0), amount=ROUNDED("as `kernel`", 1))(
         "the first four entry reasons of that", "short.entry_reasons"
     ),
@@ -201,7 +199,7 @@ IN_SHORT = Object(
         at_once=ROUNDED("on how many CPUs it ran then, on average"),
     ).or_null(
         "the wall time of a command or of attached processes, estimated from samples; `null` of "
-        "the whole system, and where samples do not tell it",
+        "the whole system, and if samples do not show it",
         "short.wall",
     ),
     nameless_share=ROUNDED.within(0, 1)(
@@ -230,7 +228,7 @@ THREAD = Object(
     pid=INTEGER(get="pids"),
     tid=INTEGER(get=_thread("tid")),
     user_s=AMOUNT.or_null(
-        "its time by samples, `null` where none hit it",
+        "its time by samples, `null` if none hit it",
         lambda threads: threads.waiting.user_s[threads.waiting.shown],
     ),
     system_s=AMOUNT.or_null(get=lambda threads: threads.waiting.system_s[threads.waiting.shown]),
@@ -250,11 +248,11 @@ WAITING = Object(
     sampled_s=AMOUNT("time on CPUs by samples alone", "waiting.sampled_s"),
     blockers=Rows(BLOCKER).or_null(
         "what threads waited for, a system call or `a mutex`, `Python's global lock`;"
-        " `null` where waits have no stacks",
+        " `null` if waits have no stacks",
         "waiting.blockers",
     ),
     wakers=each(who=TEXT(), blocker=Part(BLOCKER, itself)).or_null(
-        "`who` ended the waits of a row of `blockers`; `null` where that was not recorded",
+        "`who` ended the waits of a row of `blockers`; `null` if that was not recorded",
         "waiting.wakers",
     ),
     stacks=each(
@@ -268,7 +266,7 @@ WAITING = Object(
     holders=each(
         lock=TEXT("its name in `blockers`"),
         function=TEXT("of a thread that had it"),
-        caller=TEXT('its caller, "" where that is not known'),
+        caller=TEXT('its caller, "" if that is not known'),
         seconds=AMOUNT("that others waited meanwhile"),
     )("what threads did that had a lock", "waiting.holders"),
 )
@@ -284,7 +282,7 @@ WALL = Object(
             "`cgroup quota` or `the host (steal)`; `null` otherwise"
         ),
         ended_by=NAME(
-            "of `blocked`: `(interrupt)`, or a program that is not the command's; `null` where "
+            "of `blocked`: `(interrupt)`, or a program that is not the command's; `null` if "
             "that was not recorded"
         ),
         seconds=SECONDS(),
@@ -298,13 +296,13 @@ WALL = Object(
         program=TEXT("`(nobody)` if no thread had it, `cgroup quota`, `the host (steal)`"),
         is_own=FLAG("whether it is of the command"),
         seconds=SECONDS(),
-    )("who had the CPU while the path waited for one, likewise"),
+    )("who had the CPU while the path waited for one, the longest first"),
 )
 QUANTILE = Object(
     "",
     value=SECONDS(),
     low=ROUNDED.or_null("of its 95 % interval, from order statistics; `null` for too few turns"),
-    high=ROUNDED.or_null("likewise"),
+    high=ROUNDED.or_null("the upper end of that interval"),
 )
 TURNS = Object(
     "turns",
@@ -339,7 +337,7 @@ TURNS = Object(
             program=TEXT("`(nobody)` if no thread had it"),
             is_own=FLAG("whether it is of the command, or of an attached process"),
             seconds=SECONDS(),
-        )("who had the CPU while turns waited for one, likewise"),
+        )("who had the CPU while turns waited for one, the longest first"),
     )("those with most time first"),
     slowest=each(
         program=TEXT(),
@@ -358,7 +356,7 @@ TURNS = Object(
         more_pieces=COUNT("how many there are besides"),
     )("up to 20 turns"),
     cut=COUNT("turns that the begin or the end of the recording cut, which are in no kind"),
-    unclear=COUNT("turns with a wait whose reason is not known, likewise"),
+    unclear=COUNT("turns with a wait whose reason is not known, which are in no kind"),
     threads_without=COUNT("threads that waited, and in no place that is known to be idle"),
 )
 THROTTLED = Object(
@@ -514,11 +512,11 @@ REPORT = Object(
     ),
     losses=LOSSES("what the kernel dropped", "report.profile.losses"),
     sample_accounting=SAMPLE_ACCOUNTING(
-        "what became of the clocks' ticks; `null` where no clock keeps a grid",
+        "what became of the clocks' ticks; `null` if no clock keeps a grid",
         "report.sample_accounting",
     ),
     lateness=LATENESS(
-        "from when on a sample counts as late; `null` where no clock keeps a grid",
+        "from when on a sample counts as late; `null` if no clock keeps a grid",
         "report.lateness",
     ),
     own_cost=OWN_COST("what profiling cost", "report.cost"),
@@ -545,7 +543,7 @@ REPORT = Object(
         optional=True,
     ),
     sample_data=Rows(SAMPLE_DATA)(
-        "what [event sources](plugins.md#an-event-source) made of samples' raw data; absent where "
+        "what [event sources](plugins.md#an-event-source) made of samples' raw data; absent if "
         "none was decoded",
         lambda of: of.report.data or ABSENT,
         optional=True,
@@ -554,7 +552,7 @@ REPORT = Object(
         "in Python with `calls=`: calls of each event, `null` without stacks", _calls, optional=True
     ),
     events=Rows(EVENT_REPORT, in_pieces=True, after=b"\n")(
-        "a report for each event with samples (for the first event where none has any)",
+        "a report for each event with samples (for the first event if none has any)",
         "report.events",
     ),
 )

@@ -75,5 +75,5 @@ function agreementTable() {
     seconds("Accounted (s)", "accounted_s"), text("Agrees", (row) => ({ true: "yes", false: "NO" }[row.agrees] ?? "-")),
     text("By", (row) => row.source),
   ];
-  return sortableTable("Beside the kernel's own accounting", columns, rows, null);
+  return sortableTable("Compared with the kernel's own accounting", columns, rows, null);
 }

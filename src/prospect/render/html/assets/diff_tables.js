@@ -194,8 +194,8 @@ function recordingsPanel() {
     text("Host", (row) => row.hostname),
   ];
   const rule = `Significant: of ${countText(tested)} rows tested, at most ${+(options.fdr * 100).toPrecision(6)} % of those marked are expected to be wrong (--fdr).`;
-  const graph = view.event ? [`Of the flame graph, ${countText(view.block.tested)} rows are tested together in the same way; its grey ones are not significant, or have too few samples to be tested.`] : [];
+  const graph = view.event ? [`${countText(view.block.tested)} rows of the flame graph are tested together in the same way. Its grey ones are not significant, or have too few samples to be tested.`] : [];
   const calls = view.event && view.block.has_stacks
-    ? [`Of who calls whom, ${countText(view.block.calls.caller.length)} pairs of caller and callee are tested together, likewise; those without ± have too few samples.`] : [];
+    ? [`${countText(view.block.calls.caller.length)} pairs of caller and callee are tested together in the same way. Those without ± have too few samples.`] : [];
   return [sortableTable("Recordings", columns, rows, null), sentences("Notes", [rule, ...graph, ...calls, ...notes])];
 }

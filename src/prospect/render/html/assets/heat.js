@@ -43,7 +43,7 @@ function drawHeat() {
   describeHeat(most);
   byId("time-note").textContent = [
     lanes.length > heat.lanes.length && `${showsWallPath() ? "the path's and " : ""}the busiest ${MOST_LANES} of ${countText(lanes.length)} threads`,
-    !view.isReported && "each wait stands where it began",
+    !view.isReported && "each wait is where it began",
   ].filter(Boolean).join("; ");
 }
 

@@ -42,14 +42,14 @@ function originNote(isReport) {
   const text = isReport
     ? `The text report's figures${hasBars() ? ", with 95 % intervals" : ""}.`
     : view.isReported
-      ? `Of the selection, counted on this page${hasBars() ? "; bars are rough (≈±), as if samples fell at random" : ""}.`
+      ? `The selection, counted on this page${hasBars() ? "; bars are approximate (≈±), as if samples fell at random" : ""}.`
       : "Waits, each measured from its beginning to its end, added up on this page.";
   return make("p.quiet", {}, text);
 }
 
 /** What shares and marks refer to, where rows of several tables of the report stand in one. */
 const ranksNote = () => (isDetailed()
-  ? "In the report, user, kernel and interrupt functions of a process are tables of their own: Share there is of that table, = cannot be told from the row above it there."
+  ? "In the report, user, kernel and interrupt functions of a process have separate tables: Share there is of that table, = is indistinguishable from the row above it there."
   : "");
 
 /** Columns of time and samples that most tables share. */

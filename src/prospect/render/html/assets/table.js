@@ -148,7 +148,7 @@ const mostOf = (rows) => rows.reduce((most, row) => Math.max(most, row.value || 
 function markCell(row) {
   const marks = [];
   if (row.above) {
-    const title = `cannot be told from ${shown(row.above)} at 95 %`;
+    const title = `indistinguishable from ${shown(row.above)} at 95 %`;
     marks.push(make("abbr.like", { title, "aria-label": title }, "="));
   }
   if (row.aliased) {

@@ -2,7 +2,7 @@
 
 function waitingPanel() {
   const { threads, blockers, holders, stacks, more_stacks: more } = view.report.waiting;
-  const about = "Of the processes that the report is about, and the whole interval. Each wait was measured from its beginning to its end: there are no error bars.";
+  const about = "These are waits of the report's processes in the whole interval. Each wait was measured from its beginning to its end: there are no error bars.";
   return [
     make("p.quiet", {}, about),
     ...(blockers ? [sortableTable("Blocked, by what was waited for", blockerColumns(blockers), blockers, null)]
