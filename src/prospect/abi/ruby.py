@@ -4,13 +4,15 @@ By version of CRuby, for 64-bit builds. The execution context begins with the VM
 words, and the innermost control frame, in all of them.
 
 Defined by: ``vm_core.h``, ``iseq.h``, ``iseq.c`` and ``include/ruby/internal/core/rstring.h`` of
-CRuby 3.0 to 3.4.
+CRuby 2.7 to 3.4.
 """
 
 from __future__ import annotations
 
 from prospect.records import NamedTuple
 
+# Before 3.0: the context's thread, and its pthread_t, which is the thread pointer in glibc.
+CONTEXT_THREAD, THREAD_ID = 56, 72
 # Flags of an object: its type, and the kind of an internal one: a block that is a C function,
 # or an instruction sequence, which has its body at an offset.
 TYPE_MASK, TYPE_STRING, TYPE_ARRAY = 0x1F, 0x05, 0x07
@@ -54,6 +56,7 @@ class RubyLayout(NamedTuple):
 
 _OLD = RubyLayout(56, 120, 8, 16, 1, 1)
 LAYOUTS = {
+    0x207: _OLD,
     0x300: _OLD,
     0x301: _OLD._replace(frame_bytes=64, line_bytes=12),
     0x302: RubyLayout(64, 112, 12, 24, 0, 0),

@@ -41,7 +41,7 @@ _LEAST_HITS = 10
 # Minor versions of CPython 3 whose frames are read: from the first on, and from the second on in
 # builds of any kind (`abi.cpython`).
 OLDEST_PYTHON, ANY_BUILD_SINCE = 8, 13
-OLDEST_RUBY = (3, 0)
+OLDEST_RUBY = (2, 7)
 # An interpreter that has no option to name its functions gets a hint from this share on.
 _LEAST_SHARE_TO_EXPLAIN = 0.5
 # The place of a runtime's functions without names: memory without a file, its image, or both.

@@ -47,7 +47,7 @@ def hints_of(profile, detail="2", jit_pids=(), **run):
         ("/usr/bin/php8.2", "record as root"),
         ("/usr/lib/apache2/modules/libphp8.2.so", "record as root"),
         ("/usr/lib/erlang/erts-13.1.5/bin/beam.smp", "+JPperf true"),
-        ("/usr/lib/libruby-2.7.so.2.7.8", "Ruby 2.7: Prospect reads 3.0 and later"),
+        ("/usr/lib/libruby-2.5.so.2.5.5", "Ruby 2.5: Prospect reads 2.7 and later"),
         ("/usr/lib/libruby.so.3.4", "record as root"),
         ("/usr/bin/luajit-2.1.0-beta3", "LUAJIT_USE_PERFTOOLS"),
         ("/usr/share/dotnet/shared/libcoreclr.so", "DOTNET_PerfMapEnabled=1"),

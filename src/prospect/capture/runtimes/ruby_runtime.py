@@ -1,8 +1,9 @@
 """Ruby: control frames of the thread's execution context, which is in thread-local storage.
 
 Where a thread has the pointer to its context is known from the code of rb_thread_current(), which
-loads it. C functions have control frames without an instruction sequence: they are not shown, and a
-frame that one of them called begins a run of the evaluation loop.
+loads it. Before 3.0 there is one pointer, to the context of the thread that has the interpreter's
+lock: other threads are not read. C functions have control frames without an instruction sequence:
+they are not shown, and a frame that one of them called begins a run of the evaluation loop.
 
 Defined by: `abi.ruby`; "ELF Handling For Thread-Local Storage" for the code and the vector of
 modules, as glibc has it on x86-64 (``sysdeps/generic/dl-dtv.h``).
@@ -61,10 +62,11 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.walk_parts import Item, Maps
 
 _VERSION, _THREAD, _LOOP = b"ruby_api_version", b"rb_thread_current", b"rb_vm_exec"
+_CONTEXT = b"ruby_current_execution_context_ptr"
 _MOST_CODE_BYTES = 64
 # How code finds the pointer: at an offset from the thread pointer, by a module and an offset in
-# its storage, or by such an offset in memory.
-_FIXED, _BY_MODULE, _BY_OFFSET = range(3)
+# its storage, by such an offset in memory, or at an address.
+_FIXED, _BY_MODULE, _BY_OFFSET, _GLOBAL = range(4)
 _MOST_MODULES = 1024
 _MOST_STACK_WORDS = 1 << 28
 # lea disp32(%rip), %rdi with a prefix; mov %fs:disp32, %rax; mov disp32(%rip), %rax.
@@ -80,7 +82,7 @@ _COUNTER = OWN[0]
 def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
     """Return the Ruby in a file, None if there is none; raises as other detectors."""
     code = [segment for segment in file.segments if segment.is_code]
-    symbols = file.find((_VERSION, _THREAD, _LOOP))
+    symbols = file.find((_VERSION, _THREAD, _LOOP, _CONTEXT))
     if not code or _VERSION not in symbols or _THREAD not in symbols:
         return None
     major, minor = struct.unpack("<ii", file.at(symbols[_VERSION][0], 8))
@@ -89,7 +91,10 @@ def find_ruby(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG00
     version = major << 8 | minor
     address, size = symbols[_THREAD]
     layout = ruby.LAYOUTS.get(version)
-    place = _storage(file.at(address, min(size, _MOST_CODE_BYTES)), address)
+    if _CONTEXT in symbols:
+        place: tuple[int, int, int] | None = (_GLOBAL, symbols[_CONTEXT][0], 0)
+    else:
+        place = _storage(file.at(address, min(size, _MOST_CODE_BYTES)), address)
     if layout is None or place is None:
         return Unknown(wire.RUBY, version)
     access, storage, offset = place
@@ -128,8 +133,32 @@ def _storage(code: bytes, address: int) -> tuple[int, int, int] | None:
 def _start(maps: Maps) -> Iterator[Item]:
     """Go from the thread pointer to the execution context, and to its innermost frame."""
     yield from find_recalled(maps)
+    yield from _find_context()
+    # What was never used of a module's storage is not there.
+    yield from read(POINTER, 8)
+    yield from probe("no_thread")
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
+    yield from read(HEAD, 24)
+    yield from probe("fault")
+    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
+    yield asm.load(abi.BPF_DW, R2, FP, HEAD + 8)
+    yield asm.jump_if(abi.BPF_JGT, R2, _MOST_STACK_WORDS, "fault")
+    yield asm.alu(abi.BPF_LSH, R2, 3)
+    yield asm.alu(abi.BPF_ADD, R2, R1)
+    yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, R2)
+    yield asm.load(abi.BPF_DW, R3, FP, HEAD + 16)
+    yield asm.store(abi.BPF_DW, FP, FRAME, R3)
+    yield asm.jump_if(abi.BPF_JLT, R3, R1, "no_frame")
+    yield asm.jump_if(abi.BPF_JLT, R3, R2, "has_frame")
+    yield asm.jump("no_frame")
+
+
+def _find_context() -> Iterator[Item]:
+    """Put into R3 where the pointer to the thread's execution context is."""
     yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
     yield asm.jump_if(abi.BPF_JEQ, R1, _FIXED, "fixed")
+    yield asm.jump_if(abi.BPF_JEQ, R1, _GLOBAL, "global")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
     yield from read(HEAD, 16)
     yield from probe("no_key")
@@ -152,6 +181,7 @@ def _start(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, FP, HEAD + 8)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield asm.jump("has_storage")
+    yield from _check_thread()
     yield Label("fixed")
     yield asm.load(abi.BPF_W, R3, ENTRY, AT["offset"])
     # It is negative.
@@ -161,24 +191,21 @@ def _start(maps: Maps) -> Iterator[Item]:
     yield asm.load(abi.BPF_DW, R1, FP, THREAD_POINTER)
     yield asm.alu(abi.BPF_ADD, R3, R1)
     yield Label("has_storage")
-    # What was never used of a module's storage is not there.
-    yield from read(POINTER, 8)
-    yield from probe("no_thread")
-    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
-    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
-    yield from read(HEAD, 24)
-    yield from probe("fault")
-    yield asm.load(abi.BPF_DW, R1, FP, HEAD)
-    yield asm.load(abi.BPF_DW, R2, FP, HEAD + 8)
-    yield asm.jump_if(abi.BPF_JGT, R2, _MOST_STACK_WORDS, "fault")
-    yield asm.alu(abi.BPF_LSH, R2, 3)
-    yield asm.alu(abi.BPF_ADD, R2, R1)
-    yield asm.store(abi.BPF_DW, SCRATCH, FOUND_AT, R2)
-    yield asm.load(abi.BPF_DW, R3, FP, HEAD + 16)
-    yield asm.store(abi.BPF_DW, FP, FRAME, R3)
-    yield asm.jump_if(abi.BPF_JLT, R3, R1, "no_frame")
-    yield asm.jump_if(abi.BPF_JLT, R3, R2, "has_frame")
-    yield asm.jump("no_frame")
+
+
+def _check_thread() -> Iterator[Item]:
+    """Go on with the only context there is if it is this thread's."""
+    yield Label("global")
+    yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
+    for offset in (0, ruby.CONTEXT_THREAD, ruby.THREAD_ID):
+        yield asm.alu(abi.BPF_ADD, R3, offset)
+        yield from read(PAIR, 8)
+        yield from probe("no_thread")
+        yield asm.load(abi.BPF_DW, R3, FP, PAIR)
+    yield asm.load(abi.BPF_DW, R1, FP, THREAD_POINTER)
+    yield asm.jump_if(abi.BPF_JNE, R3, R1, "no_thread")
+    yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
+    yield asm.jump("has_storage")
 
 
 def _frame() -> Iterator[Item]:

@@ -35,7 +35,7 @@ _NOT_ANY_MORE = (
 )
 # A smaller part is lost in a timer's own cost.
 _LEAST_SHARE = 0.001
-_OLDEST = {wire.CPYTHON: 0x308, wire.RUBY: 0x300}
+_OLDEST = {wire.CPYTHON: 0x308, wire.RUBY: 0x207}
 _NAMES = {wire.CPYTHON: "CPython", wire.RUBY: "Ruby", wire.V8: "V8"}
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
 
