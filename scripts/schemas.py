@@ -1,5 +1,8 @@
 """Write docs/*.schema.json, and the tables of fields in docs/, from the fields of JSON documents.
 
+Answers of `prospect fleet` are written by the names of their classes' fields, so these are their
+lists; the docstrings say what they mean.
+
 A table in docs/ follows a line ``<!-- fields: NAME -->``, NAME being that of an object.
 
 Usage: python scripts/schemas.py [--check]. With --check nothing is written; the status is 1 if one
@@ -14,11 +17,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from prospect.fleet.asking import HostAccounting
+from prospect.fleet.build_outliers import BuildOutlier, BuildOutliers
+from prospect.fleet.coverage import Coverage, NamelessObject
+from prospect.fleet.deploys import Build, Change, Deploys
+from prospect.fleet.outliers import Outlier, Outliers
+from prospect.fleet.top_functions import MeasuredTime, Top, TopRow
 from prospect.render.json.annotation_documents import ANNOTATION, SOURCE_FILES
 from prospect.render.json.calls_document import CALL_SHARES, CALLS
 from prospect.render.json.counts_document import COUNTS
 from prospect.render.json.diff_document import DIFF
 from prospect.render.json.document_fields import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TEXTS,
     Columns,
     Field,
     Kind,
@@ -28,10 +41,43 @@ from prospect.render.json.document_fields import (
     Part,
     Rows,
 )
+from prospect.render.json.document_fields import (
+    schema as name_field,
+)
 from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
+from prospect.render.json.machine_documents import CACHE, DIAGNOSIS, EVENTS
 from prospect.render.json.report_document import REPORT
 from prospect.render.json.what_if_document import WHAT_IF
 
+ROWS = (TopRow, MeasuredTime, Outlier, BuildOutlier, Build, Change, HostAccounting, NamelessObject)
+
+
+def of_class(of: type[Any], name: str = "") -> Object:
+    """Return the object with the fields of a class, as its docstring describes them."""
+    meanings: dict[str, str] = {}
+    for names, text in _MEANING.findall((of.__doc__ or "").partition("Attributes:")[2]):
+        first, *others = names.split(", ")
+        meanings |= {first: " ".join(text.split()).rstrip(".")} | dict.fromkeys(others, "")
+    kinds: dict[str, Any] = {"str": TEXT, "int": INTEGER, "float": NUMBER, "list[str]": TEXTS}
+    for row in ROWS:
+        if any(row.__name__ in kind for kind in of.__annotations__.values()):
+            inner = of_class(row)
+            kinds |= {
+                row.__name__: inner,
+                f"{row.__name__} | None": inner.or_null,
+                f"list[{row.__name__}]": Rows(inner),
+            }
+    fields = {field: kinds[kind](meanings[field]) for field, kind in of.__annotations__.items()}
+    return Object(name, **fields)
+
+
+def of_answer(question: str, of: type[Any]) -> Object:
+    """Return the document that answers a question of `prospect fleet`."""
+    named = {"schema": name_field(f"prospect-fleet-{question}/1")}
+    return Object(f"fleet_{question}", **named, **of_class(of).fields)
+
+
+_MEANING = re.compile(r"^ {8}(\w+(?:, \w+)*): (.*(?:\n {12}.*)*)", re.MULTILINE)
 DOCS = Path(__file__).parent.parent / "docs"
 DOCUMENTS = (
     REPORT,
@@ -44,6 +90,14 @@ DOCUMENTS = (
     DIFF,
     COUNTS,
     WHAT_IF,
+    EVENTS,
+    CACHE,
+    DIAGNOSIS,
+    of_answer("top", Top),
+    of_answer("outliers", Outliers),
+    of_answer("builds", BuildOutliers),
+    of_answer("deploys", Deploys),
+    of_answer("coverage", Coverage),
 )
 FILES = {
     "report.schema.json": (

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
+
+# What makes the schemas of all documents.
+SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "schemas.py"))
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -29,6 +34,13 @@ _KNOWN = {
     "minimum",
     "maximum",
 }
+
+
+def document_errors(found: Any) -> list[str]:
+    """Return where a document breaks the schema of its kind."""
+    named = {of.fields["schema"].kind.schema["const"]: of for of in SCRIPT["DOCUMENTS"]}
+    schema = SCRIPT["schema"](named[found["schema"]])
+    return schema_errors(found, schema, schema)
 
 
 def schema_errors(value: Any, schema: Any, root: Any, path: str = "$") -> list[str]:

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from builders.json_schema import document_errors
 from builders.recordings import PROSPECT
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
@@ -16,7 +17,9 @@ def listed(*words):
     line = [*PROSPECT, "list", "--format", "json", *words]
     ran = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert not ran.stderr
-    return json.loads(ran.stdout)["events"]
+    found = json.loads(ran.stdout)
+    assert document_errors(found) == []
+    return found["events"]
 
 
 def test_software_events_can_be_counted_and_sampled_here():

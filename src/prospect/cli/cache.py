@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -14,10 +13,11 @@ from prospect.files.user_cache import cache_obstacle
 from prospect.fleet import remote_cache
 from prospect.recording.sampling_cost import COST_SUFFIX
 from prospect.records import NamedTuple
+from prospect.render.json.document_fields import indented
+from prospect.render.json.machine_documents import CACHE
 from prospect.symbols import table_cache as tables
 from prospect.symbols.cache_directory import PART_SUFFIX, CacheDirectory
 from prospect.symbols.images import debug_files
-from prospect.version import generator
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -34,6 +34,15 @@ _KINDS = {
     COST_SUFFIX: "what a sample costs",
     PART_SUFFIX: "unfinished files",
 }
+
+
+class KeptFiles(NamedTuple):
+    """What is kept below `directory`, or was `removed` from there, and how much may be."""
+
+    directory: str
+    removed: bool
+    kinds: list[KindRow]
+    limit_bytes: dict[str, int]
 
 
 class KindRow(NamedTuple):
@@ -69,9 +78,9 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
         if removed < len(files):
             left = len(files) - removed
             raise SymbolError(f"{left} file{'s' * (left > 1)} in {cache.path} cannot be removed")
-    as_json = settings.format == "json"
-    path = os.fspath(cache.path)
-    show(json_text(path, rows, settings) if as_json else table_text(path, rows, settings))
+    limits = {"tables": tables.MOST_BYTES, "servers": debug_files.MOST_BYTES}
+    kept = KeptFiles(os.fspath(cache.path), settings.clear, rows, limits)
+    show(indented(CACHE, kept) if settings.format == "json" else table_text(kept))
     return 0
 
 
@@ -100,10 +109,11 @@ def _rows_below(kind: str, directory: str) -> list[KindRow]:
     return [KindRow(kind, len(files), size_bytes, oldest_s)]
 
 
-def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:
+def table_text(kept: KeptFiles) -> str:
     """Return the table, and what keeps it from growing."""
+    path, rows = kept.directory, kept.kinds
     files, size_bytes = sum(row.files for row in rows), sum(row.size_bytes for row in rows)
-    if settings.clear:
+    if kept.removed:
         return (
             f"Removed {files} file{'s' * (files != 1)}, {_mebibytes(size_bytes)} MiB, from {path}\n"
         )
@@ -115,26 +125,13 @@ def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:
             for row in rows
         ]
     lines.append(f"  {'all':26}{files:7}{_mebibytes(size_bytes):>10}")
-    most_tables, most_sent = (most >> 20 for most in (tables.MOST_BYTES, debug_files.MOST_BYTES))
+    most_tables, most_sent = (most >> 20 for most in kept.limit_bytes.values())
     limits = (
         f"Limits: {most_tables} MiB of tables, {most_sent} MiB from servers, as much from each "
         "target; the least recently used are removed first.\n"
         "All of it may be removed at any time: prospect cache --clear\n"
     )
     return "\n".join(lines) + "\n\n" + limits
-
-
-def json_text(path: str, rows: list[KindRow], settings: Settings) -> str:
-    """Return one JSON document."""
-    document = {
-        "schema": "prospect-cache/1",
-        "generator": generator(),
-        "directory": path,
-        "removed": settings.clear,
-        "kinds": [row._asdict() for row in rows],
-        "limit_bytes": {"tables": tables.MOST_BYTES, "servers": debug_files.MOST_BYTES},
-    }
-    return json.dumps(document, indent=1) + "\n"
 
 
 def _refuse_what_is_not_ours(cache: CacheDirectory) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
 from prospect.plugins import KINDS, package_of, plugins
 from prospect.recording.diagnosis import OK, Check, examine
-from prospect.records import asdict, replace
-from prospect.version import __version__, generator
+from prospect.records import replace
+from prospect.render.json.document_fields import indented
+from prospect.render.json.machine_documents import DIAGNOSIS
+from prospect.version import __version__
 
 if TYPE_CHECKING:
     from prospect.options import Settings
@@ -24,7 +25,7 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
     """
     diagnosis = _with_plugins(_of_target(settings.target) if settings.target else examine())
     as_json = settings.format == "json"
-    show(json_text(diagnosis) if as_json else table_text(diagnosis))
+    show(indented(DIAGNOSIS, diagnosis) if as_json else table_text(diagnosis))
     return diagnosis.status
 
 
@@ -56,16 +57,3 @@ def table_text(diagnosis: Diagnosis) -> str:
     )
     remedy = f"To change that: {diagnosis.remedy}\n" if diagnosis.remedy else ""
     return f"{head}{rows}\n{diagnosis.summary}\n{remedy}"
-
-
-def json_text(diagnosis: Diagnosis) -> str:
-    """Return the diagnosis as one JSON document."""
-    document = {
-        "schema": "prospect-doctor/1",
-        "generator": generator(),
-        "status": diagnosis.status,
-        "summary": diagnosis.summary,
-        "remedy": diagnosis.remedy,
-        "checks": [asdict(check) for check in diagnosis.checks],
-    }
-    return json.dumps(document, indent=1) + "\n"

@@ -43,7 +43,10 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         with Progress("reading the hosts' stores") as progress:
             answer, origin = _answered(settings, name, words[1:], progress.announce)
         if settings.format == "json":
-            text = json.dumps(_plain(answer), indent=1) + "\n"
+            text = (
+                json.dumps({"schema": f"prospect-fleet-{name}/1", **_plain(answer)}, indent=1)
+                + "\n"
+            )
         elif settings.format == "csv":
             text = _csv(answer, name)
         else:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prospect.capture.events.event_listing import check_event, list_events
 from prospect.cli.progress import Progress
 from prospect.cli.terminal import show
 from prospect.errors import UsageError
 from prospect.render.escape import escaped
+from prospect.render.json.document_fields import indented
+from prospect.render.json.machine_documents import EVENTS
 from prospect.render.text.text_table import Column, table_lines
 
 if TYPE_CHECKING:
     from prospect.capture.events.event_listing import CheckedEvent, ListedEvent
     from prospect.options import Settings
-
-SCHEMA = "prospect-events/1"
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -41,7 +40,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         where = settings.target or "here"
         raise UsageError(f"list: no event {where} is called '{pattern}'{reason}")
     if settings.format == "json":
-        show(json_text(events, checks, limits))
+        rows = [*zip(events, checks, strict=True)]
+        show(indented(EVENTS, (rows, limits)))
     else:
         show(table_text(events, checks, limits, with_fields=settings.fields))
     return int(settings.check and not _is_there(events, checks, pattern))
@@ -91,32 +91,6 @@ def table_text(
             lines += [f"    {escaped(name)}  {bits}" for name, bits in event.parameters]
             lines += [f"    {escaped(field.declaration)}" for field in event.fields]
     return "\n".join([*lines, *map(escaped, limits)]) + "\n"
-
-
-def json_text(
-    events: list[ListedEvent], checks: list[CheckedEvent | None], limits: tuple[str, ...]
-) -> str:
-    """Return the events as one JSON document."""
-    rows = []
-    for event, check in zip(events, checks, strict=True):
-        row: dict[str, Any] = {
-            "name": event.name,
-            "kind": event.kind,
-            "other_names": list(event.other_names),
-            "description": event.description,
-            "unit": event.unit,
-            "parameters": dict(event.parameters),
-            "fields": [field._asdict() for field in event.fields],
-        }
-        if check:
-            row["check"] = {
-                "can_count": not check.counting,
-                "can_sample": not check.sampling,
-                "user_only": check.user_only,
-                "why_not": check.counting or check.sampling,
-            }
-        rows.append(row)
-    return json.dumps({"schema": SCHEMA, "events": rows, "limits": list(limits)}, indent=1) + "\n"
 
 
 def _check_text(check: CheckedEvent | None) -> str:

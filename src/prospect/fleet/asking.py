@@ -118,11 +118,11 @@ class HostAccounting(NamedTuple):
 
     Attributes:
         host: its name.
-        cpus: how many it has.
-        begin_us, end_us: from when to when there are windows, in microseconds since 1970.
-        measured_s: how long they are together.
-        windows: how many.
-        expected, recorded, lost, throttled, idle, missing: ticks.
+        cpus: its number of CPUs.
+        begin_us, end_us: begin and end of its windows, in microseconds since 1970.
+        measured_s: the sum of its windows' lengths, in seconds.
+        windows: the number of its windows.
+        expected, recorded, lost, throttled, idle, missing: numbers of ticks.
     """
 
     host: str

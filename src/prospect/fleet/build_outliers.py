@@ -39,16 +39,16 @@ class BuildOutlier(NamedTuple):
 
     Attributes:
         process: the program's name.
-        object: the path of the file.
-        build_id: of this build.
-        usual_build_id: of the one that is usual, for most hosts ran it.
-        function, function_object: what has another share of the program's time.
-        share: of the program's samples, while it ran this build.
-        usual: while it ran the usual one.
-        half: of the 95 % interval of their difference.
-        hosts, usual_hosts: how many ran it, and the usual one.
-        samples: of the program with this build.
-        q: the least rate of false discoveries at which this is one.
+        object: the path of the file that has several builds.
+        build_id: the build id of this build.
+        usual_build_id: the build id of the usual build, which most hosts ran.
+        function, function_object: the function that differs, and the path of its file.
+        share: its share of the program's samples while it ran this build.
+        usual: its share while the program ran the usual build.
+        half: half of the 95 % interval of the difference.
+        hosts, usual_hosts: the number of hosts that ran this build, and the usual one.
+        samples: the program's samples with this build.
+        q: the least false discovery rate at which this row is listed.
     """
 
     process: str
@@ -70,12 +70,12 @@ class BuildOutliers(Record):
     """Builds that differ.
 
     Attributes:
-        rows: functions of those that do, the surest first.
-        found: how many there are.
-        differing_builds: how many builds they are of.
-        builds: how many were compared with the usual one.
-        programs: of how many programs.
-        tests: how many comparisons that is.
+        rows: functions that differ, the surest first.
+        found: the number of all such rows.
+        differing_builds: the number of builds that differ.
+        builds: the number of builds that were compared with the usual one.
+        programs: the number of programs that ran them.
+        tests: the number of comparisons.
         fdr: the share of the rows that is expected to be wrong, at most.
         remarks: what could not be compared, and what is left out.
     """

@@ -24,10 +24,10 @@ class NamelessObject(NamedTuple):
 
     Attributes:
         object: its path.
-        build_id: of it; "" if unknown.
-        samples: in code without a name.
-        hosts: on how many.
-        why: what is known of the reason.
+        build_id: its build id, empty if unknown.
+        samples: its samples in code without a name.
+        hosts: the number of hosts with such samples.
+        why: the reason, as far as it is known.
     """
 
     object: str
@@ -41,13 +41,13 @@ class Coverage(Record):
     """The measured time of hosts, and what it lacks.
 
     Attributes:
-        hosts: what is known of each, those that miss most time first.
-        begin_us, end_us: what was asked for, as far as it is over; in microseconds since 1970.
-        samples: of all hosts.
-        nameless_samples: those in code without a name.
-        nameless: the objects that these are in, most first.
-        nameless_objects: how many of these there are.
-        remarks: a sentence for each thing that is left out.
+        hosts: a row for each host, those that miss most time first.
+        begin_us, end_us: the part of the asked time that is over, in microseconds since 1970.
+        samples: the number of samples of all hosts.
+        nameless_samples: the number of samples in code without a name.
+        nameless: the files of this code, most samples first.
+        nameless_objects: the number of these files.
+        remarks: a sentence for each part that is left out.
     """
 
     hosts: list[HostAccounting]

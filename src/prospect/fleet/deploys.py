@@ -30,10 +30,11 @@ class Build(NamedTuple):
 
     Attributes:
         object: the file's path.
-        build_id: of this build.
-        first_us, last_us: begin of the first and the last window that has a hit, since 1970.
-        hosts: on how many it was seen.
-        samples: how many it has.
+        build_id: the build id.
+        first_us, last_us: begin of the first and the last window with a sample, in microseconds
+            since 1970.
+        hosts: the number of hosts that it was seen on.
+        samples: its number of samples.
     """
 
     object: str
@@ -48,10 +49,10 @@ class Change(NamedTuple):
     """A function before and after.
 
     Attributes:
-        function, object: what it is.
+        function, object: the function, and the path of its file.
         before, after: its share of the time of the processes that ran the build.
-        half: of the 95 % interval of their difference.
-        q: the least rate of false discoveries at which the difference is one.
+        half: half of the 95 % interval of the difference.
+        q: the least false discovery rate at which the difference is significant.
     """
 
     function: str
@@ -66,15 +67,15 @@ class Deploys(Record):
     """The changes of one deploy, or a list of builds.
 
     Attributes:
-        build: that was asked for; None where all of them are listed.
-        builds: all builds of that file, or of every file that has several, by object and time.
-        processes: the programs that ran it.
-        hosts: on how many it was seen that were measured before as well.
-        before_samples, after_samples: of these programs, on these hosts.
-        changes: functions, the surest first.
-        functions: how many were compared.
-        significant: how many of them differ.
-        fdr: the share of these that is expected to be wrong, at most.
+        build: the BUILD of the command line, null without one.
+        builds: all builds of that file, or of every file that has several, by file and time.
+        processes: names of the programs that ran the build.
+        hosts: the number of hosts that ran it and were measured before that as well.
+        before_samples, after_samples: samples of these programs on these hosts.
+        changes: functions, the surest difference first.
+        functions: the number of functions that were compared.
+        significant: the number of functions that differ.
+        fdr: the share of the significant rows that is expected to be wrong, at most.
         remarks: what could not be compared, and what is left out.
     """
 

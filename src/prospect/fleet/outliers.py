@@ -31,12 +31,12 @@ class Outlier(NamedTuple):
 
     Attributes:
         host: its name.
-        function, object: what has that share.
-        share: of the samples of this host.
-        usual: the median share of all hosts.
-        spread: how widely hosts lie about it, as a multiple of what counting alone does.
-        samples: that this host has there.
-        q: the least rate of false discoveries at which this is one.
+        function, object: the function, and the path of its file.
+        share: its share of the samples of this host.
+        usual: the median of its share on all hosts.
+        spread: how widely hosts differ, as a multiple of the spread from counting alone.
+        samples: its samples on this host.
+        q: the least false discovery rate at which this row is listed.
     """
 
     host: str
@@ -53,12 +53,12 @@ class Outliers(Record):
     """Hosts that differ.
 
     Attributes:
-        rows: those that do, the surest first.
-        found: how many there are.
-        differing_hosts: how many hosts they are.
-        hosts: how many were compared.
-        functions: in how many functions.
-        tests: how many comparisons that is.
+        rows: functions on hosts that differ, the surest first.
+        found: the number of all such rows.
+        differing_hosts: the number of hosts that differ.
+        hosts: the number of hosts that were compared.
+        functions: the number of functions that were compared.
+        tests: the number of comparisons.
         fdr: the share of the rows that is expected to be wrong, at most.
         remarks: what could not be compared, and what is left out.
     """

@@ -26,13 +26,13 @@ class TopRow(NamedTuple):
     """A function of a program or library, in all of its builds.
 
     Attributes:
-        function: its name, "" for all that has none.
-        object: the path of the file that it is in.
-        share: of the CPU time that was chosen.
-        low, high: of the 95 % interval of the share, were other hosts like these asked.
-        cpus: how many CPUs it keeps busy, of all hosts.
-        hosts: on how many it was seen.
-        samples: how many there were.
+        function: its name, empty for all code without a name.
+        object: the path of its file.
+        share: its share of the CPU time that was chosen.
+        low, high: ends of the 95 % interval of the share, for other hosts like these.
+        cpus: how many CPUs of all hosts it keeps busy.
+        hosts: the number of hosts that it was seen on.
+        samples: its number of samples.
     """
 
     function: str
@@ -49,9 +49,9 @@ class MeasuredTime(NamedTuple):
     """How much of the time of hosts was measured.
 
     Attributes:
-        begin_us, end_us: of all windows, in microseconds since 1970.
-        measured_share: of the time from begin to end, of all hosts.
-        recorded_share: of the ticks expected, those recorded or idle.
+        begin_us, end_us: begin and end of all windows, in microseconds since 1970.
+        measured_share: the measured part of the time from begin to end on all hosts.
+        recorded_share: the part of the expected ticks that was recorded or idle.
     """
 
     begin_us: int
@@ -64,15 +64,15 @@ class Top(Record):
     """Functions by share of all hosts.
 
     Attributes:
-        rows: the first ones.
-        functions: how many there are.
-        hosts: how many were measured.
-        hosts_hit: how many of them had any of the hits that were chosen.
-        cpus: how many CPUs these hosts have.
-        busy_cpus: how many of them were busy with what was chosen, on average.
-        samples: that is how many samples.
-        measured: how much of these hosts' time that is.
-        remarks: a sentence for each thing that is left out.
+        rows: the first functions.
+        functions: the number of all functions.
+        hosts: the number of hosts that were measured.
+        hosts_hit: the number of hosts with samples that were chosen.
+        cpus: the number of CPUs of the hosts.
+        busy_cpus: how many of the CPUs were busy with the chosen samples, on average.
+        samples: the number of samples that were chosen.
+        measured: how much of these hosts' time was measured.
+        remarks: a sentence for each part that is left out.
     """
 
     rows: list[TopRow]

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from builders.json_schema import document_errors
 from prospect.cli.cache import run
 from prospect.cli.commands import CACHE
 from prospect.cli.main import main
@@ -59,6 +60,7 @@ def answer(capfd, *options):
 def test_each_kind_is_counted(directory, capfd):
     document = json.loads(answer(capfd, "--format", "json"))
     assert document["schema"] == "prospect-cache/1"
+    assert document_errors(document) == []
     assert document["directory"] == str(directory)
     assert {row["kind"]: row["files"] for row in document["kinds"]} == KINDS
     tables = document["kinds"][0]

@@ -10,6 +10,7 @@ import pytest
 
 from builders.examples import nightly
 from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, usual
+from builders.json_schema import document_errors
 from prospect.cli.main import main
 from prospect.fleet.asking import Wanted
 from prospect.fleet.opening import engine_of
@@ -33,7 +34,9 @@ def said(capfd, *words):
 
 
 def answer(capfd, *words):
-    return json.loads(said(capfd, *words, "--format", "json"))
+    found = json.loads(said(capfd, *words, "--format", "json"))
+    assert document_errors(found) == []
+    return found
 
 
 def test_top_is_what_all_hosts_do_most(fleet, capfd):

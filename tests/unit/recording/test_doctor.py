@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from builders.json_schema import document_errors
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events.event_choice import (
@@ -16,7 +17,7 @@ from prospect.capture.events.event_choice import (
     EventPlan,
 )
 from prospect.capture.runtimes.attaching import NEEDS_RIGHTS
-from prospect.cli.doctor import json_text, table_text
+from prospect.cli.doctor import table_text
 from prospect.recording.diagnosis import (
     STATUS_FINE,
     STATUS_LIMITED,
@@ -25,6 +26,8 @@ from prospect.recording.diagnosis import (
     diagnose,
 )
 from prospect.records import replace
+from prospect.render.json.document_fields import indented
+from prospect.render.json.machine_documents import DIAGNOSIS
 
 ROOT = Facts(
     user_id=0,
@@ -119,8 +122,9 @@ def test_hidden_processes_alone_are_a_matter_of_running_as_root():
 @pytest.mark.parametrize("facts", [ROOT, USER, REFUSED])
 def test_both_formats_say_the_same(facts):
     diagnosis = diagnose(facts)
-    document = json.loads(json_text(diagnosis))
+    document = json.loads(indented(DIAGNOSIS, diagnosis))
     text = table_text(diagnosis)
+    assert document_errors(document) == []
     assert document["status"] == diagnosis.status
     for check in document["checks"]:
         assert check["finding"] in text

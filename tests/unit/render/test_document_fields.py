@@ -2,7 +2,6 @@
 
 import io
 import json
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from builders.json_schema import schema_errors
+from builders.json_schema import SCRIPT, schema_errors
 from builders.profile import perf_profile
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
 from prospect.render.json.annotation_documents import ANNOTATION, SOURCE_FILES
@@ -38,7 +37,6 @@ from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
 from prospect.render.registry import make_renderer
 
 TESTS = Path(__file__).parents[2]
-SCRIPT = runpy.run_path(str(TESTS.parent / "scripts" / "schemas.py"))
 PLACE = Object("place", line=NUMBER.or_null("a line"), file=NAME("a file, or `null`"))
 ROW = Object("row", hits=COUNT("samples"), seconds=SECONDS(), place=Part(PLACE, "where"))
 TABLE = SimpleNamespace(

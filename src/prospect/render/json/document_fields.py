@@ -7,6 +7,7 @@ Schemas and the tables of fields in docs/ from the same lists.
 
 from __future__ import annotations
 
+import json
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -394,6 +395,11 @@ def itself(source: Any) -> Any:
 def present(value: Any) -> Any:
     """Return a value, ABSENT for None."""
     return ABSENT if value is None else value
+
+
+def indented(of: Object, source: Any) -> str:
+    """Return a short document, a line for each value."""
+    return json.dumps(of.convert(source), indent=1) + "\n"
 
 
 def document(of: Object, source: Any) -> Iterator[bytes]:
