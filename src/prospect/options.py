@@ -292,8 +292,8 @@ class RecordingOptions(Options):
         ),
         typed(
             "--wall=system",
-            "the same of every thread: the wall time of COMMAND goes on with what other processes "
-            "did that it waited for, such as a database",
+            "the same of every thread: the wall time of COMMAND includes the work of other "
+            "processes that it waited for, such as a database",
             "records",
             value="system",
         ),
@@ -415,7 +415,7 @@ class ReportOptions(Options):
     critical_path: bool = option(
         typed(
             "--critical-path",
-            "call stacks of the command's critical path alone, whose time is its wall time",
+            "write call stacks of the command's critical path only; their time is its wall time",
             "reports",
         ),
         default=False,
@@ -533,7 +533,7 @@ class NamingOptions(Options):
         typed(
             "--sysroot --symfs DIR",
             "look for recorded files below DIR first, the root of a chroot, a container image or "
-            "another machine; a file with another build id is not taken",
+            "another machine; a file with another build id is not used",
             "finders",
         ),
         default="",
@@ -720,7 +720,7 @@ class CallingOptions(Options):
             "--show LIST",
             "show these, separated by commas: totals (each function with all that it calls), "
             "callees (a tree from the outermost function inwards), callers (a tree from each "
-            "function hit outwards), graph (a block for each function, as in gprof)",
+            "sampled function outwards), graph (a block for each function, as in gprof)",
             "calls",
         ),
         default=("totals", "callees"),
@@ -771,17 +771,17 @@ class CallingOptions(Options):
         typed("--object NAME", "only samples in this program, library or module", "calls"),
         default="",
         reads="name",
-        doc="only samples that hit this image",
+        doc="only samples in this image",
     )
     function: str = option(
         typed(
             "--function --routine FUNCTION",
-            "only samples that hit this function itself: a name, a pattern, or a part of a name",
+            "only samples in this function itself: a name, a pattern, or a part of a name",
             "calls",
         ),
         default="",
         reads="name",
-        doc="only samples that hit this function itself",
+        doc="only samples in this function itself",
     )
     cpus: tuple[int, ...] | None = option(
         typed("--cpu LIST", "only samples of these CPUs, such as 0,2-3", "calls"),
@@ -1049,7 +1049,7 @@ class PartOptions(Options):
         typed(
             "--merge CLASSES",
             "accepted for scripts written for opreport: a report adds up {words} anyway; an "
-            "error together with --separate, --sort or --columns that keep the same apart",
+            "error together with --separate, --sort or --columns that separate the same class",
             "report",
         ),
         default=(),
@@ -1111,9 +1111,9 @@ class StoringOptions(Options):
     cpu_limit_percent: float = option(
         typed(
             "--cpu-limit PERCENT",
-            "how much of the machine's CPU time the daemon may take; above that it does without "
+            "how much of the machine's CPU time the daemon may take; above that it gives up "
             "copies of stacks, names of many new files, short windows, Python functions and "
-            "callers, in this order, and says so",
+            "callers, in this order, and reports it",
             "daemon",
         ),
         default=0.5,

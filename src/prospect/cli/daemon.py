@@ -91,7 +91,9 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
     metrics = "" if is_address(settings.metrics) else settings.metrics
     for path in (settings.store, metrics, directory):
         if path and not os.path.isabs(path):
-            raise UsageError(f"a service has no current directory: give '{path}' from / on")
+            raise UsageError(
+                f"a service has no current directory: give '{path}' as an absolute path"
+            )
     program = os.path.realpath(sys.argv[0])
     command = [program] if os.access(program, os.X_OK) else [sys.executable, "-m", "prospect"]
     words = [word for word in command_line[2:] if word != "--unit"]

@@ -282,7 +282,7 @@ class Daemon:
         self._say(
             f"to stay within its limits, windows have {self._ceiling.words}"
             if steps
-            else "windows have all that was asked for again"
+            else "windows are complete again"
         )
         options = self._ceiling.options
         if options.opened == before.opened:

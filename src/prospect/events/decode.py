@@ -95,7 +95,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     if side.left_out_names:
         sentences.append(f"names left out, because all take too much memory: {side.left_out_names}")
     if side.unknown:
-        sentences.append(f"records left out, of types that nobody knows here: {side.unknown}")
+        sentences.append(f"records of unknown types, left out: {side.unknown}")
     unread_bytes += samples.left_out_bytes + 8 * side.left_out_words
     counts = dict(side.counts)
     if samples.met:

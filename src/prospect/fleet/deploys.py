@@ -233,7 +233,7 @@ def _compared(
         remarks.append("No host was measured both before and after it ran this build.")
         return _result(build, builds, fdr, remarks)
     if sides.hosts == 1:
-        remarks.append("One host says nothing of how hosts differ: ± is of its samples alone.")
+        remarks.append("One host does not show how hosts differ: ± is its sampling error alone.")
     found = difference_of(sides.before, sides.after)
     p = student_two_sided(found.t, found.freedom)
     q = adjusted(np.where((found.before > 0) | (found.after > 0), p, np.nan))

@@ -206,8 +206,8 @@ def check_scope(events: EventSet) -> None:
     if events.plan.scope != SCOPE_SYSTEM:
         raise CaptureError(
             "the whole system cannot be sampled: run as root, give CAP_PERFMON, or run: sysctl"
-            f" kernel.perf_event_paranoid=0 (it is {read_setting(_PARANOID)}); or name processes of"
-            " your own (-p PID)"
+            f" kernel.perf_event_paranoid=0 (it is {read_setting(_PARANOID)}); or name your own "
+            "processes (-p PID)"
         )
 
 

@@ -175,7 +175,7 @@ def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
             there = _commonest(engine, part, chosen, one)
             said.append(f"{one.word.name}: there is {', '.join(there) or 'nothing'}")
     if not said and len(asked) > 1:
-        said.append("each of them fits something, but nothing fits all")
+        said.append("each word fits some samples, but no sample fits all")
     return "".join(f"; {one}" for one in said)
 
 

@@ -19,7 +19,7 @@ AGENT = "prospect.target.agent"
 # Beside the records: what describes them, and the beginning that is sent again.
 _MORE_BYTES = 256 << 20
 _UNBOUNDED = 1 << 50
-_BY_PERF = "perf records there instead, and COMMAND's output comes on standard error"
+_BY_PERF = "perf records there instead, and COMMAND's output appears on standard error"
 
 
 def record_on(

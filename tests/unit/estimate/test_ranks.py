@@ -35,7 +35,7 @@ def sentence(needed_s, is_alike=(False, True, False)):
 
 def test_the_sentence_says_how_long_a_run_separates_the_first_rows():
     assert sentence(41.7) == (
-        "The first 3 functions cannot all be told apart; a run of about 42 s would do it."
+        "The first 3 functions cannot all be told apart; a run of about 42 s would separate them."
     )
     assert "about 9.2 min would" in sentence(553.0)
     assert "about 4.4 h would" in sentence(16000.0)

@@ -207,8 +207,8 @@ def _clock_words(attr: EventAttr | None, info: RecordingInfo) -> str:
     if attr.type == abi.PERF_TYPE_SOFTWARE:
         if attr.config == abi.PERF_COUNT_SW_CPU_CLOCK:
             return (
-                "cpu-clock, a timer: it cannot interrupt where interrupts are masked; kernel time "
-                "spent there is shown where they are enabled again"
+                "cpu-clock, a timer: time with interrupts off is charged to the instruction "
+                "that re-enables them"
             )
         if attr.config == abi.PERF_COUNT_SW_TASK_CLOCK:
             return "task-clock, a timer of the task's own running time"
@@ -227,10 +227,10 @@ def _counter_words(info: RecordingInfo) -> str:
     """
     is_x86 = info.arch in ("x86_64", "i386", "i486", "i586", "i686")
     if is_x86 or info.extras.get("counters_are_nmis") is True:
-        return "a hardware counter, which interrupts even where interrupts are masked"
+        return "a hardware counter, which also samples code with interrupts off"
     return (
-        "a hardware counter; not known to interrupt where interrupts are masked: "
-        "kernel time spent there may be shown where they are enabled again"
+        "a hardware counter; if it cannot interrupt code with interrupts off, that time is "
+        "charged to the instruction that re-enables them"
     )
 
 

@@ -91,7 +91,7 @@ _OF_ATTACHED = "Only the processes of -p and their descendants"
 
 _WHOLE_SYSTEM_ONLY = (
     "recording the whole system takes root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0:"
-    " without, give COMMAND, or -p PID of processes of your own"
+    " without, give COMMAND, or -p PID of your own processes"
 )
 
 _NO_BRANCH_STACK = (

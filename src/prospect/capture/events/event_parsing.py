@@ -59,8 +59,8 @@ _SOFTWARE = (
 _HARDWARE = (
     (0, ("cycles", "cpu-cycles"), "cycles that a CPU worked"),
     (1, ("instructions",), "instructions retired"),
-    (2, ("cache-references",), "accesses of the last cache, as a rule"),
-    (3, ("cache-misses",), "misses of the last cache, as a rule"),
+    (2, ("cache-references",), "accesses of the last-level cache, usually"),
+    (3, ("cache-misses",), "misses of the last-level cache, usually"),
     (4, ("branches", "branch-instructions"), "branches retired"),
     (5, ("branch-misses",), "branches that were predicted wrongly"),
     (6, ("bus-cycles",), "cycles of the bus"),

@@ -68,8 +68,8 @@ _STEPS = (
     ),
     _Step(
         (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP),
-        "This kernel copies no user stacks: callers in user space are those that frame pointers"
-        " tell, if any.",
+        "This kernel copies no user stacks: callers in user space come from frame pointers, if "
+        "any.",
         sample_type=abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER,
     ),
     _Step(

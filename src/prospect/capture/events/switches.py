@@ -63,8 +63,8 @@ _CALLERS = (
 )
 
 _NO_STACKS = (
-    "Waits have no stacks, only times: where a task leaves its CPU is in the kernel, and that needs"
-    " root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1."
+    "Waits have times but no stacks: sampling the kernel, in which a task leaves its CPU, needs "
+    "root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1."
 )
 _NO_CALLS = "Waits have times, and no system call: switches are recorded without a program ({})."
 _NO_WAKERS = (

@@ -108,7 +108,7 @@ def _assumption(design: Design) -> str:
     if design.ticks is not None:
         return (
             "One clock took the samples: error bars hold for programs that are not in step with "
-            "it, and one that is cannot be noticed (--clocks 4 takes four, from -H 10 on)."
+            "it, and a program in step goes unnoticed (--clocks 4 takes four, from -H 10 on)."
         )
     return (
         "The samples are not on the grid of a known clock: "

@@ -85,7 +85,9 @@ def separation_sentence(
     first = f"The first {len(is_alike)} {what}"
     if not np.isfinite(longest):
         return f"{first} differ by too little for any run of reasonable length to tell them apart."
-    return f"{first} cannot all be told apart; a run of about {_rounded(longest)} would do it."
+    return (
+        f"{first} cannot all be told apart; a run of about {_rounded(longest)} would separate them."
+    )
 
 
 def _rounded(seconds: float) -> str:

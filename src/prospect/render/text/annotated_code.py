@@ -203,8 +203,8 @@ def _file_lines(
     image = view.newer_than(file, source.modified_ns)
     if image:
         yield style.warning(
-            f"- The source is newer than {escaped(image)}: its lines may be others than were "
-            "compiled."
+            f"- The source is newer than {escaped(image)}: its lines may differ from those that "
+            "were compiled."
         )
     events = [event for event in view.events if file in event.files]
     for event in events:
@@ -303,7 +303,7 @@ def _missing_lines(style: Style, view: SourceView, missing: list[int]) -> Iterat
         yield from style.section("Sources that were not found")
         for file in missing:
             yield f"{escaped(view.paths[file])}: {_amounts(view, file)}"
-        yield "- Say with --search-dirs where they lie, and with --base-dirs where they were built."
+        yield "- Name their directories with --search-dirs, those of the build with --base-dirs."
         yield ""
     for event in view.events:
         if not event.without_file:

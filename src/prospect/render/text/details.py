@@ -40,7 +40,7 @@ _MODES = (
 )
 # Shown only if there is any.
 _OCCASIONAL = (MODE_INTERRUPT, MODE_OTHER)
-_NOT_ITS_DOING = "Interrupts and softirqs while the process ran; as a rule not its doing."
+_NOT_ITS_DOING = "Interrupts and softirqs while the process ran; usually it did not cause them."
 _INDENT = " " * 16
 # A browser has thousands: the largest are listed, those with code or hits all.
 _MOST_OF_DATA = 64

@@ -154,7 +154,7 @@ def _calls(report: Report, sections: tuple[str, ...], style: Style) -> Iterator[
     yield from ["", RULE]
     found = report.calls(sections)
     if found is None:
-        yield "Note: no sample has a call chain: there is nothing to say about calls."
+        yield "Note: no sample has a call chain, so there are no callers or callees."
         return
     from prospect.render.text.call_sections import calls_lines  # noqa: PLC0415 - rarely asked for
 

@@ -393,7 +393,7 @@ def _is_linked(debug: FoundImage, link: DebugLink, found: FoundImage) -> bool:
 def _sentence(reason: NameSource, key: ObjectKey) -> str:
     if reason == NameSource.NO_MATCH:
         known_by = "build id" if key.build_id else "inode or time of change"
-        return f"the file there now is another one than was recorded, by its {known_by}"
+        return f"the file there now is not the recorded one, by its {known_by}"
     if key.path == _TOO_LONG:
         return "its path is longer than the 4096 bytes that the kernel reports"
     return _SENTENCES.get(reason, "the file is gone, and no process that still runs has it mapped")
