@@ -338,7 +338,7 @@ class RecordingOptions(Options):
         default=(),
         reads="events",
         is_repeated=True,
-        doc="sample these events instead of clocks, as behind ``--event``",
+        doc="sample these events instead of clocks, as of ``--event``",
     )
     max_bytes: int | None = option(
         typed(
@@ -962,7 +962,7 @@ class CountingOptions(Options):
         default=(),
         reads="events",
         is_repeated=True,
-        doc="as behind ``--event``, each one or several; none for the usual ones",
+        doc="as of ``--event``, each one or several; none for the usual ones",
     )
     scope: str = option(
         typed(

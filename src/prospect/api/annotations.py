@@ -80,11 +80,11 @@ class AnnotateRequest(AnnotateKeywords, ReturnedOptions):
 
 @takes(AnnotateRequest)
 def annotate(asked: AnnotateRequest) -> str:
-    """Return the instructions of functions with their hits, as ``prospect annotate`` writes them.
+    """Return the instructions of functions with their samples, as ``prospect annotate`` writes them.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.
-        UsageError: an option has no meaning, or nothing with hits is called `what`.
+        UsageError: an option has no meaning, or nothing with samples is called `what`.
         RenderError: the file cannot be written.
     """
     if asked.output_dir and (asked.output or not asked.source_files):

@@ -59,6 +59,8 @@ class ReportRequest(ReportOptions):
 class Profile(model.Profile):
     """A profile with its tables as columns, as a data frame, or as the report.
 
+    Each table is a dict of equally long numpy columns; docs/python.md lists their names. Times are
+    seconds of CPU time, or of wall time in the tables of waits, turns and the critical path.
     In a notebook it shows its hottest functions and a flame graph.
     """
 
@@ -78,11 +80,15 @@ class Profile(model.Profile):
         return flat_tables.processes_table(self, _known_detail(detail))
 
     def hits_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
-        """Return hits as columns: process, thread, mode, function, object, address, seconds."""
+        """Return samples as columns, added up: process, thread, mode, function, address, seconds.
+
+        A row is the samples that agree in process, thread, instruction and event; `samples` is
+        their number.
+        """
         return flat_tables.hits_table(self, _known_detail(detail))
 
     def waits_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
-        """Return waits as columns: thread, state, entry reason, function, begin, seconds and so on.
+        """Return waits as columns: thread, state, entry reason, function, begin (ns), seconds.
 
         Raises:
             UsageError: the profile has none: it takes `off_cpu` and `stacks`; or no such detail.
@@ -90,7 +96,7 @@ class Profile(model.Profile):
         return flat_tables.waits_table(self, _known_detail(detail))
 
     def path_table(self) -> dict[str, NDArray[Any]]:
-        """Return the pieces of the command's critical path: state, thread, begin and seconds.
+        """Return the pieces of the command's critical path: state, thread, begin (ns) and seconds.
 
         Raises:
             UsageError: the profile has none: it takes a command and `off_cpu`.
@@ -110,7 +116,7 @@ class Profile(model.Profile):
         return wall_table(self)
 
     def turns_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
-        """Return the turns of threads that wait for work: program, kind, begin and seconds.
+        """Return the turns of threads that wait for work: program, kind, begin (ns) and seconds.
 
         Raises:
             UsageError: the profile has none: it takes `off_cpu`, `stacks`, and such threads.
@@ -131,17 +137,17 @@ class Profile(model.Profile):
         return turn_parts_table(self, _known_detail(detail))
 
     def mappings_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
-        """Return the processes' executable mappings as columns."""
+        """Return the mappings that processes had samples in as columns."""
         return flat_tables.mappings_table(self, _known_detail(detail))
 
     def losses_table(self) -> dict[str, NDArray[Any]]:
-        """Return lost samples and throttle marks by CPU as columns."""
+        """Return lost samples and throttle marks by CPU as columns, of CPUs that lost any."""
         return flat_tables.losses_table(self)
 
     def columns_table(
         self, columns: str, *, sort: Sequence[str] = ("function",), detail: str | int = "3"
     ) -> dict[str, NDArray[Any]]:
-        """Return hits by some keys as columns, with four for each class of hits side by side.
+        """Return samples by some keys as columns, with four for each class of samples.
 
         Args:
             columns: the dimension that classes differ in, as of ``--columns``.
