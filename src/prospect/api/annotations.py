@@ -80,7 +80,7 @@ class AnnotateRequest(AnnotateKeywords, ReturnedOptions):
 
 @takes(AnnotateRequest)
 def annotate(asked: AnnotateRequest) -> str:
-    """Return the instructions of functions with their samples, as ``prospect annotate`` writes them.
+    """Return functions' instructions with their samples, as ``prospect annotate`` writes them.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.

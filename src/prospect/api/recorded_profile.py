@@ -155,8 +155,8 @@ class Profile(model.Profile):
             detail: as of `report`.
 
         Returns:
-            A column for each key, and of each class ``NAME hits``, ``NAME seconds``, ``NAME
-            error_seconds`` and ``NAME share``, as ``cpu 0 hits``; the rows of each event follow
+            A column for each key, and of each class ``NAME samples``, ``NAME seconds``, ``NAME
+            error_seconds`` and ``NAME share``, as ``cpu 0 samples``; the rows of each event follow
             one another, with its name in ``event``, unless `columns` is "event".
 
         Raises:
