@@ -153,11 +153,14 @@ def test_a_path_means_another_program_in_another_root(tmp_path, background, home
     assert not home.exists()
 
 
-def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, home):
-    """Its program has ended, and the same path here means no file."""
+def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, home, background):
+    """Its program has ended, it was mapped before, and the same path here means no file."""
     root, file = tmp_path / "root", tmp_path / "r"
     build_program(root, "burner", "-static")
-    record(file, "chroot", str(root), "/burner", "300")
+    process = background("chroot", str(root), "/burner", "60000", comm=b"burner")
+    record(file, "sleep", 0.4)
+    process.kill()
+    process.wait(10)
     shown = [
         report("--no-cache", "--sort", "sym", *words, file).decode()
         for words in ((), ("--sysroot", str(root)), (f"--symfs={root}",))
@@ -186,16 +189,21 @@ def test_a_program_of_an_overlay_is_named(tmp_path, background):
     check(profile, "burner", merged / "burner", SPINS[:1])
 
 
-def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(tmp_path, home):
+def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(
+    tmp_path, home, background
+):
     program, root, file = (
         build_program(tmp_path, "burner", "-static"),
         tmp_path / "root",
         tmp_path / "r",
     )
     root.mkdir()
-    record(file, *in_other_root(root, program), 300)
+    process = background(*in_other_root(root, program), 60_000, comm=b"burner")
+    record(file, "sleep", 0.4)
+    process.kill()
+    process.wait(10)
     profile = prospect.open(file)
-    assert user_hits(profile, "burner")["/burner", ""] > 100
+    assert user_hits(profile, "burner")["/burner", ""] > 50
     assert "the file is gone, and no process that still runs has it mapped" in profile.report(
         detail="4"
     )

@@ -196,11 +196,15 @@ def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_aft
 
 
 @pytest.mark.parallel
-def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkeypatch):
+def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkeypatch, background):
     monkeypatch.setenv("HOME", str(tmp_path))  # where perf may have kept a copy of the first
     burner = build_program(tmp_path, "burner")
     file = tmp_path / "r"
-    record(file, burner, 200)
+    process = background(burner, 60_000)  # a file that was mapped before is not kept
+    wait_for_exec(process.pid, b"burner")
+    record(file, "sleep", 0.4)
+    process.kill()
+    process.wait(10)
     build_program(tmp_path, "burner", "-O0", "-DNEW")
     profile = prospect.open(file)
     names = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
@@ -227,9 +231,7 @@ def test_a_program_of_another_mount_namespace_is_named_while_it_lives(tmp_path, 
 
 
 @pytest.mark.parallel
-def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
-    tmp_path, monkeypatch
-):
+def test_a_program_in_memory_is_named_while_it_lives_and_after(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # where perf may have kept a copy
     memory, burner = build_program(tmp_path, "memory"), build_program(tmp_path, "burner")
     file = tmp_path / "r"
@@ -242,8 +244,7 @@ def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
     assert named["static_spins"] > 50
     wait_for(lambda: not Path(f"/proc/{int(done.stdout)}/maps").exists())
     profile = prospect.open(file)
-    assert hits_by(profile, "function", object=path) == {"": sum(named.values())}
-    assert "the file is gone" in profile.report(detail="4")
+    assert hits_by(profile, "function", object=path) == named
 
 
 @pytest.mark.parallel

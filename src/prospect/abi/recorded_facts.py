@@ -49,6 +49,26 @@ class BuildId(NamedTuple):
     cpumode: int = 0
 
 
+class KeptImage(NamedTuple):
+    """A mapped file that the recording holds, whole or in pieces, as it may be gone.
+
+    Attributes:
+        file: major and minor number of the device, and inode, as mappings have them.
+        build_id: b"" for none.
+        path: as mapped.
+        size: of the file.
+        pieces: (offset in the file, length) of what is kept.
+        content: returns the pieces, concatenated; raises ValueError if they are damaged.
+    """
+
+    file: tuple[int, int, int]
+    build_id: bytes
+    path: bytes
+    size: int
+    pieces: tuple[tuple[int, int], ...]
+    content: Callable[[], bytes | memoryview]
+
+
 class RecordingInfo(NamedTuple):
     """Facts about the recorded machine and run; empty or zero where the recording is silent.
 
@@ -68,6 +88,8 @@ class RecordingInfo(NamedTuple):
             one unpacks to at most; only written.
         archive: what `prospect archive` added to the recording; empty without.
         target: the host that recorded it, as given to `--target`; the host does not know that name.
+        images: mapped files that it holds, as they may be gone.
+        image_section: the same, encoded; only written.
     """
 
     origin: str = ""
@@ -94,3 +116,5 @@ class RecordingInfo(NamedTuple):
     compression: tuple[int, ...] = ()
     archive: bytes | memoryview = b""
     target: str = ""
+    images: tuple[KeptImage, ...] = ()
+    image_section: bytes = b""

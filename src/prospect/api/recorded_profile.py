@@ -307,6 +307,7 @@ def record(asked: RecordRequest) -> Profile:
         command=() if is_attached and not asked.command else _words(asked.command),
         command_line=tuple(sys.argv),
         use_cache=asked.use_cache,
+        images="packed" if asked.save else "raw",
     )
     file = outputs.RecordingFile(asked.save)
     try:

@@ -8,7 +8,6 @@ id is: its headers and notes, a few KB. The rest of the file reads as zeros, whi
 from __future__ import annotations
 
 import base64
-import mmap
 import zlib
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,16 +24,12 @@ from prospect.archived.kept_answers import (
 )
 from prospect.elf import elf_layout
 from prospect.elf.go_table import read_go_table
-from prospect.elf.image import ElfImage
-from prospect.errors import ElfError
-from prospect.files.rights import EVERYBODY
-from prospect.files.untrusted_open import OpenFile
 from prospect.lines.symcache import no_frames
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO, SOURCE_KINDS
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.symbols.images.image_files import FoundImage
+from prospect.symbols.images.kept_pieces import restored as restored_file
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.objects import Missing
 from prospect.symbols.resolution import Resolution, nameless
@@ -47,8 +42,10 @@ if TYPE_CHECKING:
 
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.archived.kept_answers import Answers, Owner
+    from prospect.elf.image import ElfImage
     from prospect.lines.symcache import Frames
     from prospect.profile.run_info import ProcessNote
+    from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import HitObject, ObjectKey
 
@@ -56,9 +53,6 @@ _LARGEST_IMAGE_BYTES = 16 << 30
 _LARGEST_NOTE_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 30
 _CALL_FRAMES = (b".eh_frame_hdr", b".eh_frame", b".debug_frame")
-# mmap(2); Python 3.11 has no name for it.
-_MAP_NORESERVE = 0x4000
-_NO_DEVICE = -1
 
 
 def kept_pieces(
@@ -83,19 +77,8 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
     refused = Missing(NameSource.NO_ELF, "the archive's copy of it cannot be read")
     if not 0 < image.size <= _LARGEST_IMAGE_BYTES:
         return refused
-    try:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-        area = mmap.mmap(-1, image.size, flags=flags)
-        for offset, piece in image.pieces:
-            area[offset : offset + len(piece)] = piece
-        data = memoryview(area).toreadonly()
-        # With nobody's rights: a file of root or of our user would be trusted.
-        return FoundImage(
-            OpenFile(key.path, data, _NO_DEVICE, number, 0, EVERYBODY, EVERYBODY, 0),
-            ElfImage.parse(data),
-        )
-    except (OSError, ValueError, IndexError, OverflowError, ElfError):
-        return refused
+    found = restored_file(key.path, number, image.size, image.pieces)
+    return refused if isinstance(found, NameSource) else found
 
 
 def _header_ranges(image: ElfImage, *, call_frames: bool) -> Iterator[tuple[int, int]]:

@@ -40,6 +40,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
                 command,
                 command_line,
                 default_callers=_has_callers(settings, command, target, file.descriptor),
+                images="packed" if settings.save else "raw",
             )
             if result.cut:
                 say(result.cut)

@@ -38,17 +38,19 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
     return result.status
 
 
-def record_into(
+def record_into(  # noqa: PLR0913 - a keyword for each
     file: RecordingFile,
     settings: Settings,
     command: list[str],
     command_line: tuple[str, ...],
     *,
     default_callers: bool = False,
+    images: str = "packed",
 ) -> RecordingResult:
     """Record `command`, or who runs already, into `file`.
 
-    With `default_callers` samples have callers without ``--call-graph``, too.
+    With `default_callers` samples have callers without ``--call-graph``, too. `images` is of
+    `RecordOptions`, of which a target keeps none.
 
     Raises:
         ProspectError: the command was not started; an earlier recording is as it was.
@@ -61,6 +63,7 @@ def record_into(
         command_line=command_line,
         use_cache=settings.use_cache,
         default_callers=default_callers,
+        images="" if settings.target else images,
     )
     try:
         if settings.target:

@@ -166,6 +166,12 @@ def _prospect(fields: FieldReader) -> dict[str, Any]:
     return {"extras": extras}
 
 
+def _images(fields: FieldReader) -> dict[str, Any]:
+    from prospect.perfdata.kept_images import decode_images  # noqa: PLC0415 - few recordings have them
+
+    return {"images": decode_images(fields)}
+
+
 def target_in(content: bytes | memoryview) -> str:
     """Return the target that a recording says it came from."""
     return bytes(content).rstrip(b"\0").decode("utf-8", "surrogateescape")
@@ -193,6 +199,7 @@ _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
     fmt.HEADER_CLOCK_DATA: ("CLOCK_DATA", _clock_data),
     fmt.HEADER_SIMPLEPERF_META_INFO: ("META_INFO", _meta_info),
     fmt.HEADER_PROSPECT_ARCHIVE: ("ARCHIVE", lambda fields: {"archive": _rest(fields)}),
+    fmt.HEADER_PROSPECT_IMAGES: ("IMAGES", _images),
     fmt.HEADER_PROSPECT_TARGET: ("TARGET", lambda fields: {"target": target_in(_rest(fields))}),
     fmt.HEADER_PROSPECT: ("PROSPECT", _prospect),
 }

@@ -101,6 +101,7 @@ def encode_features(
         fmt.HEADER_CLOCKID: _u64(clock.resolution_ns) if clock else b"",
         fmt.HEADER_COMPRESSED: _compressed(*info.compression) if info.compression else b"",
         fmt.HEADER_CLOCK_DATA: _clock_data(clock) if clock else b"",
+        fmt.HEADER_PROSPECT_IMAGES: info.image_section,
         fmt.HEADER_PROSPECT_TARGET: os.fsencode(info.target),
         fmt.HEADER_PROSPECT: _prospect(info.extras) if info.extras else b"",
     }

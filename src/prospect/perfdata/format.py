@@ -54,6 +54,8 @@ HEADER_PROSPECT = 255
 HEADER_PROSPECT_ARCHIVE = 254
 # The target that the recording came from, in UTF-8.
 HEADER_PROSPECT_TARGET = 253
+# Mapped files that may be gone (perfdata.kept_images).
+HEADER_PROSPECT_IMAGES = 252
 # perf refuses streams with features that it does not know: there a HEADER_BUILD_ID record has this
 # name, followed by the target.
 TARGET_MARK = b"[prospect.target]"

@@ -200,6 +200,17 @@ def _written(
     """Write what is known of the run behind the records."""
     info = _info(started.options, started.events, background, extras)
     info = info._replace(build_ids=(*info.build_ids, *build_ids_by_path(read_files)))
+    if started.mapped_files.copies:
+        from prospect.recording.sampled_images import sampled_images  # noqa: PLC0415 - few recordings have copies
+
+        info = info._replace(
+            image_section=sampled_images(
+                started.mapped_files,
+                started.output_fd,
+                started.writer.data_offset,
+                packs=started.options.images == "packed",
+            )
+        )
     if started.options.compress:
         from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - rarely needed
 
@@ -225,6 +236,11 @@ def _finish(
     try:
         writer.finish(info, info.events)
     except RecordingError as error:
+        if info.image_section:
+            limit = f"{error}: files that may be gone now were not kept."
+            info = info._replace(image_section=b"")
+            info.extras["limits"] = limits = [*result.limits, limit]
+            return _finish(writer, info, result._replace(limits=tuple(limits)))
         big = next((key for key in _BIG_KEYS if key in info.extras), "")
         if not big:
             # The file stays readable; what is missing is what describes the run.

@@ -74,6 +74,8 @@ class RecordOptions(RecordingOptions):
         use_cache: whether the cost of a sample is kept for the next recording.
         default_callers: whether samples have callers in user space if `call_graph` is empty.
         wakers: whether `off_cpu` records who ended each wait.
+        images: whether the recording keeps files with samples that may be gone later: "raw", or
+            "packed" as the recording stays; "" for not.
     """
 
     command: tuple[str | bytes, ...] = ()
@@ -83,6 +85,7 @@ class RecordOptions(RecordingOptions):
     use_cache: bool = True
     default_callers: bool = False
     wakers: bool = True
+    images: str = ""
 
 
 def with_rate(options: RecordOptions) -> RecordOptions:

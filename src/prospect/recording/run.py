@@ -195,6 +195,8 @@ def _mapped_files(
         command_pid,
         finds_python=finds_python,
         attached=options.pids,
+        copies=bool(options.images),
+        of_all=options.of_all,
     )
 
 

@@ -11,6 +11,7 @@ from prospect.records import NamedTuple, Record, field
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from prospect.abi.recorded_facts import KeptImage
     from prospect.events.record_columns import KernelSymbols
     from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.runtime_code import RuntimeCode
@@ -130,6 +131,7 @@ class SymbolOptions(Record):
         wants_lines: whether they are asked for debug information too, for source lines.
         budget: what all files of names may cost together.
         runtimes: the functions of runtimes that the recording names, None without.
+        images: mapped files that the recording holds, as they may be gone.
     """
 
     hostname: str = ""
@@ -154,6 +156,7 @@ class SymbolOptions(Record):
     wants_lines: bool = False
     budget: ReadBudget = field(default_factory=ReadBudget)
     runtimes: RuntimeCode | None = None
+    images: Sequence[KeptImage] = ()
 
     @property
     def is_of_this_machine(self) -> bool:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builders.elf import code, elf_file
+from prospect.abi.recorded_facts import KeptImage
+from prospect.files.rights import EVERYBODY
+from prospect.profile.naming import NameSource
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.naming_options import SymbolOptions
-from prospect.symbols.objects import ObjectKey
+from prospect.symbols.objects import Missing, ObjectKey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,3 +77,39 @@ def test_nothing_is_known_of_files_that_are_gone_or_on_other_machines(file: Path
     assert not is_other(file.parent / "gone", 5)
     elsewhere = RecordedImages(SymbolOptions(hostname="no-such-host"))
     assert not elsewhere.is_other(key(file, file.stat().st_ino + 1), is_only=False)
+
+
+def kept(number: int, build_id: bytes, content: bytes, size: int | None = None) -> KeptImage:
+    size = len(content) if size is None else size
+    pieces = ((0, len(content)),)
+    return KeptImage((8, 1, number), build_id, b"/gone", size, pieces, lambda: content)
+
+
+def test_a_file_that_is_gone_is_the_one_that_the_recording_keeps() -> None:
+    first, second = (elf_file(sections=[code(data=bytes([n]) * 64)]) for n in (1, 2))
+    with_id = elf_file(sections=[code()], build_id=ID)
+    images = (kept(7, b"", first), kept(7, b"", second), kept(9, ID, with_id))
+    found = RecordedImages(SymbolOptions(images=images))
+    by_id = found.find(ObjectKey(b"/gone", ID), ())
+    assert not isinstance(by_id, Missing)
+    assert by_id.file.data == with_id
+    by_inode = found.find(ObjectKey(b"/gone", b"", 8, 1, 7), ())
+    assert not isinstance(by_inode, Missing)
+    assert by_inode.file.data == second
+    assert by_inode.file.owner == EVERYBODY
+    for absent in (ObjectKey(b"/gone", OTHER_ID), ObjectKey(b"/gone", b"", 8, 2, 7)):
+        assert isinstance(found.find(absent, ()), Missing)
+
+
+def test_a_kept_file_that_is_damaged_or_too_large_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = RecordedImages(SymbolOptions(images=(kept(7, ID, b"no ELF"),)))
+    found = damaged.find(ObjectKey(b"/gone", ID), ())
+    assert isinstance(found, Missing)
+    assert found.reason == NameSource.NO_ELF
+    monkeypatch.setenv("PROSPECT_MEMORY", "1M")
+    large = elf_file(sections=[code(data=bytes(2 << 20))], build_id=ID)
+    found = RecordedImages(SymbolOptions(images=(kept(7, ID, large),))).find(
+        ObjectKey(b"/gone", ID), ()
+    )
+    assert isinstance(found, Missing)
+    assert found.reason == NameSource.NO_BUDGET

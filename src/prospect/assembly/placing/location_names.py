@@ -100,6 +100,7 @@ def recorded_facts(info: RecordingInfo, jit: JitRecords, history: ProcessHistory
         starts_of=functools.partial(_program_starts, history.processes, info),
         epoch_ns=_epoch_ns(info, jit.events),
         names=history.names,
+        images=info.images,
     )
 
 

@@ -39,7 +39,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prospect.capture.machine.process_snapshot import Stat
 
@@ -153,8 +153,13 @@ class MapReader:
             self._look_at(pid, now_ns)
             self._spent_ns = spent_ns + time.thread_time_ns() - began_ns
 
-    def finish(self, fd: int) -> None:
-        """Look at all that still run a last time; write what `document_in` reads."""
+    def finish(self, fd: int, copies: tuple[Sequence[tuple[object, ...]], int] = ((), 0)) -> None:
+        """Look at all that still run a last time; write what `MappedFiles.finish` reads.
+
+        Args:
+            fd: takes it.
+            copies: see `ImageCopies.finish`, written with it.
+        """
         limits = self._limits.finish()
         until_ns = monotonic_ns() + _LAST_WORD_NS
         for pid in (*self._watched, *self._ticks_before):
@@ -171,7 +176,7 @@ class MapReader:
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
         # Where files may not grow so large, the recording, which would hold it, cannot either.
         with suppress(OSError):
-            tell(fd, (rows, packed, self._groups, limits))
+            tell(fd, (rows, packed, self._groups, limits, copies))
 
     def _may_spend(self) -> bool:
         elapsed_ns = monotonic_ns() - self._began_ns

@@ -18,6 +18,7 @@ import struct
 import time
 
 from prospect.capture.kernel.procfs import living_thread, read_if_there
+from prospect.capture.machine.image_copies import DELETED, ImageCopies
 from prospect.capture.machine.java_processes import JvmNews
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader, sooner
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 # How long mappings gather before they are looked at: a build makes thousands a second.
 _GATHER_S = 0.02
 _FRESH_S = 1.0
-_DELETED = b" (deleted)"
 _PATH_ONLY = os.O_PATH | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -76,6 +76,9 @@ class Watched(NamedTuple):
         python_fd: a pipe's end that takes a byte once Python runs, -1 for none.
         attached: processes that were attached to.
         jvms_fd: a pipe's end that takes the processes that map HotSpot, -1 for none.
+        copies_fd: a file that takes copies of files that will be gone, -1 for none.
+        begun_ns: when the recording began, since the epoch.
+        of_all: whether those of every process are copied, not of COMMAND and `attached` only.
     """
 
     command_pid: int
@@ -83,6 +86,9 @@ class Watched(NamedTuple):
     python_fd: int = -1
     attached: tuple[int, ...] = ()
     jvms_fd: int = -1
+    copies_fd: int = -1
+    begun_ns: int = 0
+    of_all: bool = True
 
 
 def serve(
@@ -102,7 +108,10 @@ def serve(
             where that list is; what is read of maps is written there.
         watched: whose maps are read.
     """
-    reader = FileReader(found)
+    family = tuple(filter(lambda pid: pid > 0, (watched.command_pid, *watched.attached)))
+    family = () if watched.of_all else family
+    copies = ImageCopies(watched.copies_fd, watched.begun_ns, watched.attached, family)
+    reader = FileReader(found, copies)
     maps = MapReader(watched.command_pid, attached=watched.attached)
     python = FirstRuntime(watched.python_fd)
     jvms = JvmNews(watched.jvms_fd)
@@ -134,7 +143,7 @@ def serve(
         if not is_over:
             is_over = bool(select.select((stop_fd,), (), (), _GATHER_S)[0])
     reader.look(drained(rings.values(), found))
-    maps.finish(before)
+    maps.finish(before, copies.finish(reader.status_at))
 
 
 def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
@@ -176,8 +185,15 @@ def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:
 class FileReader:
     """Knows the files that were mapped so far."""
 
-    def __init__(self, found: ReadFiles) -> None:
+    def __init__(self, found: ReadFiles, copies: ImageCopies | None = None) -> None:
+        """Know none.
+
+        Args:
+            found: takes what is read.
+            copies: takes copies of files that will be gone.
+        """
         self._found = found
+        self._copies = copies or ImageCopies()
         self._versions: dict[File, _Version] = {}
         self._since_epoch_ns = time.time_ns() - monotonic_ns()
         self._mounts = Mounts()
@@ -186,11 +202,21 @@ class FileReader:
         """Look at the files of some mappings, each once: the newest is likeliest to be there."""
         newest: dict[File, MappingRecord] = {}
         first_ns: dict[File, int] = {}
+        ranges = []
         for mapping in mappings:
             newest[mapping.file] = mapping
             first_ns.setdefault(mapping.file, mapping.time_ns)
+            ranges.append(mapping)
         for file, mapping in newest.items():
             self._look_at(mapping, first_ns[file])
+        self._copies.see(ranges)
+
+    def status_at(self, path: bytes) -> os.stat_result | None:
+        """Return the status of the file at a path of our root, None for none."""
+        try:
+            return None if self._mounts.are_served(path) else os.stat(path)
+        except (OSError, ValueError):
+            return None
 
     def _look_at(self, mapping: MappingRecord, first_ns: int) -> None:
         fd = self._mounts.open_mapped(mapping)
@@ -212,14 +238,16 @@ class FileReader:
             if known and is_same:
                 self._found.extend(known.row, now_ns)
                 self._versions[mapping.file] = known._replace(identity=identity, until_ns=now_ns)
+                self._copies.consider(mapping, fd, known.build_id, is_new=False)
                 return
             since_ns = self._valid_since(status, known, now_ns)
             if 0 < first_ns < since_ns:
                 self._found.count(late=1)
-            path = mapping.path.removesuffix(_DELETED)
+            path = mapping.path.removesuffix(DELETED)
             row = self._found.add(ReadFile(*mapping.file, since_ns, now_ns, build_id, path))
             if row >= 0:
                 self._versions[mapping.file] = _Version(row, identity, build_id, now_ns)
+            self._copies.consider(mapping, fd, build_id, is_new=True)
         except OSError:
             self._found.count(late=1)
         finally:
@@ -279,15 +307,17 @@ class Mounts:
         yield b"/proc/%d/exe" % mapping.pid, False
         if (thread := living_thread(mapping.pid)) != mapping.pid:
             yield b"/proc/%d/map_files/%x-%x" % (thread, mapping.start, mapping.end), False
+        if mapping.path.startswith(b"/") and not self.are_served(mapping.path):
+            yield mapping.path, True
+
+    def are_served(self, path: bytes) -> bool:
+        """Return whether a path of our root is on a FUSE file system."""
         now = time.monotonic()
         if now - self._own_looked > _FRESH_S:
             mounts = _served_mounts("/proc/self/mountinfo")
             self._own_looked, self._own_served = now, tuple(point for _, point in mounts)
-        path = mapping.path
-        if path.startswith(b"/") and not any(
-            path == point or path.startswith(point + b"/") for point in self._own_served
-        ):
-            yield path, True
+        served = self._own_served
+        return any(path == point or path.startswith(point + b"/") for point in served)
 
     def _is_plain(self, mapping: MappingRecord) -> bool:
         """Return whether the file system of a mapping is known not to be FUSE.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import time
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
@@ -30,6 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from prospect.capture.machine.image_copies import ImageCopy
     from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.synthesis import Map
 
@@ -50,9 +52,11 @@ class MappedFiles(Closing):
         limits: sentences about what could not be read.
         documents: `memory_maps`, `groups` and `throttled` as docs/recording.md describes them,
             once finished, as far as there are any.
+        copies: files that may be gone, once finished.
+        copies_fd: a file in memory with their content, -1 without.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a keyword for each
         self,
         tasks: tuple[int, ...],
         cpus: Iterable[int],
@@ -60,6 +64,8 @@ class MappedFiles(Closing):
         *,
         finds_python: bool = False,
         attached: tuple[int, ...] = (),
+        copies: bool = False,
+        of_all: bool = True,
     ) -> None:
         """Open the events and start the reader; where that cannot be, nothing is read.
 
@@ -69,17 +75,22 @@ class MappedFiles(Closing):
             command_pid: COMMAND, -1 for none.
             finds_python: whether `python_fd` is wanted.
             attached: processes that were attached to.
+            copies: whether files that will be gone are copied.
+            of_all: whether those of every process are.
         """
         self.reader = Child()
         self.limits: list[str] = []
         self._found = ReadFiles()
         self.documents: dict[str, object] = {}
+        self.copies: list[ImageCopy] = []
+        self.copies_fd = os.memfd_create("mapped-copies", os.MFD_CLOEXEC) if copies else -1
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
         self.python_fd, python_fd = os.pipe2(os.O_CLOEXEC) if finds_python else (-1, -1)
         self.jvms_fd, jvms_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before = os.memfd_create("mapped-before", os.MFD_CLOEXEC)
         fds: dict[int, list[int]] = {cpu: [] for cpu in cpus}
+        begun_ns = time.time_ns()
         try:
             open_mapping_events(fds, tasks)
 
@@ -89,12 +100,14 @@ class MappedFiles(Closing):
                 from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - in the child alone
 
                 is_chosen = tasks != (EVERY_TASK,)
-                watched = Watched(command_pid, is_chosen, python_fd, attached, jvms_fd)
+                processes = command_pid, is_chosen, python_fd, attached, jvms_fd
+                watched = Watched(*processes, self.copies_fd, begun_ns, of_all)
                 serve(rings, stop_fd, self._found, (before_fd, self._before), watched)
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             kept = [*opened, mapped_fd, before_fd, self._before, jvms_fd]
-            self.reader.start(serve, kept + [python_fd] * finds_python)
+            kept += [python_fd] * finds_python + [self.copies_fd] * copies
+            self.reader.start(serve, kept)
         except OSError as error:
             self._not_read(os.strerror(error.errno or 0))
         finally:
@@ -149,6 +162,7 @@ class MappedFiles(Closing):
             self._not_read(f"their reader failed with status {self.reader.status}", "some")
         else:
             self.documents = documents_in(self._before)
+            self._take_copies()
         self._let_go()
         counts = self._found.counts()
         count = counts.late + counts.lost
@@ -167,6 +181,9 @@ class MappedFiles(Closing):
     def close(self) -> None:
         """Leave nothing behind."""
         self._let_go()
+        if self.copies_fd >= 0:
+            os.close(self.copies_fd)
+            self.copies_fd = -1
         self.reader.kill()
 
     def _not_read(self, reason: str, which: str = "the") -> None:
@@ -174,6 +191,19 @@ class MappedFiles(Closing):
             f"The build ids of {which} mapped files were not read ({reason}): a program that is"
             " replaced before the report is made may get wrong names."
         )
+
+    def _take_copies(self) -> None:
+        told_words = told(self._before)
+        rows, left_out = told_words[4] if told_words else ((), 0)
+        if rows:
+            from prospect.capture.machine.image_copies import ImageCopy  # noqa: PLC0415 - few recordings have copies
+
+            self.copies = [ImageCopy(*row) for row in rows]
+        if left_out:
+            self.limits.append(
+                f"{left_out} mapped file{'s' * (left_out > 1)} that may be gone now found no room"
+                " to be copied: samples in there may have no name."
+            )
 
     def _let_go(self) -> None:
         ours = (self._mapped_fd, self._before_fd, self._before, self.python_fd, self.jvms_fd)
@@ -231,7 +261,7 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
 
 def documents_in(fd: int) -> dict[str, object]:
     """Return what a reader wrote, as the recording keeps it: see `MappedFiles.documents`."""
-    rows, packed, groups, throttled = told(fd) or ((), b"", {}, [])
+    rows, packed, groups, throttled, _ = told(fd) or ((), b"", {}, [], ())
     found: dict[str, object] = {"groups": groups, "throttled": throttled}
     if rows:
         import binascii  # noqa: PLC0415 - at the end

@@ -25,12 +25,17 @@ from prospect.symbols.objects import Missing
 from prospect.symbols.table_cache import FileIdentity, cache_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    import mmap
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from prospect.abi.recorded_facts import KeptImage
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import ObjectKey
+
+
+_DAMAGED = "the recording's copy of it cannot be read"
 
 
 class _Step(NamedTuple):
@@ -60,6 +65,7 @@ class RecordedImages:
         self._served = ServedMounts()
         self._debug: dict[FileIdentity, DebugImage | None] = {}
         self._costly_debug: set[FileIdentity] = set()
+        self._copies: dict[int, FoundImage] = {}
 
     def find_all(
         self,
@@ -131,6 +137,7 @@ class RecordedImages:
             if debug and is_trusted(debug.file.speaks_for)
         }
         self._costly_debug.clear()
+        self._copies.clear()
 
     def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
         """Find the file that was mapped, or say why there is none."""
@@ -141,7 +148,36 @@ class RecordedImages:
     def _look(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
         until = self._options.recorded_until
         processes = (live_process(pid, until) for pid in (pids if self._is_here else ()))
-        return self._find(key, [one for one in processes if one], self._options.sysroot)
+        found = self._find(key, [one for one in processes if one], self._options.sysroot)
+        return self._copy_of(key) or found if isinstance(found, Missing) else found
+
+    def _copy_of(self, key: ObjectKey) -> FoundImage | Missing | None:
+        """Return the file as the recording holds it, None where it does not."""
+        file = key.major, key.minor, key.inode
+        # A file that was written anew has several; without build ids the last one counts.
+        for number, image in reversed(list(enumerate(self._options.images))):
+            is_same = (
+                same_build_id(key.build_id, image.build_id)
+                if key.build_id
+                else image.file == file and not image.build_id
+            )
+            if not is_same:
+                continue
+            held_bytes = sum(length for _, length in image.pieces)
+
+            def may_hold(memory: mmap.mmap, size: int = held_bytes) -> bool:
+                return of_others.hold(memory, size)
+
+            if number not in self._copies:
+                from prospect.symbols.images.kept_pieces import restored  # noqa: PLC0415 - few recordings keep files
+
+                found = restored(image.path, number, image.size, _pieces(image), may_hold)
+                if isinstance(found, NameSource):
+                    is_damaged = found == NameSource.NO_ELF
+                    return Missing(found, _DAMAGED if is_damaged else OTHERS_TAKE_ALL)
+                self._copies[number] = found
+            return self._copies[number]
+        return None
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
         """Return whether a path's inode and build id in a recording are those of two files.
@@ -211,6 +247,15 @@ class RecordedImages:
             return None
         self._debug.pop(identity_of(found), None)
         return found
+
+
+def _pieces(image: KeptImage) -> Iterator[tuple[int, bytes | memoryview]]:
+    """Yield the pieces of a file by their offset; raises ValueError if they are damaged."""
+    content = memoryview(image.content())
+    at = 0
+    for offset, length in image.pieces:
+        yield offset, content[at : at + length]
+        at += length
 
 
 def _debug_file_of(key: ObjectKey, image: FoundImage) -> DebugImage | None:

@@ -1,0 +1,345 @@
+"""Copies of mapped files that will not be there when names are asked for.
+
+A file is copied when it is first mapped if it is unlinked, on another root or mount namespace than
+ours, in a directory for temporary files, on a file system that is mounted for a while, or newer
+than the recording. A copy, not a descriptor: an open file keeps its file system from being
+unmounted. Of a large file only what names and call chains are read of is copied.
+
+Defined by: the gABI, "Sections"; proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.files.rights import is_trusted
+from prospect.records import NamedTuple, Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from prospect.capture.machine.mapping_records import MappingRecord
+
+    File = tuple[int, int, int]
+    Range = tuple[int, int]
+
+LARGEST_WHOLE_BYTES = 1 << 24
+# Systems of containers have no debug information, which would be worth it.
+LARGEST_ELSEWHERE_BYTES = 1 << 22
+LARGEST_COPY_BYTES = 1 << 26
+MOST_BYTES = 1 << 28
+# Files of users other than root and ours may take this much of it.
+MOST_OTHERS_BYTES = 1 << 26
+MOST_COPIES = 1 << 10
+_MOST_RANGES = 1 << 12
+_MOST_SECTIONS = 1 << 12
+_LARGEST_STRINGS_BYTES = 1 << 20
+
+DELETED = b" (deleted)"
+# File systems take their times from a clock of this resolution.
+_CLOCK_STEP_NS = 10_000_000
+_TEMPORARY = (b"/tmp/", b"/var/tmp/", b"/dev/shm/", b"/run/")
+_PASSING_TYPES = frozenset({b"tmpfs", b"overlay", b"squashfs", b"iso9660", b"ramfs"})
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_ELF64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
+_HEADER = struct.Struct("<40xQ10xHHH")  # e_shoff, e_shentsize, e_shnum, e_shstrndx
+_SECTION = struct.Struct("<II16xQQ")  # sh_name, sh_type, sh_offset, sh_size
+_SHT_NOBITS = 8
+# What names and call chains are read of.
+_NAMING = frozenset(
+    {
+        *(b".symtab", b".strtab", b".dynsym", b".dynstr", b".shstrtab", b".gnu.hash", b".hash"),
+        *(b".dynamic", b".eh_frame", b".eh_frame_hdr", b".sframe", b".gnu_debugdata"),
+        *(b".gnu_debuglink", b".gopclntab", b".data.rel.ro.gopclntab", b".go.buildinfo"),
+        *(b".note.gnu.build-id", b".note.go.buildid", b".note.gnu.property"),
+        *(b".plt", b".plt.sec", b".plt.got", b".iplt", b".rela.plt", b".rela.dyn"),
+    }
+)
+
+
+class ImageCopy(NamedTuple):
+    """A copy of a file, in pieces that follow each other from `at` on in the file of all copies.
+
+    Attributes:
+        file: major and minor number of the device, and inode, as mappings have them.
+        build_id: b"" for none.
+        path: as mapped.
+        size: of the file.
+        pieces: (offset in the file, length).
+        at: where the first piece is.
+        ranges: where it was mapped.
+    """
+
+    file: File
+    build_id: bytes
+    path: bytes
+    size: int
+    pieces: list[Range]
+    at: int
+    ranges: list[Range]
+
+
+class Copied(Record, frozen=False):
+    """A copy while the recording goes on.
+
+    Attributes:
+        facts: of it.
+        identity: size and time of modification of the file.
+        ranges: where it was mapped.
+    """
+
+    facts: ImageCopy
+    identity: tuple[int, int]
+    ranges: dict[Range, None]
+
+
+class ImageCopies:
+    """Copies files into one file in memory."""
+
+    def __init__(
+        self,
+        fd: int = -1,
+        begun_ns: int = 0,
+        attached: tuple[int, ...] = (),
+        family: tuple[int, ...] = (),
+    ) -> None:
+        """Copy nothing yet.
+
+        Args:
+            fd: takes the copies, -1 to copy nothing.
+            begun_ns: when the recording began, since the epoch.
+            attached: processes whose files are copied though they were mapped before.
+            family: the processes whose files, and whose descendants', are copied; none for all.
+        """
+        self._fd = fd
+        self._attached = frozenset(attached)
+        self._family = set(family) if family else None
+        self._begun_ns = begun_ns - _CLOCK_STEP_NS
+        self._considered: set[File] = set()
+        self._end = 0
+        self._of_others = 0
+        self._copied: list[Copied] = []
+        self._latest: dict[File, Copied] = {}
+        self._passing: dict[tuple[int, int], bool] = {}
+        self._left_out = 0
+        chosen = os.environb.get(b"TMPDIR", b"").rstrip(b"/")
+        # As ours: COMMAND inherits it.
+        own = (chosen + b"/",) if chosen.startswith(b"/") else ()
+        self._temporary = _TEMPORARY + own
+
+    def see(self, mappings: Iterable[MappingRecord]) -> None:
+        """Note where files that are copied are mapped."""
+        for mapping in mappings if self._copied else ():
+            copied = self._latest.get(mapping.file)
+            if copied and len(copied.ranges) < _MOST_RANGES:
+                copied.ranges[mapping.start, mapping.end] = None
+
+    def consider(
+        self, mapping: MappingRecord, path_fd: int, build_id: bytes, *, is_new: bool
+    ) -> None:
+        """Copy a file that was met first, or has changed, if it will not be there later.
+
+        Args:
+            mapping: of it.
+            path_fd: a descriptor of its path.
+            build_id: of it.
+            is_new: whether this content of it is met first.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        # Programs that ran before will hardly end now.
+        was_before = not mapping.time_ns and mapping.pid not in self._attached
+        if self._fd < 0 or was_before or (mapping.file in self._considered and not is_new):
+            return
+        if not self._belongs(mapping.pid):
+            return
+        self._considered.add(mapping.file)
+        status = os.fstat(path_fd)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        is_elsewhere = has_other_root(mapping.pid)
+        if not (is_elsewhere or self._may_go(mapping, status)):
+            return
+        fd = os.open(f"/proc/self/fd/{path_fd}", _READ)
+        try:
+            largest = LARGEST_ELSEWHERE_BYTES if is_elsewhere else LARGEST_WHOLE_BYTES
+            pieces = pieces_of(fd, status.st_size, largest)
+            size = sum(length for _, length in pieces)
+            if not pieces:
+                return
+            if not self._has_room(size, status.st_uid):
+                self._left_out += 1
+                return
+            self._copy(fd, pieces)
+        finally:
+            os.close(fd)
+        identity = status.st_size, status.st_mtime_ns
+        path = mapping.path.removesuffix(DELETED)
+        facts = ImageCopy(mapping.file, build_id, path, status.st_size, pieces, self._end, [])
+        self._end += size
+        self._of_others += 0 if is_trusted(status.st_uid) else size
+        ranges: dict[Range, None] = {(mapping.start, mapping.end): None}
+        copied = Copied(facts, identity, ranges)
+        self._copied.append(copied)
+        self._latest[mapping.file] = copied
+
+    def finish(
+        self, status_at: Callable[[bytes], os.stat_result | None]
+    ) -> tuple[list[tuple[Any, ...]], int]:
+        """Return the copies of files that are not at their path any more, or are temporary.
+
+        Args:
+            status_at: gives the status of the file at a path, None for none.
+
+        Returns:
+            The fields of each `ImageCopy`, and how many files were left out.
+        """
+        kept = [
+            tuple(one.facts._replace(ranges=list(one.ranges)))
+            for one in self._copied
+            if not self._is_there(one, status_at)
+        ]
+        return kept, self._left_out
+
+    def _belongs(self, pid: int) -> bool:
+        """Return whether a process is of the family, by its living parents."""
+        if self._family is None:
+            return True
+        line: list[int] = []
+        while pid > 1 and pid not in self._family and pid not in line:
+            line.append(pid)
+            words = read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+            pid = int(words[1]) if len(words) > 1 else 0
+        belongs = pid in self._family
+        if belongs:
+            self._family.update(line)
+        return belongs
+
+    def _is_there(
+        self, copied: Copied, status_at: Callable[[bytes], os.stat_result | None]
+    ) -> bool:
+        path = copied.facts.path
+        if path.startswith(self._temporary):
+            return False
+        status = status_at(path)
+        if status is None or status.st_ino != copied.facts.file[2]:
+            return False
+        return copied.identity == (status.st_size, status.st_mtime_ns)
+
+    def _may_go(self, mapping: MappingRecord, status: os.stat_result) -> bool:
+        """Return whether a file of our own root may be gone or another one later."""
+        return (
+            not status.st_nlink
+            or mapping.path.startswith(self._temporary)
+            or status.st_ctime_ns > self._begun_ns
+            or self._is_passing(mapping.file[:2])
+        )
+
+    def _is_passing(self, device: tuple[int, int]) -> bool:
+        """Return whether a file system is one that is mounted for a while."""
+        if device not in self._passing:
+            number = b"%d:%d" % device
+            mounts = read_if_there("/proc/self/mountinfo").splitlines()
+            lines = [line.split(b" ") for line in mounts]
+            there = [words for words in lines if words[2] == number]
+            is_root = any(words[4] == b"/" for words in there)
+            types = {words[words.index(b"-") + 1] for words in there if b"-" in words}
+            self._passing[device] = bool(types & _PASSING_TYPES) and not is_root
+        return self._passing[device]
+
+    def _has_room(self, size: int, owner: int) -> bool:
+        if len(self._copied) >= MOST_COPIES or self._end + size > MOST_BYTES:
+            return False
+        return is_trusted(owner) or self._of_others + size <= MOST_OTHERS_BYTES
+
+    def _copy(self, fd: int, pieces: list[Range]) -> None:
+        """Append pieces of a file to the copies.
+
+        Raises:
+            OSError: it cannot be read, is cut by now, or there is no memory.
+        """
+        os.lseek(self._fd, self._end, os.SEEK_SET)
+        for offset, length in pieces:
+            done = 0
+            while done < length:
+                count = os.sendfile(self._fd, fd, offset + done, length - done)
+                if not count:
+                    raise OSError
+                done += count
+
+
+def has_other_root(pid: int) -> bool:
+    """Return whether a process has other files than we: another mount namespace or root."""
+    own, other = (_link_target(f"/proc/{who}/ns/mnt") for who in ("self", pid))
+    if other and own != other:
+        return True
+    root = _link_target(f"/proc/{pid}/root")
+    return bool(root) and root != _link_target("/proc/self/root")
+
+
+def _link_target(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
+
+
+def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
+    """Return the pieces of an ELF file that are copied, as (offset, length); none of other files.
+
+    Args:
+        fd: the file.
+        size: of it.
+        largest_whole_bytes: the size up to which it is copied whole.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    header = os.pread(fd, 64, 0)
+    if len(header) < 64 or header[:4] != b"\x7fELF":
+        return []
+    if size <= largest_whole_bytes:
+        return [(0, size)]
+    if header[:6] != _ELF64_LITTLE_ENDIAN:
+        return [(0, size)] if size <= LARGEST_COPY_BYTES else []
+    sections = _sections(fd, header, size)
+    naming = _without(size, (one for name, one in sections if name not in _NAMING))
+    return naming if sum(length for _, length in naming) <= LARGEST_COPY_BYTES else []
+
+
+def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]]:
+    """Yield name and place of the sections that take room in a file."""
+    table_at, each, count, names_row = _HEADER.unpack_from(header)
+    if each < _SECTION.size or not 0 < count <= _MOST_SECTIONS or table_at > size:
+        return
+    table = os.pread(fd, each * count, table_at)
+    rows = [_SECTION.unpack_from(table, at) for at in range(0, len(table) - each + 1, each)]
+    if names_row >= len(rows):
+        return
+    _, _, names_at, names_size = rows[names_row]
+    if names_at > size:
+        return
+    names = os.pread(fd, min(names_size, _LARGEST_STRINGS_BYTES), names_at)
+    for name_at, kind, begin, length in rows:
+        end = min(begin + length, size)
+        if kind != _SHT_NOBITS and begin < end:
+            yield names[name_at:].split(b"\0", 1)[0], (begin, end)
+
+
+def _without(size: int, left_out: Iterable[Range]) -> list[Range]:
+    """Return what is left of a file's bytes, as (offset, length)."""
+    pieces = []
+    at = 0
+    for begin, end in sorted(left_out):
+        if begin > at:
+            pieces.append((at, begin - at))
+        at = max(at, end)
+    if at < size:
+        pieces.append((at, size - at))
+    return pieces

@@ -1,0 +1,110 @@
+"""Mapped files that a recording keeps ↔ the bytes of its section.
+
+The section is a head, then for each file its numbers, the places of its pieces, its build id, its
+path and its pieces, concatenated, as they are or as a Zstandard frame. A recording may come from
+anyone: sizes are checked here before anything is unpacked.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from prospect.abi.recorded_facts import KeptImage
+from prospect.errors import RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prospect.perfdata.fields import FieldReader
+
+MAGIC = b"PRSPIMGS"
+VERSION = 1
+_LEVEL = 1
+_HEAD = "8sII"  # magic, version, files
+# device (major, minor), inode, size, bytes of content; pieces, bytes of build id and of path,
+# is packed
+_FILE = "IIQQQIHHI"
+_PIECE = struct.Struct("<QQ")
+_MOST_PIECES = 1 << 14
+_LARGEST_FILE_BYTES = 1 << 40
+# Kept of one file: see `capture.machine.image_copies`.
+_LARGEST_BYTES = 1 << 30
+
+
+def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
+    """Return the section.
+
+    Args:
+        images: the files.
+        packs: whether their content is compressed.
+    """
+    parts: list[bytes] = []
+    count = 0
+    for image in images:
+        content = bytes(image.content())
+        if packs:
+            import zstandard  # noqa: PLC0415 - 12 ms, few recordings have files
+
+            content = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
+        sizes = len(image.pieces), len(image.build_id), len(image.path)
+        numbers = (*image.file, image.size, len(content), *sizes, int(packs))
+        parts += [
+            struct.pack("<" + _FILE, *numbers),
+            *(_PIECE.pack(*piece) for piece in image.pieces),
+            image.build_id,
+            image.path,
+            content,
+        ]
+        count += 1
+    head = struct.pack("<" + _HEAD, MAGIC, VERSION, count)
+    return b"".join((head, *parts))
+
+
+def decode_images(fields: FieldReader) -> tuple[KeptImage, ...]:
+    """Return the files of a section; what is behind damage is left out.
+
+    Raises:
+        RecordingError: it was not written by this version, or a file's numbers are impossible.
+    """
+    magic, version, count = fields.unpack(_HEAD)
+    if magic != MAGIC or version != VERSION:
+        raise RecordingError("it was not written by this version of Prospect")
+    return tuple(_decoded(fields) for _ in range(count))
+
+
+def _decoded(fields: FieldReader) -> KeptImage:
+    *file, size, content_bytes, count, id_bytes, path_bytes, is_packed = fields.unpack(_FILE)
+    if count > _MOST_PIECES or size > _LARGEST_FILE_BYTES:
+        raise RecordingError("a file in it is larger than any that is kept")
+    pieces = tuple(_PIECE.iter_unpack(fields.take(_PIECE.size * count)))
+    kept_bytes = sum(length for _, length in pieces)
+    end = 0
+    for offset, length in pieces:
+        if offset < end or offset + length > size:
+            raise RecordingError("pieces of a file in it are outside of the file")
+        end = offset + length
+    if kept_bytes > _LARGEST_BYTES or (not is_packed and content_bytes != kept_bytes):
+        raise RecordingError("sizes in it contradict each other")
+    build_id, path = bytes(fields.take(id_bytes)), bytes(fields.take(path_bytes))
+    content = fields.take(content_bytes)
+    major, minor, inode = file
+    unpacked = _unpacker(content, kept_bytes) if is_packed else lambda: content
+    return KeptImage((major, minor, inode), build_id, path, size, pieces, unpacked)
+
+
+def _unpacker(content: memoryview, size: int) -> Callable[[], bytes]:
+    def unpacked() -> bytes:
+        import zstandard  # noqa: PLC0415 - 12 ms, few recordings have files
+
+        try:
+            if zstandard.frame_content_size(content) != size:
+                raise ValueError
+            found: bytes = zstandard.ZstdDecompressor().decompress(content, max_output_size=size)
+        except (zstandard.ZstdError, MemoryError) as error:
+            raise ValueError from error
+        if len(found) != size:
+            raise ValueError
+        return found
+
+    return unpacked

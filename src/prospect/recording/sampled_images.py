@@ -1,0 +1,94 @@
+"""Choose the copies of mapped files that a recording keeps: those that records lead to.
+
+A file is kept if any word of the records is an address in one of its mappings: of a sample, its
+call chain, its registers or its copy of a stack. So none is missed that names or callers need.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi.recorded_facts import KeptImage
+from prospect.perfdata.format import PERF_RECORD_COMPRESSED
+from prospect.perfdata.kept_images import encode_images
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.capture.machine.image_copies import ImageCopy
+    from prospect.capture.machine.mapped_files import MappedFiles
+
+_WORDS_AT_A_TIME = 1 << 17
+
+
+def sampled_images(files: MappedFiles, output_fd: int, begin: int, *, packs: bool) -> bytes:
+    """Return the section of the copies that are kept, empty for none.
+
+    Args:
+        files: has the copies.
+        output_fd: the recording.
+        begin: where its records begin; they reach to its end.
+        packs: whether the content is compressed.
+    """
+    words = _words(output_fd, begin)
+    kept = [
+        copy for copy, is_met in zip(files.copies, met(files.copies, words), strict=True) if is_met
+    ]
+    if not kept:
+        return b""
+    with mmap.mmap(files.copies_fd, 0, prot=mmap.PROT_READ) as copies:
+        images = (_kept_image(copy, copies) for copy in kept)
+        return encode_images(images, packs=packs)
+
+
+def _kept_image(copy: ImageCopy, copies: mmap.mmap) -> KeptImage:
+    end = copy.at + sum(length for _, length in copy.pieces)
+    return KeptImage(
+        file=copy.file,
+        build_id=copy.build_id,
+        path=copy.path,
+        size=copy.size,
+        pieces=tuple(copy.pieces),
+        content=lambda: copies[copy.at : end],
+    )
+
+
+def _words(fd: int, begin: int) -> NDArray[np.uint64]:
+    size = os.fstat(fd).st_size // 8 * 8
+    if size <= begin:
+        return np.zeros(0, np.uint64)
+    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        mapped = mmap.mmap(again, size, prot=mmap.PROT_READ)
+    finally:
+        os.close(again)
+    return np.frombuffer(mapped, np.uint64, offset=begin)
+
+
+def met(copies: Sequence[ImageCopy], words: NDArray[np.uint64]) -> list[bool]:
+    """Return of which copies a mapping has an address among words, all if records are packed.
+
+    The beginning of a mapping is no such address: the record of the mapping has it.
+    """
+    if len(words) and int(words[0]) & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:
+        return [True] * len(copies)
+    ranges = [(begin + 1, end) for copy in copies for begin, end in copy.ranges]
+    edges = np.unique(np.array(ranges, np.uint64))
+    if not len(edges):
+        return [False] * len(copies)
+    is_between = np.zeros(len(edges) + 1, np.bool_)
+    for at in range(0, len(words), _WORDS_AT_A_TIME):
+        some = words[at : at + _WORDS_AT_A_TIME]
+        some = some[(some >= edges[0]) & (some < edges[-1])]
+        is_between[np.searchsorted(edges, some, side="right")] = True
+    counts = np.append(0, np.cumsum(is_between))
+    bounds = np.searchsorted(edges, np.array(ranges, np.uint64).reshape(-1, 2)) + 1
+    is_met = iter((counts[bounds[:, 1]] > counts[bounds[:, 0]]).tolist())
+    return [any(list(itertools.islice(is_met, len(copy.ranges)))) for copy in copies]

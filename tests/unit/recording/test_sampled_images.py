@@ -1,0 +1,38 @@
+"""Copies are kept if the records have an address in one of their mappings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prospect.capture.machine.image_copies import ImageCopy
+from prospect.perfdata.format import PERF_RECORD_COMPRESSED
+from prospect.recording.sampled_images import met
+
+
+def copy(*ranges):
+    return ImageCopy((8, 1, 2), b"", b"/x", 1, [(0, 1)], 0, list(ranges))
+
+
+def test_an_address_in_any_mapping_counts_and_its_beginning_does_not():
+    copies = [
+        copy((0x1000, 0x2000)),
+        copy((0x3000, 0x4000), (0x7F00_0000_0000, 0x7F00_0000_1000)),
+        copy((0x1800, 0x2800)),  # of another process
+        copy(),
+        copy((0x9000, 0xA000)),
+    ]
+    assert met(copies, np.zeros(0, np.uint64)) == [False] * 5
+    for words, expected in (
+        ([5, 0x1000, 0x3000, 0x9000, 0xA000], [False] * 5),
+        ([0x1001], [True, False, False, False, False]),
+        ([0x1900], [True, False, True, False, False]),
+        ([0x2000], [False, False, True, False, False]),
+        ([0x7F00_0000_0FFF, 1 << 63], [False, True, False, False, False]),
+        ([0x9FFF, 0x3001], [False, True, False, False, True]),
+    ):
+        assert met(copies, np.array(words * 300_000, np.uint64)) == expected
+
+
+def test_of_packed_records_all_are_kept():
+    head = PERF_RECORD_COMPRESSED | 4096 << 48
+    assert met([copy((1, 2))], np.array([head, 9], np.uint64)) == [True]
