@@ -58,6 +58,13 @@ TICKS = {
     r"\b(?:the|all) (?:counted|joined|taken|told|asked) (?:is|are)\b": "a verb and its object",
 }
 
+# Words of the report of 2002, which `--classic` writes and the pages do not.
+OLD_WORDS = {
+    r"\b[Rr]outines?\b": "function",
+    r"\b[Pp]ortions?\b": "mode, part",
+    r"\b[Tt]ick ledger\b": "sample accounting",
+}
+
 
 def prose(page: str) -> list[str]:
     """Return the paragraphs, list items and table cells of a page, without code."""
@@ -98,18 +105,18 @@ def asset_texts(path: Path) -> list[str]:
     return [found.group()[1:-1] for found in re.finditer(r'"[^"\n]* [^"\n]*"|`[^`]* [^`]*`', text)]
 
 
-def ticks(texts: list[str]) -> list[str]:
+def ticks(texts: list[str], patterns: dict[str, str] = TICKS) -> list[str]:
     return [
         f"{found.group()!r}: {instead}"
         for text in texts
-        for pattern, instead in TICKS.items()
+        for pattern, instead in patterns.items()
         for found in re.finditer(pattern, text)
     ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_has_no_ticks(page):
-    assert ticks(prose(page.read_text())) == []
+    assert ticks(prose(page.read_text()), TICKS | OLD_WORDS) == []
 
 
 def test_messages_and_help_have_no_ticks():
