@@ -110,8 +110,11 @@ CODE_FUNCTION = struct.Struct("<QII")
 NO_FILE = "[V8]"
 
 
-class _Version(NamedTuple):
-    """What only the version tells.
+class Layout(NamedTuple):
+    """How V8's objects are read, in one version.
+
+    The fields from `js_shared` on are what the symbols of a file say. Without these it is what only
+    the version tells.
 
     Attributes:
         entered: Isolate: the frame from which JavaScript called C++; 0 while it runs itself.
@@ -133,6 +136,16 @@ class _Version(NamedTuple):
             with the function itself and with the places of inlined calls have higher numbers by 4.
         not_string: types below this one are strings'.
         has_statement_bit: tables of source positions tell statements by a bit, not by a sign.
+        version: as 0x0D06.
+        js_shared: JSFunction: what all closures of a function share.
+        name, script, flags: SharedFunctionInfo: the name or the scope, the script, and 32 bits of
+            flags before the number that the function has in its script.
+        first_variable: ScopeInfo: how many words precede its variables, without its map.
+        builtin_exit: type of the frames of builtins that are in C++.
+        function_type, shared_type, scope_type, script_type, bytecode_type, code_type,
+            stream_type, trusted_bytes_type, bytes_type, interpreter_type: numbers of these objects'
+            types. A stream is what precedes instructions. Those of a stream and of trusted bytes
+            may be the same as others.
     """
 
     entered: int
@@ -154,50 +167,72 @@ class _Version(NamedTuple):
     literals: int
     not_string: int = 128
     has_statement_bit: int = 0
+    version: int = 0
+    js_shared: int = 0
+    name: int = 0
+    script: int = 0
+    flags: int = 0
+    first_variable: int = 0
+    builtin_exit: int = 0
+    function_type: int = 0
+    shared_type: int = 0
+    scope_type: int = 0
+    script_type: int = 0
+    bytecode_type: int = 0
+    code_type: int = 0
+    stream_type: int = 0
+    trusted_bytes_type: int = 0
+    bytes_type: int = 0
+    interpreter_type: int = 0
+
+    @property
+    def has_positions_first(self) -> bool:
+        """Whether a scope has its place in the source before its variables (13.6 on)."""
+        return self.first_variable >= _POSITIONS_FIRST
 
 
 _VERSIONS = {
-    (9, 4): _Version(
+    (9, 4): Layout(
         *(0x36B8, 0x20, 0x36E0, 0x3708, 0x13A100, 0x540, 0x8C43, 32, 54),
         *(16, 24, 0, 96, 48, 40, 11, 2, 64),
     ),
-    (9, 6): _Version(
+    (9, 6): Layout(
         *(0x37A8, 0x130, 0x37D0, 0x37F8, 0x146E00, 0x340, 0x9E83, 32, 54),
         *(16, 24, 0, 128, 48, 40, 11, 2, 64),
     ),
-    (10, 2): _Version(
+    (10, 2): Layout(
         *(0x4538, 0x100, 0x4558, 0x4588, 0x15AA00, 0x340, 0x9DC3, 32, 56),
         *(16, 24, 0, 128, 48, 40, 11, 2),
     ),
-    (10, 8): _Version(
+    (10, 8): Layout(
         *(0x4800, 0xD8, 0x4820, 0x4850, 0x178B00, 0x340, 0x9B83, 32, 54),
         *(16, 24, 0, 128, 48, 40, 11, 2),
     ),
-    (11, 3): _Version(
+    (11, 3): Layout(
         *(0x180, 0xE8, 0x1A0, 0x4A48, 0x192000, 0x340, 0x9E03, 32, 54),
         *(16, 24, 40, 16, 48, 56, 11, 2),
     ),
-    (11, 8): _Version(
+    (11, 8): Layout(
         *(0x188, 0xF0, 0x1A8, 0x4C40, 0x1C3B00, 0x340, 0xA843, 32, 52),
         *(8, 16, 32, 32, 40, 44, 11, 2),
     ),
-    (12, 4): _Version(
+    (12, 4): Layout(
         *(0x110, 0xF0, 0x1A8, 0x4E88, 0x1E0000, 0x340, 0xB203, 24, 64),
         *(8, 16, 40, 32, 48, 52, 10, 2),
     ),
-    (12, 9): _Version(
+    (12, 9): Layout(
         *(0x110, 0xF0, 0x1A8, 0x5050, 0x1E4700, 0x400, 0xAC1B, 24, 64),
         *(8, 16, 40, 32, 48, 52, 10, 2),
     ),
-    (13, 6): _Version(
+    (13, 6): Layout(
         *(0x140, 0x128, 0x1D8, 0x5A70, 0x205000, 0x400, 0xAF67, 24, 64),
         *(8, 16, 40, 32, 52, 56, 10, 3),
     ),
-    (14, 1): _Version(
+    (14, 1): Layout(
         *(0x148, 0x130, 0x1E0, 0x5230, 0x208300, 0x400, 0xAFA7, 24, 64),
         *(8, 16, 40, 32, 52, 56, 10, 3, 128, 1),
     ),
-    (14, 6): _Version(
+    (14, 6): Layout(
         *(0x148, 0x130, 0x1E0, 0x5C20, 0x215000, 0x400, 0xAF67, 24, 64),
         *(8, 16, 40, 32, 52, 56, 11, 3, 128, 1),
     ),
@@ -219,66 +254,6 @@ def builtins_place(version: int) -> tuple[int, int]:
     return (known.builtins_bytes, known.entry) if known else (0, 0)
 
 
-class Layout(NamedTuple):
-    """How V8's objects are read, in one version.
-
-    Attributes:
-        version: as 0x0D06.
-        entered to has_statement_bit: as in the table of versions.
-        js_shared: JSFunction: what all closures of a function share.
-        name, script, flags: SharedFunctionInfo: the name or the scope, the script, and 32 bits of
-            flags before the number that the function has in its script.
-        first_variable: ScopeInfo: how many words precede its variables, without its map.
-        builtin_exit: type of the frames of builtins that are in C++.
-        function_type, shared_type, scope_type, script_type, bytecode_type, code_type,
-            stream_type, trusted_bytes_type, bytes_type, interpreter_type: numbers of these objects'
-            types. A stream is what precedes instructions. Those of a stream and of trusted bytes
-            may be the same as others.
-    """
-
-    version: int
-    entered: int
-    called: int
-    outermost: int
-    builtins: int
-    builtins_bytes: int
-    first_bytes: int
-    entry: int
-    line_table: int
-    instructions: int
-    code_bytecode: int
-    code_table: int
-    code_start: int
-    code_begin: int
-    code_flags: int
-    code_size: int
-    baseline: int
-    literals: int
-    not_string: int
-    has_statement_bit: int
-    js_shared: int
-    name: int
-    script: int
-    flags: int
-    first_variable: int
-    builtin_exit: int
-    function_type: int
-    shared_type: int
-    scope_type: int
-    script_type: int
-    bytecode_type: int
-    code_type: int
-    stream_type: int
-    trusted_bytes_type: int
-    bytes_type: int
-    interpreter_type: int
-
-    @property
-    def has_positions_first(self) -> bool:
-        """Whether a scope has its place in the source before its variables (13.6 on)."""
-        return self.first_variable >= _POSITIONS_FIRST
-
-
 def layout_for(version: tuple[int, int], numbers: Mapping[bytes, int]) -> Layout | None:
     """Return the layout of a version; None if it is not known, or the numbers are not plausible.
 
@@ -293,7 +268,7 @@ def layout_for(version: tuple[int, int], numbers: Mapping[bytes, int]) -> Layout
     for field, names in _EXPORTED.items():
         symbols = (_PREFIX + one.encode() for one in names)
         found[field] = next((numbers[one] for one in symbols if one in numbers), -1)
-    layout = Layout(version[0] << 8 | version[1], *known, **found)
+    layout = known._replace(version=version[0] << 8 | version[1], **found)
     return layout if _is_plausible(layout) else None
 
 

@@ -145,12 +145,12 @@ def _find_innermost() -> Iterator[Item]:
         yield from follow(AT[name], slot, "no_key" if slot == _OUTERMOST else "fault")
     yield asm.load(abi.BPF_DW, R1, FP, _OUTERMOST)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "no_frame")
-    yield asm.store(abi.BPF_DW, FP, _RUNS, 0)
+    yield from _put(_RUNS, 0)
     yield asm.load(abi.BPF_DW, R1, FP, HEAD)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "v8_has_called")
     yield asm.load(abi.BPF_DW, R1, FP, HEAD + 8)
     yield asm.jump_if(abi.BPF_JNE, R1, 0, "v8_has_called")
-    yield asm.store(abi.BPF_DW, FP, _RUNS, v8.RUNS)
+    yield from _put(_RUNS, v8.RUNS)
     yield asm.jump("v8_innermost")
     yield Label("v8_has_called")
     yield asm.store(abi.BPF_DW, FP, FRAME, R1)
@@ -194,7 +194,7 @@ def read_v8_frame() -> Iterator[Item]:
     yield Label("v8_function")
     yield from _function()
     yield Label("v8_read")
-    yield asm.store(abi.BPF_DW, FP, _RUNS, 0)
+    yield from _put(_RUNS, 0)
 
 
 def _go_out(label: str) -> Iterator[Item]:
@@ -210,8 +210,8 @@ def _enter() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, FP, MARK, v8.ENTRY)
     yield asm.load(abi.BPF_DW, R1, FP, LAST)
     yield asm.store(abi.BPF_DW, FP, CODE, R1)
-    yield asm.store(abi.BPF_DW, FP, LAST, 0)
-    yield asm.store(abi.BPF_DW, FP, _AT, 0)
+    yield from _put(LAST, 0)
+    yield from _put(_AT, 0)
     yield asm.move(R4, 0)
     yield asm.load(abi.BPF_DW, R1, FP, FRAME)
     yield asm.load(abi.BPF_DW, R2, FP, _OUTERMOST)
@@ -270,7 +270,7 @@ def _function() -> Iterator[Item]:
     yield asm.jump("v8_compiled")
     # A builtin that has a function's frame of its own.
     yield Label("v8_builtin")
-    yield asm.store(abi.BPF_DW, FP, LAST, 0)
+    yield from _put(LAST, 0)
     yield Label("v8_compiled")
     yield asm.load(abi.BPF_DW, R3, FP, POINTER)
     yield asm.alu(abi.BPF_SUB, R3, 1)
@@ -343,6 +343,16 @@ def _tell(maps: Maps) -> Iterator[Item]:
     yield asm.move(R3, NEWS.size)
     yield asm.move(R4, 0)
     yield asm.call(abi.BPF_FUNC_ringbuf_output)
+
+
+def _put(slot: int, number: int) -> Iterator[Item]:
+    """Put a number into a slot, which the verifier must not take for a constant.
+
+    It would go through all that follows once more for each constant.
+    """
+    yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT, number)
+    yield asm.load(abi.BPF_DW, R1, SCRATCH, BLOB_AT)
+    yield asm.store(abi.BPF_DW, FP, slot, R1)
 
 
 def _field(dst: asm.Reg, offset: int) -> asm.Instruction:
