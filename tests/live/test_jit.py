@@ -255,6 +255,49 @@ def test_python_without_the_option_is_told_of_it(tmp_path):
     assert any("Python functions" in hint for hint in hints_of(profile))
 
 
+# By name of the runtime: the language and the file of the page's module, the command, what the busy
+# function is called, and the program.
+ADVISED = {
+    "luajit": (
+        *("lua", "jit/perfmap.lua", ["luajit", "-jperfmap", "app"], "lua:app:1"),
+        """local function busy(n) local x = 0 for i = 1, n do x = (x * 31 + i) % 1000003 end end
+local e = os.clock() + 1
+while os.clock() < e do busy(1000000) end
+""",
+    ),
+    "pypy3": (
+        *("python", "perfmap.py", ["pypy3", "-m", "perfmap", "app"], "py::busy:app"),
+        """import time
+def busy(n):
+    x = 0
+    for i in range(n): x = (x * 31 + i) % 1000003
+e = time.process_time() + 1
+while time.process_time() < e: busy(1000000)
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("runtime", ADVISED)
+def test_the_advice_for_a_runtime_gives_it_names(tmp_path, monkeypatch, runtime):
+    language, module, command, name, program = ADVISED[runtime]
+    if not shutil.which(runtime):
+        pytest.skip(f"no {runtime} is installed")
+    monkeypatch.chdir(tmp_path)
+    page = (Path(prospect.__file__).parents[2] / "docs/jit.md").read_text()
+    place = tmp_path / module
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(page.partition(f"```{language}\n")[2].partition("```")[0])
+    (tmp_path / "app").write_text(program)
+    file = tmp_path / "recording"
+    record(file, runtime, "app")
+    assert any("perfmap" in hint for hint in hints_of(prospect.open(file)))
+    record(file, *command)
+    profile = prospect.open(file)
+    assert jit_functions(profile)[name] == NameSource.MAP_FILE
+    assert not any("perfmap" in hint for hint in hints_of(profile))
+
+
 @pytest.mark.skipif(not shutil.which("node"), reason="needs Node (Debian: nodejs)")
 def test_node_that_was_not_read_is_told_of_it(tmp_path):
     file = tmp_path / "recording"

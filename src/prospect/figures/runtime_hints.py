@@ -140,6 +140,8 @@ def _of_node(found: _Found) -> tuple[str, str]:
 
 def _of_java(found: _Found) -> tuple[str, str]:
     at_start = "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
+    if not found.run.recorder.startswith("prospect"):
+        return "prospect record", f"or {at_start} (17 or later)"
     if found.is_running:
         return f"jcmd {found.pid} Compiler.perfmap", f"before a report, or start with {at_start}"
     return at_start, "or jcmd PID Compiler.perfmap while it runs; 17 or later"
@@ -207,11 +209,7 @@ _RUNTIMES = (
         re.compile(r"luajit[\w.-]*|libluajit[\w.-]*"),
         _JIT,
         "Lua functions",
-        _always(
-            "",
-            "LuaJIT writes a map file only if it was built with -DLUAJIT_USE_PERFTOOLS; luajit -jp"
-            " is its own profiler",
-        ),
+        _always(f"luajit -jperfmap, a module in {_JIT_PAGE}", "luajit -jp is its own profiler"),
     ),
     _Runtime(
         re.compile(r"libcoreclr\.so"),
@@ -233,7 +231,7 @@ _RUNTIMES = (
         re.compile(r"pypy3?[\d.]*|libpypy[\w.-]*\.so[\d.]*"),
         _JIT,
         "Python functions of PyPy",
-        _always("", "PyPy writes no map file; vmprof is its own profiler"),
+        _always(f"pypy3 -m perfmap APP, a module in {_JIT_PAGE}", "vmprof is its own profiler"),
     ),
     _Runtime(
         re.compile(r"perl[\d.]*|libperl\.so[\d.]*"),

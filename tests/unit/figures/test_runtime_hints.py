@@ -49,10 +49,10 @@ def hints_of(profile, detail="2", jit_pids=(), **run):
         ("/usr/lib/erlang/erts-13.1.5/bin/beam.smp", "+JPperf true"),
         ("/usr/lib/libruby-2.5.so.2.5.5", "Ruby 2.5: Prospect reads 2.7 and later"),
         ("/usr/lib/libruby.so.3.4", "record as root"),
-        ("/usr/bin/luajit-2.1.0-beta3", "LUAJIT_USE_PERFTOOLS"),
+        ("/usr/bin/luajit-2.1.0-beta3", "luajit -jperfmap"),
         ("/usr/share/dotnet/shared/libcoreclr.so", "DOTNET_PerfMapEnabled=1"),
         ("/venv/llvmlite/binding/libllvmlite.so", "NUMBA_ENABLE_PROFILING=1"),
-        ("/usr/lib/libpypy3.9-c.so", "vmprof"),
+        ("/usr/lib/libpypy3.9-c.so", "pypy3 -m perfmap"),
         ("/usr/bin/perl", "C functions"),
     ],
 )
