@@ -541,6 +541,17 @@ class NamingOptions(Options):
         doc="the root of a chroot, of a container image or of another machine: where recorded "
         'files are looked for first; "" for none',
     )
+    debug_dir: str = option(
+        typed(
+            "--debug-dir DIR",
+            "look for separate debug files below DIR before /usr/lib/debug: by build id, in "
+            "DIR/.build-id, else by the name and checksum in the program",
+            "finders",
+        ),
+        default="",
+        reads="directory",
+        doc='a directory of separate debug files that comes before /usr/lib/debug; "" for none',
+    )
     use_cache: bool = option(
         typed(
             "--no-cache",

@@ -15,6 +15,8 @@ from typing import Any
 
 import prospect
 from builders.another_user import WHO, prospect_of_another_user
+from prospect.recording.opened_events import RecordOptions
+from prospect.recording.run import record as record_command
 
 PROGRAMS = Path(__file__).parents[1] / "live" / "programs"
 PROSPECT = (sys.executable, "-m", "prospect")
@@ -67,6 +69,14 @@ def record(
     words = [str(word) for word in command]
     line = [*PROSPECT, "record", "--no-python", "-H", str(frequency_hz), "-o", str(file), *words]
     return subprocess.run(line, capture_output=True, timeout=200, check=True, **options)
+
+
+def record_without_files(file: Path, *command: object) -> None:
+    """Record COMMAND as a recorder does that keeps no files that may be gone."""
+    words = tuple(map(str, command))
+    with file.open("wb") as opened:
+        options = RecordOptions(command=words, frequency_hz=2000, python="never")
+        assert record_command(options, opened.fileno()).exit_status == 0
 
 
 def run_as_another_user(directory: Path, *words: object) -> subprocess.CompletedProcess[str]:

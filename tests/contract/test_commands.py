@@ -94,6 +94,7 @@ def nowhere(tmp_path, monkeypatch):
         (["report", "--calls", "totals,calees", "a"], 2, "did you mean callees?"),
         (["--call-graph", "dwraf", "true"], 2, "did you mean dwarf?"),
         (["report", "--sysroot", "x", "a"], 2, "--sysroot x: no such directory"),
+        (["report", "--debug-dir", "x", "a"], 2, "--debug-dir x: no such directory"),
         (["calls", "--symfs", "x", "a"], 2, "--symfs x: no such directory"),
         (["report", "."], 1, "directory"),
         (["report", "/dev/null"], 1, "/dev/null"),

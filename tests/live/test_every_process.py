@@ -13,7 +13,14 @@ import pytest
 
 import prospect
 from builders.command_line import run_here
-from builders.recordings import PROGRAMS, build_program, hits_by, profile_of, record
+from builders.recordings import (
+    PROGRAMS,
+    build_program,
+    hits_by,
+    profile_of,
+    record,
+    record_without_files,
+)
 from builders.silent_mount import silent_mount
 from builders.waiting import wait_for
 from prospect.elf.image import ElfImage
@@ -153,14 +160,11 @@ def test_a_path_means_another_program_in_another_root(tmp_path, background, home
     assert not home.exists()
 
 
-def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, home, background):
-    """Its program has ended, it was mapped before, and the same path here means no file."""
+def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, home):
+    """Its program has ended, and the same path here means no file."""
     root, file = tmp_path / "root", tmp_path / "r"
     build_program(root, "burner", "-static")
-    process = background("chroot", str(root), "/burner", "60000", comm=b"burner")
-    record(file, "sleep", 0.4)
-    process.kill()
-    process.wait(10)
+    record_without_files(file, "chroot", str(root), "/burner", "300")
     shown = [
         report("--no-cache", "--sort", "sym", *words, file).decode()
         for words in ((), ("--sysroot", str(root)), (f"--symfs={root}",))
@@ -170,6 +174,29 @@ def test_a_chroot_that_is_no_longer_used_is_named_by_its_directory(tmp_path, hom
     assert shown[1] == shown[2]
     profile = prospect.open(file, sysroot=str(root))
     assert set(SPINS) <= {function for (_, function) in user_hits(profile, "burner")}
+
+
+def test_debug_files_of_a_chosen_directory_name_a_stripped_program(tmp_path, home):
+    program, chosen, file = build_program(tmp_path, "burner", "-g"), tmp_path / "d", tmp_path / "r"
+    build_id = ElfImage.parse(program.read_bytes()).build_id.hex()
+    debug = chosen / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+    debug.parent.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["strip", program], check=True)
+    record(file, program, 300)
+    run_here("archive", "--no-cache", "--debug-dir", chosen, "-o", tmp_path / "archive", file)
+    asked = (
+        ("report", "--no-cache", file),
+        ("calls", "--no-cache", file),
+        ("annotate", "--no-cache", "--source", "static_spins", file),
+        ("diff", "--no-cache", file, file),
+    )
+    for words in asked:
+        assert b"static_spins" not in run_here(*words).stdout, words
+        with_names = run_here(*words, "--debug-dir", chosen).stdout
+        assert b"static_spins" in with_names, words
+        of_archive = [tmp_path / "archive" if word == file else word for word in words]
+        assert b"static_spins" in run_here(*of_archive).stdout, words
 
 
 def test_a_program_of_an_overlay_is_named(tmp_path, background):
@@ -189,21 +216,16 @@ def test_a_program_of_an_overlay_is_named(tmp_path, background):
     check(profile, "burner", merged / "burner", SPINS[:1])
 
 
-def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(
-    tmp_path, home, background
-):
+def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(tmp_path, home):
     program, root, file = (
         build_program(tmp_path, "burner", "-static"),
         tmp_path / "root",
         tmp_path / "r",
     )
     root.mkdir()
-    process = background(*in_other_root(root, program), 60_000, comm=b"burner")
-    record(file, "sleep", 0.4)
-    process.kill()
-    process.wait(10)
+    record_without_files(file, *in_other_root(root, program), 300)
     profile = prospect.open(file)
-    assert user_hits(profile, "burner")["/burner", ""] > 50
+    assert user_hits(profile, "burner")["/burner", ""] > 100
     assert "the file is gone, and no process that still runs has it mapped" in profile.report(
         detail="4"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import prospect
-from builders.recordings import build_program, hits_by, profile_of, record
+from builders.recordings import build_program, hits_by, profile_of, record, record_without_files
 from builders.waiting import wait_for
 
 pytestmark = pytest.mark.live
@@ -196,15 +196,11 @@ def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_aft
 
 
 @pytest.mark.parallel
-def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkeypatch, background):
+def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # where perf may have kept a copy of the first
     burner = build_program(tmp_path, "burner")
     file = tmp_path / "r"
-    process = background(burner, 60_000)  # a file that was mapped before is not kept
-    wait_for_exec(process.pid, b"burner")
-    record(file, "sleep", 0.4)
-    process.kill()
-    process.wait(10)
+    record_without_files(file, burner, 200)
     build_program(tmp_path, "burner", "-O0", "-DNEW")
     profile = prospect.open(file)
     names = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
@@ -235,7 +231,7 @@ def test_a_program_in_memory_is_named_while_it_lives_and_after(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path))  # where perf may have kept a copy
     memory, burner = build_program(tmp_path, "memory"), build_program(tmp_path, "burner")
     file = tmp_path / "r"
-    done = record(file, "sh", "-c", f"{memory} 20000 {burner} >/dev/null 2>&1 & echo $!; sleep 0.4")
+    done = record(file, "sh", "-c", f"{memory} 20000 {burner} >/dev/null 2>&1 & echo $!; sleep 1")
     path = "/memfd:copied (deleted)"
     try:
         named = hits_by(prospect.open(file), "function", object=path)

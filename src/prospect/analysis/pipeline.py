@@ -489,6 +489,10 @@ def _with_raw_data(profile: Profile, placed: _Placed) -> Profile:
     return profile
 
 
+def _real_path(chosen: str) -> bytes:
+    return os.fsencode(os.path.realpath(chosen)) if chosen else b""
+
+
 def _symbol_options(
     info: RecordingInfo, jit: JitRecords, history: ProcessHistory, order: _Order
 ) -> SymbolOptions:
@@ -497,7 +501,8 @@ def _symbol_options(
         recorded_facts(info, jit, history),
         system_map=naming.system_map or None,
         kernel_image=naming.kernel_image or None,
-        sysroot=os.fsencode(os.path.realpath(naming.sysroot)) if naming.sysroot else b"",
+        sysroot=_real_path(naming.sysroot),
+        debug_dir=_real_path(naming.debug_dir),
         use_cache=naming.use_cache,
         servers=debug_servers(os.environ, naming.debuginfod_s),
         wants_lines=wanted.lines

@@ -126,6 +126,8 @@ class SymbolOptions(Record):
             in ns on the recording's clock, 0 for before the recording.
         epoch_ns: what is added to times of the recording to get ns since the epoch; 0: unknown.
         sysroot: below which recorded files are looked for first, an absolute path; b"" for none.
+        debug_dir: directory of debug files that comes before /usr/lib/debug, an absolute path; b""
+            for none.
         use_cache: whether symbol tables are kept on disk between runs.
         servers: debug-file servers to ask for what nothing here names, None for none.
         wants_lines: whether they are asked for debug information too, for source lines.
@@ -151,6 +153,7 @@ class SymbolOptions(Record):
     starts_of: Callable[[int], Sequence[int]] = _no_starts
     epoch_ns: int = 0
     sysroot: bytes = b""
+    debug_dir: bytes = b""
     use_cache: bool = True
     servers: DebugServers | None = None
     wants_lines: bool = False

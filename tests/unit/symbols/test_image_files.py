@@ -367,3 +367,58 @@ def test_a_debug_file_below_the_sysroot_is_found(
     of = find_debug_image(found, b"/usr")
     assert of.source == NameSource.DEBUG_FILE
     assert (of.file.root, of.file.owner, of.file.speaks_for) == (root, EVERYBODY, EVERYBODY)
+
+
+@pytest.fixture
+def chosen(places: Path) -> Path:
+    """A directory of debug files that a person chose."""
+    directory = places / "chosen"
+    directory.mkdir()
+    return directory
+
+
+def by_build_id(directory: Path, suffix: str = ".debug", build_id: bytes = ID) -> Path:
+    digits = build_id.hex()
+    return directory / ".build-id" / digits[:2] / (digits[2:] + suffix)
+
+
+def test_a_chosen_directory_of_debug_files_comes_before_the_machines(
+    places: Path, chosen: Path
+) -> None:
+    found = open_image(write(places / "a", image()))
+    assert found
+    for directory in (chosen, places / "debug"):
+        write(by_build_id(directory), image(symbols=SYMBOLS))
+    of = find_debug_image(found, b"/bin", os.fsencode(chosen))
+    assert of
+    assert of.file.path == os.fsencode(by_build_id(chosen))
+    assert of.source == NameSource.DEBUG_FILE
+    write(by_build_id(chosen), image(OTHER_ID, symbols=SYMBOLS))
+    of = find_debug_image(found, b"/bin", os.fsencode(chosen))
+    assert of
+    assert of.file.path == os.fsencode(by_build_id(places / "debug"))
+
+
+@pytest.mark.parametrize("place", ["bin/a.debug", "a.debug"])
+def test_a_debug_link_is_followed_in_a_chosen_directory(
+    places: Path, chosen: Path, place: str
+) -> None:
+    debug = image(None, symbols=SYMBOLS)
+    link = debug_link_section("a.debug", zlib.crc32(debug))
+    found = open_image(write(places / "a", image(None, sections=[link])))
+    assert found
+    write(chosen / place, debug)
+    assert find_debug_image(found, b"/bin", os.fsencode(chosen))
+    assert find_debug_image(found, b"/bin") is None
+    write(chosen / place, debug + b"x")
+    assert find_debug_image(found, b"/bin", os.fsencode(chosen)) is None
+
+
+def test_a_program_by_its_build_id_in_a_chosen_directory_is_the_one_that_is_gone(
+    chosen: Path,
+) -> None:
+    key = ObjectKey(b"/none", ID)
+    write(by_build_id(chosen, ""), image())
+    assert isinstance(find_image(key, [], 0.0, debug_dir=os.fsencode(chosen)), FoundImage)
+    write(by_build_id(chosen, ""), image(OTHER_ID))
+    assert isinstance(find_image(key, [], 0.0, debug_dir=os.fsencode(chosen)), Missing)

@@ -194,7 +194,8 @@ def kernel_with_lines(options: SymbolOptions, cache: SymbolCache | None) -> Kern
     build_id = options.kernel_build_id
     if not build_id:
         return NO_IMAGE
-    for found in itertools.chain(debug_files(build_id), downloaded_debug_files(build_id)):
+    here = debug_files(build_id, options.debug_dir)
+    for found in itertools.chain(here, downloaded_debug_files(build_id)):
         if same_build_id(build_id, found.image.build_id) and has_debug_info(found.image):
             path = os.fsdecode(found.file.path)
             kernel = open_kernel(replace(options, kernel_image=path, system_map=None), cache)

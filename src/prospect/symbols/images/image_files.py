@@ -104,6 +104,7 @@ def find_image(  # noqa: PLR0913 - a keyword for each
     *,
     target: str = "",
     sysroot: bytes = b"",
+    debug_dir: bytes = b"",
 ) -> FoundImage | Missing:
     """Find the file that was mapped.
 
@@ -115,13 +116,14 @@ def find_image(  # noqa: PLR0913 - a keyword for each
         named_by: whose word the path is: the owner of the recording.
         target: that the recording came from, "" for none; the files that it sent are searched.
         sysroot: below which the file is looked for first, b"" for nowhere.
+        debug_dir: see `SymbolOptions`.
 
     Returns:
         The first candidate that is the recorded file by build id, else by inode. A recording that
         has no build id of a file has the one below `sysroot` that the person who chose it means.
     """
     failures: set[NameSource] = set()
-    places = _Places(key, processes, served or ServedMounts(), named_by, target, sysroot)
+    places = _Places(key, processes, served or ServedMounts(), named_by, target, sysroot, debug_dir)
     for candidate in _candidates(places):
         found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
         is_meant = bool(sysroot) and not key.build_id and _is_below(sysroot, found)
@@ -139,12 +141,15 @@ def find_image(  # noqa: PLR0913 - a keyword for each
     return Missing(reason, note or _sentence(reason, key))
 
 
-def find_debug_image(found: FoundImage, directory: bytes) -> DebugImage | None:
+def find_debug_image(
+    found: FoundImage, directory: bytes, debug_dir: bytes = b""
+) -> DebugImage | None:
     """Find the separate debug file of an image on this machine.
 
     Args:
         found: the image.
         directory: where the image lay in its own root, for .gnu_debuglink.
+        debug_dir: see `SymbolOptions`.
 
     Returns:
         A debug file with the image's build id, or with the checksum that the image asks for; one
@@ -153,12 +158,14 @@ def find_debug_image(found: FoundImage, directory: bytes) -> DebugImage | None:
     build_id, link = found.image.build_id, found.image.debug_link
     if build_id:
         for debug in itertools.chain(
-            _debug_files_there(build_id, found.file), debug_files(build_id)
+            _chosen_debug_files(build_id, debug_dir),
+            _debug_files_there(build_id, found.file),
+            debug_files(build_id),
         ):
             if debug.image.build_id == build_id:
                 return _debug_image(debug, found, NameSource.DEBUG_FILE)
     if link:
-        for debug in _linked_files(link, directory, found.file):
+        for debug in _linked_files(link, directory, found.file, debug_dir):
             if _is_linked(debug, link, found):
                 return _debug_image(debug, found, NameSource.DEBUG_FILE)
     if build_id:
@@ -198,13 +205,24 @@ def _there(path: bytes, file: OpenFile) -> OpenFile | NameSource:
     return open_named(path, file.speaks_for, root=file.root, is_received=is_received)
 
 
-def _of_package(build_id: bytes) -> bytes:
+def _of_package(build_id: bytes, root: bytes = b"", suffix: bytes = b".debug") -> bytes:
     digits = build_id.hex().encode()
-    return DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:])
+    return (root or DEBUG_ROOT) + b"/.build-id/%b/%b%b" % (digits[:2], digits[2:], suffix)
 
 
-def debug_files(build_id: bytes) -> Iterator[FoundImage]:
-    """Open what is called the debug file of a build id: that of a package, then perf's copy."""
+def _chosen_debug_files(build_id: bytes, debug_dir: bytes) -> Iterator[FoundImage]:
+    """Open the debug file of a build id in the directory that a person chose, if any."""
+    found = open_image(_of_package(build_id, debug_dir)) if debug_dir else None
+    if found:
+        yield found
+
+
+def debug_files(build_id: bytes, debug_dir: bytes = b"") -> Iterator[FoundImage]:
+    """Open what is called the debug file of a build id.
+
+    That of `debug_dir` comes first, then a package's, then perf's copy.
+    """
+    yield from _chosen_debug_files(build_id, debug_dir)
     of_package = open_image(_of_package(build_id))
     if of_package:
         yield of_package
@@ -263,7 +281,7 @@ class _Places(NamedTuple):
     """Where a file may be: its key, who had it mapped, and which mounts to keep away from.
 
     Attributes:
-        key, processes, served, named_by, target, sysroot: see `find_image`.
+        key, processes, served, named_by, target, sysroot, debug_dir: see `find_image`.
     """
 
     key: ObjectKey
@@ -272,6 +290,7 @@ class _Places(NamedTuple):
     named_by: int
     target: str
     sysroot: bytes
+    debug_dir: bytes
 
     @property
     def path(self) -> bytes:
@@ -317,7 +336,15 @@ def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
         yield open_named(path, places.named_by)
     if path == key.path:
         yield from _still_mapped(places)
-    yield from map(open_received, _kept_copies(whole_build_id(key.build_id), places.target))
+    yield from _kept_files(places)
+
+
+def _kept_files(places: _Places) -> Iterator[OpenFile | NameSource]:
+    """Open what is kept of the file by its build id."""
+    build_id = whole_build_id(places.key.build_id)
+    if build_id and places.debug_dir:
+        yield open_file(_of_package(build_id, places.debug_dir, b""))
+    yield from map(open_received, _kept_copies(build_id, places.target))
 
 
 def _as_here(there: OpenFile | NameSource, places: _Places) -> OpenFile | NameSource:
@@ -370,9 +397,19 @@ def _parsed(file: OpenFile | NameSource) -> FoundImage | None:
     return None if isinstance(found, NameSource) else found
 
 
-def _linked_files(link: DebugLink, directory: bytes, file: OpenFile) -> Iterator[FoundImage]:
-    """Open the file that an image's debug link names: next to the image, in its root, and here."""
+def _linked_files(
+    link: DebugLink, directory: bytes, file: OpenFile, debug_dir: bytes
+) -> Iterator[FoundImage]:
+    """Open the file that an image's debug link names: next to the image, in its root, and here.
+
+    In a directory of debug files that a person chose, the file may also be at the top.
+    """
     beside = directory + b"/" + link.name
+    for path in (beside, b"/" + link.name) if debug_dir else ():
+        chosen = open_named(path, file.speaks_for, root=debug_dir, is_received=True)
+        found = _parsed(chosen)
+        if found:
+            yield found
     hidden = directory + b"/.debug/" + link.name
     for root in dict.fromkeys((file.root, OWN_ROOT)):
         for path in (beside, hidden, DEBUG_ROOT + beside):

@@ -114,7 +114,7 @@ class RecordedImages:
         """Return the same of its debug file."""
         identity = identity_of(image)
         if identity not in self._debug:
-            found, held_bytes = of_others.weigh(lambda: _debug_file_of(key, image))
+            found, held_bytes = of_others.weigh(lambda: self._debug_file_of(key, image))
             if held_bytes:
                 return held_bytes
             self._debug[identity] = found
@@ -215,6 +215,7 @@ class RecordedImages:
             *(key, alive, options.recorded_until, self._served, options.named_by),
             target=options.target,
             sysroot=sysroot,
+            debug_dir=options.debug_dir,
         )
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> DebugImage | None:
@@ -236,9 +237,13 @@ class RecordedImages:
         identity = identity_of(image)
         if identity in self._debug:
             return
-        self._debug[identity] = found = None if is_costly else _debug_file_of(key, image)
+        self._debug[identity] = found = None if is_costly else self._debug_file_of(key, image)
         if found is None and held_bytes > (0 if is_costly else of_others.left_bytes):
             self._costly_debug.add(identity)
+
+    def _debug_file_of(self, key: ObjectKey, image: FoundImage) -> DebugImage | None:
+        directory = key.path.rpartition(b"/")[0]
+        return find_debug_image(image, directory, self._options.debug_dir)
 
     def forget(self, key: ObjectKey) -> FoundImage | None:
         """Look again for an object's files, as some were fetched; return what was its image."""
@@ -256,10 +261,6 @@ def _pieces(image: KeptImage) -> Iterator[tuple[int, bytes | memoryview]]:
     for offset, length in image.pieces:
         yield offset, content[at : at + length]
         at += length
-
-
-def _debug_file_of(key: ObjectKey, image: FoundImage) -> DebugImage | None:
-    return find_debug_image(image, key.path.rpartition(b"/")[0])
 
 
 def identity_of(found: FoundImage | DebugImage) -> FileIdentity:

@@ -168,7 +168,7 @@ def read_vmlinux(path: bytes) -> tuple[SymbolTable, bytes]:
 
 
 def kept_listings(
-    build_id: bytes, release: str, root: str, target: str = ""
+    build_id: bytes, release: str, root: str, target: str = "", debug_dir: bytes = b""
 ) -> Iterator[SymbolTable]:
     """Read, one after the other, the listings of a kernel on this machine, the surest first.
 
@@ -177,6 +177,7 @@ def kept_listings(
         release: of the kernel, as uname(2) has it.
         root: directory that stands for ``/``.
         target: that the recording came from, "" for none.
+        debug_dir: see `SymbolOptions`.
     """
     if build_id:
         for path in (
@@ -187,7 +188,7 @@ def kept_listings(
             if isinstance(file, OpenFile):
                 yield from _unless_empty(parse_kallsyms(bytes(file.data)))
         for found in itertools.chain(
-            debug_files(build_id),
+            debug_files(build_id, debug_dir),
             downloaded_debug_files(build_id),
             received_images(cached_copies(build_id, b"vmlinux")),
         ):

@@ -99,7 +99,8 @@ def load_kernel(
             names = _place(running.table, options)
         return names._replace(is_kept=running.is_kept) if isinstance(names, KernelNames) else names
     build_id = _expected_build_id(options, running)
-    for listing in kept_listings(build_id, options.kernel_release, places.root, options.target):
+    where = places.root, options.target, options.debug_dir
+    for listing in kept_listings(build_id, options.kernel_release, *where):
         names = _place(listing, options)
         if isinstance(names, KernelNames):
             return names
