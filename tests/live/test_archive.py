@@ -97,6 +97,11 @@ def archived(tmp_path_factory):
     return directory
 
 
+@pytest.fixture(scope="module")
+def report(archived):
+    return prospect.open(archived / "run.data").report()
+
+
 def elsewhere(directory, *arguments):
     home = directory / "home"
     home.mkdir(exist_ok=True)
@@ -108,9 +113,9 @@ def elsewhere(directory, *arguments):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("report", REPORTS, ids=" ".join)
-def test_reports_elsewhere_are_those_made_here(archived, report):
-    command, *options = report
+@pytest.mark.parametrize("words", REPORTS, ids=" ".join)
+def test_reports_elsewhere_are_those_made_here(archived, words):
+    command, *options = words
     here = run_here(command, *options, "run.data", cwd=archived)
     assert here.returncode == 0, here.stderr.decode()
     there = elsewhere(archived, command, *options, "run.data.archive")
@@ -220,21 +225,21 @@ def test_an_archive_is_small_and_private(archived):
 
 
 @pytest.mark.parallel
-def test_whole_images_are_there_whole(archived):
+def test_whole_images_are_there_whole(archived, report):
     whole = archived / "whole.data"
     made = tool("archive", "--whole-images", "-o", whole, "run.data", cwd=archived)
     assert made.returncode == 0, made.stderr.decode()
     grown = whole.stat().st_size - (archived / "run.data.archive").stat().st_size
     assert grown > 100_000  # the C library alone
-    profile = prospect.open(whole)
-    assert profile.report() == prospect.open(archived / "run.data.archive").report()
+    assert prospect.open(whole).report() == report
+    assert prospect.open(archived / "run.data.archive").report() == report
 
 
 @pytest.mark.parallel
-def test_python_archives_too(archived):
+def test_python_archives_too(archived, report):
     made = prospect.archive(archived / "run.data", output=str(archived / "python.data"))
     assert made == str(archived / "python.data")
-    assert prospect.open(made).report() == prospect.open(archived / "run.data").report()
+    assert prospect.open(made).report() == report
 
 
 @pytest.mark.parallel

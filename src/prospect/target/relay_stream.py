@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _UNPACKED_BYTES = 1 << 20
 # A login prints less, and takes less time from its first byte to its last.
-_MOST_GREETING_BYTES = 1 << 18
+_MOST_GREETING_BYTES = 1 << 16
 _GREETING_S = 60.0
 _MOST_FILE_BYTES = 1 << 30
 _MOST_FRAME_BYTES = max(HEAD_BYTES, PIECE_BYTES, MOST_ANSWER_BYTES) + OFFSET.size

@@ -293,6 +293,8 @@ class Remote(Closing):
                 version = ".".join(map(str, hello["python"]))
                 raise NoPythonError(f"{self.target} has Python {version}: {_NEEDS}")
             return hello
+        if select.select([pipe], [], [], 0)[0] and os.read(pipe.fileno(), 1):
+            self._started.kill()  # it goes on; ssh would throw away what the pipe does not take
         pipe.close()
         try:
             status = self._started.wait(_END_S)
