@@ -19,6 +19,7 @@ from builders.examples import CI, examples
 from builders.s3_server import S3Server
 from prospect.version import __version__
 
+pytest_plugins = ("builders.merged_cases",)
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 # The version that golden files name. A report names the program's, which changes with a release.

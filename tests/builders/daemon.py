@@ -35,6 +35,8 @@ class RunningDaemon:
             stderr=self._lines,
             env={**os.environ, **environment},
         )
+        with suppress(PermissionError):  # what writes a window yields, and would to all workers
+            os.setpriority(os.PRIO_PROCESS, self.process.pid, -10)
         self.load = subprocess.Popen([sys.executable, "-c", load])
 
     def __enter__(self):
