@@ -13,16 +13,20 @@ executor, however long that works.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import os
+import select
 import signal
 import threading
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from textual._xterm_parser import XTermParser
 from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
 
 from prospect.errors import ProspectError
 from prospect.records import Record, field, replace
@@ -39,7 +43,6 @@ from prospect.tui.drawing import (
     draw_rows,
     draw_status,
 )
-from prospect.tui.keyboard import Keyboard
 from prospect.tui.page_columns import ASCII, BLOCKS
 from prospect.tui.pictures import Cursor, Stand
 from prospect.tui.prompt import PromptLine
@@ -57,6 +60,48 @@ if TYPE_CHECKING:
     from prospect.tui.pictures import Picture
     from prospect.tui.rows import Row
     from prospect.tui.watch import LiveSource
+
+_LARGEST_READ = 1 << 12
+# How often the parser looks whether an escape key was typed alone.
+_TICK_S = 0.05
+
+
+class Keyboard(LinuxDriver):
+    """A terminal whose input, typed or pasted, may be anything, and which is let go of at once.
+
+    The library's own loop ends, and the screen with it, at bytes that are no UTF-8, such as those
+    of a key of another encoding. At the end of the screen it lets a person wait for 0.2 s.
+    """
+
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        """Take over the terminal of `app`; options as the library gives them."""
+        super().__init__(app, **options)
+        self._end_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def run_input_thread(self) -> None:
+        """Read what is typed until the input is disabled; forget what is no text."""
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
+        sources = (self.fileno, self._end_fd)
+        while not self.exit_event.is_set():
+            typed = b""
+            if self.fileno in select.select(sources, (), (), _TICK_S)[0]:
+                try:
+                    typed = os.read(self.fileno, _LARGEST_READ)
+                except OSError:
+                    return  # the terminal is gone
+                if not typed:
+                    return
+            # To the parser an empty text is the end of all.
+            text = decode(typed)
+            for message in (*(parser.feed(text) if text else ()), *parser.tick()):
+                self.process_message(message)
+
+    def disable_input(self) -> None:
+        """End the reading, without waiting for the next key."""
+        os.eventfd_write(self._end_fd, 1)
+        super().disable_input()
+        os.eventfd_read(self._end_fd)
 
 
 _FOOT_LINES = 2

@@ -15,9 +15,9 @@ from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.profile.source_tables import NO_TARGET, CodeTable
 from prospect.records import replace
 from prospect.tui import instruction_page
-from prospect.tui.call_pages import NO_STACKS, calls_page
 from prospect.tui.figures import live_figures
 from prospect.tui.instruction_page import CodeMemory
+from prospect.tui.pictures import NO_STACKS, calls_page
 from prospect.tui.screen_places import CALLEES, CALLERS, FUNCTIONS, Place
 from prospect.tui.table_pages import View, table_page
 

@@ -9,7 +9,7 @@ from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
 from builders.turns import REQUEST, profile_with_turns, turns_of
 from prospect.tui.figures import live_figures
-from prospect.tui.turns_view import turns_page
+from prospect.tui.pictures import turns_page
 
 KINDS = ("view", "report")
 
