@@ -17,6 +17,7 @@ from prospect.capture.java.bounds import MOST_PROCESSES, Bounds
 from prospect.capture.java.jvm import Jvm
 from prospect.capture.java.told import Teller
 from prospect.capture.java.vm_tables import UnknownError
+from prospect.capture.kernel.scheduling import come_first
 from prospect.capture.machine.java_processes import PID, NewProcesses, jvm_base
 from prospect.capture.machine.runtime_processes import process_key
 from prospect.capture.runtimes.process_memory import UnreadableError, refusal
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 # Between two looks at a process: at first, at most, and as a multiple of what a look takes.
 _SOON_S, _LATE_S, _REST = 0.005, 0.25, 50.0
-# What was there before is read at once, as far as it takes no longer than this.
-_FIRST_S = 0.5
+# What is there when a JVM is met, and what it compiles first, is read as soon as possible, as far
+# as that takes no longer than this.
+_FIRST_S = 1.0
 _SLOWER = 1.3
 # A JVM that has mapped its library is not ready for so long at most.
 _READY_S = 30.0
@@ -49,6 +51,8 @@ def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool) -> 
         result_fd: a file in memory, see `told`.
         with_classes: whether methods that are only interpreted are wanted too.
     """
+    # What was compiled and is gone before a look has no name. The time that looks take is bounded.
+    come_first()
     watcher = _Watcher(Teller(result_fd), with_classes=with_classes)
     poll = select.poll()
     for fd in (stop_fd, news_fd):

@@ -10,6 +10,7 @@ import os
 
 from prospect.abi import runtime_frames as wire
 from prospect.capture.events.event_choice import EVERY_TASK
+from prospect.capture.kernel.scheduling import come_first
 from prospect.capture.machine.mapped_files import mapped_rings, open_mapping_events
 from prospect.capture.runtimes.walk_state import WalkState
 from prospect.files.child import Child
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from prospect.capture.runtimes.attaching import Walker
 
 _LAST_WORD_S = 0.5
-_FIRST = -20
 _OTHERS = (
     "another tracer's programs (BPF) take more than 2% of the CPUs' time, and as many samples would"
     " be lost; --python reads them anyway"
@@ -38,14 +38,6 @@ _LEAST_SHARE = 0.001
 _OLDEST = {wire.CPYTHON: 0x308, wire.RUBY: 0x207}
 _NAMES = {wire.CPYTHON: "CPython", wire.RUBY: "Ruby", wire.V8: "V8"}
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
-
-
-def _hurry() -> None:
-    """Come before others on a busy machine, where this may be: until then nobody has frames."""
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
-    except OSError:
-        return
 
 
 def _unknown(state: WalkState, count: int) -> str:
@@ -140,7 +132,7 @@ class RuntimeFrames(Closing):
             open_mapping_events(fds, (EVERY_TASK,))
 
             def serve(stop_fd: int) -> None:
-                _hurry()
+                come_first()  # until it reads, nobody has frames
                 rings = mapped_rings(fds.values(), null_fd)
                 # Here, not in the recorder: it costs the command nothing. And what loads the walker
                 # once there is Python: most of the time there is none.
