@@ -197,7 +197,7 @@ def test_settings_are_read_again(tmp_path):
         for _ in range(20):  # on a busy machine it may have no turn within a window
             time.sleep(0.2)
             daemon.ask("dump")
-            with suppress(StoreError):  # nothing fits yet
+            with suppress(StoreError):  # nothing matches yet
                 part = read_store(str(tmp_path / "s"), [f"tgid:{daemon.load.pid}"])
                 found = set(part.processes.pid.tolist())
                 break

@@ -38,7 +38,7 @@ def read_store(
 
     Raises:
         UsageError: a specification has no meaning, or there is no such dimension or engine.
-        StoreError: nothing fits, or the store cannot be read.
+        StoreError: nothing matches, or the store cannot be read.
     """
     chosen = parse_specifications(specifications)
     apart = apart and known_dimension(apart)
@@ -57,7 +57,7 @@ def part_of(profile: Profile, specifications: Sequence[str], apart: str = "") ->
         apart: as in `read_store`: a part has no single samples any more.
 
     Raises:
-        UsageError: a specification has no meaning, or nothing fits.
+        UsageError: a specification has no meaning, or nothing matches.
     """
     whole = kept_apart(profile, apart)
     part = part_of_recording(whole, parse_specifications(specifications))

@@ -53,7 +53,7 @@ def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
     """Annotate functions that a part of a store has hits in, from files that are still there.
 
     Raises:
-        ProspectError: nothing fits, or nothing is called what was asked for.
+        ProspectError: nothing matches, or nothing is called what was asked for.
     """
     if settings.source_files:
         raise UsageError("--source: a store keeps no lines: make a recording")

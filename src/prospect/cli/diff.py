@@ -55,7 +55,7 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     """Compare two parts of a store.
 
     Raises:
-        ProspectError: nothing fits, the parts cannot be compared, or the report not be written.
+        ProspectError: nothing matches, the parts cannot be compared, or the report not be written.
     """
     if words.count(_AGAINST) != 1:
         raise UsageError(

@@ -28,7 +28,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     """Answer one question.
 
     Raises:
-        ProspectError: the words mean nothing, nothing fits, or the store cannot be read.
+        ProspectError: the words mean nothing, nothing matches, or the store cannot be read.
     """
     asked = words[0] if words else ""
     if asked not in _WORDS:

@@ -132,7 +132,7 @@ class StorePart(NamedTuple):
         """Read the part; arguments as those of `read_store`.
 
         Raises:
-            ProspectError: nothing fits, or the store cannot be read.
+            ProspectError: nothing matches, or the store cannot be read.
         """
         from prospect.api.store_part import read_store
 
@@ -156,7 +156,7 @@ class RecordingPart(NamedTuple):
         """Choose the part; keep apart what columns are of.
 
         Raises:
-            UsageError: nothing fits, or the recording does not say what a word asks for.
+            UsageError: nothing matches, or the recording does not say what a word asks for.
         """
         from prospect.api.store_part import part_of
 

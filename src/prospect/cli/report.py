@@ -162,7 +162,7 @@ def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
     """Read a part of a store; if it did not keep threads apart, they have only names.
 
     Raises:
-        ProspectError: nothing fits, or the store has no numbers of threads, which are asked for.
+        ProspectError: nothing matches, or the store has no numbers of threads, which are asked for.
     """
     apart, is_needed = kept_for_rows(settings.sort)
     if apart and not settings.columns:
@@ -217,7 +217,7 @@ def _of_store(settings: Settings, words: list[str], command_line: tuple[str, ...
     """Report on a part of a store.
 
     Raises:
-        ProspectError: nothing fits, the store cannot be read, or the report not be written.
+        ProspectError: nothing matches, the store cannot be read, or the report not be written.
     """
     refuse(settings, disassemble="-e", lines="--lines", inline="--inline", label="--label")
     target = ReportFile(settings.output)

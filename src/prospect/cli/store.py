@@ -35,7 +35,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     """Show what is in a store, check, merge or send it: 1 where something cannot be read or sent.
 
     Raises:
-        ProspectError: the words mean nothing, nothing fits, or the store cannot be read.
+        ProspectError: the words mean nothing, nothing matches, or the store cannot be read.
     """
     word = words[0] if words else "list"
     if word not in _WORDS:
@@ -159,7 +159,7 @@ def _change(word: str, settings: Settings, words: list[str]) -> int:
     """Do what a word says, and say what was done.
 
     Raises:
-        ProspectError: the words mean nothing, nothing fits, or a store cannot be read or written.
+        ProspectError: unknown words, nothing matches, or a store cannot be read or written.
     """
     does = {"compact": _compact, "drop": _drop, "export": _export, "ship": _ship}[word]
     try:

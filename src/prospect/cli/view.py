@@ -65,7 +65,7 @@ def _of_store(settings: Settings, words: list[str], typed: tuple[str, ...]) -> i
     """Serve a store until a signal ends it.
 
     Raises:
-        ProspectError: nothing fits, the store cannot be read, or the port not be had.
+        ProspectError: nothing matches, the store cannot be read, or the port not be had.
     """
     _refuse_open_as_root(settings)
     refuse(settings, inline="--inline")

@@ -139,8 +139,8 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
         )
     if profile.run.is_cut:
         warnings.append(
-            "The recording is cut: its file had no room for the last samples, or was not to grow"
-            " (--max-size). They are lost in the sample accounting, and in no other figure."
+            "The recording is cut: its file had no room for the last samples, or reached"
+            " --max-size. They are lost in the sample accounting, and in no other figure."
         )
     lost = int(counters.get("lost", 0))
     if lost:

@@ -100,7 +100,7 @@ def question(
     """Ask a store while the block runs; hits of different hours are told apart where `hours`.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
     engine = make_engine(store)
     try:

@@ -112,7 +112,7 @@ def build_outliers(
     `symbol:` and `lib-image:` choose the functions that are compared.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
     with question(store, chosen, make_engine) as asked:
         remarks = list(asked.part.remarks)

@@ -77,7 +77,7 @@ def coverage(
     Words about hits choose those that names may lack for; `wanted.rows` is of objects.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
     with question(store, chosen, make_engine) as asked:
         accounting = accounting_of(asked)

@@ -98,7 +98,7 @@ def deploys(
     """List the builds of files that have several, or compare hosts before and after one.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
     with question(store, chosen, make_engine, hours=True) as asked:
         found = _builds(asked)

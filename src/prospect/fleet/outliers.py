@@ -82,7 +82,7 @@ def outliers(
     """Find the hosts that differ from the others.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
     with question(store, chosen, make_engine) as asked:
         keep_names(asked)

@@ -97,7 +97,7 @@ def top(
     `symbol:` and `lib-image:` choose rows, whose shares are of all.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
     with kept_in(store, chosen) as kept:
         if not kept.days:

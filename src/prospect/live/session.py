@@ -5,7 +5,7 @@ before comes from `LiveTasks`, and `live.joined` joins the profiles. So the cost
 on what happened since the last one, not on how long the session lasts.
 
 Under overload a `SteadySession` records less. If the kernel repeatedly cannot deliver a good part
-of the samples, callers go by frame pointers instead of copies of stacks, then there are none.
+of the samples, callers come from frame pointers instead of copies of stacks, then there are none.
 Figures begin anew then, as stacks of two kinds are not one profile.
 """
 
@@ -319,7 +319,8 @@ class SteadySession:
             return False  # as where those that it follows have ended
         self._session.close()
         self._session, self._options = session, options
-        now = f"callers go by frame pointers (--call-graph {less})" if less else "without callers"
+        by = f"callers come from frame pointers (--call-graph {less})"
+        now = by if less else "without callers"
         self._news = (
             f"{lost_share:.0%} of the samples were lost with --call-graph {before}: from here on"
             f" {now}."

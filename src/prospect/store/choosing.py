@@ -55,7 +55,7 @@ def chosen_rows(
             told apart by it anyway; for "session" that is the segment.
 
     Raises:
-        StoreError: nothing fits; says what there is.
+        StoreError: nothing matches; says what there is.
         EngineError: a segment cannot be read.
     """
     chosen = part.chosen
@@ -80,7 +80,7 @@ def chosen_rows(
     )
     if not len(rows["n"]) and (chosen.texts or chosen.numbers):
         there_is = _there_is(engine, part, chosen)
-        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}{there_is}")
+        raise StoreError(f"{store.path}: nothing matches {' '.join(chosen.words)}{there_is}")
     return rows
 
 
@@ -175,7 +175,7 @@ def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
             there = _commonest(engine, part, chosen, one)
             said.append(f"{one.word.name}: there is {', '.join(there) or 'nothing'}")
     if not said and len(asked) > 1:
-        said.append("each word fits some samples, but no sample fits all")
+        said.append("each word matches some samples, but no sample matches all")
     return "".join(f"; {one}" for one in said)
 
 

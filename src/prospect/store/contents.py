@@ -113,7 +113,7 @@ def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
         chosen: which part of it.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
         EngineError: a segment cannot be read.
     """
     with closing(Engine(store)) as engine:

@@ -83,7 +83,7 @@ def read_part(
         make_engine: what answers queries.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
 
     def read(store: StoreDirectory) -> Profile:

@@ -52,7 +52,7 @@ def portion(store: StoreDirectory, chosen: Specification) -> Portion:
         is_inside = one.begin_s * _US >= chosen.since_us and one.end_s * _US <= chosen.until_us
         (inside if is_inside else across).append(one)
     if not inside and not across:
-        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}")
+        raise StoreError(f"{store.path}: nothing matches {' '.join(chosen.words)}")
     # The minutes of an hour that are all inside, or none.
     left = {one.directory for one in set(every).difference(inside) if one.tier == MINUTE}
     shared = [one for one in inside if one.directory in left]
@@ -68,7 +68,7 @@ def drop_portion(store: StoreDirectory, chosen: Specification) -> tuple[int, int
         How many windows were removed, and how many segments stay that lie partly in the part.
 
     Raises:
-        StoreError: nothing fits.
+        StoreError: nothing matches.
         OSError: a file cannot be removed.
     """
     found, every = portion(store, chosen), store.segments()
@@ -97,7 +97,7 @@ def copy_portion(store: StoreDirectory, target: StoreDirectory, chosen: Specific
         How many segments were copied.
 
     Raises:
-        StoreError: nothing fits, or the other store has something already.
+        StoreError: nothing matches, or the other store has something already.
         OSError: a file cannot be read or written.
     """
     if target.segments():

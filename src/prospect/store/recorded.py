@@ -51,7 +51,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         chosen: what the samples have to fit.
 
     Raises:
-        UsageError: nothing fits, or the recording does not say what a word asks for.
+        UsageError: nothing matches, or the recording does not say what a word asks for.
     """
     whole = complete(profile)
     samples = stack_samples(with_waits(whole), "4")
@@ -64,7 +64,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         passes &= fits
     if not passes.any():
         words = " ".join(chosen.words)
-        raise UsageError(f"{whole.run.origin}: nothing fits {words}{_span(whole.run)}")
+        raise UsageError(f"{whole.run.origin}: nothing matches {words}{_span(whole.run)}")
     # Waits are after all samples.
     sampled = len(samples) - (len(whole.waits) if whole.waits else 0)
     rows, of_waits = np.flatnonzero(passes[:sampled]), np.flatnonzero(passes[sampled:])
@@ -181,7 +181,8 @@ def _nothing(samples: StackSamples, chosen: Specification, one: Condition) -> st
         counted[name] += count
     there = ", ".join(name or "none" for name, _ in counted.most_common(_MOST_SHOWN))
     words = " ".join(chosen.words)
-    return f"{samples.profile.run.origin}: nothing fits {words}; {one.word.name}: there is {there}"
+    origin = samples.profile.run.origin
+    return f"{origin}: nothing matches {words}; {one.word.name}: there is {there}"
 
 
 def _span(run: RunInfo) -> str:
@@ -200,7 +201,7 @@ def _run(run: RunInfo, chosen: Specification) -> RunInfo:
         began = max(began, chosen.since_us * _US)
         ended = min(ended, chosen.until_us * _US)
     part = (
-        f"This is the part of the recording that fits {words}: no sample accounting, no late"
+        f"This is the part of the recording that matches {words}: no sample accounting, no late"
         " samples, no waits."
     )
     return replace(

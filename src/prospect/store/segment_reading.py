@@ -113,7 +113,7 @@ def choose(
     ]
     if not any(one.overlaps(*span) for one in found):
         there_is = _there_is(every)
-        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}; {there_is}")
+        raise StoreError(f"{store.path}: nothing matches {' '.join(chosen.words)}; {there_is}")
     refused: dict[Segment, str] = {}
     heads: dict[Segment, Head] = {}
     while True:
@@ -160,7 +160,7 @@ def _of_hosts(store: StoreDirectory, part: Part) -> Part:
     if not kept:
         there = ", ".join(sorted(set(hosts))[:_MOST_NAMED])
         raise StoreError(
-            f"{store.path}: nothing fits {' '.join(chosen.words)}; host: there is {there}"
+            f"{store.path}: nothing matches {' '.join(chosen.words)}; host: there is {there}"
         )
     return part.only(kept)
 

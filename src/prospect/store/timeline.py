@@ -79,7 +79,7 @@ def timeline(
         make_engine: what answers queries.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
 
     def answer(store: StoreDirectory) -> Timeline:

@@ -52,7 +52,7 @@ def fleet_page(
     """Answer a question.
 
     Raises:
-        StoreError: nothing fits, or nothing can be read.
+        StoreError: nothing matches, or nothing can be read.
     """
     form, span = QUESTIONS[question.name], question.span
     wanted = Wanted(_ROWS, build=question.build)

@@ -96,7 +96,7 @@ class StoreSite(GuardedSite):
         """Return the page of the time axis.
 
         Raises:
-            ProspectError: nothing fits, or the store cannot be read.
+            ProspectError: nothing matches, or the store cannot be read.
         """
         words = self._words_of(choice.view) if choice.view else self._shown.words
         chosen = parse_specifications(words)

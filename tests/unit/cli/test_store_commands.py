@@ -151,7 +151,7 @@ def test_what_a_store_does_not_keep_is_refused(store, capfd, words):
         (["event:cycles"], "event: there is cpu-clock"),
         (["host:elsewhere"], "host: there is "),
         (["service:web"], "service: there is none"),
-        (["comm:a*", "symbol:jitted"], "each word fits some samples"),
+        (["comm:a*", "symbol:jitted"], "each word matches some samples"),
     ],
 )
 def test_an_empty_choice_says_what_there_is(store, capfd, words, said):

@@ -57,7 +57,7 @@ def test_copies_give_way_to_pointers_and_these_to_nothing():
     assert begun.closed == ["auto", "fp", ""]
     assert news[0] == ""
     assert news[1] == (
-        "30% of the samples were lost with --call-graph auto: from here on callers go by frame"
+        "30% of the samples were lost with --call-graph auto: from here on callers come from frame"
         " pointers (--call-graph fp)."
     )
     assert news[-1].endswith("--call-graph fp: from here on without callers.")

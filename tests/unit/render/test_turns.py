@@ -69,7 +69,7 @@ def test_the_section_has_each_kind_and_its_parts():
     first, second, cut = (line.split() for line in lines[title + 3 : title + 6])
     assert first == ["20", "25.0", "25.0-25.0", "25.0", "25.0-", "25.0", "0.500", "shell", "view"]
     assert second == ["1", "100", "-", "100", "-", "100", "0.100", "shell", "report"]
-    assert " ".join(cut) == "Left out: 1 turn: 1 cut by the recording's begin or end."
+    assert " ".join(cut) == "Left out: 1 turn: 1 cut by the recording's start or end."
     parts = lines.index("shell, view: a turn of 25.000 ms on average of 20 consists of")
     assert (
         lines[parts + 1]

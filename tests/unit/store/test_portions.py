@@ -94,7 +94,7 @@ def test_a_copy_is_a_store_of_its_own(store, tmp_path, capfd):
     [
         (["drop"], "until:-30d"),
         (["drop", "comm:x"], "whole hours"),
-        (["drop", "session:other"], "nothing fits"),
+        (["drop", "session:other"], "nothing matches"),
         (["export"], "DIRECTORY"),
         (["export", "since:-1d"], "DIRECTORY"),
     ],

@@ -94,7 +94,7 @@ def test_what_fits_nothing_says_what_there_is():
         part("tgid:4711")
     with pytest.raises(UsageError, match="needs a store"):
         part("session:current")
-    with pytest.raises(UsageError, match=r"nothing fits .* it is from 2026-11-"):
+    with pytest.raises(UsageError, match=r"nothing matches .* it is from 2026-11-"):
         part("until:2001-01-01")
 
 
@@ -114,9 +114,9 @@ def test_events_are_chosen_by_what_they_count():
         return part_of_recording(profile, parse_specifications(words)).hits.count.sum()
 
     assert hits("count:10000", "unit-mask:0x41") == hits("unit-mask:65") == 30
-    with pytest.raises(UsageError, match="nothing fits count:7; count: there is 10000"):
+    with pytest.raises(UsageError, match="nothing matches count:7; count: there is 10000"):
         hits("count:7")
-    with pytest.raises(UsageError, match="nothing fits unit-mask:0x1; unit-mask: there is 65"):
+    with pytest.raises(UsageError, match="nothing matches unit-mask:0x1; unit-mask: there is 65"):
         hits("unit-mask:0x1")
 
 
@@ -150,7 +150,7 @@ def test_the_count_of_a_timer_is_that_of_one_of_its_clocks():
 
 def test_what_excludes_all_says_what_there_is():
     with pytest.raises(
-        UsageError, match=r"nothing fits exclude-symbol:\*; exclude-symbol: there is"
+        UsageError, match=r"nothing matches exclude-symbol:\*; exclude-symbol: there is"
     ):
         part("exclude-symbol:*")
     with pytest.raises(UsageError, match="dependent:yes: give no"):

@@ -180,7 +180,7 @@ def test_what_fits_nothing_says_what_there_is(tmp_path):
 @pytest.mark.parametrize("word", ["comm:'; DROP TABLE x; --", "symbol:' OR 1=1", "image:?)--"])
 def test_a_pattern_is_never_part_of_a_query(tmp_path, word):
     fill(tmp_path / "s", [window_at(0)])
-    with pytest.raises(StoreError, match="nothing fits"):
+    with pytest.raises(StoreError, match="nothing matches"):
         read(tmp_path / "s", word)
 
 
@@ -372,10 +372,10 @@ def test_words_that_leave_out_leave_out_the_same_of_a_store(tmp_path, words, hit
 
 def test_words_of_events_say_what_there_is(tmp_path):
     fill(tmp_path / "s", [window_at(0)])
-    with pytest.raises(StoreError, match="nothing fits count:7; count: there is 3906250"):
+    with pytest.raises(StoreError, match="nothing matches count:7; count: there is 3906250"):
         read(tmp_path / "s", "count:7")
     assert read(tmp_path / "s", "count:3906250").hits.count.sum() == 30
-    with pytest.raises(StoreError, match="nothing fits unit-mask:3; unit-mask: there is 0"):
+    with pytest.raises(StoreError, match="nothing matches unit-mask:3; unit-mask: there is 0"):
         read(tmp_path / "s", "unit-mask:3")
 
 

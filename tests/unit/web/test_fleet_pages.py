@@ -139,7 +139,7 @@ def test_what_means_nothing_is_refused(site, address):
 
 def test_what_is_not_there_is_said(site):
     assert "no build dd" in page(site, "fleet/deploys?build=dd")
-    assert "nothing fits" in page(site, "fleet/top?span=1000_2000")
+    assert "nothing matches" in page(site, "fleet/top?span=1000_2000")
 
 
 def test_names_stay_text(tmp_path):

@@ -119,9 +119,9 @@ def test_what_is_not_there_is_not_found(site, address):
 
 
 def test_a_span_with_nothing_in_it_says_so(site):
-    assert "nothing fits" in page(site, "part/1000_2000/")
-    assert "nothing fits" in page(site, "diff/1000_2000/3000_4000/")
-    assert "nothing fits" in page(site, "?view=1000_2000")
+    assert "nothing matches" in page(site, "part/1000_2000/")
+    assert "nothing matches" in page(site, "diff/1000_2000/3000_4000/")
+    assert "nothing matches" in page(site, "?view=1000_2000")
 
 
 def test_names_stay_text(tmp_path):

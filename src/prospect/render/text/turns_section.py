@@ -201,7 +201,7 @@ def _between(quantile: Quantile) -> str:
 def _remarks(account: TurnAccount) -> Iterator[str]:
     left_out = []
     if account.cut:
-        left_out.append(f"{account.cut} cut by the recording's begin or end")
+        left_out.append(f"{account.cut} cut by the recording's start or end")
     if account.unclear:
         left_out.append(f"{account.unclear} with a wait whose reason is not known")
     if left_out:
