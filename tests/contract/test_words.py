@@ -16,7 +16,8 @@ import prospect
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")),
-    ROOT / "examples" / "README.md",
+    *(ROOT / name / "README.md" for name in ("benchmarks", "examples", "packaging")),
+    *sorted((ROOT / ".github").rglob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "changes.d").glob("*.md")),
 ]
@@ -43,7 +44,8 @@ TICKS = {
     r"\bof (?:its|their|his|her|our) own(?=[,.;:)]|$| (?:in|by|that|which|and|is|as)\b)": "its own",
     r"\bof (?:ours|others)\b(?!')": "our X, other users' X",
     r"\bone behind the other\b|\bright behind\b": "concatenated, right after",
-    r"\b(?:[Aa]|one|two|each|another) processors?\b|\bprocessors' ": "a CPU, CPUs",
+    r"\b(?:[Aa]|one|two|each|another|\d+) processors?\b": "a CPU, CPUs",
+    r"\bprocessors' |\bprocessor seconds": "CPU seconds",
     # Each clause is a sentence; items after a colon may be divided so.
     r"(?:^|(?<=[.!?] ))[^.?!:;|]*;[^.?!:;|]*;[^.?!|]*\.(?= |$)": "three sentences",
     r"\banew\b|\bonce more\b": "again",
