@@ -45,7 +45,11 @@ class CountRequest(CountingOptions):
 
 @takes(CountRequest)
 def count(asked: CountRequest) -> Counts:
-    """Count events while a command runs, or until processes end.
+    """Count events while a command runs, or until processes end, and return the counts.
+
+    The result has `runs`; of each, `counts` has a count for each event with its `estimate`, scaled
+    to the whole time, and `running_share`, the share of the time that it had a counter.
+    `intervals` has the parts.
 
     Raises:
         UsageError: keywords that contradict each other, or an unknown event.

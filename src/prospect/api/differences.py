@@ -54,10 +54,19 @@ class DiffReportRequest(DifferenceOptions):
 
 
 class Difference(model.Comparison):
-    """A comparison with its tables as columns, or as the report."""
+    """A comparison with its tables as columns, or as the report.
+
+    `notes` says what the figures cannot show, and `verdict` is the answer to `fail_if`. Times are
+    seconds per unit of work: a run, a second, or what `per` counts.
+    """
 
     def table(self, name: str = "functions") -> dict[str, NDArray[Any]]:
         """Return a table as columns, all of its rows: significant ones first, by their change.
+
+        The columns are equally long numpy arrays: `name`, `object`, `mode`, `a` and `b` (seconds of
+        each side), `samples_a`, `samples_b`, `change` with its `half_width` (of the 95 %
+        interval), `relative`, `relative_low`, `relative_high`, `p_value`, `q_value` and
+        `significant`.
 
         Args:
             name: "processes", "objects" or "functions"; with `stacks` and recordings that have

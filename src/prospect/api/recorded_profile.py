@@ -291,6 +291,9 @@ class RecordRequest(OpenKeywords, RecordingOptions):
 def record(asked: RecordRequest) -> Profile:
     """Run a command, or attach to processes, record what the machine does, return the profile.
 
+    The command's own output goes where the interpreter's goes. Without `save`, the recording is
+    not kept.
+
     Raises:
         CommandError: the command cannot be started.
         CaptureError: the kernel does not let this user record at all; see ``prospect doctor``.
