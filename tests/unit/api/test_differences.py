@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,14 @@ def test_a_table_has_every_row_as_columns():
     assert found["a"] == pytest.approx([0.5, 1.0, 0.003])
     assert found["samples_b"].tolist() == [1500, 1000, 0]
     assert found["mode"].tolist() == ["user"] * 3
+
+
+def test_the_page_and_the_docstring_name_every_column():
+    page = Path(__file__).parents[3] / "docs" / "python.md"
+    described = page.read_text().partition("returns a `Difference`")[2].partition("\n\n")[0]
+    for column in prospect.diff(BEFORE, AFTER).table():
+        assert f"`{column}`" in described
+        assert f"`{column}`" in str(prospect.Difference.table.__doc__)
 
 
 @pytest.mark.parametrize("name", TABLES)
