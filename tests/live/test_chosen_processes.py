@@ -14,6 +14,7 @@ from prospect.abi import constants as abi
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.tables.clocks import clock_of_id, with_clocks
+from prospect.assembly.threads.waits import with_switches
 from prospect.events.decode import decode
 from prospect.events.record_columns import TASK_FORK
 from prospect.options import NamingOptions
@@ -129,7 +130,7 @@ def test_each_tick_makes_one_sample(tmp_path):
     assert sum(found.info.extras["lost"].values()) == 0
 
 
-def test_switches_of_others_have_times_and_no_stacks(tmp_path, stranger):
+def test_switches_of_strangers_are_not_recorded(tmp_path, stranger):
     recording = record(tmp_path, "--off-cpu", sys.executable, "-c", FAMILY)
     found = Recorded(recording)
     rows = [
@@ -140,7 +141,12 @@ def test_switches_of_others_have_times_and_no_stacks(tmp_path, stranger):
     is_switch = np.isin(found.events.samples.event, rows)
     assert is_switch.any()
     assert set(found.pid[is_switch].tolist()) <= found.family(recording.info.extras["command_pid"])
-    assert stranger in found.events.switches.task.astype(np.uint32).tolist()
+    events = with_switches(found.events, found.info)
+    of_followed = events.switches.task[events.switches.is_followed].astype(np.uint32).tolist()
+    assert set(of_followed) >= set(found.pid[is_switch].tolist())
+    assert stranger not in of_followed
+    # The clocks' samples tell who had a CPU all the same.
+    assert (found.is_clock & (found.pid == stranger)).any()
 
 
 def test_attached_process_and_its_children(tmp_path, stranger):

@@ -1,8 +1,9 @@
-"""The programs that record switches of followed threads, or wake-ups alone, for one recording.
+"""The programs that record switches and wake-ups of followed threads, for one recording.
 
-``--wall`` records both. Without the programs, switches are recorded by the kernel's own records, of
-every thread. ``--off-cpu`` records wake-ups by them: they know that a packet to this machine is the
-doing of the thread that sends it.
+``--wall`` and ``--off-cpu`` use them. Without them, and in an ``--off-cpu`` recording of the whole
+machine, the kernel's own records have the switches of every thread. The latter has its wake-ups by
+the programs all the same: they know that a packet to this machine is the doing of the thread that
+sends it.
 """
 
 from __future__ import annotations
@@ -30,9 +31,15 @@ class SwitchPrograms(Closing):
 
     bytes_a_second = SWITCH_TIMES_BYTES_A_SECOND
 
-    def __init__(self, *, every_thread: bool, wakes_only: bool = False) -> None:
-        """Load the programs, for every thread or for those that are followed."""
-        self._recorded = (WAKING,) if wakes_only else (SWITCH, WAKING)
+    def __init__(self, *, every_thread: bool, has_stacks: bool) -> None:
+        """Load the programs.
+
+        Args:
+            every_thread: for every thread, not only those that are followed.
+            has_stacks: whether another event samples the stacks of threads that leave their CPU.
+        """
+        self._has_stacks = has_stacks
+        self._recorded = (WAKING,) if has_stacks and every_thread else (SWITCH, WAKING)
         self._loaded: FollowedSwitches | None = FollowedSwitches(self._recorded)
         self._obstacle = ""
         self._is_started = False
@@ -44,13 +51,13 @@ class SwitchPrograms(Closing):
 
     def planned(self, plan: EventPlan, cpu: int) -> EventPlan:
         """Return a plan with the events of switches; `cpu` is one that is on line."""
-        if self._recorded == (WAKING,):
+        if self._has_stacks:
             return plan
         return with_switch_times(plan, cpu, self._loaded, self._obstacle)
 
-    def wakes(self, plan: EventPlan) -> tuple[ChosenEvent, ...]:
-        """Return the event of wake-ups, where the programs record nothing else."""
-        is_theirs = self._recorded == (WAKING,) and plan.scope == SCOPE_SYSTEM
+    def beside_stacks(self, plan: EventPlan) -> tuple[ChosenEvent, ...]:
+        """Return the events of the programs for a plan that has stacks of switches; () if none."""
+        is_theirs = self._loaded is not None and plan.scope == SCOPE_SYSTEM
         return self._loaded.events(plan) if self._loaded is not None and is_theirs else ()
 
     def start(self, events: EventSet, pids: tuple[int, ...], command_pid: int) -> None:

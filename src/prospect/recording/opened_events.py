@@ -147,8 +147,8 @@ def open_events(
             from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - rarely asked for
 
             callers = parse_call_graph(options.call_graph)
-            wakes = switches.wakes(plan) if switches is not None else ()
-            plan = with_switches(plan, callers, cpus[0], wakes, wakers=options.wakers)
+            programs = switches.beside_stacks(plan) if switches is not None else ()
+            plan = with_switches(plan, callers, cpus[0], programs, wakers=options.wakers)
         if switches is not None:
             plan = switches.planned(plan, cpus[0])
         return _with_python(options, plan)

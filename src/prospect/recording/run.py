@@ -352,8 +352,10 @@ class _SwitchPrograms:
 
     def __init__(self, options: RecordOptions) -> None:
         self._is_wanted = options.wall or (options.off_cpu and options.wakers)
-        self._wakes_only = not options.wall
+        self._has_stacks = not options.wall
         self._of_every_thread = options.wall == "system" or not (options.command or options.pids)
+        if options.off_cpu:
+            self._of_every_thread |= options.of_all or bool(options.events)
         self._programs: SwitchPrograms | None = None
 
     def __enter__(self) -> SwitchPrograms | None:
@@ -361,7 +363,7 @@ class _SwitchPrograms:
             from prospect.recording.followed_switches import SwitchPrograms  # noqa: PLC0415 - only with --wall
 
             self._programs = SwitchPrograms(
-                every_thread=self._of_every_thread or self._wakes_only, wakes_only=self._wakes_only
+                every_thread=self._of_every_thread, has_stacks=self._has_stacks
             )
         return self._programs
 

@@ -18,7 +18,7 @@ from prospect.figures.report.waiting import waiting
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 
-SWITCH_ID, WAKING_ID = 21, 22
+SWITCH_ID, WAKING_ID, STACK_ID = 21, 22, 23
 SAMPLE_TYPE = (
     abi.PERF_SAMPLE_IDENTIFIER
     | abi.PERF_SAMPLE_TID
@@ -34,6 +34,15 @@ SWITCH = EventDescription(
 )
 WAKING = EventDescription(
     TRACED._replace(config=2), (WAKING_ID,), "sched:sched_waking", ((24, 4), (0, 2))
+)
+STACK = EventDescription(
+    TRACED._replace(
+        type=abi.PERF_TYPE_SOFTWARE,
+        config=abi.PERF_COUNT_SW_CONTEXT_SWITCHES,
+        sample_type=SAMPLE_TYPE & ~abi.PERF_SAMPLE_RAW,
+    ),
+    (STACK_ID,),
+    "context-switches",
 )
 PREV, NEXT = 1, 2
 PREEMPTED, SLEEPS, FOR_DISK = 0x100, 1, 2
@@ -51,6 +60,16 @@ def switch(time, prev, state, following, followed, call=NONE, ran_ns=0):  # noqa
 def wake(time, by, woken, flags=0):
     raw = struct.pack("<HBBi16xiii", 2, flags, 0, by, woken, 0, 0)
     return BUILDER.sample(time=time, pid=by, tid=by, id=WAKING_ID, raw=raw, misc=KERNEL)
+
+
+def stack(time, tid, cpu=0):
+    builder = build.RecordBuilder(STACK.attr.sample_type)
+    return builder.sample(time=time, pid=tid, tid=tid, cpu=cpu, id=STACK_ID, misc=KERNEL)
+
+
+def tick(time, tid):
+    (clock_id,) = CLOCK.ids
+    return RECORDS.sample(time=time, pid=tid, tid=tid, id=clock_id)
 
 
 # Thread 5 is followed, 7 once it wakes 5; 9 is not, and has the CPU in between.
@@ -71,11 +90,11 @@ RUN = [
 ]
 
 
-def followed(records=RUN, *, first=(5,), **wanted):
+def followed(records=RUN, *, first=(5,), events=(CLOCK, SWITCH, WAKING), extras=(), **wanted):
     info = RecordingInfo(
         arch="x86_64",
-        events=(CLOCK, SWITCH, WAKING),
-        extras={"interval_ns": [BEGIN, END], "followed_threads": list(first)},
+        events=events,
+        extras={"interval_ns": [BEGIN, END], "followed_threads": list(first)} | dict(extras),
     )
     naming = NamingOptions(use_cache=False, debuginfod_s=0)
     return build_profile(BuiltSource(list(records), info), naming, ProfileRequest(**wanted))
@@ -171,3 +190,35 @@ def test_a_thread_that_waits_throughout_is_there_without_any_switch():
     threads = followed(RUN[:4], first=(11,)).threads
     assert threads.tid.tolist() == [11]
     assert threads.blocked_ns.tolist() == [END - BEGIN]
+
+
+def test_stacks_belong_to_the_switch_that_is_recorded_before_them():
+    """Beside another profiler a stack may have any time; 7 has left on another CPU."""
+    records = [*RUN[:6], stack(12_600, 5), stack(13_000, 7, cpu=1), *RUN[6:9], stack(3_000, 5)]
+    profile = followed([*records, *RUN[9:]], events=(CLOCK, STACK, SWITCH, WAKING), waits=True)
+    waits = profile.waits
+    assert waits.tid.tolist() == [5, 5, 5, 5]
+    assert sorted(waits.begin_ns.tolist()) == [12_000, 20_000, 41_000, 46_000]
+    assert waits.length_ns.sum() == 8_000 + 1_000 + 5_000 + 5_000
+    assert profile.threads.stackless_ns.tolist() == [10_000 + 1_000, 40_000 + END - 71_000]
+    assert [event.name for event in profile.run.events] == [CLOCK.name]
+
+
+# Half way between two that differ: 13,000 and 16,000; the last sample was of 7, as was the end.
+@pytest.mark.parametrize(
+    ("ticks", "had"),
+    [((), {-1: 8_000}), ((14_000, 18_000), {9: 1_000, 11: 3_000, 7: 4_000})],
+)
+def test_samples_tell_who_had_a_cpu_that_several_others_had(ticks, had):
+    """Thread 9 begins, 11 and 7 are met in samples, and 7 gives the CPU back to 5."""
+    records = [
+        RECORDS.comm(5, 5, "prog", is_exec=True, time=2_000),
+        switch(2_000, 9, PREEMPTED, 5, NEXT),
+        switch(12_000, 5, PREEMPTED, 9, PREV),
+        *(tick(time, tid) for time, tid in zip(ticks, (11, 7), strict=False)),
+        switch(20_000, 7, PREEMPTED, 5, NEXT),
+        RECORDS.exit(5, 1, 5, 1, time=80_000),
+    ]
+    takers = followed(records, extras={"command_pid": 5}, path=True).wall.takers
+    found = dict(zip(takers.tid.tolist(), takers.length_ns.tolist(), strict=True))
+    assert found == had

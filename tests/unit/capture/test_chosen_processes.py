@@ -12,6 +12,7 @@ from prospect.capture.events.event_choice import (
     CLOCK_TIMER,
     SAMPLE_TYPE,
     SCOPE_SYSTEM,
+    ChosenEvent,
     EventPlan,
     with_filtered_copies,
 )
@@ -62,6 +63,10 @@ def test_times_of_switches_do_not_wait_for_the_programs():
     assert not samples.attr.flags & abi.FLAG_CONTEXT_SWITCH
     assert samples.is_filtered
     assert samples.attr.sample_stack_user
+    # Programs that follow threads write the times too.
+    chosen = [ChosenEvent(name, plan.attr) for name in ("sched:sched_switch", "sched:sched_waking")]
+    beside = with_switches(plan, CallGraph(), 0, tuple(chosen), wakers=True).beside
+    assert beside == (samples, *chosen)
     (both,) = with_switches(plan_of_copies(), CallGraph(), 0, (), wakers=False).beside
     assert both.attr.flags & abi.FLAG_CONTEXT_SWITCH
     assert not both.is_filtered

@@ -1,4 +1,4 @@
-"""Switches of followed threads alone (``--wall``): whose lives they tell, and in which calls.
+"""Switches of followed threads alone: whose lives they tell, and in which calls.
 
 Such a recording has every switch of some threads: those that it followed from the beginning, their
 descendants, and from its first wake-up of one of these on a thread that wakes them. Of any other
@@ -44,6 +44,31 @@ def followed_samples(found: RawFields) -> NDArray[np.int64]:
     """Return the samples of switches whose task that leaves is followed."""
     rows = np.flatnonzero(found.values[:, _FOLLOWED] & _FOLLOWS_PREV)
     return found.sample.take(rows)
+
+
+def left_with(
+    samples: Samples, of_switch: NDArray[np.int64], times: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the samples with stacks that follow the record of their switch, and its times.
+
+    The program writes its record first, and nothing that is one of these comes between on that CPU.
+    Beside another profiler the sample may have that one's time.
+
+    Args:
+        samples: of the recording; those of one CPU in their order.
+        of_switch: rows of those with stacks.
+        times: the event of the program's records of switches.
+    """
+    rows = np.union1d(of_switch, np.flatnonzero(samples.event == times))
+    order = np.argsort(samples.cpu.take(rows), kind="stable")
+    rows = rows.take(order)
+    is_record = samples.event.take(rows) == times
+    cpu, task = samples.cpu.take(rows), samples.task.take(rows)
+    is_found = is_record[:-1] & ~is_record[1:] & (cpu[:-1] == cpu[1:]) & (task[:-1] == task[1:])
+    at = np.flatnonzero(is_found)
+    by_sample = np.argsort(rows.take(at + 1))
+    found, before = rows.take(at + 1).take(by_sample), rows.take(at).take(by_sample)
+    return found, samples.time_ns.take(before)
 
 
 def switches_of_followed(switches: Switches, found: RawFields) -> Switches:

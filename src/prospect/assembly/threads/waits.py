@@ -105,7 +105,7 @@ def with_switches(events: Events, info: RecordingInfo) -> Events:
     Some recordings have samples of the tracepoint instead.
     """
     if events.switches is None:
-        switches = _traced_switches(events, info, switch_event(info))
+        switches = _traced_switches(events, info, _traced_event(info, SWITCH_EVENT))
         events = replace(events, switches=switches)
     begin_ns, end_ns = interval_ns(info, events)
     is_possible = 0 < end_ns - begin_ns < _MOST_NS and end_ns < 1 << 63
@@ -126,27 +126,28 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
     if events.switches is None:
         return None
     begin_ns, end_ns = interval_ns(info, events)
-    row, waking = switch_event(info), _traced_event(info, WAKING_EVENT)
+    of_switches = _events_of_switches(info)
+    row, waking = of_switches.stacks, of_switches.waking
     first = info.extras.get("followed_threads", ())
-    marks = [_marks(events, events.switches, (row, waking), first)]
+    marks = [_marks(events, events.switches, of_switches, first)]
     found = states.thread_states(marks, begin_ns, end_ns)
     if row < 0:
         return Waits(events, info, found, -1)
-    described = [event for number, event in enumerate(info.events) if number not in (row, waking)]
+    described = [event for number, event in enumerate(info.events) if number not in of_switches]
     first_event = len(described)
-    number = np.cumsum(~np.isin(np.arange(len(info.events)), (row, waking))) - 1
+    number = np.cumsum(~np.isin(np.arange(len(info.events)), of_switches)) - 1
     samples, waker, calls = events.samples, None, None
     if as_samples or not described:
         switch = info.events[row]
         described += [switch._replace(name=BLOCKED), switch._replace(name=RUNNABLE, ids=())]
-        samples, rows, waker = _worth_waits(samples, number, found, (row, waking))
+        samples, rows, waker = _worth_waits(samples, number, found, of_switches)
         if len(switch.fields) > _TRACEPOINT_FIELDS:
             from prospect.assembly.threads.followed_threads import calls_of_waits  # noqa: PLC0415 - only with --wall
 
             is_blocked = samples.event == first_event
             calls = calls_of_waits(events.samples, rows, is_blocked)
     else:
-        is_kept = ~np.isin(samples.event, (row, waking))
+        is_kept = ~np.isin(samples.event, of_switches)
         rows = np.flatnonzero(is_kept)
         samples = kept_samples(samples, is_kept)
         samples = replace(samples, event=number.take(samples.event).astype(np.uint16))
@@ -278,8 +279,27 @@ def _traced_event(info: RecordingInfo, name: str) -> int:
     return -1
 
 
+class _EventsOfSwitches(NamedTuple):
+    """Rows of events; -1 for none.
+
+    Attributes:
+        stacks: samples of tasks that leave their CPU.
+        times: samples of switches by a tracepoint; the same as `stacks` if these are the only ones.
+        waking: samples of wake-ups.
+    """
+
+    stacks: int
+    times: int
+    waking: int
+
+
+def _events_of_switches(info: RecordingInfo) -> _EventsOfSwitches:
+    traced = _traced_event(info, SWITCH_EVENT)
+    return _EventsOfSwitches(switch_event(info), traced, _traced_event(info, WAKING_EVENT))
+
+
 def _marks(
-    events: Events, switches: Switches, of_events: tuple[int, int], first: Sequence[int]
+    events: Events, switches: Switches, of_events: _EventsOfSwitches, first: Sequence[int]
 ) -> Marks:
     """Return what the records say of threads, and who is there from earlier times.
 
@@ -290,15 +310,19 @@ def _marks(
         first: threads that are followed from the beginning, unless all are.
     """
     samples, tasks = events.samples, events.tasks
-    row, waking = of_events
+    row, times, waking = of_events
     of_switch = np.flatnonzero(samples.event == row)
+    left_ns = samples.time_ns.take(of_switch)
     is_followed = switches.is_followed
     if is_followed is not None:
-        from prospect.assembly.threads.followed_threads import followed_samples  # noqa: PLC0415 - only with --wall
+        from prospect.assembly.threads import followed_threads  # noqa: PLC0415 - only of these
 
-        if fields := _fields_of(events, row):
-            of_switch = followed_samples(fields)
-        del fields  # each of these is 100 MB of ten million switches
+        if row != times:
+            of_switch, left_ns = followed_threads.left_with(samples, of_switch, times)
+        elif fields := _fields_of(events, row):
+            of_switch = followed_threads.followed_samples(fields)
+            left_ns = samples.time_ns.take(of_switch)
+            del fields  # each of these is 100 MB of ten million switches
         if not is_followed.all():
             switches = gather(switches, np.flatnonzero(is_followed))
     is_task = np.isin(tasks.kind, (TASK_FORK, TASK_EXIT)) | (tasks.time_ns == 0)
@@ -315,7 +339,7 @@ def _marks(
             _marks_of(switches.task, switches.time_ns, kind_of_switch),
             _marks_of(
                 samples.task.take(of_switch),
-                samples.time_ns.take(of_switch),
+                left_ns,
                 np.full(len(of_switch), states.MARK_SAMPLE, np.uint8),
             )._replace(sample=of_switch.astype(np.int32)),
             states.Marks(
@@ -328,9 +352,7 @@ def _marks(
         ]
     )
     if is_followed is not None:
-        from prospect.assembly.threads.followed_threads import marks_of_followed  # noqa: PLC0415 - only with --wall
-
-        marks = marks_of_followed(marks, first, samples, waking)
+        marks = followed_threads.marks_of_followed(marks, first, samples, waking)
     # Process zero has a thread on each CPU, all of one number, which run while nobody else does.
     is_thread = marks.tid > 0
     return marks if is_thread.all() else marks.take(is_thread)
@@ -349,7 +371,10 @@ def _marks_of(
 
 
 def _worth_waits(
-    samples: Samples, number: NDArray[np.int64], found: ThreadStates, left_out: tuple[int, int]
+    samples: Samples,
+    number: NDArray[np.int64],
+    found: ThreadStates,
+    left_out: _EventsOfSwitches,
 ) -> tuple[Samples, NDArray[np.int64], NDArray[np.int32]]:
     """Return the samples, those of switches worth the waits that began with them.
 
@@ -391,7 +416,7 @@ def _worth_waits(
 
 
 def _of_others(
-    raw: RawFields, event: NDArray[np.integer], left_out: tuple[int, int]
+    raw: RawFields, event: NDArray[np.integer], left_out: _EventsOfSwitches
 ) -> RawFields | None:
     """Return the fields of samples of other events; None for none."""
     rows = np.flatnonzero(~np.isin(event.take(raw.sample), left_out))

@@ -11,7 +11,8 @@ from prospect.assembly.extras import interval_ns, is_i32
 from prospect.assembly.tables.run_facts import attached_pids
 from prospect.assembly.threads.waits import processes_of, wakings
 from prospect.columns.grouping import distinct_keys
-from prospect.columns.table_rows import gather
+from prospect.columns.table_rows import appended, gather
+from prospect.events import record_columns
 from prospect.events.record_columns import TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.profile.model import WallPath, WallTakers
 from prospect.records import Record, replace
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recorded_facts import RecordingInfo
-    from prospect.events import record_columns
     from prospect.events.record_columns import Events, Tasks
     from prospect.spaces.process_history import ProcessHistory
     from prospect.wall.path import Pieces, Schedule
     from prospect.wall.schedule_records import Processes
 
 _NOBODY_NAME = b""
+_BEGINS, _ENDS = 1, -1
 # The threads that had a CPU while it is not recorded which: this, less the number of the CPU. No
 # kernel gives out such numbers.
 _UNKNOWN_TID = (1 << 31) - 1
@@ -158,7 +159,7 @@ def scheduler_records(
     """
     begin_ns, end_ns = interval_ns(info, events)
     if switches.is_followed is not None:
-        switches = _with_others(switches)
+        switches = _with_others(switches, events.samples)
     losses, woken = events.losses, wakings(events, info)
     is_lost = (losses.count > 0) & (losses.kind == abi.PERF_RECORD_LOST)
     return SchedulerRecords(
@@ -178,11 +179,18 @@ def scheduler_records(
     )
 
 
-def _with_others(switches: record_columns.Switches) -> record_columns.Switches:
+def _with_others(
+    switches: record_columns.Switches, samples: record_columns.Samples
+) -> record_columns.Switches:
     """Return the switches of a recording that follows some threads alone.
 
     Of others it has which one got a CPU that a followed thread left, and which one left it to the
-    next. If they are the same, it had the CPU meanwhile; otherwise it is not known who had.
+    next. If they are the same, it had the CPU meanwhile. Otherwise the clocks' samples tell which
+    threads had it; if there was none, it is not known who had.
+
+    Args:
+        switches: those of the recording.
+        samples: of the recording; the first event is its clocks.
     """
     followed = switches.is_followed
     if followed is None:
@@ -194,11 +202,64 @@ def _with_others(switches: record_columns.Switches) -> record_columns.Switches:
     begin, end = others.take(first), others.take(first + 1)
     task = switches.task.copy()
     differs = task_tid(task.take(begin)) != task_tid(task.take(end))
+    kept = np.sort(np.concatenate((np.flatnonzero(followed), begin, end)))
+    between, is_sampled = _sampled_switches(switches, samples, begin[differs], end[differs])
+    differs[np.flatnonzero(differs)[is_sampled]] = False
     unknown = (_UNKNOWN_TID - cpu.take(first)[differs]).astype(np.uint64) << np.uint64(32)
     task[begin[differs]] = unknown
     task[end[differs]] = unknown
-    kept = np.sort(np.concatenate((np.flatnonzero(followed), begin, end)))
-    return gather(replace(switches, task=task), kept)
+    known = gather(replace(switches, task=task), kept)
+    if not len(between):
+        return known
+    every = appended(known, between, np.arange(len(between)))
+    return gather(every, np.argsort(every.time_ns, kind="stable"))
+
+
+def _sampled_switches(
+    switches: record_columns.Switches,
+    samples: record_columns.Samples,
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> tuple[record_columns.Switches, NDArray[np.bool_]]:
+    """Return switches half way between samples of different threads, and which times had samples.
+
+    Args:
+        switches: of the recording.
+        samples: likewise.
+        begin: rows of arrivals, each with the departure of another thread in `end`: nobody else is
+            recorded on that CPU in between.
+        end: those rows.
+    """
+    clock = np.flatnonzero(samples.event == 0)
+    edges = np.concatenate((begin, end))
+    cpu = np.concatenate((switches.cpu.take(edges), samples.cpu.take(clock).astype(np.int32)))
+    time_ns = np.concatenate((switches.time_ns.take(edges), samples.time_ns.take(clock)))
+    task = np.concatenate((switches.task.take(edges), samples.task.take(clock)))
+    kind = np.repeat(np.array([_BEGINS, _ENDS, 0], np.int8), (len(begin), len(end), len(clock)))
+    order = np.lexsort((-kind, time_ns, cpu))
+    is_within = np.cumsum(kind.take(order)) > 0
+    is_inner = is_within & (kind.take(order) == 0)
+    is_begin = kind.take(order) == _BEGINS
+    place, gap = np.cumsum(is_begin) - 1, order[is_begin]
+    is_sampled = np.zeros(len(begin), np.bool_)
+    is_sampled[gap.take(place[is_inner])] = True
+    both = np.flatnonzero(
+        is_within[:-1] & (task_tid(task.take(order[:-1])) != task_tid(task.take(order[1:])))
+    )
+    both = both[is_sampled.take(gap.take(place.take(both)))]
+    before, after = order.take(both), order.take(both + 1)
+    half = (time_ns.take(after) - time_ns.take(before)) // np.uint64(2)
+    count, nobody = len(both), np.zeros(len(both), np.bool_)
+    between = record_columns.Switches(
+        order=np.zeros(2 * count, np.int64),
+        time_ns=np.repeat(time_ns.take(before) + half, 2),
+        task=np.stack((task.take(before), task.take(after)), axis=1).reshape(-1),
+        cpu=np.repeat(cpu.take(before), 2),
+        is_out=np.stack((~nobody, nobody), axis=1).reshape(-1),
+        is_preempted=np.stack((~nobody, nobody), axis=1).reshape(-1),
+        is_followed=np.zeros(2 * count, np.bool_),
+    )
+    return between, is_sampled
 
 
 def _births(tasks: Tasks) -> Births:

@@ -1,7 +1,8 @@
 """Events that record the scheduler's switches: when each task left its CPU, where, and came back.
 
 There are two plans: `with_switches` has stacks (``--off-cpu``), `with_switch_times` none
-(``--wall``), and records only what concerns COMMAND or the processes of ``-p`` if it can.
+(``--wall``). Both record only what concerns COMMAND or the processes of ``-p`` if they can: by
+programs that follow threads (`prospect.capture.following`).
 
 The plan of the clocks gets one more event on every CPU. It samples each task that leaves the CPU,
 in that task's own context, so that the sample has the stack that led to it. Records of both sides
@@ -77,21 +78,21 @@ def with_switches(
     plan: EventPlan,
     graph: CallGraph,
     cpu: int,
-    wakes: tuple[ChosenEvent, ...],
+    programs: tuple[ChosenEvent, ...],
     *,
     wakers: bool,
 ) -> EventPlan:
     """Return a plan that records the scheduler's switches too.
 
-    If the processes can be chosen that have stacks, the times of all others are recorded all the
-    same: they tell who had the CPU.
+    Without programs that follow threads, switches of all threads are recorded, also if only some
+    processes have stacks.
 
     Args:
         plan: the clocks.
         graph: whose callers; where none are wanted, or those that only a hardware counter knows,
             it is those in small copies of stacks and by frame pointers.
         cpu: an on-line CPU for the tries.
-        wakes: the event of wake-ups by a program, if there is one.
+        programs: the events that programs write: wake-ups, and switches if they follow threads.
         wakers: whether it is wanted who wakes whom.
     """
     clock = plan.attr
@@ -122,12 +123,14 @@ def with_switches(
     if attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         limits += (_NO_STACKS,)
     beside = (*plan.beside, ChosenEvent(NAME, attr))
-    if plan.may_filter:
-        # Their records begin with the clocks, samples when the program runs.
+    has_times = len(programs) > 1
+    if plan.may_filter or has_times:
         attr = attr._replace(flags=attr.flags & ~abi.FLAG_CONTEXT_SWITCH)
-        beside = (*plan.beside, _switch_records(plan), ChosenEvent(NAME, attr, is_filtered=True))
-    if wakers and wakes:
-        beside += wakes
+        # Their records begin with the clocks, samples when the program that chooses them runs.
+        times = () if has_times else (_switch_records(plan),)
+        beside = (*plan.beside, *times, ChosenEvent(NAME, attr, is_filtered=plan.may_filter))
+    if wakers and programs:
+        beside += programs
     elif wakers:
         try:
             beside += (_waking_event(plan, dropped, cpu),)
