@@ -72,7 +72,6 @@ class Dimension(Record):
     Attributes:
         name: in titles, JSON and Python.
         sort: what `--sort` calls it, with the words of perf, its name first; () if it has none.
-        instead: what to type instead, if `--sort` does not have it.
         columns: the same of `--columns`, with the words of OProfile and of specifications.
         words: of specifications that choose by it.
         keys: gives the `Keys` of `figures.hit_keys.HitColumns`; None if the table of hits does
@@ -93,7 +92,6 @@ class Dimension(Record):
 
     name: str
     sort: tuple[str, ...] = ()
-    instead: str = ""
     columns: tuple[str, ...] = ()
     words: tuple[Word, ...] = ()
     keys: Callable[[Any], Any] | None = None
@@ -123,6 +121,7 @@ class Dimension(Record):
 DIMENSIONS = (
     Dimension(
         "event",
+        sort=("event",),
         columns=("event",),
         words=(
             Word("event", "event", table=EVENTS),
@@ -134,8 +133,8 @@ DIMENSIONS = (
     ),
     Dimension(
         "cpu",
+        sort=("cpu",),
         columns=("cpu",),
-        instead="--columns cpu shows CPUs side by side",
         words=(Word("cpu", "cpu", is_number=True),),
         samples=lambda samples: samples.cpu,
         missing="does not say on which CPU",
@@ -143,6 +142,7 @@ DIMENSIONS = (
         stored="cpu",
         separate=(CPU,),
         merge="cpu",
+        is_number=True,
         is_ordered=True,
         title="cpu ",
     ),
@@ -224,6 +224,7 @@ DIMENSIONS = (
     Dimension(
         "function",
         sort=("function", "routine", "sym", "symbol"),
+        columns=("function",),
         words=(
             Word("symbol", "name", table=FUNCTIONS),
             Word("exclude-symbol", "name", table=FUNCTIONS, excludes=True),
@@ -256,6 +257,7 @@ DIMENSIONS = (
     Dimension("label", sort=("label",), columns=("label",), keys=lambda hits: hits.labels()),
     Dimension(
         "hour",
+        sort=("hour",),
         columns=("hour",),
         samples=lambda samples: samples.hour,
         missing="does not say when it was recorded",
@@ -266,6 +268,7 @@ DIMENSIONS = (
     ),
     Dimension(
         "session",
+        sort=("session",),
         columns=("session",),
         words=(Word("session", "session", table=SEGMENTS),),
         missing="needs a store: add --store DIR",
@@ -274,6 +277,7 @@ DIMENSIONS = (
     ),
     Dimension(
         "host",
+        sort=("host",),
         columns=("host",),
         words=(Word("host", "host", table=SEGMENTS),),
         keys=lambda hits: hits.hosts(),
@@ -297,7 +301,6 @@ _INSTEAD = {
     "srcline": "prospect report --lines has source lines",
     "time": "the row with most time is the first anyway",
     "overhead": "the row with most time is the first anyway",
-    **{one.name: one.instead for one in DIMENSIONS if one.instead},
 }
 
 
@@ -340,11 +343,14 @@ def merged_by(word: str) -> tuple[str, ...]:
     return tuple(one.name for one in DIMENSIONS if one.merge == word)
 
 
-def kept_for_rows(keys: Iterable[str]) -> tuple[str, bool]:
-    """Return what hits are kept apart by for keys of `--sort`, "" for nothing.
+def kept_for_rows(keys: Iterable[str], columns: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what hits of a store are kept apart by for keys of `--sort` and for `--columns`.
 
     Returns:
-        The dimension, and whether a key has no other meaning if hits cannot be kept apart.
+        The dimensions without which these have no meaning, and those with which they have more.
     """
     asked = [one for one in map(BY_NAME.__getitem__, keys) if one.kept_as]
-    return (asked[0].kept_as if asked else ""), any(one.keys is None for one in asked)
+    needed = dict.fromkeys([columns] * bool(columns))
+    needed.update((one.kept_as, None) for one in asked if not one.keys)
+    others = dict.fromkeys(one.kept_as for one in asked if one.keys)
+    return tuple(needed), tuple(one for one in others if one not in needed)

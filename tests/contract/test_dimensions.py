@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from functools import partial
+from collections import Counter
 
 import pytest
 
@@ -22,11 +22,12 @@ from prospect.dimensions import (
     SEPARATIONS,
     SORT_KEYS,
     WORDS,
+    kept_for_rows,
     known_dimension,
     known_sort_keys,
 )
 from prospect.errors import ProspectError
-from prospect.figures.hit_keys import SampleColumns, hit_keys, kept_apart, kept_apart_for
+from prospect.figures.hit_keys import SampleColumns, hit_keys, kept_apart
 from prospect.profile.complete import complete
 from prospect.profile.group_names import service_of
 from prospect.profile.model import NO_CPU
@@ -58,11 +59,16 @@ def recording():
     )
 
 
-def store(path):
+def store(path, windows=2):
     pytest.importorskip("duckdb")
     services = dict(enumerate(map(service_of, recording().processes.control_group)))
-    fill(path, [window_at(minute, separate=SEPARATIONS, services=services) for minute in range(2)])
+    made = [window_at(at, separate=SEPARATIONS, services=services) for at in range(windows)]
+    fill(path, made)
     return str(path)
+
+
+def one_window(path, *apart):
+    return read_store(store(path, 1), apart=apart)
 
 
 def test_a_dimension_has_a_place():
@@ -89,8 +95,12 @@ def test_a_word_means_one_dimension(words):
 
 
 @pytest.mark.parametrize("key", SORT_KEYS)
-def test_rows_by_it_are_the_same_in_text_json_csv_and_by_each_spelling(key):
+def test_rows_by_it_are_the_same_in_text_json_csv_and_by_each_spelling(key, tmp_path):
     profile, one = recording(), BY_NAME[key]
+    if one.needs_store:
+        with pytest.raises(ProspectError, match=f"--sort {key} {one.missing}"):
+            profile.report(sort=(key,))
+        profile = one_window(tmp_path / "s", key)
     rows = json.loads(profile.report(format="json", sort=(key,), detail="4", threshold=None))
     assert rows["keys"] == [key]
     (event,) = rows["events"]
@@ -104,7 +114,8 @@ def test_rows_by_it_are_the_same_in_text_json_csv_and_by_each_spelling(key):
     assert sum(int(row["samples"]) for row in table) == 30
     for word in one.sort:
         assert profile.report(sort=(word,), detail="4") == text
-        assert parse(REPORT, ["--sort", word])[0].sort == (key,)
+        words = ["--sort", word, *["--store", "s"] * one.needs_store]
+        assert parse(REPORT, words)[0].sort == (key,)
 
 
 @pytest.mark.parametrize("name", COLUMN_DIMENSIONS)
@@ -114,7 +125,7 @@ def test_classes_of_it_have_together_what_was_recorded(name, tmp_path):
     if one.needs_store:
         with pytest.raises(ProspectError, match=one.missing):
             profile.columns_table(name)
-        profile = read_store(store(tmp_path / "s"), apart=name)
+        profile = read_store(store(tmp_path / "s"), apart=[name])
     hits = int(profile.hits.count.sum())
     table = profile.columns_table(name, detail="4")
     assert sum(
@@ -127,20 +138,21 @@ def test_classes_of_it_have_together_what_was_recorded(name, tmp_path):
     assert sum(row["samples"] for row in found["classes"]) == hits
     assert f"by {name}" in profile.report(columns=name, detail="4")
     head = profile.report(format="csv", columns=name, detail="4").splitlines()[0]
-    assert all(f'"{name} {one["class"]} samples"' in head for one in found["classes"])
+    titles = next(csv.reader([head]))
+    assert all(f"{name} {one['class']} samples" in titles for one in found["classes"])
     for word in one.columns:
         assert known_dimension(word) == name
 
 
 def test_a_store_is_not_asked_for_what_is_no_dimension(tmp_path):
     with pytest.raises(ProspectError, match="give one of event, cpu"):
-        read_store(store(tmp_path / "s"), apart="colour")
-    assert read_store(store(tmp_path / "s"), apart="tid").classes.dimension == "thread"
+        read_store(store(tmp_path / "s"), apart=["colour"])
+    assert read_store(store(tmp_path / "s"), apart=["tid"]).classes.dimensions == ("thread",)
 
 
 @pytest.mark.parametrize("name", [one.name for one in DIMENSIONS if one.stored and one.columns])
 def test_a_store_has_it(name, tmp_path):
-    found = read_store(store(tmp_path / "s"), apart=name)
+    found = read_store(store(tmp_path / "s"), apart=[name])
     table = found.columns_table(name, detail="4")
     assert sum(
         int(column.sum()) for title, column in table.items() if title.endswith(" samples")
@@ -159,14 +171,42 @@ def test_what_samples_do_not_say_is_refused(name):
     unknown = replace(samples, cpu=samples.cpu | NO_CPU, tid=None)
     profile = replace(profile, samples=unknown, run=replace(profile.run, started_at=0.0))
     assert one.samples(SampleColumns(profile)) is None
-    option = "--columns" if one.columns else "--sort"
-    ask = (
-        partial(kept_apart, profile, name)
-        if one.columns
-        else partial(kept_apart_for, profile, [name])
-    )
-    with pytest.raises(ProspectError, match=f"{option} {one.name}: .*{one.missing}"):
-        ask()
+    if one.columns:
+        with pytest.raises(ProspectError, match=f"--columns {one.name}: .*{one.missing}"):
+            kept_apart(profile, columns=name)
+    if one.keys:
+        assert kept_apart(profile, [name]) is profile
+    else:
+        with pytest.raises(ProspectError, match=f"--sort {one.name}: .*{one.missing}"):
+            kept_apart(profile, [name])
+
+
+STORED = [one.name for one in DIMENSIONS if one.stored and one.sort]
+
+
+@pytest.mark.parametrize("key", STORED)
+def test_rows_of_a_store_are_those_of_the_recording(key, tmp_path):
+    def rows(profile):
+        text = profile.report(format="json", sort=(key, "cpu"), detail="4", user_threshold_s=0.0)
+        found = json.loads(text)["events"][0]["rows"]
+        return sorted((str(row[key]), row["cpu"], row["samples"]) for row in found)
+
+    needed, others = kept_for_rows((key, "cpu"), "")
+    of_store = rows(one_window(tmp_path / "s", *needed, *others))
+    assert sum(samples for *_, samples in of_store) == 30
+    if key not in ("hour", "host", "session"):
+        assert of_store == rows(recording())
+
+
+def test_rows_and_columns_differ_in_several_dimensions_of_samples():
+    profile = recording()
+    table = profile.columns_table("cpu", sort=("tid", "hour"), detail="4")
+    samples = profile.samples
+    expected = Counter(zip(samples.tid.tolist(), samples.cpu.tolist(), strict=True))
+    for row, tid in enumerate(table["tid"].tolist()):
+        for cpu in set(samples.cpu.tolist()):
+            assert table[f"cpu {cpu} samples"][row] == expected[int(tid), cpu]
+    assert len(table["tid"]) == len({tid for tid, _ in expected})
 
 
 CHOOSING = {

@@ -23,7 +23,7 @@ def read_store(
     *,
     stacks: bool = False,
     addresses: bool = False,
-    apart: str = "",
+    apart: Sequence[str] = (),
     engine: str = "local",
 ) -> Profile:
     """Read a part of a store.
@@ -33,7 +33,7 @@ def read_store(
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
         addresses: whether hits of a function are kept apart by address, where the store has these.
-        apart: what hits are kept apart by besides, as of ``--columns``; "" for nothing.
+        apart: the dimensions that hits are kept apart by besides, as of ``--columns``.
         engine: "local", or spark://HOST:PORT of a Spark cluster's master.
 
     Raises:
@@ -41,24 +41,27 @@ def read_store(
         StoreError: nothing matches, or the store cannot be read.
     """
     chosen = parse_specifications(specifications)
-    apart = apart and known_dimension(apart)
+    dimensions = tuple(map(known_dimension, apart))
     make_engine = engine_of(engine)
     with opened(path, chosen.texts.get("host", ())) as store:
-        part = read_part(store, chosen, Apart(stacks, addresses, apart), make_engine)
+        part = read_part(store, chosen, Apart(stacks, addresses, dimensions), make_engine)
         return Profile(**asdict(part))
 
 
-def part_of(profile: Profile, specifications: Sequence[str], apart: str = "") -> Profile:
+def part_of(
+    profile: Profile, specifications: Sequence[str], sort: Sequence[str] = (), columns: str = ""
+) -> Profile:
     """Choose a part of a recording by the words that choose a part of a store.
 
     Args:
         profile: of the recording, with samples.
         specifications: which part, as ``since:02:10`` or ``comm:nginx``.
-        apart: as in `read_store`: a part has no single samples any more.
+        sort: keys that hits are kept apart by: a part has no single samples any more.
+        columns: likewise, the dimension of ``--columns``.
 
     Raises:
         UsageError: a specification has no meaning, or nothing matches.
     """
-    whole = kept_apart(profile, apart)
+    whole = kept_apart(profile, sort, columns)
     part = part_of_recording(whole, parse_specifications(specifications))
     return Profile(**asdict(part))

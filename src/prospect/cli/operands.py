@@ -13,6 +13,8 @@ from prospect.options import DEFAULT_RECORDING
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prospect.api.recorded_profile import Profile
     from prospect.cli.commands import Command
     from prospect.options import Settings
@@ -128,7 +130,9 @@ class StorePart(NamedTuple):
     words: list[str]
     engine: str = "local"
 
-    def read(self, *, stacks: bool = False, addresses: bool = False, apart: str = "") -> Profile:
+    def read(
+        self, *, stacks: bool = False, addresses: bool = False, apart: Sequence[str] = ()
+    ) -> Profile:
         """Read the part; arguments as those of `read_store`.
 
         Raises:
@@ -152,15 +156,15 @@ class RecordingPart(NamedTuple):
     path: str
     words: list[str]
 
-    def of(self, profile: Profile, apart: str = "") -> Profile:
-        """Choose the part; keep apart what columns are of.
+    def of(self, profile: Profile, sort: Sequence[str] = (), columns: str = "") -> Profile:
+        """Choose the part; keep apart what rows and columns are of.
 
         Raises:
             UsageError: nothing matches, or the recording does not say what a word asks for.
         """
         from prospect.api.store_part import part_of
 
-        return part_of(profile, self.words, apart)
+        return part_of(profile, self.words, sort, columns)
 
 
 def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:

@@ -78,9 +78,9 @@ def _check_table(values: dict[str, Any], table: str) -> None:
     from prospect.dimensions import BY_NAME
     from prospect.render.registry import SORTED_FORMATS
 
-    columns = BY_NAME.get(values.get("columns", ""))
-    if columns is not None and columns.needs_store and not values.get("store"):
-        raise UsageError(f"--columns {columns.name} {columns.missing}")
+    for name in (values.get("columns", ""), *values.get("sort", ())):
+        if name and BY_NAME[name].needs_store and not values.get("store"):
+            raise UsageError(f"{table} {name} {BY_NAME[name].missing}")
     for key, option in (
         ("disassemble", "-e"),
         ("lines", "--lines"),

@@ -118,11 +118,7 @@ def write(
             path = recording.path if isinstance(recording, RecordingPart) else recording
             profile = api.read(path, settings, wanted, receivers, settings.program)
             if isinstance(recording, RecordingPart):
-                from prospect.figures.hit_keys import kept_apart_for
-
-                if not settings.columns:
-                    profile = kept_apart_for(profile, settings.sort)
-                profile = recording.of(profile, settings.columns)
+                profile = recording.of(profile, settings.sort, settings.columns)
         write_to = partial(_render, renderer, profile, settings, unread)
         put(target, write_to, progress, settings)
     if settings.format != "text":  # which says so itself
@@ -164,14 +160,13 @@ def _of_part(part: StorePart, settings: Settings, *, stacks: bool) -> Profile:
     Raises:
         ProspectError: nothing matches, or the store has no numbers of threads, which are asked for.
     """
-    apart, is_needed = kept_for_rows(settings.sort)
-    if apart and not settings.columns:
+    needed, others = kept_for_rows(settings.sort, settings.columns)
+    if others:
         try:
-            return part.read(stacks=stacks, apart=apart)
+            return part.read(stacks=stacks, apart=needed + others)
         except StoreError:
-            if is_needed:
-                raise
-    return part.read(stacks=stacks, apart=settings.columns)
+            pass  # says the same without them, unless it is about them
+    return part.read(stacks=stacks, apart=needed)
 
 
 def _shown_locations(detail: Detail) -> Callable[[Profile], NDArray[np.bool_]]:

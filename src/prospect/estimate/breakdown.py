@@ -17,7 +17,7 @@ from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars, half_widths
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.estimate.wall_seconds import wall_seconds
-from prospect.figures.hit_keys import hit_keys, kept_apart_for
+from prospect.figures.hit_keys import hit_keys, kept_apart
 from prospect.figures.modes import event_seconds, event_weight
 from prospect.figures.processes import chosen_hits, idle_hits
 from prospect.profile.model import ENTRY_REASON_IDLE
@@ -240,7 +240,7 @@ def rows_by_keys(
         idle: whether CPUs with nothing to do are in rows, too.
     """
     report = event.report
-    profile = kept_apart_for(report.profile, keys)
+    profile = kept_apart(report.profile, keys)
     grid = report.grid if profile is report.profile else tick_grid(profile)
     chosen = chosen_hits(profile, report.detail) & (profile.hits.event == event.event_index)
     if not idle:

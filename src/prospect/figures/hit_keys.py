@@ -221,85 +221,58 @@ def hit_keys(profile: ProfileByFunction, dimension: str) -> Keys:
     Raises:
         UsageError: the profile does not say.
     """
-    one = BY_NAME[dimension]
-    classes, index = profile.classes, profile.hits.class_index
-    if one.kept_as and classes is not None and classes.dimension == one.kept_as:
-        if index is None:
-            raise UsageError(f"--columns {dimension}: the profile does not keep this apart")
-        names = classes.names
+    one, columns, classes = BY_NAME[dimension], HitColumns(profile), profile.classes
+    if _is_apart(profile, one) and classes is not None:
+        index = profile.hits.class_index
+        at = classes.dimensions.index(one.kept_as)
+        names = [name[at] for name in classes.names]
         if one.is_number:
             names = [name.rpartition(" (")[2].removesuffix(")") for name in names]
-        return Keys(index.astype(np.int64), names, names.__getitem__)
+        if index is not None:
+            return columns.named(index.astype(np.int64), names)
     if one.keys is None:
         raise UsageError(f"--columns {dimension}: the profile does not keep this apart")
-    keys: Keys = one.keys(HitColumns(profile))
+    keys: Keys = one.keys(columns)
     return keys
 
 
-def kept_apart(profile: _AnyProfile, dimension: str) -> _AnyProfile:
-    """Return the profile with its hits kept apart by a dimension, if they are not yet.
+def kept_apart(profile: _AnyProfile, keys: Iterable[str] = (), columns: str = "") -> _AnyProfile:
+    """Return the profile with its hits kept apart by dimensions, as far as they are not yet.
 
     Args:
         profile: what was recorded, with samples; or kept apart already.
-        dimension: of `COLUMN_DIMENSIONS`, or "".
+        keys: of `SORT_KEYS`; "thread" means names if the profile has no numbers of threads.
+        columns: of `COLUMN_DIMENSIONS`, or "".
 
     Raises:
-        UsageError: the profile does not say what its samples have of that.
+        UsageError: the profile does not say what its samples have of one of them.
     """
-    one = BY_NAME.get(dimension)
-    if one is None or not one.kept_as or _is_apart(profile, one):
-        return profile
-    if one.needs_store:
-        raise UsageError(f"--columns {dimension} {one.missing}")
-    if one.samples is None:
-        return profile
-    if not len(profile.samples) and len(profile.hits):
-        raise UsageError(f"--columns {dimension}: {profile.run.origin} has no single samples")
-    values = one.samples(SampleColumns(profile))
-    if values is None:
-        raise UsageError(f"--columns {dimension}: {profile.run.origin} {one.missing}")
-    return _split(profile, values, one)
-
-
-def kept_apart_for(profile: _AnyProfile, keys: Iterable[str]) -> _AnyProfile:
-    """Return the profile with its hits kept apart for keys of `--sort` that ask for that.
-
-    Args:
-        profile: as of `kept_apart`. If it has no numbers of threads, or keeps apart something else,
-            "thread" means their names.
-        keys: of `SORT_KEYS`.
-
-    Raises:
-        UsageError: "tid" is asked for, and it has no numbers or keeps apart something else.
-    """
-    asked = [one for one in map(BY_NAME.__getitem__, keys) if one.kept_as]
-    if not asked:
-        return profile
-    # Keys whose meaning changes if hits cannot be kept apart come last.
-    asked.sort(key=lambda one: one.keys is not None)
-    one, classes = asked[0], profile.classes
-    has_others = classes is not None and not _is_apart(profile, one)
-    is_known = classes is not None or _says(profile, one)
-    if one.keys is not None and (has_others or not is_known):
-        return profile
-    if has_others:
-        raise UsageError(
-            f"--sort {one.name} keeps apart {one.kept_as}s, and --columns something else: leave one"
-        )
-    if len(profile.hits) and not is_known:
-        raise UsageError(f"--sort {one.name}: {profile.run.origin} {one.missing}")
-    return kept_apart(profile, one.kept_as)
+    asked = [("--columns", columns)] * bool(columns) + [("--sort", key) for key in keys]
+    for option, name in asked:
+        one = BY_NAME[name]
+        if _is_apart(profile, one) or not (one.samples or one.needs_store):
+            continue
+        values, complaint = _values(profile, one)
+        if values is not None:
+            profile = _split(profile, values, one)
+        elif one.keys is None or option == "--columns":
+            raise UsageError(f"{option} {one.name}{complaint}")
+    return profile
 
 
 def _is_apart(profile: Profile, one: Dimension) -> bool:
-    return profile.classes is not None and profile.classes.dimension == one.kept_as
+    classes = profile.classes
+    return bool(one.kept_as) and classes is not None and one.kept_as in classes.dimensions
 
 
-def _says(profile: Profile, one: Dimension) -> bool:
-    """Return whether single samples have a dimension."""
-    if not len(profile.samples) or one.samples is None:
-        return False
-    return one.samples(SampleColumns(profile)) is not None
+def _values(profile: Profile, one: Dimension) -> tuple[NDArray[np.int64] | None, str]:
+    """Return what each sample has of a dimension; None and a complaint if that is not known."""
+    if one.samples is None:
+        return None, f" {one.missing}"
+    if not len(profile.samples) and len(profile.hits):
+        return None, f": {profile.run.origin} has no single samples"
+    values: NDArray[np.int64] | None = one.samples(SampleColumns(profile))
+    return values, f": {profile.run.origin} {one.missing}"
 
 
 def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _AnyProfile:
@@ -329,13 +302,20 @@ def _split(profile: _AnyProfile, values: NDArray[np.int64], one: Dimension) -> _
         period = exact_sums(found.place, np.asarray(samples.period).astype(np.int64), len(old))
     comms = _commonest_comms(profile, class_of_sample)
     names = [one.class_name(value, comm) for value, comm in zip(known.tolist(), comms, strict=True)]
+    before = profile.classes or HitClasses((), [()])
+    if hits.class_index is not None:
+        of_class += hits.class_index.take(old).astype(np.int64) * size
+    pairs, class_index = np.unique(of_class, return_inverse=True)
     return replace(
         profile,
         hits=replace(
-            gather(hits, old), count=count, period=period, class_index=of_class.astype(np.int32)
+            gather(hits, old), count=count, period=period, class_index=class_index.astype(np.int32)
         ),
         samples=replace(samples, hit_index=found.place.astype(np.int32)),
-        classes=HitClasses(one.kept_as, names),
+        classes=HitClasses(
+            (*before.dimensions, one.kept_as),
+            [(*before.names[pair // size], names[pair % size]) for pair in pairs.tolist()],
+        ),
     )
 
 

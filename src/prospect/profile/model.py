@@ -95,11 +95,12 @@ class HitClasses(Record):
     """The classes that `HitTable.class_index` keeps apart beyond the other columns of the table.
 
     Attributes:
-        dimension: what the classes differ in: "cpu", "thread", "hour", "session" or "host".
+        dimensions: what the classes differ in: some of "cpu", "thread", "hour", "session", "host".
+        names: what each class is called in each of them.
     """
 
-    dimension: str
-    names: list[str]
+    dimensions: tuple[str, ...]
+    names: list[tuple[str, ...]]
 
 
 class DataColumn(Record):

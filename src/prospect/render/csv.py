@@ -89,8 +89,7 @@ class SortedCsvRenderer(FiguresRenderer):
     def pieces(self, report: Report) -> Iterator[bytes]:
         """Yield the lines of the table."""
         titles = (
-            "event",
-            *self.sort,
+            *_titles(self.sort),
             "samples",
             "seconds",
             "error_seconds",
@@ -100,7 +99,7 @@ class SortedCsvRenderer(FiguresRenderer):
         yield bytes_of(",".join(map(quoted, titles)) + END)
         for event in report.events:
             rows = rows_by_keys(event, self.sort)
-            for at, names in enumerate(zip(*rows.names, strict=True)):
+            for at, names in enumerate(_named(self.sort, rows.names)):
                 times = (
                     f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_width_s[at])}"
                 )
@@ -110,9 +109,20 @@ class SortedCsvRenderer(FiguresRenderer):
                 yield bytes_of(_sorted_line(event, names, figures))
             if rows.left_out:
                 rest = percent_text(1.0 - float(rows.share.sum()))
-                names = (REMAINDER,) * len(self.sort)
+                names = (REMAINDER,) * len(_titles(self.sort)[1:])
                 times = f"{_seconds(event, rows.left_out_s)},{NONE},{rest},{NONE}"
                 yield bytes_of(_sorted_line(event, names, f"{rows.left_out_hits},{times}"))
+
+
+def _titles(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the titles of the columns that say what a row is of: the event, and each other key."""
+    return (EVENT, *(key for key in keys if key != EVENT))
+
+
+def _named(keys: tuple[str, ...], names: tuple[list[str], ...]) -> Iterator[tuple[str, ...]]:
+    """Yield what each row has of each key but the event."""
+    for row in zip(*names, strict=True):
+        yield tuple(name for key, name in zip(keys, row, strict=True) if key != EVENT)
 
 
 def _sorted_line(event: EventView, names: tuple[str, ...], figures: str) -> str:
@@ -264,13 +274,14 @@ class ClassCsvRenderer(FiguresRenderer):
         tables = class_columns(report, self.columns, self.sort, MOST_COLUMNS)
         classes = [f"{self.columns} {name}" for name in tables[0].classes]
         titles = [f"{one} {figure}" for one in classes for figure in _FIGURES]
-        yield bytes_of(",".join(map(quoted, ("event", *self.sort, *titles))) + END)
+        yield bytes_of(",".join(map(quoted, (*_titles(self.sort), *titles))) + END)
         for table in tables:
             event = "" if self.columns == EVENT else table.events[0].name
-            for row, names in enumerate(zip(*table.names, strict=True)):
+            for row, names in enumerate(_named(self.sort, table.names)):
                 yield _line(event, names, _row_figures(table, row))
             if table.left_out:
-                yield _line(event, (REMAINDER,) * len(self.sort), _left_figures(table))
+                names = (REMAINDER,) * len(_titles(self.sort)[1:])
+                yield _line(event, names, _left_figures(table))
 
 
 def _line(event: str, names: Sequence[str], figures: Iterator[str]) -> bytes:

@@ -17,7 +17,7 @@ from prospect.store.segments import HOUR_US
 from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,7 +40,7 @@ def chosen_rows(
     part: Part,
     *,
     stacks: bool,
-    apart: str = "",
+    apart: Sequence[str] = (),
 ) -> dict[str, NDArray[Any]]:
     """Return the hits that fit, by everything but time, thread and CPU; of a share by `HOST_HOUR`.
 
@@ -51,8 +51,8 @@ def chosen_rows(
         engine: to query it with.
         part: its segments, and what the hits have to fit.
         stacks: whether hits of different stacks are to be told apart.
-        apart: the dimension of `--columns`, whose value is in the column `CLASS` where hits are not
-            told apart by it anyway; for "session" that is the segment.
+        apart: dimensions, whose values are in columns such as ``class_cpu`` if hits are not told
+            apart by them anyway; for "session" that is the segment.
 
     Raises:
         StoreError: nothing matches; says what there is.
@@ -60,14 +60,16 @@ def chosen_rows(
     """
     chosen = part.chosen
     asked = [*chosen.numbers]
-    if stored := apart and BY_NAME[apart].stored:
-        asked += [word.name for word in WORDS.values() if word.column == stored]
+    for one in map(BY_NAME.__getitem__, apart):
+        asked += [word.name for word in WORDS.values() if one.stored == word.column != ""]
     _refuse_what_was_not_kept_apart(store, part, asked)
     conditions, parameters = conditions_of(part, chosen)
     keys = (*_KEYS, "stack") if stacks else _KEYS
     columns = ", ".join(keys)
-    if apart and BY_NAME[apart].kept_as:
-        keys, columns = (*keys, CLASS), f"{columns}, {stored} AS {CLASS}"
+    for one in map(BY_NAME.__getitem__, apart):
+        if one.kept_as:
+            keys = (*keys, f"{CLASS}_{one.name}")
+            columns += f", {one.stored} AS {CLASS}_{one.name}"
     if part.is_share_of_hosts:
         # Which were chosen is a part of the error.
         keys, columns = (*keys, *HOST_HOUR), f"{columns}, host, t // {HOUR_US} AS hour"

@@ -40,6 +40,7 @@ from prospect.store.tables import local_engine, make_tables
 from prospect.store.windows import KIND_KERNEL_THREAD, KIND_RECORDER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -60,12 +61,12 @@ class Apart(NamedTuple):
     Attributes:
         stacks: by call stack, where there are any.
         addresses: by address within a function, as far as the store does.
-        classes: by the dimension of `--columns`, "" for none.
+        classes: by dimensions of `--columns`.
     """
 
     stacks: bool = False
     addresses: bool = False
-    classes: str = ""
+    classes: tuple[str, ...] = ()
 
 
 def read_part(
@@ -99,17 +100,17 @@ def _read_part(
     engine = make_engine(store)
     try:
         # Days do not tell these apart.
-        is_separate = bool(apart.classes and BY_NAME[apart.classes].separate)
+        is_separate = any(BY_NAME[name].separate for name in apart.classes)
         fine = apart.addresses or bool(chosen.numbers) or is_separate
         part = choose(store, engine.planner, chosen, fine=fine)
-        hours = part.is_share_of_hosts or apart.classes == "hour"
+        hours = part.is_share_of_hosts or "hour" in apart.classes
         make_tables(store, engine, part, kinds, hours=hours)
         rows = chosen_rows(store, engine, part, stacks=apart.stacks, apart=apart.classes)
         names = read_names(engine, rows, stacks=apart.stacks)
         accounting = measured(engine, part)
         run = replace(_run(store, part, accounting), busy=busy_by_event(engine, part, rows))
         profile = _profile(part, run, rows, names, accounting)
-        return with_classes(profile, part, rows, apart.classes) if CLASS in rows else profile
+        return with_classes(profile, part, rows, apart.classes)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
     finally:
@@ -241,17 +242,32 @@ def _entry_reasons(rows: dict[str, NDArray[Any]]) -> tuple[EntryReasonTable, NDA
 
 
 def with_classes(
-    profile: Profile, part: Part, rows: dict[str, NDArray[Any]], dimension: str
+    profile: Profile, part: Part, rows: dict[str, NDArray[Any]], dimensions: Sequence[str]
 ) -> Profile:
-    """Return the profile of some rows with what their column `CLASS` says.
+    """Return the profile of some rows with what their columns of classes say.
 
     Args:
         profile: of the rows, a row of hits for each.
         part: of the store.
         rows: as `chosen_rows` returns them.
-        dimension: that the column is of.
+        dimensions: that hits were asked to be kept apart by.
     """
-    values = rows[CLASS].tolist()
+    dimensions = [one for one in dimensions if f"{CLASS}_{one}" in rows]
+    if not dimensions:
+        return profile
+    number: dict[tuple[str, ...], int] = {}
+    names = zip(*(_names(part, rows, one) for one in dimensions), strict=True)
+    index = [number.setdefault(name, len(number)) for name in names]
+    return replace(
+        profile,
+        hits=replace(profile.hits, class_index=np.array(index, np.int32)),
+        classes=HitClasses(tuple(dimensions), list(number)),
+    )
+
+
+def _names(part: Part, rows: dict[str, NDArray[Any]], dimension: str) -> list[str]:
+    """Return what each row has of a dimension."""
+    values = rows[f"{CLASS}_{dimension}"].tolist()
     comm: dict[object, str] = {}
     if dimension == "thread":
         # As it was called at most of its samples in a row.
@@ -259,13 +275,7 @@ def with_classes(
         comms = rows["comm"].tolist()
         comm = {values[row]: comms[row] for row in order}
     called = {value: _name(part, dimension, value, comm.get(value, "")) for value in set(values)}
-    number: dict[str, int] = {}
-    index = [number.setdefault(called[value], len(number)) for value in values]
-    return replace(
-        profile,
-        hits=replace(profile.hits, class_index=np.array(index, np.int32)),
-        classes=HitClasses(dimension, list(number)),
-    )
+    return [called[value] for value in values]
 
 
 def _name(part: Part, dimension: str, value: int, comm: str) -> str:

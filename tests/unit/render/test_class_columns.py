@@ -117,12 +117,12 @@ def test_error_bars_of_a_single_class_are_those_of_the_table_by_keys():
 
 def test_hits_are_kept_apart_without_losing_any():
     profile = stacks_profile()
-    found = kept_apart(profile, "cpu")
+    found = kept_apart(profile, columns="cpu")
     assert found.hits.count.sum() == profile.hits.count.sum()
     assert found.hits.period.sum() == profile.hits.period.sum()
     assert len(found.hits) > len(profile.hits)
     of_sample = found.hits.class_index.take(found.samples.hit_index)
-    names = np.array(found.classes.names, np.int64)
+    names = np.array([name for (name,) in found.classes.names], np.int64)
     assert (names.take(of_sample) == profile.samples.cpu).all()
     assert (
         found.hits.location_index.take(found.samples.hit_index)
@@ -134,7 +134,7 @@ def test_periods_of_which_only_sums_are_known_add_up():
     profile = stacks_profile()
     profile = replace(profile, samples=replace(profile.samples, period=None))
     profile = replace(profile, hits=replace(profile.hits, period=profile.hits.count * 7 + 1))
-    found = kept_apart(profile, "cpu")
+    found = kept_apart(profile, ["tid"], "cpu")
     assert found.hits.period.sum() == profile.hits.period.sum()
 
 

@@ -181,9 +181,9 @@ def test_without_numbers_threads_have_names_only():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--sort", "cpu"], "--columns cpu shows CPUs side by side"),
-        (["--sort", "nonsense"], "give some of program, pid, comm"),
-        (["--sort", ""], "give some of program, pid, comm"),
+        (["--sort", "session"], "--sort session needs a store: add --store DIR"),
+        (["--sort", "nonsense"], "give some of event, cpu, program, pid, comm"),
+        (["--sort", ""], "give some of event, cpu, program, pid, comm"),
         (["--sort", "pid", "-e"], "drop -e"),
         (["--sort", "pid", "--classic"], "drop --classic"),
         (["--sort", "pid", "--format", "svg"], "text, json or csv, not svg"),
@@ -197,7 +197,7 @@ def test_what_a_table_cannot_be_is_refused(words, says):
 def test_python_takes_the_keys_too():
     profile = Profile(**asdict(perf_profile()))
     assert "Time by function of every process" in profile.report(sort=["sym"], detail=4)
-    with pytest.raises(UsageError, match="give some of program"):
+    with pytest.raises(UsageError, match="give some of event"):
         profile.report(sort=["nonsense"])
     with pytest.raises(UsageError, match="text, json or csv"):
         profile.report(sort=["pid"], format="html")

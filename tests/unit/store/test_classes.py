@@ -30,7 +30,7 @@ def by_class(profile, dimension, **options):
 
 
 def of_store(path, dimension, *words):
-    return by_class(read_store(str(path), words, apart=dimension), dimension)
+    return by_class(read_store(str(path), words, apart=[dimension]), dimension)
 
 
 @pytest.mark.parametrize("dimension", ["cpu", "thread", "process"])
@@ -78,6 +78,6 @@ def test_a_part_of_a_recording_has_classes_too():
         stacks_profile(), run=replace(stacks_profile().run, started_at=float(BEGIN_S))
     )
     whole, _ = by_class(profile, "cpu", sort=("function", "program"))
-    part, _ = by_class(part_of(profile, ["comm:comm"], "cpu"), "cpu")
+    part, _ = by_class(part_of(profile, ["comm:comm"], columns="cpu"), "cpu")
     assert sum(part.values()) == 21
     assert all(part[name] <= whole[name] for name in part)

@@ -16,7 +16,7 @@ from prospect.estimate.breakdown import combined
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.figures.hit_keys import hit_keys, kept_apart, kept_apart_for
+from prospect.figures.hit_keys import hit_keys, kept_apart
 from prospect.figures.modes import event_weight
 from prospect.figures.processes import chosen_hits
 from prospect.records import NamedTuple, Record
@@ -115,7 +115,7 @@ def class_columns(
     Raises:
         UsageError: the profile does not say which class its hits are of.
     """
-    profile = kept_apart_for(kept_apart(view.profile, dimension), keys)
+    profile = kept_apart(view.profile, keys, dimension)
     grid = tick_grid(profile)
     chosen = chosen_hits(profile, view.detail)
     is_of = [chosen & (profile.hits.event == event.event_index) for event in view.events]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _KEY = Columns(
     Kind({"type": ["string", "integer", "null"]}),
-    "of each key: `null` if there is none, a number for `pid` and `tid`",
+    "of each key: `null` if there is none, a number for `cpu`, `pid` and `tid`",
 )
 
 
