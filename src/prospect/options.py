@@ -1172,6 +1172,16 @@ class StoringOptions(Options):
         default="",
         reads="metrics",
     )
+    kubelet: str = option(
+        typed(
+            "--kubelet URL",
+            "also ask this machine's kubelet, such as http://127.0.0.1:10255/pods, for the names "
+            "of containers that neither files nor the container runtime's socket give",
+            "daemon",
+        ),
+        default="",
+        reads="kubelet",
+    )
     ship: str = option(
         typed(
             "--ship URL",

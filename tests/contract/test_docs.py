@@ -174,6 +174,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "memory_limit_bytes",
         "keep",
         "metrics",
+        "kubelet",
         "ship",
         "host_share",
         "unit",

@@ -418,7 +418,9 @@ def _assemble(
     if placed.waits is not None:
         run = off_cpu.with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)
-    processes = with_control_groups(describe_processes(history, info), events, hits)
+    processes = with_control_groups(
+        describe_processes(history, info), events, hits, info.extras.get("containers")
+    )
     calls = describe_call_counts(placed.counted, location_index, objects, functions, locations)
     return Profile(
         run=run,

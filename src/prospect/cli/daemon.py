@@ -106,6 +106,7 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
             settings.target
             or settings.push
             or metrics != settings.metrics
+            or settings.kubelet
             or (settings.ship and not directory)
         ),
         state="prospect-targets" if settings.target else "prospect",
@@ -168,6 +169,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         push=settings.push,
         command_line=command_line,
         target=settings.target,
+        kubelet=settings.kubelet,
         cpu_limit_percent=settings.cpu_limit_percent,
         memory_limit_bytes=settings.memory_limit_bytes
         or size_in_bytes(

@@ -58,7 +58,7 @@ _ORDER = """
     side_a side_b runs stdin shows_output ignores_failure per fdr run_variation rows by fleet_rows
     fail_if
     store engine daemon_hz daemon_call_graph window_s cpu_limit_percent memory_limit_bytes
-    keep metrics ship host_share unit
+    keep metrics kubelet ship host_share unit
 """
 _LAST = ("help", "version")
 

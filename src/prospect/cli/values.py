@@ -287,6 +287,15 @@ def metrics(text: str) -> str:
     return text
 
 
+def kubelet(text: str) -> str:
+    """Read the URL of this machine's kubelet."""
+    from prospect.capture.machine.container_servers import is_kubelet
+
+    if not is_kubelet(text):
+        raise UsageError("give the kubelet's address on this machine: http://127.0.0.1:10255/pods")
+    return text
+
+
 def collector(text: str) -> str:
     """Read the URL of a collector."""
     from prospect.errors import PushError

@@ -27,6 +27,7 @@ class DaemonOptions(Record):
         memory_limit_bytes: how much memory it may take, without the process that writes.
         reads_python: whether Python functions are read.
         new_files: how many files' names may be read for the first time in a window, 0 for all.
+        kubelet: the URL of a kubelet's pods that is asked for names of containers, "" for none.
         target: another machine that is sampled instead of this one, as ssh takes it.
     """
 
@@ -47,6 +48,7 @@ class DaemonOptions(Record):
     memory_limit_bytes: int = 200 << 20
     reads_python: bool = True
     new_files: int = 0
+    kubelet: str = ""
 
     @property
     def sampling(self) -> DaemonOptions:

@@ -36,9 +36,14 @@ from prospect.store.windows import Span, lost_samples, window_of
 from prospect.target.target_source import source_on
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from prospect.daemon.daemon_options import DaemonOptions
+    from prospect.profile.group_names import ContainerFacts
     from prospect.profile.model import ProcessTable
     from prospect.store.windows import Window
+
+    NameContainers = Callable[[list[str]], Mapping[str, ContainerFacts]]
 
 
 class Services:
@@ -46,10 +51,13 @@ class Services:
 
     Args:
         proc: where this machine's processes are asked; "" where they are another machine's.
+        name_containers: names the containers that paths of control groups are of.
     """
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = proc
+    def __init__(
+        self, proc: str = "/proc", name_containers: NameContainers = lambda _paths: {}
+    ) -> None:
+        self._proc, self._name_containers = proc, name_containers
         self._known: dict[tuple[int, int], str] = {}
 
     def of(self, processes: ProcessTable) -> dict[int, str]:
@@ -58,11 +66,12 @@ class Services:
         pids, starts = processes.pid.tolist(), processes.start_ns.tolist()
         kernel = processes.is_kernel_thread.tolist()
         groups = processes.control_group
+        containers = self._name_containers(list(set(groups or ())))
         for row, (pid, start) in enumerate(zip(pids, starts, strict=True)):
             if pid <= 0 or kernel[row]:
                 continue
             key = (pid, start)
-            if groups and (sampled := service_of(groups[row])):
+            if groups and (sampled := service_of(groups[row], containers)):
                 self._known[key] = sampled
             elif key not in self._known:
                 service = self._read(pid)
@@ -102,15 +111,14 @@ class Services:
             return None
         finally:
             os.close(descriptor)
-        return service_of_groups(text)
+        return service_of_groups(text, self._name_containers)
 
 
-def service_of_groups(lines: str) -> str:
+def service_of_groups(lines: str, name_containers: NameContainers = lambda _paths: {}) -> str:
     """Return the service that lines of ``/proc/PID/cgroup`` name, "" for none."""
-    for line in lines.splitlines():
-        if service := service_of(line.split(":", 2)[-1]):
-            return service
-    return ""
+    paths = [line.split(":", 2)[-1] for line in lines.splitlines()]
+    containers = name_containers(paths)
+    return next(filter(None, (service_of(path, containers) for path in paths)), "")
 
 
 def give_back() -> None:
@@ -146,7 +154,6 @@ class Sampling(Closing):
             CaptureError: the whole system may not be sampled; says what to do.
         """
         self._options = options
-        self._services = Services("" if options.target else "/proc")
         self._session = LiveSession(
             RecordOptions(
                 frequency_hz=options.frequency_hz,
@@ -155,10 +162,12 @@ class Sampling(Closing):
                 command_line=options.command_line,
                 use_cache=options.use_cache,
                 python="auto" if options.reads_python else "never",
+                kubelet=options.kubelet,
             ),
             bounds=_BOUNDS,
             source=source_on(options.target) if options.target else KernelSource,
         )
+        self._services = Services("" if options.target else "/proc", self._session.name_containers)
         self._begin()
         self.follow(options, ())
 

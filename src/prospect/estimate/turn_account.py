@@ -17,7 +17,7 @@ from prospect.estimate.statistics.quantiles import Quantile, quantile_of
 from prospect.estimate.wall_account import Owned, Programs, Taker, rows_by_owner, takers_by_owner
 from prospect.estimate.wall_limits import quota_ns, stolen_ns
 from prospect.figures.processes import shown_processes
-from prospect.profile.group_names import group_name
+from prospect.profile.group_names import service_names
 from prospect.profile.model import THREADS_OF_TURNS, TURN_CUT, TURN_UNCLEAR, TURN_WHOLE
 from prospect.records import NamedTuple, Record
 
@@ -163,11 +163,10 @@ class _Grouped:
         self._profile, self._turns = profile, turns
         self._limits = quota_ns(profile, turns.pieces), stolen_ns(profile, turns.pieces)
         processes = profile.processes
-        groups = processes.control_group or [""] * len(processes)
         texts: dict[tuple[str, str], int] = {}
         of_process = [
-            texts.setdefault((name, group_name(group)), len(texts))
-            for name, group in zip(processes.name, groups, strict=True)
+            texts.setdefault((name, service), len(texts))
+            for name, service in zip(processes.name, service_names(processes), strict=True)
         ]
         of_process.append(texts.setdefault(("", ""), len(texts)))
         whose = np.array(of_process, np.int64).take(turns.process_index)

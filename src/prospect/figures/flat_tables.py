@@ -28,7 +28,7 @@ from prospect.figures.processes import (
     shown_processes,
 )
 from prospect.profile.complete import complete
-from prospect.profile.group_names import group_name
+from prospect.profile.group_names import service_names
 from prospect.profile.model import (
     BLOCKED,
     KIND_NAMES,
@@ -221,12 +221,11 @@ def turns_table(profile: Profile, detail: Detail = "3") -> Table:
     shown = shown_processes(profile.processes, detail)
     rows = np.flatnonzero(np.append(shown, shown.all()).take(turns.process_index))
     process = turns.process_index.take(rows)
-    groups = profile.processes.control_group or [""] * len(profile.processes)
     return {
         "process": _text([*profile.processes.name, ""], process),
         "pid": np.append(profile.processes.pid, np.int32(-1)).take(process),
         "tid": turns.tid.take(rows),
-        "service": _text([*(group_name(group) for group in groups), ""], process),
+        "service": _text([*service_names(profile.processes), ""], process),
         "kind": _text(turns.kinds, turns.kind_index.take(rows)),
         "is_loop": turns.is_loop.take(rows),
         "state": _text(TURN_STATES, turns.state.take(rows)),

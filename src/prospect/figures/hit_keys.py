@@ -20,7 +20,7 @@ from prospect.errors import UsageError
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.function_names import shown_name
 from prospect.figures.modes import MODE_NAMES, hit_modes
-from prospect.profile.group_names import group_name
+from prospect.profile.group_names import service_names
 from prospect.profile.model import ENTRY_REASON_NONE, NO_CPU, HitClasses
 from prospect.records import NamedTuple, replace
 
@@ -105,8 +105,7 @@ class HitColumns:
     @property
     def service_names(self) -> list[str]:
         """The service, container or other control group of each process."""
-        processes = self.profile.processes
-        return list(map(group_name, processes.control_group or [""] * len(processes)))
+        return service_names(self.profile.processes)
 
     def rows(
         self,

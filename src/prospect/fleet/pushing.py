@@ -25,10 +25,10 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from prospect.columns.protobuf_fields import fields
 from prospect.errors import PushError, RecordingError
 from prospect.fleet.endpoint import OTLP, PYROSCOPE, endpoint_of
 from prospect.fleet.store_places import is_loopback
-from prospect.foreign.protobuf_fields import fields
 from prospect.render.otlp import OtlpRenderer
 from prospect.render.pprof import PprofRenderer
 from prospect.version import __version__

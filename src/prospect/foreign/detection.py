@@ -10,10 +10,10 @@ import re
 import struct
 from typing import Literal
 
+from prospect.columns.protobuf_fields import begins_as_message
 from prospect.foreign.gmon_profile import is_gmon
 from prospect.foreign.gzipped import is_gzipped, unpacked_head
 from prospect.foreign.perf_script_profile import is_perf_script
-from prospect.foreign.protobuf_fields import begins_as_message
 
 _READ = "Prospect reads perf.data, perf script's text, folded stacks, pprof and gmon.out"
 _SPEEDSCOPE = (

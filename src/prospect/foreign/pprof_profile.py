@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.errors import RecordingError
-from prospect.figures.stacks.frames import object_label
-from prospect.foreign.gzipped import is_gzipped, unpacked
-from prospect.foreign.protobuf_fields import (
+from prospect.columns.protobuf_fields import (
     LENGTH,
     VARINT,
     count_packed,
@@ -25,6 +22,9 @@ from prospect.foreign.protobuf_fields import (
     packed,
     signed,
 )
+from prospect.errors import RecordingError
+from prospect.figures.stacks.frames import object_label
+from prospect.foreign.gzipped import is_gzipped, unpacked
 from prospect.foreign.stack_profile import (
     NO_OBJECT,
     NamedFrames,

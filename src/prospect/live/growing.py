@@ -22,7 +22,7 @@ from prospect.records import replace
 from prospect.symbols.kept_names import KeptNames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.recorded_facts import RecordingInfo
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from prospect.live.record_limiters import Bounds
     from prospect.live.source import FetchNames, Running
     from prospect.live.tasks import Birth
+    from prospect.profile.group_names import ContainerFacts
     from prospect.profile.model import ProcessTable, Profile
 
 # The parts that are forgotten when the memory is full.
@@ -47,6 +48,8 @@ class GrowingProfile:
     Attributes:
         tasks: who runs, as of the last part.
         fetch_names: fetches what a part lacks names of, as `Source` says; None for nothing.
+        name_containers: names the containers that paths of control groups are of, by their ids;
+            None for nobody.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class GrowingProfile:
         self._programs = LoadedPrograms()
         self._followed = followed
         self.fetch_names: FetchNames | None = None
+        self.name_containers: Callable[[list[str]], Mapping[str, ContainerFacts]] | None = None
         self._control_groups: dict[int, bytes] = {}
         self._python = PythonNames()
         self.tasks = LiveTasks()
@@ -116,7 +120,11 @@ class GrowingProfile:
         described = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
         processes = {str(pid): seen[pid] for pid in described & seen.keys()}
         starts = {str(pid): one.start_ns for pid, one in births.items() if one.start_ns}
-        known = {"processes": processes, "program_starts": starts}
+        known = {
+            "processes": processes,
+            "program_starts": starts,
+            "containers": self._containers_of(events),
+        }
         info = info._replace(extras=info.extras | known)
         part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
         if self.fetch_names and (read := self.fetch_names(part, carried)):
@@ -191,6 +199,15 @@ class GrowingProfile:
             for id_ in list(groups)[: len(groups) - _MOST_GROUPS]:
                 del groups[id_]
         return dict(groups)
+
+    def _containers_of(self, events: Events) -> dict[str, list[str]]:
+        """Return the containers of a part's samples, as docs/recording.md has them."""
+        sampled = events.samples.control_group
+        if sampled is None or self.name_containers is None:
+            return {}
+        paths = [events.control_groups.get(id_, b"") for id_ in distinct(sampled).tolist()]
+        found = self.name_containers([path.decode(errors="replace") for path in paths])
+        return {identity: list(facts) for identity, facts in found.items()}
 
     def _forget(self) -> None:
         times = np.sort(self._joined.profile().samples.time_ns)

@@ -661,9 +661,14 @@ def _join_processes(
     joined.end_ns[rows] = part.end_ns
     for place, name in zip(rows.tolist(), part.name, strict=True):
         joined.name[place] = name
-    if joined.control_group is not None and part.control_group is not None:
-        for place, group in zip(rows.tolist(), part.control_group, strict=True):
-            joined.control_group[place] = group or joined.control_group[place]
+    for whole_column, column in (
+        (joined.control_group, part.control_group),
+        (joined.service, part.service),
+        (joined.image, part.image),
+    ):
+        if whole_column is not None and column is not None:
+            for place, text in zip(rows.tolist(), column, strict=True):
+                whole_column[place] = text or whole_column[place]
     return joined
 
 

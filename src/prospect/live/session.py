@@ -29,10 +29,11 @@ from prospect.perfdata.writer import RecordingWriter
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.live.source import MakeSource, Mark
+    from prospect.profile.group_names import ContainerFacts
     from prospect.profile.model import Profile
     from prospect.recording.opened_events import RecordOptions
 
@@ -133,6 +134,7 @@ class LiveSession:
             if turns and options.off_cpu:
                 self._growing.find_turns()
             self._growing.fetch_names = self._source.fetch_names
+            self._growing.name_containers = self._source.name_containers
             self._costs: deque[tuple[float, float]] = deque(maxlen=_COSTS)
             self._mark = self._source.mark
             self.began_ns = self._mark.time_ns
@@ -145,6 +147,10 @@ class LiveSession:
     def child_pids(self) -> list[int]:
         """Processes that work for the session."""
         return self._source.child_pids
+
+    def name_containers(self, paths: list[str]) -> Mapping[str, ContainerFacts]:
+        """Name the containers that control groups are of, as `ContainerFacts` by their ids."""
+        return self._source.name_containers(paths)
 
     @property
     def waiting_bytes(self) -> int:

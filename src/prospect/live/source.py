@@ -23,6 +23,7 @@ from prospect.capture.java.java_reader import JavaFunctions
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import list_pids, read_cpu_times, read_setting
 from prospect.capture.loop.drain_loop import RingDrain
+from prospect.capture.machine.containers import ContainerNames
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
 from prospect.capture.runtimes.runtime_reader import RuntimeFrames
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from prospect.capture.python.memory_reader import MemoryFrames
     from prospect.events.record_columns import Events
     from prospect.live.chosen import Whom
+    from prospect.profile.group_names import ContainerFacts
     from prospect.profile.model import Profile
     from prospect.recording.document import CpuTimes
     from prospect.recording.opened_events import RecordOptions
@@ -131,6 +133,10 @@ if TYPE_CHECKING:
             Returns: of all files so far, which mapped one has which build id, as ``mapped_files``
             of docs/recording.md.
             """
+            ...
+
+        def name_containers(self, paths: list[str]) -> Mapping[str, ContainerFacts]:
+            """Name the containers that control groups are of, by their ids."""
             ...
 
         def close(self) -> None:
@@ -296,6 +302,7 @@ class KernelSource(Closing):
                 says what to do.
         """
         self._options = with_rate(replace(options, wakers=False))
+        self._containers = ContainerNames(kubelet=options.kubelet)
         self._lock = threading.Lock()
         self._poll = select.poll()
         is_followed = bool(options.pids or options.tids)
@@ -429,6 +436,10 @@ class KernelSource(Closing):
     def fetch_names(self, _profile: Profile, _events: Events) -> dict[str, Any]:
         """Return that nothing was fetched: all files of this machine are here."""
         return {}
+
+    def name_containers(self, paths: list[str]) -> Mapping[str, ContainerFacts]:
+        """Name containers of this machine."""
+        return self._containers.of(paths)
 
     def close(self) -> None:
         """End, and leave nothing behind."""

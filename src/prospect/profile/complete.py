@@ -154,7 +154,9 @@ def _with_no_process(processes: ProcessTable) -> ProcessTable:
         is_recorder=_with(processes.is_recorder, 0),
         is_command=_with(processes.is_command, 0),
         is_descendant=_with(processes.is_descendant, 0),
-        control_group=None if processes.control_group is None else [*processes.control_group, ""],
+        control_group=_texts(processes.control_group),
+        service=_texts(processes.service),
+        image=_texts(processes.image),
     )
 
 
@@ -181,3 +183,7 @@ def _with(column: NDArray[Any], value: int) -> NDArray[Any]:
 
 def _filled(index: NDArray[np.int32], row: int) -> NDArray[np.int32]:
     return np.where(index < 0, np.int32(row), index)
+
+
+def _texts(column: list[str] | None) -> list[str] | None:
+    return None if column is None else [*column, ""]

@@ -1,34 +1,102 @@
-"""Control groups → what people call them: services, containers, sessions.
+"""Control groups → what people call them: services, pods, containers, sessions.
 
 Paths are below the root of the hierarchy, as PERF_RECORD_CGROUP and ``/proc/PID/cgroup`` have them.
 Source: cgroups(7); systemd.unit(5) for names of units; containers have ids of 64 hexadecimal digits
-(Docker, containerd, CRI-O, Podman).
+(Docker, containerd, CRI-O, Podman), and pods numbers (``pkg/kubelet/cm``, Kubernetes 1.29).
 """
 
 from __future__ import annotations
 
-import functools
 import re
+
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from prospect.profile.model import ProcessTable
 
 _UNIT = re.compile(r"[^/]+\.(?:service|scope|socket|mount|swap)")
 _CONTAINER = re.compile(r"(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+# Of the API server, and, with 32 digits, of a file of the kubelet; systemd's slices have no hyphen.
+_POD = re.compile(
+    r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:[/:]|$)"
+)
 _SHOWN_ID = 12
 
 
-def service_of(path: str) -> str:
-    """Return the service or container that a control group is part of, "" for none."""
-    if container := _CONTAINER.search(path):
-        return container_name(container[1])
+class ContainerFacts(NamedTuple):
+    """What a container runtime calls a container.
+
+    Attributes:
+        pod, namespace: of the pod that it is part of, "" for none.
+        name: its own; "" for the one that holds a pod's namespaces.
+        image: that it was made from, "" where that is not known.
+    """
+
+    pod: str
+    namespace: str
+    name: str
+    image: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name of the service that it is."""
+        if self.pod:
+            return f"pod {self.namespace}/{self.pod} {self.name}".rstrip()
+        return f"container-{self.name}"
+
+
+def container_id(path: str) -> str:
+    """Return the id of the container that a control group is part of, "" for none."""
+    found = _CONTAINER.search(path)
+    return found[1] if found else ""
+
+
+def pod_id(path: str) -> str:
+    """Return the number of the pod that a control group is part of, "" for none."""
+    found = _POD.search(path)
+    return found[1].replace("_", "-") if found else ""
+
+
+def service_of(path: str, containers: Mapping[str, ContainerFacts] | None = None) -> str:
+    """Return the service, pod or container that a control group is part of, "" for none."""
+    if identity := container_id(path):
+        facts = containers.get(identity) if containers else None
+        return facts.shown if facts else container_name(identity)
     units: list[str] = _UNIT.findall(path)
     return units[-1] if units else ""
 
 
 def container_name(identity: str) -> str:
-    """Return what a container is called, by its id or a pattern of that."""
+    """Return what a container without a name is called, by its id or a pattern of that."""
     return f"container-{identity.removeprefix('container-')[:_SHOWN_ID]}"
 
 
-@functools.cache  # thousands of processes are in a few
-def group_name(path: str) -> str:
-    """Return the same, or else the last name of the path, "" for the root."""
-    return service_of(path) or path.rstrip("/").rpartition("/")[2]
+def container_patterns(value: str) -> tuple[str, ...]:
+    """Return patterns of the services that containers of an id or a name are."""
+    name = value.removeprefix("container-")
+    return tuple(dict.fromkeys((container_name(value), f"container-{name}", f"pod */* {name}")))
+
+
+def services_of(
+    paths: Iterable[str], containers: Mapping[str, ContainerFacts] | None = None
+) -> list[str]:
+    """Return of each path its service, or else its last name, "" for the root."""
+    known: dict[str, str] = {}  # thousands of processes are in a few
+    return [
+        known[path]
+        if path in known
+        else known.setdefault(
+            path, service_of(path, containers) or path.rstrip("/").rpartition("/")[2]
+        )
+        for path in paths
+    ]
+
+
+def service_names(processes: ProcessTable) -> list[str]:
+    """Return the service of each process, "" where no event says so."""
+    if processes.service is not None:
+        return processes.service
+    return services_of(processes.control_group or [""] * len(processes))

@@ -323,6 +323,8 @@ class ProcessTable(Record):
             `is_descendant` COMMAND and all that it forked.
         control_group: list[str] path of the control group in which it was sampled last, "" where
             that is not known; None where no event says so.
+        service: list[str] what that is called (`group_names`); None likewise.
+        image: list[str] the image of the container that it is of, "" for none; None likewise.
     """
 
     name: list[str]
@@ -339,6 +341,8 @@ class ProcessTable(Record):
     is_command: NDArray[np.bool_]
     is_descendant: NDArray[np.bool_]
     control_group: list[str] | None = None
+    service: list[str] | None = None
+    image: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.name)

@@ -76,6 +76,7 @@ class RecordOptions(RecordingOptions):
         wakers: whether `off_cpu` records who ended each wait.
         images: whether the recording keeps files with samples that may be gone later: "raw", or
             "packed" as the recording stays; "" for not.
+        kubelet: the URL of a kubelet's pods that names containers, of live sessions; "" for none.
     """
 
     command: tuple[str | bytes, ...] = ()
@@ -86,6 +87,7 @@ class RecordOptions(RecordingOptions):
     default_callers: bool = False
     wakers: bool = True
     images: str = ""
+    kubelet: str = ""
 
 
 def with_rate(options: RecordOptions) -> RecordOptions:

@@ -229,6 +229,7 @@ def _processes(rows: dict[str, NDArray[Any]]) -> _Processes:
         is_command=no,
         is_descendant=no,
         control_group=services if any(services := [key[4] for key in keys]) else None,
+        service=services if any(services) else None,
     )
     return _Processes(table, np.array(index, np.int32))
 

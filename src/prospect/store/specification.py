@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from prospect.dimensions import WORDS
 from prospect.errors import UsageError
-from prospect.profile.group_names import container_name
+from prospect.profile.group_names import container_patterns
 from prospect.records import NamedTuple
 from prospect.spelling import suggestion
 
@@ -101,7 +102,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
         elif not WORDS[name].is_number:
             texts[name] = tuple(filter(None, value.split(",")))
             if name == "container":
-                texts[name] = tuple(map(container_name, texts[name]))
+                texts[name] = tuple(chain.from_iterable(map(container_patterns, texts[name])))
             if name == "dependent" and value != "no":
                 raise UsageError(f"{word}: give no, to see programs without libraries and kernel")
         else:

@@ -34,6 +34,7 @@ OLDEST_PYTHON = (3, 9)
 LEFT_OUT = frozenset(
     {
         "prospect.capture.compressed_sink",
+        "prospect.capture.machine.container_servers",
         "prospect.capture.events.probe_places",
         "prospect.recording.mending",
         "prospect.recording.counted_functions",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.events.record_columns import Events
     from prospect.live.source import MakeGate, MakeSource
+    from prospect.profile.group_names import ContainerFacts
     from prospect.profile.model import Profile
     from prospect.recording.opened_events import RecordOptions
 
@@ -160,6 +161,10 @@ class TargetSource(Closing):
         """Fetch symbol tables that a part lacks from the target; see `Source`."""
         is_new = self._names.fetch(profile, events.mmaps, events.names)
         return self._names.read if is_new else {}
+
+    def name_containers(self, _paths: list[str]) -> Mapping[str, ContainerFacts]:
+        """Return nothing: it is that machine which knows its containers."""
+        return {}
 
     def close(self) -> None:
         """End the sampling there, and the connection."""

@@ -13,7 +13,7 @@ from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.hit_keys import hit_keys
 from prospect.figures.modes import is_kernel_mode
 from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
-from prospect.profile.group_names import group_name
+from prospect.profile.group_names import service_names
 from prospect.profile.model import ENTRY_REASON_INTERRUPT, ENTRY_REASON_SOFTIRQ
 from prospect.records import NamedTuple
 from prospect.tui.rows import INTERRUPT, KERNEL, USER, Row
@@ -144,10 +144,10 @@ def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
     hits = np.bincount(index, figures.design.hits[chosen], len(processes))
     numbers: dict[str, list[int]] = {}
     services: dict[str, str] = {}
-    groups = processes.control_group or [""] * len(processes)
+    service_of = service_names(processes)
     for row in np.argsort(-hits, kind="stable")[: np.count_nonzero(hits)].tolist():
         name = processes.name[row]
-        services.setdefault(name, group_name(groups[row]))
+        services.setdefault(name, service_of[row])
         pids = numbers.setdefault(name, [])
         if int(processes.pid[row]) not in pids[:1]:
             pids.append(int(processes.pid[row]))

@@ -225,6 +225,7 @@ def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):
         (["--separate", "library"], "separate", ("library",)),
         (["--keep", "12h,500M"], "keep", "12h,500M"),
         (["--metrics", "there.prom"], "metrics", "there.prom"),
+        (["--kubelet", "http://127.0.0.1:10255/pods"], "kubelet", "http://127.0.0.1:10255/pods"),
         (["--unit"], "unit", True),
     ],
 )

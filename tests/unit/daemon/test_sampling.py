@@ -19,7 +19,10 @@ from prospect.profile.complete import complete
 def test_copies_of_stacks_are_taken_in_before_the_window_ends(monkeypatch, call_graph, looks):
     taken = []
     session = SimpleNamespace(
-        waiting_bytes=0, advance=lambda: taken.append(1), read_new_files=lambda _: 0
+        waiting_bytes=0,
+        advance=lambda: taken.append(1),
+        read_new_files=lambda _: 0,
+        name_containers=lambda _: {},
     )
     monkeypatch.setattr(sampling, "LiveSession", lambda *_, **__: session)
     one = Sampling(DaemonOptions(call_graph=call_graph))
@@ -35,7 +38,12 @@ def test_a_window_ends_when_the_machine_has_slept_and_has_no_time_of_its_sleep(m
     boot_s = [time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()]
     monkeypatch.setattr(sampling.time, "clock_gettime", lambda _clock: time.monotonic() + boot_s[0])
     one_state = state_of(with_times(complete(stacks_profile()), 1.5))
-    session = SimpleNamespace(waiting_bytes=0, take=lambda: one_state, read_new_files=lambda _: 0)
+    session = SimpleNamespace(
+        waiting_bytes=0,
+        take=lambda: one_state,
+        read_new_files=lambda _: 0,
+        name_containers=lambda _: {},
+    )
     monkeypatch.setattr(sampling, "LiveSession", lambda *_, **__: session)
     one = Sampling(DaemonOptions(window_s=3600))
     assert one.due_s() > 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.profile.group_names import group_name, service_of
+from prospect.profile.group_names import service_of, services_of
 
 ID = "0123456789abcdef" * 4
 
@@ -24,4 +24,4 @@ ID = "0123456789abcdef" * 4
 )
 def test_services_and_containers_are_named_other_groups_by_their_last_name(path, service, name):
     assert service_of(path) == service
-    assert group_name(path) == name
+    assert services_of([path, path]) == [name, name]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.assembly.extras import by_number, counts_of, is_i32
+from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of, texts_of
 from prospect.assembly.tables.run_facts import attached_pids
+from prospect.profile.group_names import ContainerFacts, container_id, services_of
 from prospect.profile.model import BIRTH_EXEC, BIRTH_PREEXISTING, ProcessTable
 from prospect.records import replace
 
@@ -63,8 +64,17 @@ def describe_processes(history: ProcessHistory, info: RecordingInfo) -> ProcessT
     )
 
 
-def with_control_groups(processes: ProcessTable, events: Events, hits: Attribution) -> ProcessTable:
-    """Return processes with the control groups in which they were sampled last."""
+def with_control_groups(
+    processes: ProcessTable, events: Events, hits: Attribution, containers: object
+) -> ProcessTable:
+    """Return processes with the control groups in which they were sampled last.
+
+    Args:
+        processes: without.
+        events: with the groups of samples.
+        hits: of processes.
+        containers: `containers` of docs/recording.md.
+    """
     ids = events.samples.control_group
     if ids is None:
         return processes
@@ -74,7 +84,24 @@ def with_control_groups(processes: ProcessTable, events: Events, hits: Attributi
     names = {
         id_: path.decode("utf-8", "surrogateescape") for id_, path in events.control_groups.items()
     }
-    return replace(processes, control_group=[names.get(id_, "") for id_ in last.tolist()])
+    groups = [names.get(id_, "") for id_ in last.tolist()]
+    known = _containers(containers)
+    images = [known[one].image if (one := container_id(group)) in known else "" for group in groups]
+    return replace(
+        processes,
+        control_group=groups,
+        service=services_of(groups, known),
+        image=images if any(images) else None,
+    )
+
+
+def _containers(recorded: object) -> dict[str, ContainerFacts]:
+    """Return the containers of a recording by their ids."""
+    return {
+        identity: ContainerFacts(*facts)
+        for identity, value in mapping_of(recorded).items()
+        if len(facts := texts_of(value)) == len(ContainerFacts._fields) and any(facts)
+    }
 
 
 def _snapshot(

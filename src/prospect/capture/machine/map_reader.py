@@ -31,7 +31,9 @@ import zlib
 from contextlib import suppress
 
 from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
+from prospect.capture.machine.containers import ContainerNames
 from prospect.capture.machine.process_snapshot import parse_stat
+from prospect.capture.machine.surroundings import control_groups
 from prospect.files.child import tell
 from prospect.files.mounts import mounts
 from prospect.light import monotonic_ns
@@ -50,6 +52,7 @@ _LONGEST_WAIT_NS = 60_000_000_000
 _ALLOWANCE_NS = 3_000_000
 _ALLOWED_PART = 2000
 _LAST_WORD_NS = 50_000_000
+_CONTAINERS_NS = 100_000_000
 _MOST_PROCESSES = 4096
 _MOST_GROUPS = 16 * _MOST_PROCESSES
 _LEAST_TICKS = 1
@@ -107,6 +110,8 @@ class MapReader:
         self._ticks_before: Mapping[int, int] = {}
         self._texts: dict[int, MapText] = {}
         self._groups: dict[int, tuple[int, int, int]] = {}
+        self._names = ContainerNames()
+        self._containers: dict[str, tuple[str, ...]] = {}
         self._bytes = 0
         self._spent_ns = 0
         self._began_ns = monotonic_ns()
@@ -129,6 +134,7 @@ class MapReader:
         self._ticks_before = ticks
         if not self._family:
             self._limits.see(ticks)
+        self._name_containers()
 
     def wait_ms(self) -> int | None:
         """Return how long until there is something to look at, None without."""
@@ -161,6 +167,7 @@ class MapReader:
             copies: see `ImageCopies.finish`, written with it.
         """
         limits = self._limits.finish()
+        self._name_containers()
         until_ns = monotonic_ns() + _LAST_WORD_NS
         for pid in (*self._watched, *self._ticks_before):
             if monotonic_ns() > until_ns:
@@ -176,7 +183,16 @@ class MapReader:
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
         # Where files may not grow so large, the recording, which would hold it, cannot either.
         with suppress(OSError):
-            tell(fd, (rows, packed, self._groups, limits, copies))
+            tell(fd, (rows, packed, self._groups, limits, copies, self._containers))
+
+    def _name_containers(self) -> None:
+        """Look up the containers that there are; those that have ended keep their names."""
+        until_ns = monotonic_ns() + _CONTAINERS_NS
+        for _, path in control_groups():
+            if monotonic_ns() > until_ns:
+                break
+            for identity, facts in self._names.of([path.decode(errors="replace")]).items():
+                self._containers[identity] = tuple(facts)
 
     def _may_spend(self) -> bool:
         elapsed_ns = monotonic_ns() - self._began_ns

@@ -50,8 +50,8 @@ class MappedFiles(Closing):
             that; -1 where that is not wanted.
         jvms_fd: gives the processes that map HotSpot, as `java_processes` writes them.
         limits: sentences about what could not be read.
-        documents: `memory_maps`, `groups` and `throttled` as docs/recording.md describes them,
-            once finished, as far as there are any.
+        documents: `memory_maps`, `groups`, `throttled` and `containers` as docs/recording.md
+            describes them, once finished, as far as there are any.
         copies: files that may be gone, once finished.
         copies_fd: a file in memory with their content, -1 without.
     """
@@ -261,8 +261,12 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
 
 def documents_in(fd: int) -> dict[str, object]:
     """Return what a reader wrote, as the recording keeps it: see `MappedFiles.documents`."""
-    rows, packed, groups, throttled, _ = told(fd) or ((), b"", {}, [], ())
-    found: dict[str, object] = {"groups": groups, "throttled": throttled}
+    rows, packed, groups, throttled, _, containers = told(fd) or ((), b"", {}, [], (), {})
+    found: dict[str, object] = {
+        "groups": groups,
+        "throttled": throttled,
+        "containers": {identity: list(facts) for identity, facts in containers.items()},
+    }
     if rows:
         import binascii  # noqa: PLC0415 - at the end
 

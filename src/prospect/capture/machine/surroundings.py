@@ -68,13 +68,8 @@ _PORTION = 256
 
 def control_group_records(mountinfo: str = "/proc/self/mountinfo") -> Iterator[bytes]:
     """Return the records, in portions; none where there is no hierarchy to be seen."""
-    root = _root(read_if_there(mountinfo))
-    if not root:
-        return
     portion: list[bytes] = []
-    for number, (id_, path) in enumerate(_groups(root)):
-        if number == _MOST_GROUPS:
-            break
+    for id_, path in control_groups(mountinfo):
         portion.append(control_group_record(id_, path))
         if len(portion) == _PORTION:
             yield b"".join(portion)
@@ -96,10 +91,13 @@ def _root(mountinfo: bytes) -> bytes:
     return unified
 
 
-def _groups(root: bytes) -> Iterator[tuple[int, bytes]]:
+def control_groups(mountinfo: str = "/proc/self/mountinfo") -> Iterator[tuple[int, bytes]]:
     """Return ids and paths below the root, parents before their children."""
-    waiting = [b""]
-    while waiting:
+    root = _root(read_if_there(mountinfo))
+    waiting = [b""] if root else []
+    for _ in range(_MOST_GROUPS):
+        if not waiting:
+            break
         path = waiting.pop()
         try:
             yield os.stat(root + path).st_ino, path or b"/"

@@ -9,7 +9,7 @@ from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.modes import MODE_COUNT, MODE_NAMES, MODE_USER
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.figures.report.function_profiles import PART_NAMES
-from prospect.profile.group_names import group_name
+from prospect.profile.group_names import service_names
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES
 from prospect.records import NamedTuple
@@ -324,8 +324,12 @@ class _Process:
         self.table = event.report.profile.processes
         modes = slice(row * MODE_COUNT, (row + 1) * MODE_COUNT)
         self.estimates = event.estimates.processes.rows(modes)
-        groups = self.table.control_group
-        self.control_group = groups[row] if groups else ""
+        self.control_group = self._text(self.table.control_group)
+        self.service = service_names(self.table)[row]
+        self.container_image = self._text(self.table.image)
+
+    def _text(self, column: list[str] | None) -> str:
+        return column[self.row] if column else ""
 
     @property
     def parent_name(self) -> str | None:
@@ -388,9 +392,10 @@ PROCESS = Object(
         "path of the control group in which it was sampled last, `null` if that is not known"
     ),
     service=NAME(
-        "what that is called: the service, the container, or the last name of the path",
-        lambda process: group_name(process.control_group),
+        "what that is called: the service, the pod and its container, the container, or the last "
+        "name of the path"
     ),
+    container_image=NAME("the image of that container, `null` if that is not known"),
     is_kernel_thread=FLAG("what it is", _of_process("is_kernel_thread")),
     is_recorder=FLAG(get=_of_process("is_recorder")),
     is_command=FLAG(

@@ -323,7 +323,12 @@ def _service_of(row: ProgramRow) -> str:
 
 
 def _service_name(name: str, width: int) -> str:
-    return _brief(name.removesuffix(".service") or "-", width)
+    name = name.removesuffix(".service") or "-"
+    pod, _, container = name.rpartition(" ")
+    if len(name) > width and pod.startswith("pod ") and len(container) < width // 2:
+        # The end of a pod's name is a number; that of its container tells what it is.
+        return f"{_brief(pod, width - len(container) - 1)} {_brief(container, width)}"
+    return _brief(name, width)
 
 
 def _program_of(row: FunctionRow | ServiceRow, width: int) -> str:

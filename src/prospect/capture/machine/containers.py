@@ -1,0 +1,258 @@
+"""Control groups of containers → their pods, names and images, as this machine has them on disk.
+
+In order of what is asked: containerd's and CRI-O's descriptions of running containers (the OCI
+runtime's ``config.json``, whose annotations name the pod), Docker's and Podman's own state, the
+links that the kubelet makes in ``/var/log/containers``, and then `container_servers`. Without any
+of them the pod's number in the control group's path still finds its name in ``/var/log/pods``.
+
+Only directories and files that root owns and nobody else can write count, no link is followed, and
+all answers are bounded. Paths are below the root directory of process 1, if that may be entered:
+so a daemon in a container of its own finds them with `hostPID`.
+
+Source: ``pkg/cri/annotations`` (containerd 1.6), ``pkg/annotations`` (CRI-O 1.28), ``types.go`` of
+the kubelet (``io.kubernetes.*`` labels), ``pkg/kubelet/cm`` (names of pods' control groups), and
+``pkg/kubelet/kuberuntime/legacy.go`` and ``helpers.go`` (names of logs), Kubernetes 1.29.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import time
+from contextlib import suppress
+
+from prospect.files.walk import walk
+from prospect.profile.group_names import ContainerFacts, container_id, pod_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+MOST_KNOWN_CONTAINERS = 10_000
+LARGEST_STATE_BYTES = 1 << 20
+MOST_LOG_NAMES = 20_000
+# A container may be a moment older than its description; one that has none is not asked for at
+# each window.
+_ASK_AGAIN_S = 15.0
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]{0,511}")
+_CONTAINERD = (
+    "/run/containerd/io.containerd.runtime.v2.task/k8s.io",
+    "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
+)
+_OCI = (
+    "/run/containers/storage/overlay-containers/{}/userdata",  # CRI-O
+    "/var/lib/containers/storage/overlay-containers/{}/userdata",
+)
+_DOCKER = "/var/lib/docker/containers"
+_PODMAN = "/var/lib/containers/storage/overlay-containers/containers.json"
+_LOGS, _POD_LOGS = "/var/log/containers", "/var/log/pods"
+# Of annotations and labels: pod, its namespace, the container's name, the image.
+_KEYS = (
+    (
+        "io.kubernetes.cri.sandbox-name",
+        "io.kubernetes.cri.sandbox-namespace",
+        "io.kubernetes.cri.container-name",
+        "io.kubernetes.cri.image-name",
+    ),
+    (
+        "io.kubernetes.pod.name",
+        "io.kubernetes.pod.namespace",
+        "io.kubernetes.container.name",
+        "io.kubernetes.cri-o.ImageName",
+    ),
+)
+# What the kubelet and Docker's shim call a pod's own container, which holds its namespaces.
+_SANDBOX = "POD"
+
+
+class ContainerNames:
+    """The names of containers; remembers those that were asked for.
+
+    Args:
+        root: below which paths are; "" for that of process 1.
+        owner: who must own what is read.
+        kubelet: URL of the kubelet's pods, "" to ask no kubelet.
+    """
+
+    def __init__(self, root: str = "", owner: int = 0, kubelet: str = "") -> None:
+        self._root = root or _root_of_machine()
+        self._owner = owner
+        self._kubelet = kubelet
+        self._known: dict[str, ContainerFacts] = {}
+        self._missed: dict[str, float] = {}
+        self._asked_at = -_ASK_AGAIN_S
+
+    def of(self, paths: list[str]) -> dict[str, ContainerFacts]:
+        """Return what is known of the containers that control groups are of, by their ids."""
+        wanted = {found: path for path in paths if (found := container_id(path))}
+        now = time.monotonic()
+        for identity in wanted.keys() - self._known.keys():
+            if self._missed.get(identity, 0.0) <= now and (facts := self._on_disk(identity)):
+                self._keep(identity, facts)
+        missing = {
+            one for one in wanted.keys() - self._known.keys() if self._missed.get(one, 0.0) <= now
+        }
+        if missing:
+            self._ask_servers(missing, now)
+            for identity in missing - self._known.keys():
+                if facts := self._by_pod(wanted[identity]):
+                    self._keep(identity, facts)
+                else:
+                    _make_room(self._missed)
+                    self._missed[identity] = now + _ASK_AGAIN_S
+        return {one: self._known[one] for one in wanted if one in self._known}
+
+    def _keep(self, identity: str, found: ContainerFacts) -> None:
+        _make_room(self._known)
+        self._known[identity] = found
+
+    def _on_disk(self, identity: str) -> ContainerFacts | None:
+        for place in (*(f"{one}/{identity}" for one in _CONTAINERD), *_filled(_OCI, identity)):
+            annotations = _mapping(self._json(f"{place}/config.json"), "annotations")
+            for keys in _KEYS:
+                if found := _facts_of(annotations, keys):
+                    return found
+        state = self._json(f"{_DOCKER}/{identity}/config.v2.json")
+        if config := _mapping(state, "Config"):
+            return _facts_of(_mapping(config, "Labels"), _KEYS[1], config.get("Image")) or _facts(
+                "", "", str(state.get("Name", "")).removeprefix("/"), config.get("Image")
+            )
+        return self._of_podman(identity) or self._of_logs(identity)
+
+    def _of_podman(self, identity: str) -> ContainerFacts | None:
+        rows = self._parsed(_PODMAN)
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict) and row.get("id") == identity:
+                names = row.get("names")
+                return _facts("", "", names[0] if isinstance(names, list) and names else "")
+        return None
+
+    def _of_logs(self, identity: str) -> ContainerFacts | None:
+        """Find ``POD_NAMESPACE_CONTAINER-ID.log``; the link itself is not followed."""
+        ending = f"-{identity}.log"
+        for name in self._names_in(_LOGS):
+            if name.endswith(ending):
+                pod, namespace, container = (*name.removesuffix(ending).split("_"), "", "")[:3]
+                return _facts(pod, namespace, container)
+        return None
+
+    def _by_pod(self, path: str) -> ContainerFacts | None:
+        """Find ``NAMESPACE_POD_NUMBER``: which of the pod's containers it is remains unknown."""
+        if not (number := pod_id(path)):
+            return None
+        for name in self._names_in(_POD_LOGS):
+            namespace, pod, of = (*name.split("_"), "", "")[:3]
+            if of == number:
+                return _facts(pod, namespace, (container_id(path))[:12])
+        return None
+
+    def _ask_servers(self, missing: set[str], now: float) -> None:
+        """Ask the container runtime, and the kubelet if that is wanted, but not too often."""
+        if now - self._asked_at < _ASK_AGAIN_S:
+            return
+        self._asked_at = now
+        try:
+            from prospect.capture.machine.container_servers import (  # noqa: PLC0415 - rarely needed
+                containers_of_kubelet,
+                containers_of_runtime,
+            )
+        except ImportError:  # a target has files alone
+            return
+
+        found = containers_of_runtime(self._root, self._owner)
+        if self._kubelet and not missing <= found.keys():
+            found = {**found, **containers_of_kubelet(self._kubelet)}
+        for identity in missing & found.keys():
+            if facts := _facts(*found[identity]):
+                self._keep(identity, facts)
+
+    def _json(self, path: str) -> Mapping[str, Any]:
+        found = self._parsed(path)
+        return found if isinstance(found, dict) else {}
+
+    def _parsed(self, path: str) -> Any:
+        import json  # noqa: PLC0415 - not before COMMAND's start
+
+        with suppress(OSError, ValueError, RecursionError):
+            descriptor = self._open(path, os.O_RDONLY)
+            with os.fdopen(descriptor, "rb") as file:
+                data = file.read(LARGEST_STATE_BYTES + 1)
+            return json.loads(data) if len(data) <= LARGEST_STATE_BYTES else None
+        return None
+
+    def _names_in(self, path: str) -> Iterator[str]:
+        try:
+            descriptor = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return
+        try:
+            with os.scandir(descriptor) as entries:
+                for _, entry in zip(range(MOST_LOG_NAMES), entries, strict=False):
+                    yield entry.name
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+
+    def _open(self, path: str, flags: int) -> int:
+        """Open a file or directory that only its owner can have made."""
+        place = walk(path.encode(), {self._owner}, root=self._root.encode(), follow_last=False)
+        try:
+            facts = os.fstat(place)
+            is_plain = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
+            if not is_plain or facts.st_uid != self._owner or facts.st_mode & _OTHERS_WRITE:
+                raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+            return os.open(f"/proc/self/fd/{place}", flags | os.O_CLOEXEC | os.O_NONBLOCK)
+        finally:
+            os.close(place)
+
+
+def _root_of_machine() -> str:
+    try:
+        os.stat("/proc/1/root/")
+    except OSError:
+        return "/"
+    return "/proc/1/root"
+
+
+def _filled(places: tuple[str, ...], identity: str) -> Iterator[str]:
+    return (place.format(identity) for place in places)
+
+
+def _make_room(kept: dict[str, Any]) -> None:
+    while len(kept) >= MOST_KNOWN_CONTAINERS:
+        del kept[next(iter(kept))]
+
+
+def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _facts_of(
+    words: Mapping[str, Any], keys: tuple[str, str, str, str], image: object = ""
+) -> ContainerFacts | None:
+    pod, namespace, container, of = (words.get(key, "") for key in keys)
+    return _facts(pod, namespace, container, of or image) if pod else None
+
+
+def _facts(
+    pod: object, namespace: object, container: object, image: object = ""
+) -> ContainerFacts | None:
+    """Return what is known, if the names are as the runtime would have made them."""
+    names = ["" if one == _SANDBOX else one for one in (pod, namespace, container)]
+    if not any(names):
+        return None
+    for name in filter(None, names):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            return None
+    if bool(names[0]) != bool(names[1]):
+        return None
+    is_image = isinstance(image, str) and _IMAGE.fullmatch(image)
+    shown_pod, shown_namespace, shown_name = map(str, names)
+    return ContainerFacts(shown_pod, shown_namespace, shown_name, str(image) if is_image else "")
