@@ -104,7 +104,8 @@ def question(
     """
     engine = make_engine(store)
     try:
-        part = choose(store, engine.planner, chosen, fine=bool(chosen.numbers))
+        fine = bool(chosen.numbers)
+        part = choose(store, engine.planner, chosen, fine=fine, sums=not hours)
         make_tables(store, engine, part, (SAMPLES, FUNCTIONS, COVERAGE), hours=hours)
         yield Question(store, engine, part, part.chosen)
     except EngineError as error:

@@ -8,6 +8,7 @@ bits hold. They are exact, so that every engine says the same, however hosts tak
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from prospect.announcing import pluralize, silent
@@ -18,6 +19,7 @@ from prospect.store.tables import make_placed, placed_hits
 if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.fleet.asking import Question
+    from prospect.store.tables import Queries
 
 # By number of name: builds of a program are one, unless they are asked for. A name's number is
 # that of one of its functions, so that no engine has to count them.
@@ -35,6 +37,9 @@ SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
 # The number of the name of each function.
 NUMBERS = "number_of_functions"
 _FILES = "files_in_turn"
+# How often an answer so far is looked at, and how much of it.
+_LOOK_S = 3.0
+_MOST_LEADING = 3
 
 
 class Busy(NamedTuple):
@@ -65,8 +70,11 @@ def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
     # All files of a host have one turn.
     hosts = [len({host_of[segment] for _, segment in files}) for files in turns]
     every = pluralize(sum(hosts), "host")
+    leading, looked_at = "", time.monotonic()
     for turn, files in enumerate(turns):
-        announce(f"adding up, {sum(hosts[:turn])} of {every} done")
+        if turn and time.monotonic() - looked_at > _LOOK_S:
+            leading, looked_at = _leading(engine, turns[:turn]), time.monotonic()
+        announce(f"adding up, {sum(hosts[:turn])} of {every} done{leading}")
         add_up(asked, files)
         engine.keep(
             f"{TOTALS}_{turn}",
@@ -88,6 +96,17 @@ def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
         f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
     )
     return Busy(hosts_hit, samples, int(weight), int(squares))
+
+
+def _leading(engine: Queries, turns: list[list[tuple[str, int]]]) -> str:
+    """Return which functions lead after some turns, for whoever waits for the rest."""
+    rows = engine.rows(
+        f"WITH sums AS (SELECT number, sum(w) AS w FROM ({union_of(SUMS, turns)}) GROUP BY number),"
+        f" every AS (SELECT sum(w) AS w FROM ({union_of(TOTALS, turns)}))"
+        " SELECT name, 100.0 * (sums.w::DOUBLE / every.w::DOUBLE) AS share FROM every, sums"
+        f" JOIN {NAMES} USING (number) ORDER BY share DESC, name LIMIT {_MOST_LEADING}"
+    )
+    return "".join(f", {name or 'no name'} {share:.1f} %" for name, share in rows)
 
 
 def union_of(name: str, turns: list[list[tuple[str, int]]]) -> str:

@@ -25,6 +25,8 @@ _VALUE_BYTES = 8
 # From here on texts are measured: a dictionary of this size may be in every row.
 _LARGE_DICTIONARY_BYTES = 1 << 18
 _MUCH_MORE = 4
+# A query for each file would take longer than to read it.
+_FILES_AT_ONCE = 64
 _FOOTERS = (
     "SELECT file_name, sum(total_uncompressed_size), sum(total_compressed_size), sum(num_values),"
     " coalesce(sum(total_uncompressed_size) FILTER (type = 'BYTE_ARRAY'), 0),"
@@ -44,11 +46,16 @@ def refuse_bombs(engine: Engine, paths: list[str], kind: str) -> None:
     Raises:
         EngineError: one does, or cannot be read.
     """
-    for path, unpacked, packed, values, texts, least, rows in _footers(engine, paths):
+    footers = _footers(engine, paths)
+    unclear = [
+        path
+        for path, _, _, _, texts, _, rows in footers
+        if texts > _LARGE_DICTIONARY_BYTES and texts * rows > _BASE_BYTES
+    ]
+    bytes_of = _text_bytes(engine, unclear, kind)
+    for path, unpacked, packed, values, _, least, _ in footers:
         most = _BASE_BYTES + _MOST_TIMES * packed
-        size = unpacked + _VALUE_BYTES * values
-        if texts > _LARGE_DICTIONARY_BYTES and texts * rows > _BASE_BYTES:
-            size += _text_bytes(engine, path, kind)
+        size = unpacked + _VALUE_BYTES * values + bytes_of.get(path, 0)
         if size > most or least < 0:
             raise EngineError(
                 f"its {kind} unpack to {size / 1e6:,.0f} MB, from {packed / 1e6:.3f} MB"
@@ -69,7 +76,7 @@ def heaviest(engine: Engine, files_of: dict[str, dict[str, list[str]]]) -> str:
                 footers = _footers(engine, paths)
                 bytes_of[host] += sum(one[1] + _VALUE_BYTES * one[3] for one in footers)
                 if kind == FUNCTIONS:
-                    bytes_of[host] += sum(_text_bytes(engine, path, kind) for path in paths)
+                    bytes_of[host] += sum(_text_bytes(engine, paths, kind).values())
         except OutOfMemoryError:
             return host
         except EngineError:  # damaged: found otherwise
@@ -86,9 +93,13 @@ def _footers(engine: Engine, paths: list[str]) -> list[tuple[Any, ...]]:
     return engine.rows(_FOOTERS, [paths]) if paths else []
 
 
-def _text_bytes(engine: Engine, path: str, kind: str) -> int:
-    """Return how long all texts of a file are, which are looked at one after another."""
+def _text_bytes(engine: Engine, paths: list[str], kind: str) -> dict[str, int]:
+    """Return how long all texts of each file are, which are looked at one after another."""
     texts = [name for name, type_ in COLUMNS[kind].items() if type_ == "VARCHAR"]
     sizes = " + ".join(f'sum(strlen("{name}"))' for name in texts) or "0"
-    ((size,),) = engine.rows(f"SELECT {sizes} FROM read_parquet(?)", [[path]])
-    return int(size or 0)
+    query = f"SELECT filename, {sizes} FROM read_parquet(?, filename=true) GROUP BY filename"
+    found: dict[str, int] = {}
+    for begin in range(0, len(paths), _FILES_AT_ONCE):
+        rows = engine.rows(query, [paths[begin : begin + _FILES_AT_ONCE]])
+        found |= {path: int(size or 0) for path, size in rows}
+    return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from collections import Counter
 
 import pytest
 
@@ -12,12 +14,14 @@ from builders.examples import nightly
 from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, usual
 from builders.json_schema import document_errors
 from prospect.cli.main import main
+from prospect.fleet import hits
 from prospect.fleet.asking import Wanted
 from prospect.fleet.opening import engine_of
 from prospect.fleet.top_functions import top
+from prospect.store import segment_reading
 from prospect.store.engine import Engine, OutOfMemoryError
 from prospect.store.hosts import HostsDirectory
-from prospect.store.segments import FUNCTIONS, SAMPLES
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, SUMS, TOTALS
 from prospect.store.specification import Specification
 
 duckdb = pytest.importorskip("duckdb")
@@ -77,9 +81,43 @@ def test_hosts_that_take_turns_add_up_alike(fleet, capfd, monkeypatch, words):
 def test_turns_say_how_far_they_are(fleet, monkeypatch):
     said = []
     monkeypatch.setattr(Engine, "most_rows", 300)
+    monkeypatch.setattr(hits, "_LOOK_S", 1000.0)
     with HostsDirectory(fleet) as store:
         top(store, Specification(), engine_of("local"), Wanted(5, announce=said.append))
-    assert said == [f"adding up, {done} of 8 hosts done" for done in (0, 2, 4, 6)]
+        assert said == [f"adding up, {done} of 8 hosts done" for done in (0, 2, 4, 6)]
+        said.clear()
+        monkeypatch.setattr(hits, "_LOOK_S", -1.0)
+        whole = top(store, Specification(), engine_of("local"), Wanted(5, announce=said.append))
+    assert said[0] == "adding up, 0 of 8 hosts done"
+    # The answer so far of three quarters of the hosts is about that of all.
+    named = re.fullmatch(
+        r"adding up, 6 of 8 hosts done, f0 (.+) %, f1 (.+) %, (?:f2|spin) (.+) %", said[-1]
+    )
+    assert float(named[1]) == pytest.approx(100 * whole.rows[0].share, rel=0.2)
+
+
+def test_of_whole_days_only_the_ends_of_files_that_are_read_are_looked_at(
+    tmp_path, capfd, monkeypatch
+):
+    place = tmp_path / "fleet"
+    for host in range(2):
+        fill_host(place, f"h{host}", {0: usual(host)})
+        assert main(["store", "compact", "--store", str(place / f"host=h{host}")]) == 0
+    capfd.readouterr()
+    by_hour = answer(capfd, "top", "--store", str(place))
+    looked = []
+    check = segment_reading.refuse_bombs
+
+    def refuse(engine, paths, kind):
+        looked.extend(kind for _ in paths)
+        check(engine, paths, kind)
+
+    monkeypatch.setattr(segment_reading, "refuse_bombs", refuse)
+    assert answer(capfd, "top", "--store", str(place)) == by_hour
+    assert Counter(looked) == {COVERAGE: 2, SUMS: 2, FUNCTIONS: 2}
+    looked.clear()
+    assert main(["report", "--store", str(place), "--columns", "hour"]) == 0
+    assert looked.count(TOTALS) == 2
 
 
 @pytest.mark.parametrize("turns", [*nightly(1), 12])
