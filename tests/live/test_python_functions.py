@@ -285,7 +285,7 @@ def test_a_python_whose_file_system_does_not_answer_is_left_out_and_named(tmp_pa
         finally:
             mapper.kill()
     assert "recursion" in window.tables[file_schema.FUNCTIONS]["name"]
-    said = [limit for limit in window.head.run["limits"] if "Python functions: " in limit]
+    said = [limit for limit in window.head.run["limits"] if "Functions of runtimes: " in limit]
     assert len(said) == 1
     assert "could not be read" in said[0]
 

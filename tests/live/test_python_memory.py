@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -97,6 +98,32 @@ def test_each_function_has_its_share(python, tmp_path):
     line += python.line(PROGRAM, SECONDS)
     ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
     check(file, json.loads(ran.stdout.splitlines()[-1]))
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads them on x86-64 only")
+@pytest.mark.parametrize(("command", "script"), [("ruby", "split.rb"), ("php", "split.php")])
+def test_ruby_and_php_have_their_shares(command, script, tmp_path):
+    if not shutil.which(command):
+        pytest.skip(f"no {command} is installed")
+    file = tmp_path / "perf.data"
+    line = [*WITHOUT_EBPF, "record", "-H", "200", "-o", str(file), command]
+    line += [str(PROGRAMS / script), "3"]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    told = json.loads(ran.stdout)
+    language = {"ruby": "Ruby", "php": "PHP"}[command]
+    assert f"{language} functions were read from memory" in ran.stderr
+    line = [sys.executable, "-m", "prospect", "report", "-V2", "--format", "folded", str(file)]
+    report = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    counts = dict.fromkeys(told, 0)
+    for row in report.stdout.splitlines():
+        stack, _, count = row.rpartition(" ")
+        names = (one.split(" (")[0].removeprefix("block in ") for one in stack.split(";"))
+        if name := next((one for one in names if one in counts), ""):
+            counts[name] += int(count)
+    total = sum(counts.values())
+    assert total > 200
+    for name, share in told.items():
+        assert counts[name] / total == pytest.approx(share, abs=SLACK), name
 
 
 needs_another_user = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

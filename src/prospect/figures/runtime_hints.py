@@ -93,8 +93,9 @@ class _Runtime(NamedTuple):
 
 
 # How the recorder's notes on Python functions that it could not read begin.
-_ABOUT_PYTHON = ("Python functions were ", "Python functions of ", "CPython 3.")
-_ABOUT_OTHERS = ("Ruby ", "PHP ", "Python functions were not read")
+_ABOUT_PYTHON = ("Python functions were ", "Functions of process ", "CPython 3.")
+_UNREAD = ("Functions of process ", "Python functions were not read")
+_ABOUT_OTHERS = ("Ruby 2", "Ruby 3", "Ruby 4", "PHP (", *_UNREAD)
 _SAID_BELOW = "a note of this report says why they were not read"
 _C_FUNCTIONS = "they show as C functions of the interpreter, and no option changes that"
 

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
 # As `capture.runtimes.runtime_reader`, `assembly.tables` and `daemon.ceiling` write them.
 _COUNTED = re.compile(
-    r"((?:Python functions|Limits of the daemon): [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?", re.DOTALL
+    r"((?:(?:Python|Ruby|PHP| and )+ functions|Functions of runtimes|Limits of the daemon):"
+    r" [A-Za-z ,]{1,200}: )(\d{1,15})(\D.*)?",
+    re.DOTALL,
 )
 # Kept once, whatever follows.
 _ONCE = re.compile(
-    r"(?:(?:CPython|Ruby|V8) \d+\.\d+|PHP) \(process |Python functions were read from memory "
+    r"(?:(?:CPython|Ruby|V8) \d+\.\d+|PHP) \(process "
+    r"|(?:Python|Ruby|PHP| and )+ functions were read from memory "
 )
 _MOST_NAMED = 3
 _REPLACED = " was replaced since it ran, so its functions have no names."

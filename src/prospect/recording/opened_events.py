@@ -216,9 +216,9 @@ def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
         return plan
     wakes = False
     if not (options.off_cpu or options.events):
-        from prospect.capture.machine.runtime_processes import may_run_python  # noqa: PLC0415 - not by root
+        from prospect.capture.machine.runtime_processes import may_run_runtime  # noqa: PLC0415 - not by root
 
-        wakes = may_run_python(options.command, options.pids)
+        wakes = may_run_runtime(options.command, options.pids)
     return plan._replace(reads_memory=True, wakes_at_samples=wakes)
 
 

@@ -98,7 +98,7 @@ def measured(engine: Queries, part: Part) -> Measured:
     if others:
         remarks.append(
             f"{others} records that are no samples were lost, as of mappings, names of threads or"
-            " Python functions: some samples may lack names."
+            " functions of runtimes: some samples may lack names."
         )
     return Measured(
         begin_us=times.windows[0][0] if times.windows else 0,

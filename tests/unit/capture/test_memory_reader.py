@@ -18,11 +18,11 @@ from prospect.abi.record_layout import sample_layout
 from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.kernel import scheduling
 from prospect.capture.kernel.rings import Ring
-from prospect.capture.machine.runtime_processes import may_run_python
+from prospect.capture.machine.runtime_processes import may_run_runtime
 from prospect.capture.python import memory_reader, sampled_processes
 from prospect.capture.python.memory_reader import MemoryFrames
 from prospect.capture.python.memory_walk import Walk
-from prospect.capture.python.sampled_processes import PythonProcess, SampledProcesses
+from prospect.capture.python.sampled_processes import SampledProcess, SampledProcesses
 from prospect.capture.runtimes.walk_state import WalkState
 from prospect.events.decode import decode
 
@@ -45,12 +45,15 @@ class Played:
             image=3,
             before={},
             memory=None,
-            code_layout=None,
-            description=image(11, 3),
             own_tid=lambda tid: tid,
             runs=lambda _: self.runs,
             note=lambda tid, *fact: self.process.before.update({tid: fact}),
-            reader=SimpleNamespace(walk=self.walk),
+            python=SimpleNamespace(
+                frames=SimpleNamespace(walk=self.walk),
+                code_layout=None,
+                description=image(11, 3),
+            ),
+            placed=SimpleNamespace(runtime=wire.CPYTHON),
         )
         self.runs = True
         events = SimpleNamespace(
@@ -66,7 +69,7 @@ class Played:
         self.frames = MemoryFrames(events)
         self.frames._processes = SimpleNamespace(
             of=lambda pid: self.process if pid == 5 else None,
-            may_be_python=lambda pid: pid == 5,
+            may_be_runtime=lambda pid: pid == 5,
             refusals=[],
             refused=self.refused.append,
             pid_of=lambda _: 5,
@@ -135,7 +138,7 @@ def test_a_late_reading_is_used_only_without_an_earlier_one(played, runs):
     played.frames.look()
     played.drained()
     before = played.process.before[5][1]
-    played.process.reader.walk = lambda _: STACK._replace(rows=STACK.rows * 2)
+    played.process.python.frames.walk = lambda _: STACK._replace(rows=STACK.rows * 2)
     played.runs = runs
     played.sample(age_ns=age_ns)
     played.frames.look()
@@ -176,7 +179,7 @@ def test_a_process_that_may_not_be_read_is_noted(played):
     def refuse(_):
         raise PermissionError(1, "no")
 
-    played.process.reader.walk = refuse
+    played.process.python.frames.walk = refuse
     played.sample()
     played.frames.look()
     assert played.refused == [5]
@@ -247,7 +250,7 @@ def test_as_many_processes_are_known_as_may_be(monkeypatch):
 
 
 def test_numbers_of_threads_are_those_of_their_namespace(monkeypatch):
-    process = PythonProcess.__new__(PythonProcess)
+    process = SampledProcess.__new__(SampledProcess)
     process.pid, process._own, process._shares_numbers = 5, {}, False
     status = b"Name:\tx\nNSpid:\t6\t2\nUid:\t0\n"
     monkeypatch.setattr(sampled_processes, "read_if_there", lambda _: status)
@@ -265,13 +268,13 @@ def test_commands_that_python_runs_are_known(tmp_path, monkeypatch):
     shell.chmod(0o755)
     (tmp_path / "python3.15").symlink_to(shell)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert may_run_python(["tool"])
-    assert may_run_python([str(script)])
-    assert not may_run_python(["other"])
-    assert not may_run_python(["python3.15"])  # which is another program
-    assert not may_run_python(["no such command"])
-    assert not may_run_python([])
-    assert may_run_python([], [os.getpid()]) == ("python3" in os.path.realpath(sys.executable))
+    assert may_run_runtime(["tool"])
+    assert may_run_runtime([str(script)])
+    assert not may_run_runtime(["other"])
+    assert not may_run_runtime(["python3.15"])  # which is another program
+    assert not may_run_runtime(["no such command"])
+    assert not may_run_runtime([])
+    assert may_run_runtime([], [os.getpid()]) == ("python3" in os.path.realpath(sys.executable))
 
 
 def test_a_shorter_slice_is_asked_for_and_given_back():

@@ -82,7 +82,7 @@ def test_sessions_stores_and_daemons_say_it_once_with_the_sum(tmp_path):
     with StoreDirectory(str(tmp_path / "s")) as store:
         sums.append(read_part(store, parse_specifications(()), Apart()).run.limits)
     for said in sums:
-        (one,) = [note for note in said if note.startswith("Python functions: ")]
+        (one,) = [note for note in said if note.startswith("Functions of runtimes: ")]
         assert one.endswith(": 6.")
 
 

@@ -113,7 +113,7 @@ def test_an_interpreter_that_makes_up_names_leaves_room_for_others(monkeypatch):
     _, python = with_runtimes(events)
     assert ("/a.py", "leaf", 7) in [one[:3] for one in python.stacks.code.functions]
     (note,) = left_out([], events)
-    assert note.startswith("Python functions: names that had no room: 9")
+    assert note.startswith("Functions of runtimes: names that had no room: 9")
     assert counted_notes([note, note]) != (note,)
 
 

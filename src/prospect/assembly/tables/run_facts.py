@@ -353,13 +353,13 @@ def left_out(described: Sequence[EventDescription], events: Events) -> Iterator[
 
 
 def _names_left_out(python: RuntimeRecords) -> str:
-    """Say how many names of Python functions had no room where they are kept."""
+    """Say how many names of functions had no room where they are kept."""
     total = sum(count for _, count in python.left_out)
     image, _ = max(python.left_out, key=lambda one: one[1])
     pids = python.task[python.image == image] & _PID
     whose = f"process {int(pids[0])}" if len(pids) else "one process"
     return (
-        f"Python functions: names that had no room: {total}, most of them of {whose}; these "
+        f"Functions of runtimes: names that had no room: {total}, most of them of {whose}; these "
         "functions have no names."
     )
 

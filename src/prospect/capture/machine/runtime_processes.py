@@ -29,9 +29,12 @@ _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 # Each name of a file that may be a runtime's has one of these in it.
 PYTHON = b"python3"
 WORDS = (PYTHON, b"ruby", b"php", b"node")
+# What an ordinary user gets: V8 needs registers of the sample.
+READ_FROM_MEMORY = (CPYTHON, RUBY, PHP)
 _VERSION = b".0123456789"
 _PHPS = (b"php", b"php-fpm", b"php-cgi", b"phpdbg")
 _NAMED = {b"ruby": RUBY, b"node": V8, b"nodejs": V8} | dict.fromkeys(_PHPS, PHP)
+_IN_SCRIPTS = (b"python", b"ruby", b"php")
 # The kernel reads as much of a script, BINPRM_BUF_SIZE.
 _SCRIPT_BYTES = 256
 # How long between two looks at those that idle: as long as they have been watched, within bounds.
@@ -81,12 +84,15 @@ def executes_runtime(pid: int) -> bool:
     return may_be_runtime(path) and process_key(pid) != process_key(os.getpid())
 
 
-def may_run_python(command: Sequence[str | bytes], pids: Iterable[int] = ()) -> bool:
-    """Return whether COMMAND is Python or a script that Python runs, or a process is Python."""
+def may_run_runtime(command: Sequence[str | bytes], pids: Iterable[int] = ()) -> bool:
+    """Return whether COMMAND is a runtime or a script of one, or a process is a runtime's.
+
+    Only runtimes that are read from memory count.
+    """
     files = [b"/proc/%d/exe" % pid for pid in pids]
     if command:
         files.append(_found_file(os.fsencode(command[0])))
-    return any(map(_is_run_by_python, files))
+    return any(map(_is_run_by_runtime, files))
 
 
 def _found_file(name: bytes) -> bytes:
@@ -100,11 +106,11 @@ def _found_file(name: bytes) -> bytes:
     return name
 
 
-def _is_run_by_python(path: bytes) -> bool:
-    """Return whether a file is CPython, or a script whose first line names Python."""
+def _is_run_by_runtime(path: bytes) -> bool:
+    """Return whether a file is a runtime, or a script whose first line names one."""
     try:
         # Another user's process does not even say what it executes.
-        if runtime_of(os.path.realpath(path)) == CPYTHON:
+        if runtime_of(os.path.realpath(path)) in READ_FROM_MEMORY:
             return True
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
@@ -115,7 +121,7 @@ def _is_run_by_python(path: bytes) -> bool:
         return False
     finally:
         os.close(fd)
-    return first.startswith(b"#!") and b"python" in first
+    return first.startswith(b"#!") and any(word in first for word in _IN_SCRIPTS)
 
 
 class IdleRuntimes:

@@ -1,9 +1,12 @@
-"""Python frames for users who may not load eBPF programs: read from memory, after each sample.
+"""Frames for users who may not load eBPF programs: read from memory, after each sample.
 
 The recorder's loop calls `MemoryFrames.look` when samples have arrived. It reads the frames of each
 thread that was sampled, and puts the record that the walker would have written before the sample.
 The recorder itself reads, not a child of it: where Yama restricts ptrace(2), a process may read the
 memory of its descendants only.
+
+CPython's are read by `memory_walk`; those of other runtimes by the instructions that the kernel
+would run (`runtimes.memory_machine`).
 
 What is read is what the thread does by then. So this is less exact than the walker: by the time
 that passes between a sample and its reading, which is measured. The CPU time for it is bounded.
@@ -24,6 +27,9 @@ from prospect.abi.record_layout import HEADER, layout_of
 from prospect.capture.kernel.scheduling import SHORTEST_SLICE_NS, ask_for_slice
 from prospect.capture.python.memory_names import NameReader
 from prospect.capture.python.sampled_processes import SampledProcesses
+from prospect.capture.runtimes.known_runtimes import walk_of
+from prospect.capture.runtimes.memory_machine import MemoryMachine
+from prospect.capture.runtimes.process_memory import UnreadableError
 from prospect.capture.runtimes.runtime_reader import left_out
 from prospect.capture.runtimes.walk_state import WalkState
 from prospect.light import Closing, monotonic_ns
@@ -35,8 +41,7 @@ if TYPE_CHECKING:
 
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.kernel.rings import Ring
-    from prospect.capture.python.memory_walk import Walk
-    from prospect.capture.python.sampled_processes import PythonProcess
+    from prospect.capture.python.sampled_processes import PythonReader, SampledProcess
 
 # CPU time for all this: as a share of one CPU, and at once.
 _SHARE, _MOST_NS = 0.1, 20_000_000
@@ -58,8 +63,8 @@ _DELAYS_AN_OCTAVE, _MOST_DELAY_BITS = 4, 40
 # Fewer samples without functions are not worth a note.
 _LEAST_SAMPLES, _LEAST_SHARE = 10, 0.02
 _LESS_EXACT = (
-    "Python functions were read from memory {delay} after each sample (median), which is less exact"
-    " than in the sample itself: that takes eBPF (root, or CAP_BPF and CAP_PERFMON)."
+    "{languages} functions were read from memory {delay} after each sample (median), which is less"
+    " exact than in the sample itself: that takes eBPF (root, or CAP_BPF and CAP_PERFMON)."
 )
 
 
@@ -124,6 +129,9 @@ class MemoryFrames(Closing):
         self._state = WalkState()
         self._processes = SampledProcesses(self._state)
         self._names: dict[int, NameReader] = {}
+        self._machines: dict[int, MemoryMachine] = {}
+        self._images: dict[int, int] = {}
+        self._runtimes: set[int] = set()
         self._described: set[int] = set()
         self._names_again_ns = 0
         self._budget = _Budget()
@@ -149,7 +157,7 @@ class MemoryFrames(Closing):
             threads.setdefault((sample.pid, sample.tid), []).append(sample)
         for (pid, tid), taken in threads.items():
             if self._budget.missing_ns() > 0:
-                unread = len(taken) * self._processes.may_be_python(pid)
+                unread = len(taken) * self._processes.may_be_runtime(pid)
                 self._unread += unread
                 self._sampled += unread
                 continue
@@ -180,6 +188,8 @@ class MemoryFrames(Closing):
     def counts(self) -> dict[str, int]:
         """Counts of what has been left out so far, for `limits_since`."""
         refused = {image: names.refused for image, names in self._names.items()}
+        for image, runtime in self._images.items():
+            refused[image] = self._machines[runtime].refused(image)
         if total := sum(refused.values()):
             most = max(refused, key=lambda image: refused[image])
             self._state.refused(total, self._processes.pid_of(most))
@@ -189,12 +199,13 @@ class MemoryFrames(Closing):
         """Return these sentences, without what earlier `counts` have."""
         said = []
         if median_ns := self._delays.median_ns():
-            said.append(_LESS_EXACT.format(delay=_in_words(median_ns)))
+            said.append(_LESS_EXACT.format(languages=self._languages, delay=_in_words(median_ns)))
         unread = self.counts["unread"] - counts.get("unread", 0)
         if unread > max(_LEAST_SAMPLES, _LEAST_SHARE * self._sampled):
             said.append(
-                "Python functions: samples without them, because they could not be read in time, or"
-                f" with the CPU time that may be used: {unread} (at most {_SHARE:.0%} of a CPU)."
+                f"{self._languages} functions: samples without them, because they could not be"
+                " read in time, or with the CPU time that may be used:"
+                f" {unread} (at most {_SHARE:.0%} of a CPU)."
             )
         said += self._processes.refusals
         return said + left_out(self._state, counts)
@@ -264,20 +275,17 @@ class MemoryFrames(Closing):
         place = self._places.get(number, (0, 0))
         return place if all(place) else None
 
-    def _read(self, process: PythonProcess, tid: int, samples: list[_Sample]) -> None:
+    def _read(self, process: SampledProcess, tid: int, samples: list[_Sample]) -> None:
         """Read a thread's frames for its samples."""
-        begun_ns = monotonic_ns()
-        walk = self._walk(process, tid)
-        if walk is None:
+        self._send_again()
+        try:
+            *names, stack = self._records_of(process, tid)
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES):
+                self._processes.refused(process.pid)
             return
+        self._runtimes.add(process.placed.runtime)
         read_ns = monotonic_ns()
-        took_ns = min(read_ns - begun_ns, _MOST_WALK_NS)
-        head = wire.HEADER.pack(
-            *(wire.MAGIC, wire.KIND_STACK, walk.status, len(walk.rows)),
-            *(took_ns, process.image, 0, 0),
-        )[: wire.STACK_BYTES]
-        stack = head + b"".join(walk.rows)
-        names = self._names_of(process, walk)
         runs = process.runs(tid)
         for sample in samples:
             delay_ns = read_ns - sample.time_ns
@@ -296,28 +304,60 @@ class MemoryFrames(Closing):
             sample.ring.insert(sample.position, records)
             names = []
 
-    def _walk(self, process: PythonProcess, tid: int) -> Walk | None:
-        try:
-            return process.reader.walk(process.own_tid(tid))
-        except OSError as error:
-            if error.errno in (errno.EPERM, errno.EACCES):
-                self._processes.refused(process.pid)
-            return None
+    def _records_of(self, process: SampledProcess, tid: int) -> list[bytes]:
+        """Return the records that the walker would write, the stack at last.
 
-    def _names_of(self, process: PythonProcess, walk: Walk) -> list[bytes]:
-        """Return records on the interpreter and the code objects that are new."""
+        Raises:
+            UnreadableError: the memory cannot be read.
+        """
+        own_tid = process.own_tid(tid)
+        if process.python:
+            return self._python_records(process, process.python, own_tid)
+        runtime, image = process.placed.runtime, process.image
+        if runtime not in self._machines:
+            self._machines[runtime] = MemoryMachine(walk_of(runtime))
+        self._images[image] = runtime
+        # PHP's functions are those of the first thread, which needs no pointer.
+        pointer = process.pointers.of(own_tid) if runtime == wire.RUBY else 0
+        found = self._machines[runtime].walk(
+            image, process.placed, process.memory, (process.pid, tid), pointer
+        )
+        if not found:
+            raise UnreadableError
+        return found
+
+    def _python_records(
+        self, process: SampledProcess, python: PythonReader, tid: int
+    ) -> list[bytes]:
+        begun_ns = monotonic_ns()
+        walk = python.frames.walk(tid)
+        took_ns = min(monotonic_ns() - begun_ns, _MOST_WALK_NS)
+        head = wire.HEADER.pack(
+            *(wire.MAGIC, wire.KIND_STACK, walk.status, len(walk.rows)),
+            *(took_ns, process.image, 0, 0),
+        )[: wire.STACK_BYTES]
+        names = self._names.get(process.image)
+        if names is None:
+            names = self._names[process.image] = NameReader(process.image, python.code_layout)
+        first = [] if process.image in self._described else [python.description]
+        self._described.add(process.image)
+        return [*first, *names.read(process.memory, walk.codes), head + b"".join(walk.rows)]
+
+    def _send_again(self) -> None:
+        """Have the names of functions that run on sent again, now and then."""
         now_ns = monotonic_ns()
         if now_ns >= self._names_again_ns:
             self._names_again_ns = now_ns + wire.SENT_AGAIN_S * 1_000_000_000
-            for one in self._names.values():
-                one.forget()
+            for names in self._names.values():
+                names.forget()
+            for machine in self._machines.values():
+                machine.forget()
             self._described.clear()
-        names = self._names.get(process.image)
-        if names is None:
-            names = self._names[process.image] = NameReader(process.image, process.code_layout)
-        first = [] if process.image in self._described else [process.description]
-        self._described.add(process.image)
-        return [*first, *names.read(process.memory, walk.codes)]
+
+    @property
+    def _languages(self) -> str:
+        runtimes = self._runtimes or {wire.CPYTHON}
+        return " and ".join(wire.LANGUAGES[one] for one in sorted(runtimes))
 
     def _record(self, payload: bytes, sample: _Sample) -> bytes:
         """Return a sample of the event of Python frames, as the kernel would have written it."""

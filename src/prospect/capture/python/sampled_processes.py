@@ -1,4 +1,4 @@
-"""The CPython processes among those that are sampled: found when a sample of theirs is met.
+"""The processes of runtimes among those that are sampled: found when a sample of theirs is met.
 
 Defined by: proc(5); pid_namespaces(7) for the numbers of threads.
 """
@@ -10,14 +10,20 @@ import os
 
 from prospect.abi import runtime_frames as wire
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.machine.runtime_processes import PYTHON, process_key, runtime_of
-from prospect.capture.python.interpreters import first_interpreter, layouts_of
+from prospect.capture.machine.runtime_processes import (
+    READ_FROM_MEMORY,
+    WORDS,
+    process_key,
+    runtime_of,
+)
+from prospect.capture.python.interpreters import layouts_of
 from prospect.capture.python.memory_walk import FrameReader
 from prospect.capture.runtimes import image_entry
 from prospect.capture.runtimes.first_runtime import mappings_of
 from prospect.capture.runtimes.image_reader import ImageReader
 from prospect.capture.runtimes.process_memory import ProcessMemory, refusal
 from prospect.capture.runtimes.runtime import Unknown
+from prospect.capture.runtimes.thread_pointers import ThreadPointers
 from prospect.capture.runtimes.users import Users, user_of
 from prospect.light import monotonic_ns
 
@@ -36,26 +42,43 @@ _USER = 1
 _AGAIN_NS, _NEVER_NS = 1_000_000_000, 1 << 63
 
 
-class PythonProcess:
-    """A CPython process.
+class PythonReader:
+    """Reads frames of a CPython process.
+
+    Attributes:
+        frames: of its threads.
+        code_layout: of its code objects.
+        description: the record on its interpreter.
+    """
+
+    def __init__(self, memory: ProcessMemory, image: int, interpreter: Placed) -> None:
+        self.frames = FrameReader(memory, interpreter)
+        self.code_layout = layouts_of(interpreter).code
+        self.description = image_entry.image_record(image, interpreter, _USER)
+
+
+class SampledProcess:
+    """A process of a runtime.
 
     Attributes:
         pid: of it.
-        image: number of its interpreter, which forked processes share.
+        image: number of its runtime, which forked processes share.
+        placed: its runtime.
         memory: of it.
-        reader: of its threads' frames.
-        code_layout: of its code objects.
-        description: the record on its interpreter.
+        python: of CPython, what reads its threads' frames.
+        pointers: of other runtimes, the pointers of its threads.
         before: thread → when it was last sampled and read at once, and the record of that.
     """
 
-    def __init__(self, pid: int, image: int, interpreter: Placed) -> None:
+    def __init__(self, pid: int, image: int, placed: Placed) -> None:
         self.pid = pid
         self.image = image
+        self.placed = placed
         self.memory = ProcessMemory(pid)
-        self.reader = FrameReader(self.memory, interpreter)
-        self.code_layout = layouts_of(interpreter).code
-        self.description = image_entry.image_record(image, interpreter, _USER)
+        self.python = (
+            PythonReader(self.memory, image, placed) if placed.runtime == wire.CPYTHON else None
+        )
+        self.pointers = ThreadPointers(self.memory)
         self._shares_numbers = _pid_namespace(str(pid)) == _pid_namespace("self")
         self._own: dict[int, int] = {}
         self.before: dict[int, tuple[int, bytes]] = {}
@@ -88,7 +111,8 @@ class PythonProcess:
         """Forget a thread that has ended."""
         self._own.pop(tid, None)
         self.before.pop(tid, None)
-        self.reader.forget(tid)
+        if self.python:
+            self.python.frames.forget(tid)
 
 
 def _pid_namespace(process: str) -> str:
@@ -99,7 +123,7 @@ def _pid_namespace(process: str) -> str:
 
 
 class SampledProcesses:
-    """Knows which of the sampled processes are CPython, by what their records say.
+    """Knows which of the sampled processes are of a runtime, by what their records say.
 
     A process that no record tells of is looked at once.
 
@@ -113,7 +137,7 @@ class SampledProcesses:
         self._files = ImageReader(state.reads_by)
         self._users = Users()
         # None: it is none, or cannot be read.
-        self._known: dict[int, PythonProcess | None] = {}
+        self._known: dict[int, SampledProcess | None] = {}
         self._again_ns: dict[int, int] = {}
         self._images: dict[bytes, tuple[int, Placed]] = {}
         self._pids: dict[int, int] = {}
@@ -121,7 +145,7 @@ class SampledProcesses:
         self._refused: dict[int, str] = {}
         self.used_s = (0.0, 0.0)
 
-    def of(self, pid: int) -> PythonProcess | None:
+    def of(self, pid: int) -> SampledProcess | None:
         """Return what is known of a process; looks at one that is new. None if it is none."""
         if self._again_ns.get(pid, _NEVER_NS) <= monotonic_ns():
             del self._again_ns[pid]
@@ -132,12 +156,12 @@ class SampledProcesses:
             self._known[pid] = self._found(pid)
         return self._known[pid]
 
-    def may_be_python(self, pid: int) -> bool:
+    def may_be_runtime(self, pid: int) -> bool:
         """Return whether a process is not known to be another program."""
         return self._known.get(pid, self) is not None
 
     def forked(self, pid: int, parent: int) -> None:
-        """Note a new process: what is not Python forks none."""
+        """Note a new process: what is no runtime forks none."""
         if self._known.get(parent, self) is None:
             self._known.setdefault(pid, None)
 
@@ -146,8 +170,8 @@ class SampledProcesses:
         self._known.pop(pid, None)
 
     def mapped(self, pid: int, record: bytes) -> None:
-        """Note that a process maps a file, which may be CPython's library."""
-        if PYTHON in record and not self._known.get(pid):
+        """Note that a process maps a file, which may be a runtime's library."""
+        if any(word in record for word in WORDS) and not self._known.get(pid):
             self._known.pop(pid, None)
 
     def ended(self, pid: int, tid: int) -> None:
@@ -174,7 +198,7 @@ class SampledProcesses:
         for pid, reason in self._refused.items():
             by_reason.setdefault(reason, []).append(pid)
         return [
-            f"Python functions of process {pids[0]}"
+            f"Functions of process {pids[0]}"
             f"{f' and {len(pids) - 1} more' if len(pids) > 1 else ''} were not read: {reason}."
             for reason, pids in by_reason.items()
         ]
@@ -184,7 +208,7 @@ class SampledProcesses:
         self._files.close()
         self.used_s = self._files.used_s
 
-    def _found(self, pid: int) -> PythonProcess | None:
+    def _found(self, pid: int) -> SampledProcess | None:
         key = process_key(pid)
         if not key:
             return None
@@ -199,9 +223,9 @@ class SampledProcesses:
             self._images[key] = self._met, interpreter
             self._pids[self._met] = pid
         image, interpreter = self._images[key]
-        process = PythonProcess(pid, image, interpreter)
+        process = SampledProcess(pid, image, interpreter)
         try:
-            process.memory.number(first_interpreter(interpreter))
+            process.memory.number(interpreter.text[0])
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS):
                 self.refused(pid)
@@ -209,13 +233,13 @@ class SampledProcesses:
         return process
 
     def _interpreter(self, pid: int) -> Placed | None:
-        """Return the interpreter among the files that a process has mapped."""
+        """Return the runtime among the files that a process has mapped."""
         try:
             mappings = list(mappings_of(pid))
         except OSError:
             return None  # it has ended, or is another user's
         for mapping in mappings:
-            if runtime_of(mapping.path) != wire.CPYTHON:
+            if runtime_of(mapping.path) not in READ_FROM_MEMORY:
                 continue
             interpreter = self._in_file(mapping)
             if interpreter:

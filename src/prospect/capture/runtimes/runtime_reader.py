@@ -72,24 +72,25 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
         said.append(_unknown(state, count))
     if count := more["held_up"]:
         said.append(
-            f"Python functions: files not read, because the file system did not answer: {count}."
+            "Functions of runtimes: files not read, because the file system did not answer:"
+            f" {count}."
         )
     if count := more["missed"]:
         said.append(
-            "Python functions: mappings of files that may be CPython, which could not be read or"
-            f" exceed the limit for one user: {count}."
+            "Functions of runtimes: mappings of files that may be runtimes, which could not be read"
+            f" or exceed the limit for one user: {count}."
         )
     if count := more["lost"]:
         said.append(
-            "Python functions: mappings that the kernel had no room for, which were looked for in"
-            f" the running processes: {count}."
+            "Functions of runtimes: mappings that the kernel had no room for, which were looked for"
+            f" in the running processes: {count}."
         )
     if count := more["refused"]:
         pid = state["refused_pid"]
         whose = f"process {pid}" if pid else "one user"
         said.append(
-            f"Python functions: names left out: {count}, most of them of {whose}, which sent more"
-            " names than a process or user may."
+            f"Functions of runtimes: names left out: {count}, most of them of {whose}, which sent"
+            " more names than a process or user may."
         )
     return said
 

@@ -92,8 +92,12 @@ def walker(
     maps: Maps, task: TaskOffsets, runtime: Runtime, chosen: Chosen | None = None
 ) -> list[Item]:
     """Return the program of a runtime; arguments as of `dispatcher`."""
+    return [*_find_entry(maps, task), *walk_program(maps, runtime, chosen)]
+
+
+def walk_program(maps: Maps, runtime: Runtime, chosen: Chosen | None = None) -> list[Item]:
+    """Return the program of a runtime from where the process's entry is in `ENTRY`."""
     return [
-        *_find_entry(maps, task),
         *_begin(maps),
         *runtime.start(maps),
         *_failures(),
