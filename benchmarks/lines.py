@@ -139,7 +139,7 @@ print(len(profile.samples), len(profile.locations), int((depth > 0).sum()), int(
       asked, sum(map(len, seen.values())), len(profile.stacks or ()))
 """
 _PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
-_PERF = ["perf", "report", "--stdio", "-g", "caller", "--inline", "-i"]
+_PERF = ["report", "--stdio", "-g", "caller", "--inline", "-i"]
 
 
 class Run(NamedTuple):
@@ -158,6 +158,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--perf-limit", type=int, default=1800)
     parser.add_argument("--nodes", type=int, default=60)
+    parser.add_argument("--perf", nargs="+", default=["perf"], help="programs to compare with")
     arguments = parser.parse_args()
     if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise SystemExit("children of children cannot be waited for")
@@ -166,7 +167,7 @@ def main() -> None:
         if recording is None:
             recording = Path(scratch) / "perf.data"
             record(recording, arguments.seconds, arguments.nodes, scratch)
-        compare(recording.resolve(), arguments.perf_limit, Path(scratch))
+        compare(recording.resolve(), arguments.perf, arguments.perf_limit, Path(scratch))
 
 
 def record(recording: Path, seconds: int, nodes: int, scratch: str) -> None:
@@ -182,7 +183,7 @@ def record(recording: Path, seconds: int, nodes: int, scratch: str) -> None:
     subprocess.run([*command, "-o", str(recording), "--", *load], check=True)
 
 
-def compare(recording: Path, limit_s: int, scratch: Path) -> None:
+def compare(recording: Path, perfs: list[str], limit_s: int, scratch: Path) -> None:
     """Run both tools and print their figures."""
     print(f"recording: {recording.stat().st_size / 1e6:.1f} MB")
     environment = {**os.environ, "XDG_CACHE_HOME": str(scratch / "cache")}
@@ -192,14 +193,18 @@ def compare(recording: Path, limit_s: int, scratch: Path) -> None:
     print(f"{samples} samples, {locations} locations, {with_lines} of them with source lines")
     print(f"at most {deepest} functions at one instruction; {stacks} distinct frames of stacks")
     print(f"look-ups: {asked} of {distinct} distinct (object, address)")
-    perf = measure([*_PERF, str(recording)], environment, limit_s, scratch)
-    frames = perf.output.count("(inlined)")
-    told = f"{frames} inlined frames shown" if not perf.is_stopped else "stopped: not finished"
-    print(f"{'':8}{'CPU s':>10}{'wall s':>10}{'peak MiB':>10}{'perf / ours':>13}")
-    for name, run in (("perf", perf), ("cold", cold), ("warm", warm)):
-        ratio = "" if run is perf else f"{perf.cpu_s / run.cpu_s:13.1f}"
-        print(f"{name:8}{run.cpu_s:10.2f}{run.wall_s:10.2f}{run.peak_mib:10.0f}{ratio}")
-    print(f"perf: {told}")
+    print(f"{'':28}{'CPU s':>10}{'wall s':>10}{'peak MiB':>10}{'/ cold':>8}{'/ warm':>8}")
+    for name, run in (("cold", cold), ("warm", warm)):
+        print(f"{name:28}{run.cpu_s:10.2f}{run.wall_s:10.2f}{run.peak_mib:10.0f}")
+    for perf in perfs:
+        run = measure([perf, *_PERF, str(recording)], environment, limit_s, scratch)
+        name = subprocess.run(
+            [perf, "--version"], check=True, capture_output=True, text=True
+        ).stdout
+        print(f"{name.strip():28}{run.cpu_s:10.2f}{run.wall_s:10.2f}{run.peak_mib:10.0f}", end="")
+        print(f"{run.cpu_s / cold.cpu_s:8.1f}{run.cpu_s / warm.cpu_s:8.1f}")
+        frames = run.output.count("(inlined)")
+        print("stopped: not finished" if run.is_stopped else f"{frames} inlined frames shown")
 
 
 def measure(command: list[str], environment: dict[str, str], limit_s: int, scratch: Path) -> Run:

@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--rates", type=int, nargs="+", default=RATES_HZ, metavar="HZ")
     parser.add_argument("--timers", action="store_true", help="no hardware counter")
     parser.add_argument("--no-python", action="store_true", help="without Python functions")
+    parser.add_argument("--perf", default="perf", help="the perf to compare with")
     options = parser.parse_args()
     pairs = QUICK_PAIRS if options.quick else PAIRS
     seconds = QUICK_LOAD_SECONDS if options.quick else LOAD_SECONDS
@@ -110,11 +111,12 @@ def main() -> None:
         directory = Path(name)
         load = build_load(directory, seconds)
         alone = [run([], load).load_time for _ in range(3)]
+        subprocess.run([options.perf, "--version"], check=True)
         print(f"{load.threads} busy threads, {pairs} pairs; the load alone takes", end=" ")
         print(f"{statistics.median(alone):.3f} s ({min(alone):.3f} to {max(alone):.3f})")
         for rate in options.rates:
             print(f"\n{rate} Hz")
-            recorders = lines(directory, rate, timers=options.timers, python=not options.no_python)
+            recorders = lines(directory, rate, options)
             compare(recorders, load, pairs, alone)
 
 
@@ -129,14 +131,14 @@ def build_load(directory: Path, seconds: float) -> Load:
     return trial._replace(steps=steps)
 
 
-def lines(directory: Path, rate: int, *, timers: bool, python: bool) -> tuple[list[str], list[str]]:
+def lines(directory: Path, rate: int, options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """Return the command lines of both recorders, each ending with its file."""
     prospect = shutil.which("prospect", path=str(Path(sys.executable).parent)) or "prospect"
     ours_file, perf_file = str(directory / "ours.data"), str(directory / "perf.data")
-    ours, perf = [prospect, "record", "-H", str(rate)], ["perf", "record", "-q", "-a"]
-    if not python:
+    ours, perf = [prospect, "record", "-H", str(rate)], [options.perf, "record", "-q", "-a"]
+    if options.no_python:
         ours = [*ours, "--no-python"]
-    if timers:
+    if options.timers:
         ours, perf = [*ours, "--clocks", "4"], [*perf, "-e", "cpu-clock"]
     return [*ours, "-o", ours_file], [*perf, "-F", str(rate), "-o", perf_file]
 

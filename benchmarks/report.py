@@ -1,6 +1,6 @@
 """Time and memory of ``prospect report`` against ``perf report`` on one recording, and agreement.
 
-    python benchmarks/report.py [--recording FILE] [--seconds N] [--pairs N]
+    python benchmarks/report.py [--recording FILE] [--seconds N] [--pairs N] [--perf PERF ...]
 
 Without a recording, `perf record -a -F 20000` makes one of a mixed load (a C++ compiler, Python and
 SQLite in turn): about 40,000 samples a second on two CPUs, so that 60 seconds give two million. The
@@ -8,6 +8,7 @@ two programs then run in turn, `--pairs` times, each as a whole process; figures
 seconds, wall seconds and peak memory of the process, ratios of processor seconds pair by pair. Our
 commands are the text report of every process, nothing cached (``--no-cache``) and symbol tables
 cached; the other formats of it; and the comparison of the recording with itself, two reports' work.
+With several versions of perf, ratios are those to the last one, whose rows are compared too.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ for _ in range(6): json.loads(json.dumps(d))'
 done) &
 wait
 """
-PERF = ["perf", "report", "--stdio", "--no-children", "-s", "comm,dso,symbol", "-i"]
+PERF = ["report", "--stdio", "--no-children", "-s", "comm,dso,symbol", "-i"]
 TOP_ROWS = 50
 
 
@@ -61,14 +62,15 @@ def main() -> None:
     parser.add_argument("--recording", type=Path)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--perf", nargs="+", default=["perf"], help="programs to compare with")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         recording = arguments.recording
         if recording is None:
             recording = Path(scratch) / "perf.data"
             record(recording, arguments.seconds, scratch)
-        compare_cost(recording, arguments.pairs)
-        compare_rows(recording)
+        compare_cost(recording, arguments.pairs, arguments.perf)
+        compare_rows(recording, arguments.perf[-1])
 
 
 def record(recording: Path, seconds: int, scratch: str) -> None:
@@ -77,12 +79,14 @@ def record(recording: Path, seconds: int, scratch: str) -> None:
     subprocess.run(command, check=True)
 
 
-def compare_cost(recording: Path, pairs: int) -> None:
+def compare_cost(recording: Path, pairs: int, perfs: list[str]) -> None:
     """Run perf and our commands in turn and print medians and the spread of the ratios."""
+    versions = {version(perf): [perf, *PERF, str(recording)] for perf in perfs}
+    base = list(versions)[-1]
     prospect = [sys.executable, "-m", "prospect"]
     report = [*prospect, "report", "-V4"]
     commands = {
-        "perf": [*PERF, str(recording)],
+        **versions,
         "text, nothing cached": [*report, "--no-cache", str(recording)],
         "text, symbols cached": [*report, str(recording)],
         **{
@@ -99,16 +103,22 @@ def compare_cost(recording: Path, pairs: int) -> None:
             costs[name].append(run(command))
     print(f"{recording.stat().st_size / 1e6:.0f} MB, {pairs} pairs; median (min-max)")
     print(f"{'':26} {'CPU s':>7} {'ratio':>20} {'wall s':>7} {'peak MB':>8} {'ratio':>6}")
-    perf_memory = statistics.median(cost.memory for cost in costs["perf"])
+    perf_memory = statistics.median(cost.memory for cost in costs[base])
     for name, runs in costs.items():
         memory = statistics.median(cost.memory for cost in runs)
         wall = statistics.median(cost.wall for cost in runs)
-        ratios = [own.cpu / base.cpu for own, base in zip(runs, costs["perf"], strict=True)]
+        ratios = [own.cpu / perf.cpu for own, perf in zip(runs, costs[base], strict=True)]
         spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         print(
             f"{name:26} {statistics.median(cost.cpu for cost in runs):7.2f} {spread:>20} "
             f"{wall:7.2f} {memory / 1024:8.0f} {memory / perf_memory:6.2f}"
         )
+
+
+def version(perf: str) -> str:
+    """Return how a perf calls itself: its name and version."""
+    told = subprocess.run([perf, "--version"], check=True, capture_output=True, text=True).stdout
+    return told.strip().replace(" version", "")
 
 
 def run(command: list[str]) -> Cost:
@@ -126,9 +136,9 @@ def run(command: list[str]) -> Cost:
     return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss)
 
 
-def compare_rows(recording: Path) -> None:
+def compare_rows(recording: Path, program: str) -> None:
     """Print how many of perf's top rows ours agree with, and every difference with its cause."""
-    perf = perf_rows(recording)
+    perf = perf_rows(recording, program)
     ours, bracketed = our_rows(recording)
     top = perf.most_common(TOP_ROWS)
     different = [(key, count) for key, count in top if ours.get(key) != count]
@@ -153,8 +163,17 @@ def cause(dso: str, symbol: str, own: int, bracketed: set[str]) -> str:
     return "counts differ"
 
 
-def perf_rows(recording: Path) -> Counter[tuple[str, str, str]]:
-    command = [*PERF, str(recording), "-F", "sample,comm,dso,sym", "-t", "\t", "--demangle"]
+def perf_rows(recording: Path, program: str) -> Counter[tuple[str, str, str]]:
+    command = [
+        program,
+        *PERF,
+        str(recording),
+        "-F",
+        "sample,comm,dso,sym",
+        "-t",
+        "\t",
+        "--demangle",
+    ]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows: Counter[tuple[str, str, str]] = Counter()
     for line in text.splitlines():

@@ -30,7 +30,7 @@ from prospect.unwind import interface
 from prospect.unwind.unwinder import unwind
 
 REPEATS = 5
-PERF = ["perf", "report", "--children", "-g", "none", "--stdio", "-i"]
+PERF = ["report", "--children", "-g", "none", "--stdio", "-i"]
 OURS = [sys.executable, "-m", "prospect", "calls", "-V4"]
 SOURCE = """
 #include <functional>
@@ -64,10 +64,11 @@ def main() -> None:
     parser.add_argument("--recording", type=Path)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--inlined", action="store_true")
+    parser.add_argument("--perf", nargs="+", default=["perf"], help="programs to compare with")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         recording = arguments.recording or record(Path(directory))
-        compare(str(recording), arguments.pairs, inlined=arguments.inlined)
+        compare(str(recording), arguments.pairs, arguments.perf, inlined=arguments.inlined)
         measure(recording)
 
 
@@ -81,10 +82,13 @@ def record(directory: Path) -> Path:
     return data
 
 
-def compare(recording: str, pairs: int, *, inlined: bool) -> None:
+def compare(recording: str, pairs: int, perfs: list[str], *, inlined: bool) -> None:
     """Run both programs in turn, and print medians and the spread of the ratios."""
     programs = {
-        "perf report --no-inline": [*PERF, recording, "--no-inline"],
+        **{
+            f"{version(perf)} --no-inline": [perf, *PERF, recording, "--no-inline"]
+            for perf in perfs
+        },
         "prospect calls, nothing cached": [*OURS, "--no-cache", recording],
         "prospect calls, rows and symbols cached": [*OURS, recording],
     }
@@ -93,9 +97,9 @@ def compare(recording: str, pairs: int, *, inlined: bool) -> None:
     for _ in range(pairs):
         for name, command in programs.items():
             costs[name].append(run(command))
-    if inlined:
-        costs["perf report"] = [run([*PERF, recording])]
-    theirs, _, ours, *_ = costs.values()
+    for perf in perfs if inlined else ():
+        costs[version(perf)] = [run([perf, *PERF, recording])]
+    *_, theirs, _, ours = list(costs.values())[: len(programs)]
     print(f"{'':40s} {'CPU s':>8s} {'wall s':>8s} {'peak MB':>8s}  CPU time by ours, cached")
     for name, found in costs.items():
         ratios = [cost.cpu_s / own.cpu_s for cost, own in zip(found, ours, strict=False)]
@@ -103,7 +107,15 @@ def compare(recording: str, pairs: int, *, inlined: bool) -> None:
         spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         print(f"{name:40s} {cpu_s:8.2f} {wall_s:8.2f} {peak_mb:8.0f}  {spread}")
     least = min(perf.cpu_s / own.cpu_s for perf, own in zip(theirs, ours, strict=True))
-    print(f"ours, cached, is at most 1/{least:.1f} of perf without inlined functions")
+    print(
+        f"ours, cached, is at most 1/{least:.1f} of {version(perfs[-1])} without inlined functions"
+    )
+
+
+def version(perf: str) -> str:
+    """Return how a perf calls itself: its name and version."""
+    told = subprocess.run([perf, "--version"], check=True, capture_output=True, text=True).stdout
+    return told.strip().replace(" version", "")
 
 
 def run(command: list[str]) -> Cost:
