@@ -38,7 +38,7 @@ MOST_ENTRIES = 1 << 22
 # Linkers fold equal CIEs: libraries have a handful, programs of many languages some dozens.
 _MOST_CIES = 1 << 14
 _MOST_UNPACKED_BYTES = 1 << 28
-_ELFCOMPRESS_ZLIB = 1
+_ELFCOMPRESS_ZLIB, _ELFCOMPRESS_ZSTD = 1, 2
 _COMPRESSION_64 = struct.Struct("<IIQQ")  # gABI, "Section Compression": type, reserved, size, align
 _COMPRESSION_32 = struct.Struct("<III")
 
@@ -294,13 +294,27 @@ def _content(image: ElfImage) -> memoryview:
     if len(packed) < header.size:
         return nothing
     fields = header.unpack_from(packed)
-    if fields[0] != _ELFCOMPRESS_ZLIB or fields[-2] > _MOST_UNPACKED_BYTES:
+    if fields[-2] > _MOST_UNPACKED_BYTES:
         return nothing
+    return memoryview(_unpacked(fields[0], packed[header.size :], fields[-2] or 1))
+
+
+def _unpacked(kind: int, packed: memoryview, most_bytes: int) -> bytes:
+    """Return the content of a compressed section, up to a size; nothing where that fails."""
+    if kind == _ELFCOMPRESS_ZLIB:
+        try:
+            return zlib.decompressobj().decompress(packed, most_bytes)
+        except zlib.error:
+            return b""
+    if kind != _ELFCOMPRESS_ZSTD:
+        return b""
+    import zstandard  # noqa: PLC0415 - rarely needed
+
     try:
-        unpacked = zlib.decompressobj().decompress(packed[header.size :], fields[-2] or 1)
-    except zlib.error:
-        return nothing
-    return memoryview(unpacked)
+        # Not in one call: a frame may claim to be of any size.
+        return bytes(zstandard.ZstdDecompressor().stream_reader(packed).read(most_bytes))
+    except zstandard.ZstdError:
+        return b""
 
 
 class Cie(Record):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.recorded_facts import RecordBlock
+    from prospect.events.record_columns import Samples
     from prospect.events.runtime_records import RuntimeColumns
     from prospect.events.sample_schema import Schema
     from prospect.events.side_tables import Records
@@ -101,7 +102,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     if samples.met:
         counts[abi.PERF_RECORD_SAMPLE] = samples.met
     return Events(
-        samples=samples.finish(),
+        samples=_with_deferred_chains(samples.finish(), side),
         mmaps=tables.mmaps,
         tasks=tables.tasks,
         losses=tables.losses,
@@ -115,6 +116,14 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
         control_groups=tables.control_groups,
         runtimes=runtimes.finish() if runtimes else None,
     )
+
+
+def _with_deferred_chains(samples: Samples, side: SideRecords) -> Samples:
+    if not side.deferred_chains:
+        return samples
+    from prospect.events.deferred_chains import with_deferred_chains  # noqa: PLC0415 - of few recordings
+
+    return with_deferred_chains(samples, side.deferred_chains)
 
 
 def _asks_for_build_ids(

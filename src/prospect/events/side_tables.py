@@ -156,6 +156,7 @@ class SideRecords:
         unknown: how many were left out because nobody knows their type.
         left_out_words: the size of both.
         left_out_names: how many names were left out because all of them take too much memory.
+        deferred_chains: the words of PERF_RECORD_CALLCHAIN_DEFERRED, some records in each.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -172,6 +173,7 @@ class SideRecords:
         self.unknown = 0
         self.left_out_words = 0
         self.left_out_names = 0
+        self.deferred_chains: list[Words] = []
 
     @property
     def counts(self) -> dict[int, int]:
@@ -192,6 +194,9 @@ class SideRecords:
         self.short += int(np.count_nonzero(is_short))
         self.unknown += int(np.count_nonzero(is_unknown))
         self.left_out_words += int(size[is_short | is_unknown].sum())
+        is_chain = type_ == abi.PERF_RECORD_CALLCHAIN_DEFERRED
+        if is_chain.any():
+            self.deferred_chains.append(words.take(segments(positions[is_chain], size[is_chain])))
         if not whole.all():
             positions, size = positions[whole], size[whole]
         if len(size):

@@ -3,6 +3,7 @@ import zlib
 
 import numpy as np
 import pytest
+import zstandard
 
 from builders.eh_frame import cie, entry, sleb128, uleb128
 from builders.elf import Section, code, elf_file
@@ -57,16 +58,20 @@ def test_debug_frame(version, wide):
     assert rules.fp_bytes(rule[1:3]).tolist() == [-16, -16]
 
 
-def test_debug_frame_of_the_debug_file_compressed():
+@pytest.mark.parametrize(
+    ("kind", "pack"), [(1, zlib.compress), (2, zstandard.ZstdCompressor().compress)]
+)
+def test_debug_frame_of_the_debug_file_compressed(kind, pack):
     content = debug_frame(PUSH_RBP)
-    packed = struct.pack("<IIQQ", 1, 0, len(content), 8) + zlib.compress(content)
+    packed = struct.pack("<IIQQ", kind, 0, len(content), 8) + pack(content)
     section = Section(".debug_frame", packed, flags=elf_layout.SHF_COMPRESSED)
     rows = read_frame_rows(parse(code()), parse(section))
     assert kinds(rows, START, START + 4) == [rules.KIND_SP, rules.KIND_FP]
 
 
 def test_a_compressed_section_that_is_not_what_it_says():
-    for packed in (b"", bytes(30), struct.pack("<IIQQ", 1, 0, 1 << 40, 8) + bytes(9)):
+    heads = [(1, 0, 1 << 40, 8), (2, 0, 99, 8), (3, 0, 99, 8)]
+    for packed in (b"", bytes(30), *(struct.pack("<IIQQ", *head) + bytes(9) for head in heads)):
         section = Section(".debug_frame", packed, flags=elf_layout.SHF_COMPRESSED)
         assert read_debug_frames(parse(code(), section)) is None
 

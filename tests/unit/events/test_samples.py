@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from builders import perfdata
-from builders.perfdata import RecordBuilder
+from builders.perfdata import RecordBuilder, record
+from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recorded_facts import RecordBlock
 from prospect.errors import RecordingError
-from prospect.events import record_starts
+from prospect.events import deferred_chains, record_starts
 from prospect.events.decode import decode
 
 _FREQ, _SAMPLE_ID_ALL = 1 << 10, 1 << 18
@@ -395,3 +396,59 @@ def test_windows_of_one_event_stand_beside_those_of_several(monkeypatch):
     kept = [(at, id_) for at, id_ in enumerate(ids) if id_ != 9]
     assert found.samples.ip.tolist() == [at for at, _ in kept]
     assert found.samples.event.tolist() == [int(id_ == 8) for _, id_ in kept]
+
+
+_DEFERRED, _USER, _KERNEL = 2**64 - 640, 2**64 - 512, 2**64 - 128
+
+
+def deferred(make, cookie, *addresses, count=None):
+    count = len(addresses) if count is None else count
+    body = make.words(cookie, count, *addresses)
+    return make.side(abi.PERF_RECORD_CALLCHAIN_DEFERRED, body, pid=5, tid=6, time=99, id=7)
+
+
+def test_a_chain_that_was_deferred_goes_on_in_its_own_record():
+    make = RecordBuilder(_CHAINED)
+    some = {"pid": 5, "tid": 6, "id": 7}
+    samples = samples_of(
+        [event(_CHAINED)],
+        make.sample(ip=1, time=1, chain=(_KERNEL, 1, 2, _DEFERRED, 77), **some),
+        make.sample(ip=3, time=2, chain=(_USER, 3, 4), **some),
+        make.sample(ip=1, time=3, chain=(_KERNEL, 5, _DEFERRED, 77), **some),
+        deferred(make, 77, _USER, 0x1000, 0x2000),
+        make.sample(ip=1, time=4, chain=(_DEFERRED, 78), **some),
+        make.sample(ip=1, time=5, chain=(_KERNEL, 9, _DEFERRED, 79), **some),
+        deferred(make, 78, _USER, 0x3000),
+    )
+    assert chains(samples) == [
+        [_KERNEL, 1, 2, _USER, 0x1000, 0x2000],
+        [_USER, 3, 4],
+        [_KERNEL, 5, _USER, 0x1000, 0x2000],
+        [_USER, 0x3000],
+        [_KERNEL, 9],  # its record was lost
+    ]
+
+
+def test_damaged_deferred_chains_stay_within_their_records(monkeypatch):
+    make = RecordBuilder(_CHAINED)
+    some = {"pid": 5, "tid": 6, "id": 7}
+    kept = make.sample(ip=1, time=1, chain=(_KERNEL, 1, _DEFERRED, 77), **some)
+    for count in (3, 1 << 40, (1 << 64) - 1):
+        samples = samples_of([event(_CHAINED)], kept, deferred(make, 77, _USER, count=count))
+        assert chains(samples)[0][:3] == [_KERNEL, 1, _USER]
+        assert len(chains(samples)[0]) < 12
+    last = make.sample(ip=1, time=1, chain=(_KERNEL, 1, _DEFERRED), **some)
+    follows = make.sample(ip=1, time=2, chain=(77,), **some)
+    samples = samples_of([event(_CHAINED)], last, follows, deferred(make, 77, _USER))
+    assert chains(samples) == [[_KERNEL, 1], [77]]
+    monkeypatch.setattr(deferred_chains, "_MOST_ADDED_BYTES", 16)
+    samples = samples_of([event(_CHAINED)], kept, kept, kept, deferred(make, 77, _USER, 0x1000))
+    assert [len(chain) for chain in chains(samples)] == [4, 2, 2]
+
+
+def test_records_of_perf_that_hold_no_samples_are_passed_over():
+    make = RecordBuilder(perfdata.USUAL)
+    sample = make.sample(ip=1, time=1, pid=5, tid=6, id=7)
+    found = decoded([event()], *(sample + record(kind, bytes(24)) for kind in (84, 85, 86)))
+    assert found.damage == ()
+    assert len(found.samples) == 3
