@@ -17,12 +17,15 @@ from prospect.events.record_columns import RawData, RawFields
 from prospect.records import replace
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from prospect.events.record_columns import Samples
 
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]
+    Values = NDArray[np.signedinteger[Any]]
     Fields = tuple[tuple[int, int], ...]
 
 _SIZE_BYTES = 4
@@ -108,7 +111,7 @@ class _FieldColumns:
     def __init__(self, fields: tuple[Fields, ...]) -> None:
         self._fields = fields
         self._columns = max(map(len, fields))
-        self._parts: list[tuple[Rows, Rows]] = []
+        self._parts: list[tuple[Rows, list[Values]]] = []
 
     @property
     def mark(self) -> int:
@@ -129,9 +132,12 @@ class _FieldColumns:
                 size >= max(offset + max(width, _SIZE_BYTES) for offset, width in fields)
             )
             of_event, begin = of_event[is_whole], begin[is_whole]
-            values = np.zeros((len(of_event), self._columns), np.int64)
-            for column, (offset, width) in enumerate(fields):
-                values[:, column] = _read(words, _WORD_BYTES * begin + _SIZE_BYTES + offset, width)
+            values: list[Values] = [
+                _narrow(_read(words, _WORD_BYTES * begin + _SIZE_BYTES + offset, width))
+                for offset, width in fields
+            ]
+            nothing = np.broadcast_to(np.int16(0), len(of_event))
+            values += [nothing] * (self._columns - len(fields))
             self._parts.append((first_sample + of_event, values))
 
     def finish(self) -> RawFields | None:
@@ -142,15 +148,30 @@ class _FieldColumns:
         order = np.argsort(sample, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        # Values take the most memory: each part ends as soon as it has its places.
-        values = np.empty((len(order), self._columns), np.int64)
-        self._parts.reverse()
-        first = 0
-        while self._parts:
-            _, part = self._parts.pop()
-            values[place[first : first + len(part)]] = part
-            first += len(part)
-        return RawFields(sample.take(order), values)
+        # Values take the most memory: each column's parts end before the next column is made.
+        columns = [
+            _joined([part[1].pop() for part in self._parts], place) for _ in range(self._columns)
+        ]
+        return RawFields(sample.take(order), tuple(reversed(columns)))
+
+
+def _joined(parts: list[Values], place: Rows) -> Values:
+    """Return the values of all parts at their places, as the largest type of any."""
+    column = np.empty(len(place), np.result_type(*{part.dtype for part in parts}))
+    first = 0
+    for part in parts:
+        column[place[first : first + len(part)]] = part
+        first += len(part)
+    return column
+
+
+def _narrow(values: Rows) -> Values:
+    """Return values as the smallest type that holds them all, with room for sums of bits."""
+    least, most = int(values.min(initial=0)), int(values.max(initial=0))
+    for dtype in (np.int16, np.int32):
+        if np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max:
+            return values.astype(dtype)
+    return values
 
 
 def _read(words: Words, byte: Rows, width: int) -> Rows:

@@ -8,7 +8,7 @@ row's place among the side records of all tables, so that tables can be merged a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -134,14 +134,19 @@ class RawFields(Record):
 
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
-        values: i64[k, f] by the event's `fields`; 0 where it has fewer.
+        values: columns [k] by the event's `fields`, 0 where it has fewer; each has the smallest
+            type from i16 on that holds its values.
     """
 
     sample: NDArray[np.int64]
-    values: NDArray[np.int64]
+    values: tuple[NDArray[np.signedinteger[Any]], ...]
 
     def __len__(self) -> int:
         return len(self.sample)
+
+    def chosen(self, rows: NDArray[np.int64], sample: NDArray[np.int64]) -> RawFields:
+        """Return some of the rows, as those of other samples."""
+        return RawFields(sample, tuple(column.take(rows) for column in self.values))
 
 
 class RawData(Record):
@@ -259,7 +264,6 @@ class Switches(Record):
     """PERF_RECORD_SWITCH and SWITCH_CPU_WIDE: a task leaves its CPU, or gets one.
 
     Attributes:
-        order: i64[n].
         time_ns: u64[n]; 0 for what tasks did last before the recording's begin.
         task: u64[n] who: pid in the low 32 bits, tid in the high 32.
         cpu: i32[n], -1 if unknown.
@@ -268,7 +272,6 @@ class Switches(Record):
         is_followed: bool[n] whether all switches of that task are recorded; None if of every task.
     """
 
-    order: NDArray[np.int64]
     time_ns: NDArray[np.uint64]
     task: NDArray[np.uint64]
     cpu: NDArray[np.int32]

@@ -72,7 +72,7 @@ def _chosen_calls(calls: CallBranches, rows: Rows) -> CallBranches:
 
 def _chosen_fields(raw: RawFields, rows: Rows) -> RawFields:
     sample, row = _of_samples(raw.sample, rows)
-    return replace(raw, sample=sample, values=raw.values.take(row, axis=0))
+    return raw.chosen(row, sample)
 
 
 def _chosen_data(data: RawData, rows: Rows) -> RawData:

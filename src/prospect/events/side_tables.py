@@ -611,7 +611,6 @@ def _switches(records: Records) -> Switches | None:
     misc = records.misc.take(rows)
     is_out = (misc & abi.PERF_RECORD_MISC_SWITCH_OUT) != 0
     return Switches(
-        order=rows,
         time_ns=records.time_ns.take(rows),
         task=records.task.take(rows),
         cpu=records.cpu.take(rows),

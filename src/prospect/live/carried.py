@@ -54,7 +54,6 @@ _NEVER = np.uint64(2**64 - 1)
 
 def _no_switches() -> Switches:
     return Switches(
-        order=np.empty(0, np.int64),
         time_ns=np.empty(0, np.uint64),
         task=np.empty(0, np.uint64),
         cpu=np.empty(0, np.int32),
@@ -166,7 +165,6 @@ def _births(tasks: Tasks, chosen: NDArray[np.bool_]) -> Switches:
     tid = tasks.tid.take(rows).astype(np.uint32).astype(np.uint64)
     pid = tasks.pid.take(rows).astype(np.uint32).astype(np.uint64)
     return Switches(
-        order=tasks.order.take(rows),
         time_ns=tasks.time_ns.take(rows),
         task=pid | tid << _TID_SHIFT,
         cpu=np.full(len(rows), -1, np.int32),

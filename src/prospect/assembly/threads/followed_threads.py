@@ -22,6 +22,7 @@ from prospect.columns.table_rows import appended, gather, inserted
 from prospect.profile.model import ENTRY_REASON_SYSCALL
 from prospect.records import replace
 from prospect.spaces.runs import task_tid
+from prospect.wall.stretches import by_thread_and_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ _MOST_LABELS = 1 << 16
 
 def followed_samples(found: RawFields) -> NDArray[np.int64]:
     """Return the samples of switches whose task that leaves is followed."""
-    rows = np.flatnonzero(found.values[:, _FOLLOWED] & _FOLLOWS_PREV)
+    rows = np.flatnonzero(found.values[_FOLLOWED] & _FOLLOWS_PREV)
     return found.sample.take(rows)
 
 
@@ -82,19 +83,14 @@ def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
         switches: two of each sample, the task that leaves before the one that comes.
         found: the fields of the samples.
     """
-    which = found.values[:, _FOLLOWED]
+    which = found.values[_FOLLOWED]
     sides = np.stack(((which & _FOLLOWS_PREV) != 0, (which & _FOLLOWS_NEXT) != 0), axis=1)
     switches = replace(switches, is_followed=sides.reshape(-1))
     rows = np.flatnonzero(sides)
-    tids, time_ns = task_tid(switches.task.take(rows)), switches.time_ns.take(rows)
-    order = np.lexsort((switches.is_out.take(rows), time_ns, tids))
-    rows, tids, time_ns = rows.take(order), tids.take(order), time_ns.take(order)
-    is_out = switches.is_out.take(rows)
-    again = np.flatnonzero(is_out[1:] & is_out[:-1] & (tids[1:] == tids[:-1]))
-    length = (time_ns.take(again + 1) - time_ns.take(again)).view(np.int64)
-    before, after = rows.take(again), rows.take(again + 1)
-    ran_ns = found.values[:, _RAN_NS]
-    ran = ran_ns.take(after // 2) - ran_ns.take(before // 2)
+    before, after = _twice_out(switches, rows)
+    length = (switches.time_ns.take(after) - switches.time_ns.take(before)).view(np.int64)
+    ran_ns = found.values[_RAN_NS]
+    ran = ran_ns.take(after // 2).astype(np.int64) - ran_ns.take(before // 2)
     is_known = (ran > 0) & (ran <= length)
     came = gather(switches, after[is_known])
     nothing = np.zeros(len(came), np.bool_)
@@ -106,6 +102,22 @@ def switches_of_followed(switches: Switches, found: RawFields) -> Switches:
     came = gather(came, np.argsort(came.time_ns, kind="stable"))
     place = np.searchsorted(switches.time_ns, came.time_ns, "right")
     return inserted(switches, came, place)
+
+
+def _twice_out(
+    switches: Switches, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of departures of one thread with no arrival between, each with the next."""
+    is_out = switches.is_out.take(rows)
+    # A thread that comes and goes at one time came first.
+    rows = np.concatenate((rows[~is_out], rows[is_out]))
+    tids = task_tid(switches.task.take(rows))
+    rows = rows.take(by_thread_and_time(tids, switches.time_ns.take(rows)))
+    is_out = switches.is_out.take(rows)
+    again = np.flatnonzero(is_out[1:] & is_out[:-1])
+    before, after = rows.take(again), rows.take(again + 1)
+    is_same = task_tid(switches.task.take(before)) == task_tid(switches.task.take(after))
+    return before[is_same], after[is_same]
 
 
 def marks_of_followed(marks: Marks, first: Sequence[int], wakes: Samples, waking: int) -> Marks:
@@ -179,7 +191,7 @@ def calls_of_waits(
     raw = samples.raw
     if raw is not None and len(raw):
         place = np.minimum(np.searchsorted(raw.sample, rows), len(raw) - 1)
-        calls[is_blocked] = raw.values[:, _CALL].take(place[is_blocked])
+        calls[is_blocked] = raw.values[_CALL].take(place[is_blocked])
     return calls
 
 

@@ -422,7 +422,7 @@ def _of_others(
     rows = np.flatnonzero(~np.isin(event.take(raw.sample), left_out))
     if not len(rows):
         return None
-    return replace(raw, sample=raw.sample.take(rows), values=raw.values.take(rows, axis=0))
+    return raw.chosen(rows, raw.sample.take(rows))
 
 
 def _programs(found: ThreadStates, history: ProcessHistory) -> tuple[NDArray[np.int32], list[str]]:
@@ -438,7 +438,6 @@ def _no_switches() -> Switches:
     """Return the switches of a recording whose followed threads never left or got a CPU."""
     nothing = np.zeros(0, np.bool_)
     return Switches(
-        order=np.zeros(0, np.int64),
         time_ns=np.zeros(0, np.uint64),
         task=np.zeros(0, np.uint64),
         cpu=np.zeros(0, np.int32),
@@ -460,7 +459,7 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
     if found is None:
         follows = event >= 0 and len(info.events[event].fields) > _TRACEPOINT_FIELDS
         return _no_switches() if follows else None
-    sample, state, tid = found.sample, found.values[:, 0], found.values[:, 1].astype(np.int32)
+    sample, state, tid = found.sample, found.values[0], found.values[1].astype(np.int32)
     samples = events.samples
     before = samples.task.take(sample)
     following = _tasks(processes_of(events, samples.task).pid_of(tid), tid)
@@ -469,7 +468,6 @@ def _traced_switches(events: Events, info: RecordingInfo, event: int) -> Switche
     nobody = np.zeros(count, np.bool_)
     # The task that leaves is before the one that comes at the same time.
     switches = Switches(
-        order=np.arange(2 * count),
         time_ns=np.repeat(time_ns, 2),
         task=np.stack((before, following), axis=1).reshape(-1),
         cpu=np.repeat(samples.cpu.take(sample).astype(np.int32), 2),
@@ -494,7 +492,7 @@ def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
     found = _fields_of(events, event)
     if found is None:
         return []
-    tid = found.values[:, 0].astype(np.int32)
+    tid = found.values[0].astype(np.int32)
     marks = states.Marks(
         tid=tid,
         pid=processes_of(events, switches.task).pid_of(tid),
@@ -520,7 +518,7 @@ def wakings(events: Events, info: RecordingInfo) -> Wakings:
         nobody = np.empty(0, np.int32)
         return Wakings(np.empty(0, np.uint64), nobody, nobody)
     time_ns = events.samples.time_ns.take(found.sample)
-    tid, waker = found.values[:, 0].astype(np.int32), _wakers(events.samples, found.sample)
+    tid, waker = found.values[0].astype(np.int32), _wakers(events.samples, found.sample)
     order = np.argsort(time_ns, kind="stable")
     return Wakings(time_ns.take(order), tid.take(order), waker.take(order))
 
@@ -538,7 +536,7 @@ def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
     raw = samples.raw
     if raw is not None and len(raw):
         place = np.minimum(np.searchsorted(raw.sample, sample), len(raw) - 1)
-        flags = raw.values[:, 1].take(place) >> _FLAGS_SHIFT
+        flags = raw.values[1].take(place) >> _FLAGS_SHIFT
         tid = np.where(flags & _IN_INTERRUPT, BY_INTERRUPT, tid)
     return np.where(sample < 0, -1, tid).astype(np.int32)
 
@@ -570,7 +568,7 @@ def _fields_of(events: Events, event: int) -> RawFields | None:
     rows = np.flatnonzero(events.samples.event.take(raw.sample) == event)
     if not len(rows):
         return None
-    return type(raw)(raw.sample.take(rows), raw.values.take(rows, axis=0))
+    return raw.chosen(rows, raw.sample.take(rows))
 
 
 def _tasks(pid: NDArray[np.int32], tid: NDArray[np.int32]) -> NDArray[np.uint64]:

@@ -251,7 +251,6 @@ def _sampled_switches(
     half = (time_ns.take(after) - time_ns.take(before)) // np.uint64(2)
     count, nobody = len(both), np.zeros(len(both), np.bool_)
     between = record_columns.Switches(
-        order=np.zeros(2 * count, np.int64),
         time_ns=np.repeat(time_ns.take(before) + half, 2),
         task=np.stack((task.take(before), task.take(after)), axis=1).reshape(-1),
         cpu=np.repeat(cpu.take(before), 2),
