@@ -22,7 +22,7 @@ from prospect.fleet.build_outliers import BuildOutlier, BuildOutliers
 from prospect.fleet.coverage import Coverage, NamelessObject
 from prospect.fleet.deploys import Build, Change, Deploys
 from prospect.fleet.outliers import Outlier, Outliers
-from prospect.fleet.top_functions import MeasuredTime, Top, TopRow
+from prospect.fleet.top_functions import MeasuredTime, Top, TopRow, TopService
 from prospect.render.json.annotation_documents import ANNOTATION, SOURCE_FILES
 from prospect.render.json.calls_document import CALL_SHARES, CALLS
 from prospect.render.json.counts_document import COUNTS
@@ -49,7 +49,17 @@ from prospect.render.json.machine_documents import CACHE, DIAGNOSIS, EVENTS
 from prospect.render.json.report_document import REPORT
 from prospect.render.json.what_if_document import WHAT_IF
 
-ROWS = (TopRow, MeasuredTime, Outlier, BuildOutlier, Build, Change, HostAccounting, NamelessObject)
+ROWS = (
+    TopRow,
+    TopService,
+    MeasuredTime,
+    Outlier,
+    BuildOutlier,
+    Build,
+    Change,
+    HostAccounting,
+    NamelessObject,
+)
 
 
 def of_class(of: type[Any], name: str = "") -> Object:

@@ -131,7 +131,7 @@ def _csv(answer: Answer, name: str) -> str:
     from prospect.fleet.answers import PAGE, QUESTIONS
 
     tables = (one for one in QUESTIONS[name].parts(answer, PAGE) if not isinstance(one, str))
-    rows = next((one.rows for one in tables if one.rows), [])
+    rows = next((one.rows for one in tables if one.rows and one.is_main), [])
     out = io.StringIO()
     writer = csv.writer(out)
     if rows:

@@ -40,6 +40,8 @@ TERMINAL, PAGE = "terminal", "page"
 _BUILD_DIGITS = 12
 _NO_NAME = "[no name]"
 _MOST_FILES = 2
+# Of rows below services, which take the place of the last functions.
+_LEAST_FUNCTIONS = 3
 _MOST_PROGRAMS = 3
 # Rows of hosts, and of objects without names, by layout: both fit a terminal of 24 lines.
 _MOST_HOSTS = {TERMINAL: 8, PAGE: 50}
@@ -68,11 +70,12 @@ class AnswerColumn(NamedTuple):
 
 
 class AnswerTable(NamedTuple):
-    """A table: named tuples, of which CSV has every field, and the columns that people see."""
+    """A table: named tuples, of which CSV has every field if it is the main one, and columns."""
 
     rows: Sequence[Any]
     columns: Sequence[AnswerColumn]
     most: int | None = None
+    is_main: bool = True
 
     def columns_on(self, layout: str) -> list[AnswerColumn]:
         """Return the columns of a layout."""
@@ -101,43 +104,71 @@ def clock(at_us: int) -> str:
         return "not known"
 
 
-def _top_parts(answer: Top, _layout: str) -> Iterator[str | AnswerTable]:
+def _top_parts(answer: Top, layout: str) -> Iterator[str | AnswerTable]:
     measured = answer.measured
     yield (
         f"{pluralize(answer.hosts, 'host')}, {pluralize(answer.cpus, 'CPU')}, "
         f"{answer.busy_cpus:.1f} busy; measured {_about(measured.measured_share)} of"
         f" {_span(measured.begin_us, measured.end_us)}"
     )
+    shown = answer.rows
+    if answer.services:
+        yield AnswerTable(
+            answer.services,
+            (
+                AnswerColumn(
+                    "Service",
+                    lambda row: row.service or "-",
+                    right=False,
+                    brief=lambda text: text if len(text) <= 44 else f"{text[:26]}...{text[-15:]}",
+                ),
+                *_shares_of(max(row.high for row in answer.services)),
+                _number("Hosts", "hosts"),
+            ),
+            is_main=False,
+        )
+        more = answer.every_service - len(answer.services)
+        yield from [f"... and {pluralize(more, 'service')} more"] if more else ()
+        if layout == TERMINAL:
+            yield ""
+            shown = shown[: max(len(shown) - len(answer.services) - 3, _LEAST_FUNCTIONS)]
     rank = {row: at for at, row in enumerate(answer.rows, 1)}
     full = max((row.high for row in answer.rows), default=0.0)
     yield AnswerTable(
-        answer.rows,
+        shown,
         (
             AnswerColumn("", lambda row: str(rank[row]), only=TERMINAL),
             _function(30),
-            AnswerColumn("Share", lambda row: f"{_PERCENT * row.share:.1f} %", only=TERMINAL),
-            _percent("Share", "share", only=PAGE),
-            AnswerColumn(
-                "±", lambda row: f"{_PERCENT * (row.high - row.low) / 2.0:.1f}", only=TERMINAL
-            ),
-            AnswerColumn(
-                "Interval",
-                lambda row: Interval(row.share, row.low, row.high, full),
-                right=False,
-                only=PAGE,
-            ),
-            AnswerColumn(
-                "CPUs", lambda row: f"{row.cpus:.3g}" if row.cpus < 100 else f"{row.cpus:.0f}"
-            ),
+            *_shares_of(full),
             _number("Hosts", "hosts"),
             _path("Object", "object", 26),
         ),
     )
-    more = answer.functions - len(answer.rows)
+    more = answer.functions - len(shown)
     each = "between hosts" if answer.hosts_hit > 1 else "of the samples of one host"
     yield (
         f"{f'... and {more} more; ' if more > 0 else ''}± 95 %, {each};"
         f" {pluralize(answer.samples, 'sample')}"
+    )
+
+
+def _shares_of(full: float) -> tuple[AnswerColumn, ...]:
+    """Return the columns of shares and busy CPUs; the bar of a page is as long as `full`."""
+    return (
+        AnswerColumn("Share", lambda row: f"{_PERCENT * row.share:.1f} %", only=TERMINAL),
+        _percent("Share", "share", only=PAGE),
+        AnswerColumn(
+            "±", lambda row: f"{_PERCENT * (row.high - row.low) / 2.0:.1f}", only=TERMINAL
+        ),
+        AnswerColumn(
+            "Interval",
+            lambda row: Interval(row.share, row.low, row.high, full),
+            right=False,
+            only=PAGE,
+        ),
+        AnswerColumn(
+            "CPUs", lambda row: f"{row.cpus:.3g}" if row.cpus < 100 else f"{row.cpus:.0f}"
+        ),
     )
 
 

@@ -27,6 +27,8 @@ NAMES = "names"
 # Sums over hosts, by number of name; `squares` and `products` with the host's total, of `w`.
 SUMS = "sums_of_names"
 TOTALS = "totals_of_hosts"
+# As `SUMS`, by service.
+SERVICES = "sums_of_services"
 # While its hosts have their turn, by number of host and of name.
 BY_HOST = "hits_of_hosts"
 # Likewise, of functions by segment, those without a name too.
@@ -87,15 +89,31 @@ def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
             f" {SQUARE.format('h')} AS squares, {SQUARE.format('t')} AS products"
             f" FROM {BY_HOST} AS h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY number",
         )
+        _keep_services(asked, turn)
         if len(turns) > 1:
             let_go(asked)
-    for name in (TOTALS, SUMS):
+    for name in (TOTALS, SUMS, SERVICES):
         engine.view(name, union_of(name, turns))
     ((hosts_hit, samples, weight, squares),) = engine.rows(
         f"SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce({PERIODS.format('h')}, 0),"
         f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
     )
     return Busy(hosts_hit, samples, int(weight), int(squares))
+
+
+def _keep_services(asked: Question, turn: int) -> None:
+    """Add up the hits of a turn by service, whose files and totals are there."""
+    condition, parameters = asked.condition
+    asked.engine.keep(
+        f"{SERVICES}_{turn}",
+        "WITH h AS (SELECT host_number, service, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
+        f" FROM {_FILES} JOIN segments USING (segment) WHERE {condition} AND pid <> 0"
+        " GROUP BY host_number, service)"
+        f" SELECT service, sum(h.n)::BIGINT AS n, {PERIODS.format('h')} AS w, count(*) AS hosts,"
+        f" {SQUARE.format('h')} AS squares, {SQUARE.format('t')} AS products"
+        f" FROM h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY service",
+        parameters,
+    )
 
 
 def _leading(engine: Queries, turns: list[list[tuple[str, int]]]) -> str:

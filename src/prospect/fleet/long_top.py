@@ -70,6 +70,10 @@ class Summed(NamedTuple):
         accounting: what was measured of each host.
         heads: of what was read, the latest last.
         remarks: a sentence for each thing that is estimated, or left out.
+        services: name, samples, on how many hosts, of the first services; none where sums of days
+            are read.
+        service_sums: of these; None for none.
+        every_service: how many there are.
     """
 
     rows: list[tuple[str, str, int, int]]
@@ -81,6 +85,9 @@ class Summed(NamedTuple):
     accounting: list[HostAccounting]
     heads: list[Head]
     remarks: list[str]
+    services: tuple[tuple[str, int, int], ...] = ()
+    service_sums: ClusterSums | None = None
+    every_service: int = 0
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 from prospect.errors import StoreError
 from prospect.estimate.statistics.clusters import ClusterSums, shares_of
 from prospect.fleet.asking import accounting_of, question
-from prospect.fleet.hits import NAMES, SUMS, keep_hits
+from prospect.fleet.hits import NAMES, SERVICES, SUMS, keep_hits
 from prospect.fleet.long_top import Summed, kept_in, summed_with_days
 from prospect.records import NamedTuple, Record
 from prospect.store.engine import EngineError
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
+
+
+_MOST_SERVICES = 3
 
 
 class TopRow(NamedTuple):
@@ -37,6 +40,27 @@ class TopRow(NamedTuple):
 
     function: str
     object: str
+    share: float
+    low: float
+    high: float
+    cpus: float
+    hosts: int
+    samples: int
+
+
+class TopService(NamedTuple):
+    """A service, container or other control group.
+
+    Attributes:
+        service: its name, empty for all that is in none.
+        share: its share of the CPU time that was chosen.
+        low, high: ends of the 95 % interval of the share, for other hosts like these.
+        cpus: how many CPUs of all hosts it keeps busy.
+        hosts: the number of hosts that it was seen on.
+        samples: its number of samples.
+    """
+
+    service: str
     share: float
     low: float
     high: float
@@ -65,6 +89,8 @@ class Top(Record):
 
     Attributes:
         rows: the first functions.
+        services: the first services, if there are several; empty if sums of whole days are read.
+        every_service: the number of all services.
         functions: the number of all functions.
         hosts: the number of hosts that were measured.
         hosts_hit: the number of hosts with samples that were chosen.
@@ -76,6 +102,8 @@ class Top(Record):
     """
 
     rows: list[TopRow]
+    services: list[TopService]
+    every_service: int
     functions: int
     hosts: int
     hosts_hit: int
@@ -128,6 +156,13 @@ def _summed(
             f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name"
             f" LIMIT {int(wanted.rows)}"
         )
+        services = asked.engine.rows(
+            "WITH sums AS (SELECT service, sum(n)::BIGINT AS n, sum(w) AS w,"
+            " sum(hosts)::BIGINT AS hosts, sum(squares) AS squares, sum(products) AS products"
+            f" FROM {SERVICES} GROUP BY service)"
+            " SELECT service, n, hosts, squares, products, w, count(*) OVER () AS every FROM sums"
+            f" ORDER BY w DESC, service LIMIT {_MOST_SERVICES}"
+        )
         heads, remarks = asked.part.heads, asked.part.remarks
     sums = ClusterSums(
         of_rows=np.array([float(row[3]) for row in found]),
@@ -148,7 +183,27 @@ def _summed(
         accounting=accounting,
         heads=heads,
         remarks=remarks,
+        services=tuple((name, n, hosts) for name, n, hosts, *_ in services),
+        service_sums=sums._replace(
+            of_rows=np.array([float(row[5]) for row in services]),
+            squares=np.array([float(row[3]) for row in services]),
+            products=np.array([float(row[4]) for row in services]),
+        ),
+        every_service=services[0][6] if services else 0,
     )
+
+
+def _services(found: Summed, busy_cpus: float) -> list[TopService]:
+    """Return the first services, if there are several."""
+    if found.service_sums is None or found.every_service < 2:
+        return []
+    shares = shares_of(found.service_sums)
+    return [
+        TopService(name, share, low, high, share * busy_cpus, hosts, n)
+        for (name, n, hosts), share, low, high in zip(
+            found.services, *(one.tolist() for one in shares), strict=True
+        )
+    ]
 
 
 def _top(found: Summed) -> Top:
@@ -170,6 +225,8 @@ def _top(found: Summed) -> Top:
                 found.rows, *(one.tolist() for one in shares), strict=True
             )
         ],
+        services=_services(found, busy_cpus),
+        every_service=found.every_service,
         functions=found.functions,
         hosts=len(accounting),
         hosts_hit=found.hosts_hit,

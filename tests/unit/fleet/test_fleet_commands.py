@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from builders.examples import nightly
-from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, usual
+from builders.fleet import NEW, OLD, TICK_NS, Hit, canaries, fill_host, fleet_store, usual
 from builders.json_schema import document_errors
 from prospect.cli.main import main
 from prospect.fleet import hits
@@ -57,6 +57,35 @@ def test_top_is_what_all_hosts_do_most(fleet, capfd):
     assert spin["high"] > 4 * spin["share"]
     assert sum(one["cpus"] for one in found["rows"]) < found["busy_cpus"] < 8
     assert found["measured"]["measured_share"] == pytest.approx(31 / 32)
+
+
+def test_top_begins_with_services_if_there_are_several(tmp_path, fleet, capfd):
+    place = tmp_path / "fleet"
+    pod = "pod shop/web-7d9c4f8b9-x2x5k-0123456789 nginx"
+    for host in range(6):
+        hits = [Hit(f"f{row}", 40, service=f"s{row}.service") for row in range(4)]
+        hits += [Hit("main", 300 if host < 3 else 100, service=pod), Hit("other", 10, service="")]
+        fill_host(place, f"h{host}", {0: hits})
+    found = answer(capfd, "top", "--store", str(place))
+    first, second, third = found["services"]
+    assert (first["service"], first["hosts"], first["samples"]) == (pod, 6, 1200)
+    assert first["share"] == pytest.approx(1200 / (6 * 170 + 1200))
+    # Three of six hosts have thrice as much of it: other hosts may.
+    assert first["high"] - first["low"] > 0.1
+    assert (second["service"], third["service"]) == ("s0.service", "s1.service")
+    assert second["high"] - second["low"] > 0
+    assert found["every_service"] == 6
+    lines = said(capfd, "top", "--store", str(place)).splitlines()
+    assert lines[2].startswith("Service")
+    assert lines[3].startswith("pod shop/web-7d9c4f8b9-x2x...123456789 nginx  54.1 %")
+    assert lines[6:8] == ["... and 3 services more", ""]
+    assert lines[8].split() == ["Function", "Share", "±", "CPUs", "Hosts", "Object"]
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+    with_rows = said(capfd, "top", "--store", str(place), "--format", "csv")
+    assert with_rows.startswith("function,object,share")
+    # One service is no table.
+    assert answer(capfd, "top", "--store", fleet)["services"] == []
 
 
 def test_words_choose_and_symbols_keep_their_share_of_all(fleet, capfd):
