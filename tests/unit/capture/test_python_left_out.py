@@ -92,7 +92,7 @@ def test_sessions_stores_and_daemons_say_it_once_with_the_sum(tmp_path):
         (wire.RUBY, 0x206, "Ruby 2.6 (process 7) was not read: Prospect reads 2.7 and later."),
         (wire.RUBY, 0x400, "Ruby 4.0 (process 7) was not read: this version of Prospect"),
         (wire.V8, 0x804, "V8 8.4 (process 7) was not read: this version of Prospect"),
-        (wire.PHP, 0, "PHP (process 7) was not read: it is built with threads (ZTS)"),
+        (wire.PHP, 0, "PHP (process 7) was not read: its code is not known."),
     ],
 )
 def test_a_runtime_that_is_not_read_is_named_once(runtime, version, words):

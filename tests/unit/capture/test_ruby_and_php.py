@@ -52,6 +52,8 @@ def test_code_says_where_a_thread_of_ruby_has_its_context(code, place):
     [
         ("488d05e1822900 4883b8e801000000 0f95c0c3", 0x1E8),  # lea; cmpq $0, 0x1e8(%rax)
         ("48833df8000000 00 0f95c0c3", 0x20 + 8 + 0xF8),  # cmpq $0, 0xf8(%rip)
+        ("4883bc02e801000000 0f95c0c3", 0x1E8),  # cmpq $0, 0x1e8(%rdx,%rax), with threads
+        ("4883bc02e801000001 0f95c0c3", 0),
         ("4883b8e801000001", 0),
         ("c3", 0),
     ],
@@ -73,11 +75,26 @@ def test_code_says_where_a_function_of_php_has_its_file(code, offset):
     assert php._file_offset(bytes.fromhex(code)) == offset
 
 
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("48c7c0e8ffffff c3", (php._FIXED, 0, 0xFFFFFFE8)),  # mov $-24, %rax
+        ("f30f1efa 488b0510000000 c3", (php._BY_OFFSET, 0x1000 + 4 + 7 + 0x10, 0)),
+        ("48c7c000000000 c3", None),  # there is none
+        ("31c0c3", None),
+        ("", None),
+    ],
+)
+def test_code_says_where_a_thread_of_php_has_its_globals(code, place):
+    assert php._block_place(bytes.fromhex(code), 0x1000) == place
+
+
 @given(st.binary(max_size=200))
 def test_any_code_and_any_file_is_read_or_left(content):
     ruby._storage(content, 0)
     php._current_offset(content, 0)
     php._file_offset(content)
+    php._block_place(content, 0)
     fd = os.memfd_create("image", os.MFD_CLOEXEC)
     try:
         os.pwrite(fd, b"\x7fELF\x02\x01" + content, 0)

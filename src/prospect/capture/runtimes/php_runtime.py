@@ -1,10 +1,12 @@
-"""PHP: the chain of calls from executor_globals, in builds without threads (NTS).
+"""PHP: the chain of calls from executor_globals.
 
 Where executor_globals has the innermost call, and where a function has its file, differs between
-versions. Two short functions of PHP's own load these: their code says where.
+versions. Two short functions of PHP's own load these: their code says where. In builds with threads
+(ZTS) each thread has globals of its own, in a block that a thread-local variable leads to: a third
+function says where that is, from PHP 8.0 on.
 
 Defined by: `abi.php`; zend_is_executing() and zend_get_executed_filename_ex() in
-``Zend/zend_execute_API.c``.
+``Zend/zend_execute_API.c``; tsrm_get_ls_cache_tcb_offset() in ``TSRM/TSRM.c``.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from prospect.capture.runtimes.walk_parts import (
     R3,
     R4,
     R5,
+    THREAD_POINTER,
     WINDOW_AT,
     find_recalled,
     keep,
@@ -58,29 +61,37 @@ if TYPE_CHECKING:
 
 _GLOBALS, _LOOP = b"executor_globals", b"execute_ex"
 _RUNS, _FILE = b"zend_is_executing", b"zend_get_executed_filename_ex"
-# Builds with threads have this instead of the globals.
-_WITH_THREADS = b"executor_globals_offset"
+# Builds with threads have these instead of the globals: where a thread's block has its globals, and
+# a function that returns where the thread has the pointer to its block.
+_WITH_THREADS, _BLOCK = b"executor_globals_offset", b"tsrm_get_ls_cache_tcb_offset"
+# How the globals are found: they are at one place, or by an offset from the thread pointer, which
+# the function has in its code or loads from memory.
+_AT_ONE_PLACE, _FIXED, _BY_OFFSET = range(3)
+# mov imm32, %rax; mov disp32(%rip), %rax; maybe behind endbr64.
+_MOVE_NUMBER, _MOVE_MEMORY = b"\x48\xc7\xc0", b"\x48\x8b\x05"
+_MOVE_BYTES, _LANDING = 7, b"\xf3\x0f\x1e\xfa"
 _MOST_CODE_BYTES = 128
-# cmpq $0, disp32(%rip), which ends a byte later; cmpq $0, disp32(%register).
+# cmpq $0, disp32(%rip), which ends a byte later; cmpq $0, disp32(%register), or of the sum of two.
 _COMPARE_HERE, _COMPARE = b"\x48\x83\x3d", b"\x48\x83"
-_COMPARE_BYTES = 8
+_COMPARE_BYTES, _OF_SUM = 8, 0xBC
 # mov disp32(%register), %register: the file is nearer than anything in the globals.
 _LOAD = b"\x48\x8b"
 _NEAREST, _FARTHEST = 0x60, 0x140
 _MOST_GLOBALS = 1 << 14
+_BLOCK_END = 1 << 24
 
-AT = Fields(("current",), ("frame_bytes", "file"))
+AT = Fields(("current", "storage"), ("frame_bytes", "file", "access", "offset", "in_globals"))
 
 
 def find_php(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001 - as others
     """Return the PHP in a file, None if there is none; raises as other detectors."""
     code = [segment for segment in file.segments if segment.is_code]
-    symbols = file.find((_GLOBALS, _LOOP, _RUNS, _FILE, _WITH_THREADS))
+    symbols = file.find((_GLOBALS, _LOOP, _RUNS, _FILE, _WITH_THREADS, _BLOCK))
     if not code or not {_LOOP, _RUNS, _FILE} <= symbols.keys():
         return None
-    if _GLOBALS not in symbols:
-        return Unknown(wire.PHP, 0) if _WITH_THREADS in symbols else None
-    globals_at, size = symbols[_GLOBALS]
+    if _GLOBALS not in symbols and _WITH_THREADS not in symbols:
+        return None
+    globals_at, size = symbols.get(_GLOBALS, (0, _MOST_GLOBALS))
     current, name = (
         file.at(symbols[one][0], min(symbols[one][1], _MOST_CODE_BYTES)) for one in (_RUNS, _FILE)
     )
@@ -88,13 +99,21 @@ def find_php(file: File, path: bytes) -> Image | Unknown | None:  # noqa: ARG001
     file_offset = _file_offset(name)
     if not 0 < offset < min(size, _MOST_GLOBALS) or not file_offset:
         return Unknown(wire.PHP, 0)
+    place: tuple[int, int, int] | None = (_AT_ONE_PLACE, 0, 0)
+    if _GLOBALS not in symbols:
+        at, size = symbols.get(_BLOCK, (0, 0))
+        place = _block_place(file.at(at, min(size, _MOST_CODE_BYTES)) if size else b"", at)
+        globals_at = symbols[_WITH_THREADS][0] - offset
+    if place is None:
+        return Unknown(wire.PHP, 0)
+    access, storage, block_offset = place
     loop, loop_bytes = symbols[_LOOP]
     return Image(
         runtime=wire.PHP,
         version=0,
         described=0,
-        addresses=(globals_at + offset,),
-        words=(php.FRAME_BYTES, file_offset),
+        addresses=(globals_at + offset, storage),
+        words=(php.FRAME_BYTES, file_offset, access, block_offset, offset),
         text=(code[0].address, code[0].address + code[0].size),
         loop=(loop, loop + loop_bytes),
         is_fixed=file.kind == ET_EXEC,
@@ -109,15 +128,31 @@ def _current_offset(code: bytes, shift: int) -> int:
         code: of zend_is_executing().
         shift: from the globals to it.
     """
-    for at in range(len(code) - _COMPARE_BYTES + 1):
-        (number,) = struct.unpack_from("<i", code, at + 3)
-        if code[at + 7]:
+    for at in range(len(code) - _COMPARE_BYTES):
+        if not code.startswith(_COMPARE, at):
+            continue
+        sum_of_two = code[at + 2] == _OF_SUM
+        (number,) = struct.unpack_from("<i", code, at + 3 + sum_of_two)
+        if code[at + 7 + sum_of_two : at + 8 + sum_of_two] != b"\0":
             continue
         if code.startswith(_COMPARE_HERE, at):
             return int(shift + at + _COMPARE_BYTES + number)
-        if code.startswith(_COMPARE, at) and code[at + 2] & 0xF8 == 0xB8:
+        if code[at + 2] & 0xF8 == 0xB8:
             return int(number)
     return 0
+
+
+def _block_place(code: bytes, address: int) -> tuple[int, int, int] | None:
+    """Return how a thread's block is found: the way, an address, an offset as 32 bits."""
+    code, skipped = code.removeprefix(_LANDING), len(_LANDING) * code.startswith(_LANDING)
+    if len(code) < _MOVE_BYTES:
+        return None
+    (number,) = struct.unpack_from("<i", code, len(_MOVE_NUMBER))
+    if code.startswith(_MOVE_NUMBER) and number < 0:
+        return _FIXED, 0, number & 0xFFFFFFFF
+    if code.startswith(_MOVE_MEMORY):
+        return _BY_OFFSET, address + skipped + _MOVE_BYTES + number, 0
+    return None
 
 
 def _file_offset(code: bytes) -> int:
@@ -132,8 +167,10 @@ def _file_offset(code: bytes) -> int:
 
 
 def _start(maps: Maps) -> Iterator[Item]:
-    """Go from the globals to the innermost call; they are of the process's first thread."""
+    """Go from the globals to the innermost call; one place has those of the first thread."""
     yield from find_recalled(maps)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["access"])
+    yield asm.jump_if(abi.BPF_JNE, R1, _AT_ONE_PLACE, "of_thread")
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
     yield asm.move(R1, R0)
     yield asm.alu(abi.BPF_RSH, R1, 32)
@@ -141,12 +178,44 @@ def _start(maps: Maps) -> Iterator[Item]:
     yield asm.alu(abi.BPF_RSH, R0, 32)
     yield asm.jump_if(abi.BPF_JNE, R0, R1, "no_thread")
     yield asm.load(abi.BPF_DW, R3, ENTRY, AT["current"])
+    yield asm.jump("has_globals")
+    yield from _find_block()
+    yield Label("has_globals")
     yield from read(FRAME, 8)
     yield from probe("no_key")
     yield asm.load(abi.BPF_DW, R3, FP, FRAME)
     yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_frame")
     yield asm.jump_if(abi.BPF_JNE, R3, 1, "has_frame")
     yield asm.jump("fault")
+
+
+def _find_block() -> Iterator[Item]:
+    """Put into R3 where this thread's globals have the innermost call."""
+    yield Label("of_thread")
+    # It is negative.
+    yield asm.load(abi.BPF_W, R3, ENTRY, AT["offset"])
+    yield asm.load_imm64(R2, 0xFFFFFFFF00000000)
+    yield asm.alu(abi.BPF_OR, R3, R2)
+    yield asm.jump_if(abi.BPF_JEQ, R1, _FIXED, "has_offset")
+    yield asm.load(abi.BPF_DW, R3, ENTRY, AT["storage"])
+    yield from read(PAIR, 8)
+    yield from probe("no_key")
+    yield asm.load(abi.BPF_DW, R3, FP, PAIR)
+    yield Label("has_offset")
+    yield asm.load(abi.BPF_DW, R1, FP, THREAD_POINTER)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from read(POINTER, 8)
+    yield from probe("no_thread")
+    yield asm.load(abi.BPF_DW, R3, ENTRY, AT["current"])
+    yield from read(PAIR, 8)
+    yield from probe("no_key")
+    yield asm.load(abi.BPF_DW, R3, FP, POINTER)
+    yield asm.jump_if(abi.BPF_JEQ, R3, 0, "no_thread")
+    yield asm.load(abi.BPF_DW, R1, FP, PAIR)
+    yield asm.jump_if(abi.BPF_JGE, R1, _BLOCK_END, "no_key")
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield asm.load(abi.BPF_W, R1, ENTRY, AT["in_globals"])
+    yield asm.alu(abi.BPF_ADD, R3, R1)
 
 
 def _frame() -> Iterator[Item]:

@@ -46,7 +46,7 @@ def _unknown(state: WalkState, count: int) -> str:
     others = f" and {count - 1} more" if count > 1 else ""
     whose = f"(process {state['unknown_pid']}{others}) was not read"
     if runtime == wire.PHP:
-        return f"PHP {whose}: it is built with threads (ZTS), or its code is not known."
+        return f"PHP {whose}: its code is not known."
     oldest = _OLDEST.get(runtime, 0)
     major, minor = version >> 8, version & 0xFF
     name = f"{_NAMES.get(runtime, 'runtime')} {major}.{minor}"
