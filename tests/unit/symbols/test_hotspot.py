@@ -45,6 +45,15 @@ def test_all_code_of_a_method_is_one_function():
     assert bytes(code.code_at(int(code.svma[0]), 4)) == b""
 
 
+def test_frames_of_another_machine_are_not_taken_for_those_of_x86_64():
+    dump = DumpBuilder()
+    details(dump).load(1, 0x1000, CODE, b"A.run")
+    content = bytearray(dump.content)
+    assert read_hotspot(b"x", bytes(content)).frame_rows() is not None
+    content[12:16] = (183).to_bytes(4, "little")
+    assert read_hotspot(b"x", bytes(content)).frame_rows() is None
+
+
 def test_places_are_the_same_as_more_is_read():
     dump = DumpBuilder()
     details(dump).load(1, 0x1000, CODE, b"A.run")

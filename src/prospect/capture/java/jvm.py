@@ -7,6 +7,7 @@ addresses are given a name that says so.
 
 from __future__ import annotations
 
+import os
 import zlib
 
 from prospect.abi import hotspot as wire
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.capture.java.code_pieces import Piece
     from prospect.capture.java.methods import Method
 
-_MACHINE_X86_64 = 62
+_MACHINES = {"x86_64": 62, "aarch64": 183}
 _HEADER_BYTES = wire.FILE_HEADER.size
 _VERSIONS = range(8, 200)
 # HotSpot counted its versions on its own up to Java 8. That of Java 25 has more than one heap.
@@ -51,7 +52,8 @@ class JvmFile:
         self._packer = zlib.compressobj(1)
         self._parts: list[bytes] = []
         self.size_bytes = 0
-        header = (wire.MAGIC, wire.VERSION, _HEADER_BYTES, _MACHINE_X86_64, 0, pid)
+        machine = _MACHINES.get(os.uname().machine, 0)
+        header = (wire.MAGIC, wire.VERSION, _HEADER_BYTES, machine, 0, pid)
         self._put(wire.FILE_HEADER.pack(*header, monotonic_ns(), 0))
 
     def add(self, kind: int, payload: bytes, time_ns: int = 0) -> bool:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import hotspot as wire
+from prospect.elf.elf_layout import EM_X86_64
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
@@ -205,8 +206,10 @@ class HotspotCode(JitCode, eq=False):
         return [self._line(*one[0]) if one else ("", 0) for one in found]
 
     def frame_rows(self) -> FrameRows | None:
-        """Return how frames of the code are laid out."""
+        """Return how frames of the code are laid out; None for other machines than x86-64."""
         dump = self.dump
+        if dump.machine != EM_X86_64:
+            return None
         pieces = []
         for row in range(len(dump)):
             svma, size = int(self.svma[row]), int(dump.size[row])
