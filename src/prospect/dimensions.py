@@ -50,7 +50,8 @@ class Word(Record):
 
     Attributes:
         name: as it is typed, without the colon.
-        column: of the tables of a store that it compares, as SQL.
+        column: of the tables of a store that it compares, as SQL; "" if only recordings can be
+            asked for it.
         is_number: whether it takes numbers; others take patterns.
         table: of a store, whose rows it chooses: `HITS`, `FUNCTIONS`, `EVENTS`; `SEGMENTS` if all
             hits of a segment have the same.
@@ -150,7 +151,7 @@ DIMENSIONS = (
         "program",
         sort=("program", "process"),
         columns=("program", "image"),
-        words=(Word("image", "process"),),
+        words=(Word("image", "process"), Word("program", read=("image", "image"))),
         keys=lambda hits: hits.named(hits.process, hits.profile.processes.name),
         stored="process",
         merge="lib",
@@ -158,6 +159,7 @@ DIMENSIONS = (
     Dimension(
         "process",
         columns=("process", "pid", "tgid"),
+        words=(Word("process", read=("tgid", "image")),),
         keys=lambda hits: hits.processes(),
         stored="pid",
         separate=(PROCESS, THREAD),
@@ -166,7 +168,7 @@ DIMENSIONS = (
     Dimension(
         "pid",
         sort=("pid",),
-        words=(Word("tgid", "pid", is_number=True),),
+        words=(Word("tgid", "pid", is_number=True), Word("pid", read=("tgid", "tgid"))),
         keys=lambda hits: hits.numbers(hits.process, hits.profile.processes.pid),
         stored="pid",
         separate=(PROCESS, THREAD),
@@ -215,6 +217,8 @@ DIMENSIONS = (
         columns=("object", "lib-image", "dso"),
         words=(
             Word("lib-image", "path", table=FUNCTIONS),
+            Word("object", read=("lib-image", "lib-image")),
+            Word("dso", read=("lib-image", "lib-image")),
             Word("dependent", "path", table=FUNCTIONS, excludes=True),
         ),
         keys=lambda hits: hits.named(hits.object, hits.profile.objects.path),
@@ -227,6 +231,7 @@ DIMENSIONS = (
         columns=("function",),
         words=(
             Word("symbol", "name", table=FUNCTIONS),
+            Word("function", read=("symbol", "symbol")),
             Word("exclude-symbol", "name", table=FUNCTIONS, excludes=True),
         ),
         keys=lambda hits: hits.functions(),
@@ -236,6 +241,7 @@ DIMENSIONS = (
         "mode",
         sort=("mode",),
         columns=("mode",),
+        words=(Word("mode"),),
         keys=lambda hits: hits.rows(hits.mode, hits.mode_names),
         stored="mode",
     ),
@@ -243,6 +249,7 @@ DIMENSIONS = (
         "reason",
         sort=("reason", "cause"),
         columns=("reason", "cause"),
+        words=(Word("reason"), Word("cause", read=("reason", "reason"))),
         keys=lambda hits: hits.entry_reasons(),
         stored="cause",
     ),
@@ -250,11 +257,21 @@ DIMENSIONS = (
         "service",
         sort=("service", "cgroup"),
         columns=("service", "cgroup", "container"),
-        words=(Word("service", "service"), Word("container", "service")),
+        words=(
+            Word("service", "service"),
+            Word("container", "service"),
+            Word("cgroup", read=("service", "service")),
+        ),
         keys=lambda hits: hits.named(hits.process, hits.service_names),
         stored="service",
     ),
-    Dimension("label", sort=("label",), columns=("label",), keys=lambda hits: hits.labels()),
+    Dimension(
+        "label",
+        sort=("label",),
+        columns=("label",),
+        words=(Word("label"),),
+        keys=lambda hits: hits.labels(),
+    ),
     Dimension(
         "hour",
         sort=("hour",),

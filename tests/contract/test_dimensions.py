@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+import prospect.dimensions
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, fill, window_at
 from prospect.api.recorded_profile import Profile
@@ -227,6 +231,17 @@ CHOOSING = {
     "container": ("3f2a*", 21),
     "session": ("current", None),
     "host": ("*", 30),
+    "program": ("work", 21),
+    "process": ("77", 21),
+    "pid": ("77", 21),
+    "object": ("*/libc.so*", 1),
+    "dso": ("*/libc.so*", 1),
+    "function": ("work", 8),
+    "cgroup": ("web.*", 9),
+    "mode": ("user", 15),
+    "reason": ("re?d", 6),
+    "cause": ("idle", 9),
+    "label": ("a request", 9),
 }
 
 
@@ -239,6 +254,11 @@ def test_a_word_chooses_the_same_of_a_recording_and_of_a_store(word, tmp_path):
             part_of(recording(), specification)
     else:
         assert part_of(recording(), specification).hits.count.sum() == hits
+    known = WORDS[WORDS[word].read[0] if WORDS[word].read else word]
+    if not known.column:
+        with pytest.raises(ProspectError, match=f"{known.name}: chooses of a recording"):
+            read_store(store(tmp_path / "s"), specification)
+        return
     of_store = read_store(store(tmp_path / "s"), specification)
     assert of_store.hits.count.sum() == 2 * (hits or 30)
 
@@ -258,3 +278,67 @@ def test_the_daemon_keeps_it_apart(name):
     assert name in BY_NAME
     assert BY_NAME[name].stored in SAMPLE_KEYS
     assert parse(DAEMON, ["--separate", name])[0].separate == (name,)
+
+
+# A dimension that there is not: its entry is all that is added to the program.
+LENGTH = """
+    Dimension(
+        "length",
+        sort=("length",),
+        columns=("length",),
+        words=(Word("length"),),
+        keys=lambda hits: hits.named(
+            hits.process, [f"{len(name)} letters" for name in hits.profile.processes.name]
+        ),
+    ),
+)
+\"\"\"All of them"""
+WITH_LENGTH = """
+import sys, types
+source = open(sys.argv[1]).read()
+before, end, after = source.partition(')\\n\"\"\"All of them')
+assert end
+found = types.ModuleType("prospect.dimensions")
+sys.modules["prospect.dimensions"] = found
+exec(compile(before + sys.argv[2].lstrip() + after, "dimensions", "exec"), vars(found))
+import prospect
+prospect.dimensions = found
+from prospect.cli.main import main
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+def with_length(*words):
+    source = prospect.dimensions.__file__
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_LENGTH, source, LENGTH, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def test_a_new_dimension_is_one_entry(tmp_path):
+    path = str(tmp_path / "stacks.folded")
+    Path(path).write_text("make;main;parse 5\nmake;main;link 3\nsh;main;link 2\n")
+    whole = ("-V4", "-m0", "-k0")
+    rows = json.loads(with_length("report", path, "--sort", "length", "--format", "json", *whole))[
+        "events"
+    ][0]["rows"]
+    assert [(row["length"], row["samples"]) for row in rows] == [("4 letters", 8), ("2 letters", 2)]
+    text = with_length("report", path, "--columns", "length", *whole)
+    assert "by length" in text
+    assert "4 letters -" in text
+    table = with_length("report", path, "--sort", "length", "--format", "csv", *whole)
+    assert [line.split(",")[:3] for line in table.splitlines()[1:]] == [
+        ['"samples"', '"4 letters"', "8"],
+        ['"samples"', '"2 letters"', "2"],
+    ]
+    for command in (("report", "--sort", "program"), ("calls",)):
+        words = (*command, path, "length:2*", "--format", "json", *whole[:1])
+        (event,) = json.loads(with_length(*words))["events"]
+        assert event["samples"] == 2
+    assert "host, length" in " ".join(with_length("help", "report").split())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
+    from prospect.api.recorded_profile import Profile as RecordedProfile
     from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")
@@ -74,10 +75,7 @@ def examine_calls(
             if value not in known:
                 raise UsageError(f"calls: {name} is of {', '.join(known)}, not {value!r}")
     if isinstance(path, str):
-        from prospect.analysis.reading import read_profile  # a store needs none of it
-
-        wanted = ProfileRequest(lines=asked.inline, stacks=True, path=False)
-        profile: Profile = read_profile(path, naming, wanted, sinks, asked.program)
+        profile: Profile = read_stacks(path, asked, naming, sinks)
     else:
         profile = path
     if has_call_shares(profile):
@@ -86,6 +84,16 @@ def examine_calls(
     estimates = estimate_calls(view)
     renderer = JsonCalls() if asked.format == "json" else TextCalls(asked.colour)
     return lambda out: renderer.render(view, estimates, out)
+
+
+def read_stacks(
+    path: str, asked: CallsOptions, naming: NamingOptions, sinks: Callbacks
+) -> RecordedProfile:
+    """Read a recording with its stacks; arguments and errors as those of `examine_calls`."""
+    from prospect.api.recorded_profile import read  # a store needs none of it
+
+    wanted = ProfileRequest(lines=asked.inline, stacks=True, path=False)
+    return read(path, naming, wanted, sinks, asked.program)
 
 
 def _counted_calls(profile: Profile, asked: CallsOptions) -> Callable[[BinaryIO], None]:

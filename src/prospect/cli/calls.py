@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
-from prospect.cli.operands import StorePart, readable, refuse
+from prospect.cli.commands import CALLS
+from prospect.cli.operands import RecordingPart, StorePart, divided, readable, refuse
 from prospect.cli.progress import Progress
+from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
 from prospect.records import project, replace
 
@@ -35,25 +37,47 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         finally:
             target.close()
     maker = "prospect record --call-graph auto COMMAND"
-    recording = readable(words[0] if words else "", "calls", maker=maker, output=settings.output)
+    named, specifications = divided(CALLS, words)
+    recording = readable(named, "calls", maker=maker, output=settings.output)
     target = ReportFile(settings.output)
     try:
-        return _write(recording, settings, target)
+        part = _part(recording, specifications, settings) if specifications else recording
+        return _write(part, settings, target)
     finally:
         target.close()
 
 
-def _write(recording: str | StorePart, settings: Settings, target: ReportFile) -> int:
+def _write(
+    recording: str | StorePart | RecordingPart, settings: Settings, target: ReportFile
+) -> int:
     get_ready()
-    from prospect.api.call_views import examine_calls
+    from prospect.api.call_views import examine_calls, read_stacks
 
     options = _options(settings, colour=takes_colour(target))
     unread = Unread()
     with Progress("reading the recording") as progress:
         read = recording.read(stacks=True) if isinstance(recording, StorePart) else recording
+        if isinstance(read, RecordingPart):
+            receivers = sinks(progress, unread)
+            read = read.of(read_stacks(read.path, options, settings, receivers))
         write = examine_calls(read, options, settings, sinks(progress, unread))
         put(target, write, progress, settings)
     return unread.exit_status()
+
+
+def _part(recording: str, words: list[str], settings: Settings) -> RecordingPart:
+    """Return a part of a recording, which has no single samples any more.
+
+    Raises:
+        UsageError: an option asks for these.
+    """
+    for given, option, instead in (
+        (settings.between, "--between", "since: and until:"),
+        (settings.cpus, "--cpu", "cpu:"),
+    ):
+        if given is not None:
+            raise UsageError(f"{option} is of whole recordings: with {words[0]} give {instead}")
+    return RecordingPart(recording, words)
 
 
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:

@@ -64,7 +64,7 @@ ANNOTATE = Command(
 )
 CALLS = Command(
     "calls",
-    "[FILE|-] | --store DIR [SPEC...]",
+    "[FILE|-|--store DIR] [SPEC...]",
     "show callers and callees: total times, trees, the call graph",
     1,
     has_store=True,

@@ -9,7 +9,16 @@ from __future__ import annotations
 import os
 import sys
 
-from prospect.cli.commands import EXAMPLES, HELP, PERF_WORDS, PROFILE, REPORT, SUBCOMMANDS, Command
+from prospect.cli.commands import (
+    CALLS,
+    EXAMPLES,
+    HELP,
+    PERF_WORDS,
+    PROFILE,
+    REPORT,
+    SUBCOMMANDS,
+    Command,
+)
 from prospect.cli.option_parser import parse, unexpected
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
@@ -77,7 +86,7 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
     if settings.input:
         words = _with_input(command, words, settings.input)
     # Those of a recording are separated from other words by the command.
-    takes_specifications = command.has_store and (settings.store or command is REPORT)
+    takes_specifications = command.has_store and (settings.store or command in (REPORT, CALLS))
     most_words = None if takes_specifications else command.most_words
     if most_words is not None and len(words) > most_words:
         raise UsageError(unexpected(command, words[most_words]))

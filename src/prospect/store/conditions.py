@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from prospect.dimensions import EVENTS, FUNCTIONS, OF_WORD, WORDS
+from prospect.errors import UsageError
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
 from prospect.records import NamedTuple
 from prospect.store.specification import event_number
@@ -81,8 +82,16 @@ class Condition(NamedTuple):
 
         Args:
             events: of the store.
+
+        Raises:
+            UsageError: no store can be asked for it.
         """
         column = self.word.column
+        if not column:
+            raise UsageError(
+                f"{self.word.name}: chooses of a recording; of a store's, --sort"
+                f" {self.dimension.name} shows all, if it has them"
+            )
         if self.word.table == EVENTS:
             meant = [row for row, one in enumerate(events) if self.is_met(self.event_name(one))]
             return is_one_of(column, meant)

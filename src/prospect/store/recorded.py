@@ -179,7 +179,7 @@ def _nothing(samples: StackSamples, chosen: Specification, one: Condition) -> st
     sums = np.bincount(index, samples.count, len(names)).astype(np.int64)
     for name, count in zip(names, sums.tolist(), strict=True):
         counted[name] += count
-    there = ", ".join(name or "none" for name, _ in counted.most_common(_MOST_SHOWN))
+    there = ", ".join(name or "none" for name, _ in (+counted).most_common(_MOST_SHOWN))
     words = " ".join(chosen.words)
     origin = samples.profile.run.origin
     return f"{origin}: nothing matches {words}; {one.word.name}: there is {there}"

@@ -78,3 +78,22 @@ def test_a_recording_that_is_not_there(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     assert main(["calls"]) == 1
     assert "--call-graph" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (["process:sh"], 0, "2 samples"),
+        (["function:parse", "mode:user"], 0, "5 samples"),
+        (["process:sh", "--cpu", "0"], 2, "with process:sh give cpu:"),
+        (["since:-1h", "--between", "0,1"], 2, "with since:-1h give since: and until:"),
+        (["mode:kernel"], 2, "mode: there is user\n"),
+        (["colour:red"], 2, "unexpected 'colour:red'"),
+    ],
+)
+def test_words_choose_samples_of_a_recording(tmp_path, capfd, words, status, says):
+    path = tmp_path / "stacks.folded"
+    path.write_text("make;main;parse 5\nsh;main;link 2\n")
+    assert main(["calls", "-V4", str(path), *words]) == status
+    found = capfd.readouterr()
+    assert says in (found.err if status else found.out)
