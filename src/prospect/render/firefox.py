@@ -24,7 +24,13 @@ from prospect.figures.stacks.frames import (
     object_label,
 )
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
-from prospect.profile.model import ENTRY_REASON_IDLE, ENTRY_REASON_NONE, KIND_ELF, SOURCE_KINDS
+from prospect.profile.model import (
+    ENTRY_REASON_IDLE,
+    ENTRY_REASON_NONE,
+    KIND_ELF,
+    SOURCE_KINDS,
+)
+from prospect.profile.naming import NameSource
 from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
@@ -50,9 +56,10 @@ _CATEGORIES = [
     {"name": "Idle", "color": "transparent", "subcategories": ["Other"]},
     {"name": "Other", "color": "grey", "subcategories": ["Other"]},
 ]
-_LANGUAGES = ("Python", "Ruby", "PHP", "JavaScript")
+_LANGUAGES = ("Python", "Ruby", "PHP", "JavaScript", "Java")
 _CATEGORY_OF_KIND = {kind: len(_CATEGORIES) + row for row, kind in enumerate(SOURCE_KINDS)}
 _CATEGORIES += [{"name": name, "color": "blue", "subcategories": ["Other"]} for name in _LANGUAGES]
+_JAVA = len(_CATEGORIES) - 1
 _MARKER_INTERVAL = 1
 
 
@@ -278,6 +285,7 @@ def _frame_table(
     kind_of_object = profile.objects.kind.take(lined.object_index)
     for source, number in _CATEGORY_OF_KIND.items():
         category[kind_of_object == source] = number
+    category[profile.objects.source.take(lined.object_index) == NameSource.JVM] = _JAVA
     kind = profile.entry_reasons.kind.take(profile.hits.entry_reason_index.take(samples.hit_index))
     idle = samples.stack_index[kind == ENTRY_REASON_IDLE]
     category[forest.frame_index.take(forest.row_of_stack.take(idle))] = _IDLE

@@ -26,6 +26,7 @@ from prospect.profile.model import (
     KIND_VDSO,
     NO_CPU,
 )
+from prospect.profile.naming import NameSource
 from prospect.records import Record
 from prospect.render.code_tables import (
     CodeTables,
@@ -224,7 +225,12 @@ def _frame_types(
     Source: OpenTelemetry's semantic conventions for profiles, ``profile.frame.type``.
     """
     kinds = profile.objects.kind.take(tables.object_index).tolist()
-    of_object = attributes.of("profile.frame.type", [_FRAME_TYPES.get(kind, "") for kind in kinds])
+    is_java = (profile.objects.source.take(tables.object_index) == NameSource.JVM).tolist()
+    types = [
+        "jvm" if java else _FRAME_TYPES.get(kind, "")
+        for kind, java in zip(kinds, is_java, strict=True)
+    ]
+    of_object = attributes.of("profile.frame.type", types)
     return np.append(of_object, 0).take(tables.location_mapping)
 
 

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 
 from builders.stack_formats import COUNTS, PROFILES, every_case, rendered
 from builders.stacks import TICK_NS, stacks_profile
+from prospect.profile.naming import NameSource
 from prospect.records import replace
 
 
@@ -95,3 +96,19 @@ def test_firefox_has_the_line_of_each_frame():
         lines[names[func]].add(line)
     assert (lines["main"], lines["work"], lines["inlined<int>"]) == ({10}, {20}, {30})
     assert lines["vfs_read"] == {None}
+
+
+def test_java_has_a_category_of_its_own():
+    profile = stacks_profile()
+    source = profile.objects.source.copy()
+    main = profile.functions.object_index[list(profile.functions.name).index("main")]
+    source[main] = NameSource.JVM
+    java = replace(profile, objects=replace(profile.objects, source=source))
+    file = json.loads(rendered("firefox", java))
+    shared, strings = file["shared"], file["shared"]["stringArray"]
+    names = [strings[row] for row in shared["funcTable"]["name"]]
+    category = dict(zip(names, shared["frameTable"]["category"], strict=True))
+    assert file["meta"]["categories"][category["main"]]["name"] == "Java"
+    assert category["vfs_read"] == 1
+    assert b"jvm" in rendered("otlp", java)
+    assert b"jvm" not in rendered("otlp", profile)
