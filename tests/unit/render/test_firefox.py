@@ -98,7 +98,7 @@ def test_firefox_has_the_line_of_each_frame():
     assert lines["vfs_read"] == {None}
 
 
-def test_java_has_a_category_of_its_own():
+def test_java_has_its_category_and_frame_type():
     profile = stacks_profile()
     source = profile.objects.source.copy()
     main = profile.functions.object_index[list(profile.functions.name).index("main")]
