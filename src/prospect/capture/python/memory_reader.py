@@ -317,8 +317,7 @@ class MemoryFrames(Closing):
         if runtime not in self._machines:
             self._machines[runtime] = MemoryMachine(walk_of(runtime))
         self._images[image] = runtime
-        # PHP's functions are those of the first thread, which needs no pointer.
-        pointer = process.pointers.of(own_tid) if runtime == wire.RUBY else 0
+        pointer = process.pointers.of(own_tid) if runtime in (wire.RUBY, wire.PHP) else 0
         found = self._machines[runtime].walk(
             image, process.placed, process.memory, (process.pid, tid), pointer
         )
