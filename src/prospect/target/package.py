@@ -38,6 +38,7 @@ LEFT_OUT = frozenset(
         "prospect.capture.events.probe_places",
         "prospect.recording.mending",
         "prospect.recording.counted_functions",
+        "prospect.recording.sampled_images",
         "prospect.render.notebook",
     }
 )

@@ -118,7 +118,7 @@ def test_an_image_that_was_replaced_has_no_code(tmp_path):
     profile = build_profile(
         BuiltSource(records), NamingOptions(use_cache=False), ProfileRequest(code=choice)
     )
-    assert "another one than was recorded" in profile.code.reason[0]
+    assert "is not the recorded one" in profile.code.reason[0]
 
 
 @pytest.mark.parametrize("size", [1 << 40, 2**64 - 0x1000])

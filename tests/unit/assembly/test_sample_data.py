@@ -89,7 +89,7 @@ def test_latencies_sources_and_mispredictions_of_ibs(tmp_path):
         (ZEN4, 1, "L3 or caches of the same complex"),
         (ZEN4, 2, "cache of another complex, same node"),
         (ZEN4, 1 << 6, "extension memory"),
-        (ZEN4, 1 << 6 | 4, "memory of another processor type"),
+        (ZEN4, 1 << 6 | 4, "memory of another type of CPU"),
         (0, 1 << 6, None),  # bits that only newer processors have
     ],
 )

@@ -78,7 +78,7 @@ def test_the_unit_names_what_the_daemon_writes_to(monkeypatch, capfd):
     assert 'ReadWritePaths="/var/lib/node exporter" /srv/st\n' in text
     assert "StateDirectory" not in text
     assert main(["daemon", "--unit", "--store", "here"]) == 2
-    assert "give 'here' from / on" in capfd.readouterr().err
+    assert "give 'here' as an absolute path" in capfd.readouterr().err
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")

@@ -192,7 +192,7 @@ def test_names_on_one_side_only_are_said():
     before, after = run_of({"f": 100}), run_of({"": 100})
     stripped = np.full(1, NameSource.NO_STRIPPED, np.uint8)
     after = replace(after, functions=replace(after.functions, source=stripped))
-    assert "100% have an exact name in A and 0% in B" in notes(before, after)
+    assert "have an exact name in A, 0% in B" in notes(before, after)
 
 
 def test_damage_and_losses_are_warned_of():

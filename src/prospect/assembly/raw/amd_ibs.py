@@ -39,7 +39,7 @@ _SOURCES_ZEN4 = {
     6: "long-latency DIMM",
     7: "I/O",
     8: "extension memory",
-    12: "memory of another type of processor",
+    12: "memory of another type of CPU",
 }
 
 
