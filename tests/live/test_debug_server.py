@@ -16,7 +16,7 @@ import pytest
 
 from builders.command_line import run_here
 from builders.debug_server import dead_server, endless_answer, serving, silent_server
-from builders.recordings import build_program, record
+from builders.recordings import build_program, record_without_files
 from prospect.elf.image import ElfImage
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def stripped(tmp_path_factory):
     debug.parent.mkdir()
     subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
     subprocess.run(["strip", program], check=True)
-    record(directory / "recording", program, 300)
+    record_without_files(directory / "recording", program, 300)
     return program, debug, directory / "recording"
 
 

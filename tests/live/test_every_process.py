@@ -69,13 +69,14 @@ def report(*words):
     return ran.stdout
 
 
-def user_hits(profile, process):
-    return hits_by(profile, "object", "function", process=process, mode="user")
+def user_hits(profile, process, detail="3"):
+    columns = ("object", "function")
+    return hits_by(profile, *columns, detail=detail, process=process, mode="user")
 
 
-def check(profile, process, path, functions=SPINS, least=50):
-    """Assert that 99 % of a process's hits in PATH are in its functions, most in FunctionS."""
-    counts = user_hits(profile, process)
+def check(profile, process, path, functions=SPINS, *, least=50, detail="3"):
+    """Assert that 99 % of a process's samples in PATH are in its functions, most in `functions`."""
+    counts = user_hits(profile, process, detail)
     inside = {function: hits for (where, function), hits in counts.items() if where == str(path)}
     burning = [inside.get(function, 0) for function in functions]
     assert min(burning) > least, counts
@@ -96,7 +97,7 @@ def test_so_is_code_that_was_moved_before_the_recording(tmp_path, background, ho
     program = build_program(tmp_path, "hugetext")
     background(program, 60_000, *how, comm=b"hugetext")
     time.sleep(0.1)
-    check(profile_of(tmp_path / "r", "sleep", 0.4), "hugetext", program, SPINS[:1])
+    check(profile_of(tmp_path / "r", "sleep", 0.4), "hugetext", program, SPINS[:1], detail="4")
 
 
 def test_a_32_bit_program_and_its_vdso_are_named(tmp_path, background):
@@ -110,7 +111,7 @@ def test_a_32_bit_program_and_its_vdso_are_named(tmp_path, background):
     file = tmp_path / "r"
     record(file, "sleep", 0.5)
     profile = prospect.open(file)
-    counts = user_hits(profile, "compat")
+    counts = user_hits(profile, "compat", "4")
     assert counts[str(program), "first_spins"] > 50
     assert counts[str(program), "second_spins"] > 50
     vdso = {name: hits for (path, name), hits in counts.items() if path == "[vdso32]"}
@@ -119,7 +120,7 @@ def test_a_32_bit_program_and_its_vdso_are_named(tmp_path, background):
     assert all(name.startswith("__kernel_vsyscall") for name in vdso), vdso
     process.kill()
     process.wait(10)
-    gone = user_hits(prospect.open(file, use_cache=False), "compat")
+    gone = user_hits(prospect.open(file, use_cache=False), "compat", "4")
     assert gone["[vdso32]", ""] == sum(vdso.values())
     assert "a vdso of that kind still runs" in prospect.open(file).report(detail="4")
 
@@ -151,7 +152,9 @@ def test_a_path_means_another_program_in_another_root(tmp_path, background, home
         ended = prospect.open(file, use_cache=False)
     finally:
         Path("/burner").unlink()
-    named = {function for (path, function), hits in user_hits(alive, "burner").items() if hits > 50}
+    named = {
+        function for (path, function), hits in user_hits(alive, "burner", "4").items() if hits > 50
+    }
     # The other program burns in its first function for as long as the recording runs.
     assert named == set(SPINS)
     nameless = hits_by(ended, "object", function="", process="burner", mode="user")
@@ -213,7 +216,7 @@ def test_a_program_of_an_overlay_is_named(tmp_path, background):
     except FileNotFoundError:
         pytest.skip("no overlay can be mounted here")
     profile = profile_of(tmp_path / "r", "sleep", 0.4)
-    check(profile, "burner", merged / "burner", SPINS[:1])
+    check(profile, "burner", merged / "burner", SPINS[:1], detail="4")
 
 
 def test_of_a_container_that_is_gone_perfs_copy_is_used_or_the_reason_said(tmp_path, home):

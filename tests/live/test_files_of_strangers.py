@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from builders.command_line import run_here
-from builders.recordings import PROSPECT, record
+from builders.recordings import PROSPECT, record_without_files
 from builders.silent_mount import silent_mount
 from prospect.elf.image import ElfImage
 
@@ -33,7 +33,7 @@ def strangers_recording(tmp_path, source, owner=STRANGER):
     command = ["gcc", "-g", "-O0", "-x", "c", "-", "-o", program]
     subprocess.run(command, input=BURNS.format(source=source), text=True, check=True)
     os.chown(program, owner, owner)
-    record(tmp_path / "r", program)
+    record_without_files(tmp_path / "r", program)
     return tmp_path / "r"
 
 

@@ -21,16 +21,16 @@ pytestmark = [
 ]
 SPINS = ("static_spins", "global_spins")
 REASON = "none: file gone"
-TEMPORARY = 'd=$(mktemp -d) && cp "$0" $d/burner && $d/burner 300; rm -r $d'
-ELSEWHERE = 'mkdir "$1" && cp "$0" "$1/burner" && "$1/burner" 300; rm -r "$1"'
+TEMPORARY = 'd=$(mktemp -d) && cp "$0" $d/passing && $d/passing 300; rm -r $d'
+ELSEWHERE = 'mkdir "$1" && cp "$0" "$1/passing" && "$1/passing" 300; rm -r "$1"'
 UNMOUNTED = (
-    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/burner"; "$1/burner" 300; umount "$1"'
+    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing"; "$1/passing" 300; umount "$1"'
 )
 CONTAINER = (
-    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/burner" && mkdir "$1/old" && cd "$1" &&'
-    " pivot_root . old && exec /burner 300"
+    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing" && mkdir "$1/old" && cd "$1" &&'
+    " pivot_root . old && exec /passing 300"
 )
-CHROOT = 'mkdir "$1" && cp "$0" "$1/burner" && chroot "$1" /burner 300; rm -r "$1"'
+CHROOT = 'mkdir "$1" && cp "$0" "$1/passing" && chroot "$1" /passing 300; rm -r "$1"'
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def elsewhere():
 
 def check_named(profile):
     """Assert that all of the burner's samples have a name, most in its functions."""
-    counts = hits_by(profile, "function", detail="3", process="burner", mode="user")
+    counts = hits_by(profile, "function", detail="3", process="passing", mode="user")
     assert sum(counts.values()) > 50, counts
     assert "" not in counts
     assert sum(counts.get(name, 0) for name in SPINS) > 0.4 * sum(counts.values()), counts
@@ -87,8 +87,8 @@ def test_nothing_keeps_a_file_system_from_being_unmounted_or_a_program_from_bein
 ):
     burner = build_program(tmp_path, "burner", "-static")
     script = (
-        'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/burner" && "$1/burner" 200 &&'
-        ' cp "$0" "$1/burner" && umount "$1" && sleep 0.2 && ! grep -q "$1" /proc/self/mountinfo'
+        'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing" && "$1/passing" 200 &&'
+        ' cp "$0" "$1/passing" && umount "$1" && sleep 0.2 && ! grep -q "$1" /proc/self/mountinfo'
     )
     words = [*PROSPECT, "record", "-o", tmp_path / "r", "sh", "-c", script, burner, elsewhere]
     done = subprocess.run(

@@ -284,7 +284,7 @@ def test_the_advice_for_a_runtime_gives_it_names(tmp_path, monkeypatch, runtime)
     if not shutil.which(runtime):
         pytest.skip(f"no {runtime} is installed")
     monkeypatch.chdir(tmp_path)
-    page = (Path(prospect.__file__).parents[2] / "docs/jit.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "jit.md").read_text()
     place = tmp_path / module
     place.parent.mkdir(exist_ok=True)
     place.write_text(page.partition(f"```{language}\n")[2].partition("```")[0])

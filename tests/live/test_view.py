@@ -157,11 +157,11 @@ def test_no_program_is_kept_from_being_changed_meanwhile(recorded):
         paths = [block["objects"][row] for row in block["frame_object"]]
         large = [frame for frame, path in enumerate(paths) if "/libc.so" in path][:3]
         assert large
-        viewer.code("compared")
+        (before,) = viewer.code("compared")["functions"]
         for frame in large:
             assert viewer.get(f"code?event=0&frame={frame}")[0] == 200
         maps = Path(f"/proc/{viewer.process.pid}/maps").read_text()
-        assert "/sorts" not in maps
+        assert "/sorts\n" not in maps
         holders = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
         leased = [words for words in holders if words[1] == "LEASE"]
         of_viewer = [words[5] for words in leased if words[4] == str(viewer.process.pid)]
@@ -173,8 +173,7 @@ def test_no_program_is_kept_from_being_changed_meanwhile(recorded):
             (function,) = viewer.code("compared")["functions"]
         finally:
             shutil.move(recorded / "gone", recorded / "sorts")
-        assert function["instructions"] == []
-        assert function["no_instructions_because"]
+        assert function["instructions"] == before["instructions"]  # the recording has a copy
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
