@@ -6,12 +6,11 @@ call chain, its registers or its copy of a stack. So none is missed that names o
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import mmap
 import os
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from prospect.abi.recorded_facts import KeptImage
 from prospect.perfdata.format import PERF_RECORD_COMPRESSED
@@ -20,12 +19,15 @@ from prospect.perfdata.kept_images import encode_images
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.capture.machine.image_copies import ImageCopy
     from prospect.capture.machine.mapped_files import MappedFiles
 
 _WORDS_AT_A_TIME = 1 << 17
+# They are sorted before numpy is imported.
+_FEW_WORDS = 1 << 16
 
 
 def sampled_images(files: MappedFiles, output_fd: int, begin: int, *, packs: bool) -> bytes:
@@ -37,10 +39,8 @@ def sampled_images(files: MappedFiles, output_fd: int, begin: int, *, packs: boo
         begin: where its records begin; they reach to its end.
         packs: whether the content is compressed.
     """
-    words = _words(output_fd, begin)
-    kept = [
-        copy for copy, is_met in zip(files.copies, met(files.copies, words), strict=True) if is_met
-    ]
+    are_met = met(files.copies, _words(output_fd, begin))
+    kept = [copy for copy, is_met in zip(files.copies, are_met, strict=True) if is_met]
     if not kept:
         return b""
     with mmap.mmap(files.copies_fd, 0, prot=mmap.PROT_READ) as copies:
@@ -60,25 +60,39 @@ def _kept_image(copy: ImageCopy, copies: mmap.mmap) -> KeptImage:
     )
 
 
-def _words(fd: int, begin: int) -> NDArray[np.uint64]:
+def _words(fd: int, begin: int) -> memoryview:
     size = os.fstat(fd).st_size // 8 * 8
     if size <= begin:
-        return np.zeros(0, np.uint64)
+        return memoryview(b"").cast("Q")
     again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     try:
         mapped = mmap.mmap(again, size, prot=mmap.PROT_READ)
     finally:
         os.close(again)
-    return np.frombuffer(mapped, np.uint64, offset=begin)
+    return memoryview(mapped)[begin:].cast("Q")
 
 
-def met(copies: Sequence[ImageCopy], words: NDArray[np.uint64]) -> list[bool]:
+def met(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
     """Return of which copies a mapping has an address among words, all if records are packed.
 
     The beginning of a mapping is no such address: the record of the mapping has it.
     """
-    if len(words) and int(words[0]) & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:
+    if len(words) and words[0] & 0xFFFF_FFFF == PERF_RECORD_COMPRESSED:
         return [True] * len(copies)
+    if len(words) <= _FEW_WORDS:
+        few = [*sorted(words.tolist()), 1 << 64]
+        return [
+            any(few[bisect.bisect_right(few, begin)] < end for begin, end in copy.ranges)
+            for copy in copies
+        ]
+    import numpy as np  # noqa: PLC0415 - takes longer than a small recording
+
+    return _met_by_many(copies, np.frombuffer(words, np.uint64))
+
+
+def _met_by_many(copies: Sequence[ImageCopy], words: NDArray[np.uint64]) -> list[bool]:
+    import numpy as np  # noqa: PLC0415 - see `met`
+
     ranges = [(begin + 1, end) for copy in copies for begin, end in copy.ranges]
     edges = np.unique(np.array(ranges, np.uint64))
     if not len(edges):

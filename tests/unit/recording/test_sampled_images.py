@@ -13,6 +13,10 @@ def copy(*ranges):
     return ImageCopy((8, 1, 2), b"", b"/x", 1, [(0, 1)], 0, list(ranges))
 
 
+def words_of(words):
+    return memoryview(np.array(words, np.uint64))
+
+
 def test_an_address_in_any_mapping_counts_and_its_beginning_does_not():
     copies = [
         copy((0x1000, 0x2000)),
@@ -21,7 +25,7 @@ def test_an_address_in_any_mapping_counts_and_its_beginning_does_not():
         copy(),
         copy((0x9000, 0xA000)),
     ]
-    assert met(copies, np.zeros(0, np.uint64)) == [False] * 5
+    assert met(copies, words_of([])) == [False] * 5
     for words, expected in (
         ([5, 0x1000, 0x3000, 0x9000, 0xA000], [False] * 5),
         ([0x1001], [True, False, False, False, False]),
@@ -30,9 +34,10 @@ def test_an_address_in_any_mapping_counts_and_its_beginning_does_not():
         ([0x7F00_0000_0FFF, 1 << 63], [False, True, False, False, False]),
         ([0x9FFF, 0x3001], [False, True, False, False, True]),
     ):
-        assert met(copies, np.array(words * 300_000, np.uint64)) == expected
+        assert met(copies, words_of(words)) == expected
+        assert met(copies, words_of(words * 300_000)) == expected
 
 
 def test_of_packed_records_all_are_kept():
     head = PERF_RECORD_COMPRESSED | 4096 << 48
-    assert met([copy((1, 2))], np.array([head, 9], np.uint64)) == [True]
+    assert met([copy((1, 2))], words_of([head, 9])) == [True]
