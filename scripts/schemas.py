@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ ROWS = (
 def of_class(of: type[Any], name: str = "") -> Object:
     """Return the object with the fields of a class, as its docstring describes them."""
     meanings: dict[str, str] = {}
-    for names, text in _MEANING.findall((of.__doc__ or "").partition("Attributes:")[2]):
+    for names, text in _MEANING.findall(cleandoc(of.__doc__ or "").partition("Attributes:")[2]):
         first, *others = names.split(", ")
         meanings |= {first: " ".join(text.split()).rstrip(".")} | dict.fromkeys(others, "")
     kinds: dict[str, Any] = {"str": TEXT, "int": INTEGER, "float": NUMBER, "list[str]": TEXTS}
@@ -87,7 +88,7 @@ def of_answer(question: str, of: type[Any]) -> Object:
     return Object(f"fleet_{question}", **named, **of_class(of).fields)
 
 
-_MEANING = re.compile(r"^ {8}(\w+(?:, \w+)*): (.*(?:\n {12}.*)*)", re.MULTILINE)
+_MEANING = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 DOCS = Path(__file__).parent.parent / "docs"
 DOCUMENTS = (
     REPORT,
