@@ -117,7 +117,7 @@ def _keep_services(asked: Question, turn: int) -> None:
 
 
 def _leading(engine: Queries, turns: list[list[tuple[str, int]]]) -> str:
-    """Return which functions lead after some turns, for whoever waits for the rest."""
+    """Return which functions lead after some turns, to show while the rest is read."""
     rows = engine.rows(
         f"WITH sums AS (SELECT number, sum(w) AS w FROM ({union_of(SUMS, turns)}) GROUP BY number),"
         f" every AS (SELECT sum(w) AS w FROM ({union_of(TOTALS, turns)}))"

@@ -19,9 +19,6 @@ from prospect.perfdata.kept_images import encode_images
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from prospect.capture.machine.image_copies import ImageCopy
     from prospect.capture.machine.mapped_files import MappedFiles
 
@@ -85,13 +82,11 @@ def met(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
             any(few[bisect.bisect_right(few, begin)] < end for begin, end in copy.ranges)
             for copy in copies
         ]
+    return _met_by_many(copies, words)
+
+
+def _met_by_many(copies: Sequence[ImageCopy], words: memoryview) -> list[bool]:
     import numpy as np  # noqa: PLC0415 - takes longer than a small recording
-
-    return _met_by_many(copies, np.frombuffer(words, np.uint64))
-
-
-def _met_by_many(copies: Sequence[ImageCopy], words: NDArray[np.uint64]) -> list[bool]:
-    import numpy as np  # noqa: PLC0415 - see `met`
 
     ranges = [(begin + 1, end) for copy in copies for begin, end in copy.ranges]
     edges = np.unique(np.array(ranges, np.uint64))
@@ -99,7 +94,7 @@ def _met_by_many(copies: Sequence[ImageCopy], words: NDArray[np.uint64]) -> list
         return [False] * len(copies)
     is_between = np.zeros(len(edges) + 1, np.bool_)
     for at in range(0, len(words), _WORDS_AT_A_TIME):
-        some = words[at : at + _WORDS_AT_A_TIME]
+        some = np.frombuffer(words[at : at + _WORDS_AT_A_TIME], np.uint64)
         some = some[(some >= edges[0]) & (some < edges[-1])]
         is_between[np.searchsorted(edges, some, side="right")] = True
     counts = np.append(0, np.cumsum(is_between))

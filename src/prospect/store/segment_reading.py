@@ -201,9 +201,9 @@ def heads_of_segments(
 ) -> dict[Segment, Head]:
     """Return the heads of these segments; read all of them, so that what is damaged shows.
 
-    Only the ends of many hosts' files are read, and of days within the span `summed`, begin and
-    end in microseconds since 1970, not those of the files that their sums stand for: a day by hour
-    has four fifths of all that the ends of its files say.
+    Only the ends of many hosts' files are read. Days within the span `summed` (begin and end in
+    microseconds since 1970) are read by their sums: the ends of their files by hour, four fifths
+    of what the ends of all files hold, are left out.
     """
     within = [one for one in segments if summed and one.tier == DAY and one.is_within(*summed)]
     with_sums = set(files(store, within, SUMS))
