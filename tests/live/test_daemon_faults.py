@@ -92,7 +92,7 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
     with RunningDaemon(tmp_path / "s", "-H", "4999", load=BUSY) as daemon:
         before = status(daemon)
         daemon.process.send_signal(signal.SIGSTOP)
-        time.sleep(3)
+        time.sleep(8)  # its buffers hold some 4 s of samples
         shown = daemon.control("status").stdout.splitlines()
         assert shown[0].startswith("  no answer  since "), shown
         assert "the daemon is stopped; kill -CONT" in shown[0]

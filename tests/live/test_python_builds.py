@@ -134,5 +134,6 @@ def test_a_thread_behind_many_is_found_within_some_samples(python, tmp_path):
         command_pid = recording.info.extras["command_pid"]
     status = records.status[records.task & np.uint64(0xFFFFFFFF) == command_pid]
     assert len(status) > 900
-    assert (status == wire.WALKED).mean() > 0.95
+    # Before it has its first thread, and when it ends, an interpreter has nothing to walk.
+    assert (status == wire.WALKED).mean() > 0.85
     assert functions(file)["work"] > 900
