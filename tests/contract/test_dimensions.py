@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import prospect.dimensions
@@ -34,7 +35,7 @@ from prospect.errors import ProspectError
 from prospect.figures.hit_keys import SampleColumns, hit_keys, kept_apart
 from prospect.profile.complete import complete
 from prospect.profile.group_names import service_of
-from prospect.profile.model import NO_CPU
+from prospect.profile.model import ENTRY_REASON_NONE, ENTRY_REASON_SOFTIRQ, NO_CPU
 from prospect.records import asdict, replace
 from prospect.store.file_schema import SAMPLE_KEYS
 
@@ -261,6 +262,32 @@ def test_a_word_chooses_the_same_of_a_recording_and_of_a_store(word, tmp_path):
         return
     of_store = read_store(store(tmp_path / "s"), specification)
     assert of_store.hits.count.sum() == 2 * (hits or 30)
+
+
+def test_modes_and_reasons_of_a_store_are_those_of_the_recording(tmp_path):
+    profile = complete(recording())
+    # Softirqs of ksoftirqd are that thread's own work; others interrupt the process.
+    names = [name.replace("swapper", "ksoftirqd/0") for name in profile.processes.name]
+    is_ksoftirqd = np.array(names) == "ksoftirqd/0"
+    reasons = profile.entry_reasons
+    kind = np.where(reasons.kind == ENTRY_REASON_NONE, reasons.kind, ENTRY_REASON_SOFTIRQ)
+    profile = replace(
+        profile,
+        processes=replace(profile.processes, name=names, is_kernel_thread=is_ksoftirqd),
+        entry_reasons=replace(reasons, kind=kind.astype(np.uint8)),
+    )
+    pytest.importorskip("duckdb")
+    fill(tmp_path / "s", [window_at(0, profile)])
+    for word in ("mode", "reason"):
+        keys = hit_keys(profile, word)
+        sums = Counter()
+        for number, count in zip(keys.number, profile.hits.count, strict=True):
+            sums[keys.names[number]] += int(count)
+        assert len(sums) > 2
+        for name, count in sums.items():
+            assert read_store(str(tmp_path / "s"), [f"{word}:{name}"]).hits.count.sum() == count
+        with pytest.raises(ProspectError, match=f"{word}: there is .*{max(sums, key=sums.get)}"):
+            read_store(str(tmp_path / "s"), [f"{word}:nothing"])
 
 
 @pytest.mark.parametrize("name", [one.name for one in DIMENSIONS if one.keys])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from prospect.errors import UsageError
-from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
+from prospect.estimate.breakdown import EVENT, MOST_COLUMNS, class_columns
 from prospect.estimate.finished_report import Report
 from prospect.estimate.turn_account import TurnRow
 from prospect.estimate.wall_account import WallRow

@@ -45,11 +45,13 @@ class Keys(NamedTuple):
         number: i64[h], 0 or more.
         names: of each number, as the profile has it: what patterns are compared with.
         shown: gives what tables show for a number.
+        others: what else a person may call each number; () for nothing.
     """
 
     number: NDArray[np.int64]
     names: Sequence[str]
     shown: Callable[[int], str]
+    others: Sequence[str] = ()
 
     def texts(self, hits: NDArray[np.intp]) -> list[str]:
         """Return what tables show for some hits; each distinct text is made once."""
@@ -160,7 +162,7 @@ class HitColumns:
                 return "(user code)"
             return names[row] if times[names[row]] == 1 else f"{kinds[row]} {names[row]}"
 
-        return self.rows(self.profile.hits.entry_reason_index.astype(np.int64), names, shown)
+        return Keys(self.profile.hits.entry_reason_index.astype(np.int64), names, shown, kinds)
 
     def labels(self) -> Keys:
         """Return what labels say.

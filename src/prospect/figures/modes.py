@@ -34,7 +34,7 @@ MODE_NAMES = ("user", "kernel", "interrupt", "other")
 KERNEL_MODES = (MODE_KERNEL, MODE_INTERRUPT)
 # Periods are summed exactly, but a product with 1e-9 may fall just short of a threshold.
 ROUNDING_S = 1e-12
-_KSOFTIRQD = "ksoftirqd/"
+KSOFTIRQD = "ksoftirqd/"
 
 
 class EventHits(Record):
@@ -159,5 +159,5 @@ def is_kernel_mode(mode: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def is_ksoftirqd(processes: ProcessTable) -> NDArray[np.bool_]:
     """Return bool[p]: the threads that run softirqs where there are too many for an interrupt."""
-    is_named = np.array([name.startswith(_KSOFTIRQD) for name in processes.name], np.bool_)
+    is_named = np.array([name.startswith(KSOFTIRQD) for name in processes.name], np.bool_)
     return is_named & processes.is_kernel_thread

@@ -15,8 +15,7 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
-from prospect.estimate.breakdown import rows_by_keys
-from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
+from prospect.estimate.breakdown import EVENT, MOST_COLUMNS, class_columns, rows_by_keys
 from prospect.figures.modes import KERNEL_MODES, MODE_COUNT, MODE_NAMES
 from prospect.figures.processes import BIRTH_NAMES
 from prospect.profile.late import gather
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.class_columns import ClassColumns
+    from prospect.estimate.breakdown import ClassColumns
     from prospect.estimate.finished_report import EventReport, Report
     from prospect.figures.report.report_view import EventView
 

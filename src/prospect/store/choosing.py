@@ -10,8 +10,9 @@ from prospect.columns.grouping import exact_sums
 from prospect.dimensions import BY_NAME, EVENTS, FUNCTIONS, OF_WORD, SEGMENTS, WORDS
 from prospect.errors import StoreError
 from prospect.figures.processes import IDLE_ENTRY_REASONS, are_idle
+from prospect.figures.sample_filter import event_name
 from prospect.profile.model import ENTRY_REASON_IDLE
-from prospect.store.conditions import conditions_in, is_one_of
+from prospect.store.conditions import column_of, conditions_in, is_one_of, sql_of
 from prospect.store.file_schema import SAMPLE_KEYS, SAMPLE_SUMS
 from prospect.store.segments import HOUR_US
 from prospect.store.specification import ALWAYS
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.store.conditions import Condition
+    from prospect.figures.sample_filter import Condition
     from prospect.store.directory import StoreDirectory
     from prospect.store.segment_reading import Part
     from prospect.store.specification import Specification
@@ -144,7 +145,7 @@ def conditions_of(part: Part, chosen: Specification) -> tuple[list[str], list[An
         conditions, parameters = ["t >= ? AND t < ?"], [chosen.since_us, chosen.until_us]
     for one in conditions_in(chosen):
         if one.word.table != SEGMENTS:
-            condition, values = one.sql(part.heads[-1].events)
+            condition, values = sql_of(one, part.heads[-1].events)
             conditions.append(condition)
             parameters += values
     return conditions, parameters
@@ -167,7 +168,7 @@ def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
     said = []
     asked = [one for one in conditions_in(chosen) if one.word.table != SEGMENTS]
     for one in asked:
-        condition, values = one.sql(part.heads[-1].events)
+        condition, values = sql_of(one, part.heads[-1].events)
         ((found,),) = engine.rows(
             "SELECT count(*) FROM (SELECT n FROM samples"
             f" WHERE t >= ? AND t < ? AND {condition} LIMIT 1) AS first_rows",
@@ -184,11 +185,12 @@ def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
 def _commonest(engine: Queries, part: Part, chosen: Specification, one: Condition) -> list[str]:
     """Return the commonest values of a word in the span that was asked for."""
     if one.word.table == EVENTS:
-        return list(map(one.event_name, part.heads[-1].events))[:_MOST_SHOWN]
-    column = one.word.column
+        events = part.heads[-1].events[:_MOST_SHOWN]
+        return [event_name(event, one.word) for event in events]
+    column = column_of(one.word)
     names = " JOIN functions USING (function)" if one.word.table == FUNCTIONS else ""
     rows = engine.rows(
-        f"SELECT {column}, sum(n) AS hits FROM samples{names} WHERE t >= ? AND t < ?"
+        f"SELECT {column} AS name, sum(n) AS hits FROM samples{names} WHERE t >= ? AND t < ?"
         f" GROUP BY {column} ORDER BY hits DESC, {column} LIMIT {_MOST_SHOWN}",
         [chosen.since_us, chosen.until_us],
     )

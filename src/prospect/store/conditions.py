@@ -1,27 +1,44 @@
-"""What a specification asks of samples: as a test of names, and as the condition of a query.
+"""The conditions of `figures/sample_filter.py` as SQL, so that stores are asked the same.
 
-A part of a recording and a part of a store are chosen by the same conditions. All that comes from a
-person is a parameter of a query; its text has only our names. A pattern becomes a regular
-expression that RE2 (DuckDB, ClickHouse) and Java (Spark) read alike, and what is no pattern is
-compared as it is, so that engines leave out what cannot have it.
+All that comes from a person is a parameter of a query; its text has only our names. A pattern
+becomes a regular expression that RE2 (DuckDB, ClickHouse) and Java (Spark) read alike, and what is
+no pattern is compared as it is, so that engines leave out what cannot have it.
 """
 
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from prospect.dimensions import EVENTS, FUNCTIONS, OF_WORD, WORDS
+from prospect.dimensions import EVENTS, FUNCTIONS, WORDS
 from prospect.errors import UsageError
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
-from prospect.records import NamedTuple
-from prospect.store.specification import event_number
+from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
+from prospect.figures.modes import (
+    KSOFTIRQD,
+    MODE_INTERRUPT,
+    MODE_KERNEL,
+    MODE_NAMES,
+    MODE_OTHER,
+    MODE_USER,
+)
+from prospect.figures.sample_filter import (
+    DEPENDENT_KINDS,
+    SHARED_LIBRARY,
+    Condition,
+    event_name,
+)
+from prospect.profile.model import (
+    CPUMODE_KERNEL,
+    CPUMODE_USER,
+    ENTRY_REASON_INTERRUPT,
+    ENTRY_REASON_SOFTIRQ,
+)
+from prospect.store.file_schema import KIND_KERNEL_THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prospect.dimensions import Dimension, Word
+    from prospect.dimensions import Word
     from prospect.profile.run_info import EventInfo
     from prospect.store.specification import Specification
 
@@ -29,91 +46,66 @@ if TYPE_CHECKING:
 
 _MAGIC = "*?["
 _NOTHING = r"[^\x00-\x{10FFFF}]"
-# What `dependent:no` leaves out: OProfile's dependent images, of the kernel and of libraries.
-_DEPENDENT = "dependent"
-_DEPENDENT_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_VDSO, KIND_BPF)
-_SHARED_LIBRARY = r"\.so(?:[. ]|$)"
+# Keys of hits that are made of several columns: as `figures.modes.hit_modes` has modes, and
+# `HitColumns.entry_reasons` the names of entry reasons.
+_MADE_OF_COLUMNS = {
+    "mode": f"CASE WHEN mode = {CPUMODE_USER} THEN '{MODE_NAMES[MODE_USER]}'"
+    f" WHEN mode <> {CPUMODE_KERNEL} THEN '{MODE_NAMES[MODE_OTHER]}'"
+    f" WHEN cause_kind = {ENTRY_REASON_INTERRUPT} OR (cause_kind = {ENTRY_REASON_SOFTIRQ}"
+    f" AND NOT (kind = {KIND_KERNEL_THREAD} AND process LIKE '{KSOFTIRQD}%'))"
+    f" THEN '{MODE_NAMES[MODE_INTERRUPT]}' ELSE '{MODE_NAMES[MODE_KERNEL]}' END",
+    "reason": "CASE WHEN cause <> '' THEN cause"
+    + "".join(
+        f" WHEN cause_kind = {kind} THEN '{name}'"
+        for kind, name in enumerate(ENTRY_REASON_KIND_NAMES)
+    )
+    + " ELSE '' END",
+}
 
 
-class Condition(NamedTuple):
-    """The condition that one word makes of a sample; one of the patterns or numbers has to fit.
+def sql_of(one: Condition, events: Sequence[EventInfo]) -> Sql:
+    """Return a condition as one of rows of `samples`, and its parameters.
 
-    Attributes:
-        word: that was given.
-        patterns: of a word of text.
-        numbers: of a word of numbers.
+    Args:
+        one: the condition.
+        events: of the store.
+
+    Raises:
+        UsageError: no store can be asked for it.
     """
+    column = column_of(one.word)
+    if not column:
+        raise UsageError(
+            f"{one.word.name}: chooses of a recording; of a store's, --sort"
+            f" {one.dimension.name} shows all, if it has them"
+        )
+    if one.word.table == EVENTS:
+        meant = [row for row, each in enumerate(events) if one.is_met(event_name(each, one.word))]
+        return is_one_of(column, meant)
+    if one.word.is_number:
+        return is_one_of(column, one.numbers)
+    condition, values = fits_one_of(column, one.patterns)
+    if one.is_of_objects:
+        condition, values = is_one_of("object_kind", DEPENDENT_KINDS)
+        condition = f"{condition} OR regexp_matches({column}, ?)"
+        values = [*values, SHARED_LIBRARY]
+    if one.word.table == FUNCTIONS:
+        is_in = "NOT IN" if one.word.excludes else "IN"
+        condition = f"function {is_in} (SELECT function FROM function_rows WHERE {condition})"
+    return condition, values
 
-    word: Word
-    patterns: tuple[str, ...]
-    numbers: frozenset[int]
 
-    @property
-    def dimension(self) -> Dimension:
-        """The dimension that it chooses by."""
-        return OF_WORD[self.word.name]
-
-    @property
-    def is_of_objects(self) -> bool:
-        """Whether it asks for the kinds of objects as well as for their names."""
-        return self.word.name == _DEPENDENT
-
-    def is_met(self, name: str, object_kind: int = -1) -> bool:
-        """Whether a name, or a number as text, is meant.
-
-        Args:
-            name: of what the word chooses by.
-            object_kind: of an object.
-        """
-        if self.is_of_objects:
-            is_meant = object_kind in _DEPENDENT_KINDS or bool(re.search(_SHARED_LIBRARY, name))
-        elif self.word.is_number:
-            is_meant = name.isdecimal() and int(name) in self.numbers
-        else:
-            is_meant = any(fnmatchcase(name, one) for one in self.patterns)
-        return is_meant != self.word.excludes
-
-    def event_name(self, event: EventInfo) -> str:
-        """Return what the word compares of an event."""
-        return str(event_number(event, self.word.name)) if self.word.is_number else event.name
-
-    def sql(self, events: Sequence[EventInfo]) -> Sql:
-        """Return the condition of rows of `samples`, and its parameters.
-
-        Args:
-            events: of the store.
-
-        Raises:
-            UsageError: no store can be asked for it.
-        """
-        column = self.word.column
-        if not column:
-            raise UsageError(
-                f"{self.word.name}: chooses of a recording; of a store's, --sort"
-                f" {self.dimension.name} shows all, if it has them"
-            )
-        if self.word.table == EVENTS:
-            meant = [row for row, one in enumerate(events) if self.is_met(self.event_name(one))]
-            return is_one_of(column, meant)
-        if self.word.is_number:
-            return is_one_of(column, self.numbers)
-        condition, values = fits_one_of(column, self.patterns)
-        if self.is_of_objects:
-            condition, values = is_one_of("object_kind", _DEPENDENT_KINDS)
-            condition = f"{condition} OR regexp_matches({column}, ?)"
-            values = [*values, _SHARED_LIBRARY]
-        if self.word.table == FUNCTIONS:
-            is_in = "NOT IN" if self.word.excludes else "IN"
-            condition = f"function {is_in} (SELECT function FROM function_rows WHERE {condition})"
-        return condition, values
+def column_of(word: Word) -> str:
+    """Return what a word compares of a row, as SQL; "" if no store has it."""
+    return _MADE_OF_COLUMNS.get(word.name, word.column)
 
 
 def conditions_in(chosen: Specification) -> list[Condition]:
     """Return what a specification asks of samples, but for their times."""
     texts, numbers = chosen.texts.items(), chosen.numbers.items()
     return [
-        *(Condition(WORDS[word], patterns, frozenset()) for word, patterns in texts),
-        *(Condition(WORDS[word], (), frozenset(values)) for word, values in numbers),
+        *(Condition(WORDS[word], patterns) for word, patterns in texts),
+        *(Condition(WORDS[word], numbers=frozenset(values)) for word, values in numbers),
     ]
 
 

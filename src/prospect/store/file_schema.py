@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 VERSION = 1
 HEAD_KEY = "prospect"
 WHOLE_WINDOW = -1
+# Values of `kind` in rows of samples.
+KIND_ORDINARY, KIND_KERNEL_THREAD, KIND_RECORDER = 0, 1, 2
 # Instead of a name whose row a damaged segment has lost.
 LOST = "[name lost: damaged segment]"
 # Of rows of coverage: the row of the whole counts other records, too, but where it is the only one.

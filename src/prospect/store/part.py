@@ -31,13 +31,13 @@ from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, replace
 from prospect.store.choosing import CLASS, busy_by_event, chosen_rows
 from prospect.store.engine import EngineError
+from prospect.store.file_schema import KIND_KERNEL_THREAD, KIND_RECORDER
 from prospect.store.hosts import asked
 from prospect.store.measured import Measured, measured
 from prospect.store.names import Names, read_names
 from prospect.store.segment_reading import choose
 from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES
 from prospect.store.tables import local_engine, make_tables
-from prospect.store.windows import KIND_KERNEL_THREAD, KIND_RECORDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,9 @@ import numpy as np
 
 from prospect.columns.grouping import exact_sums, group_sums
 from prospect.columns.table_rows import gather
-from prospect.dimensions import EVENTS
 from prospect.errors import UsageError
-from prospect.figures.hit_keys import HitColumns, SampleColumns, hit_keys
 from prospect.figures.processes import idle_hits
+from prospect.figures.sample_filter import meeting, names_of
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.wall_time import with_waits
 from prospect.profile.builder import no_clocks, no_samples
@@ -28,14 +27,13 @@ from prospect.store.conditions import conditions_in
 from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
+    from prospect.figures.sample_filter import Condition
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.run_info import RunInfo
-    from prospect.store.conditions import Condition
     from prospect.store.specification import Specification
 
 _NS_PER_US = 1000
@@ -58,7 +56,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     in_time = _in_time(samples, chosen)
     passes = in_time.copy()
     for one in conditions_in(chosen):
-        fits = _fitting(samples, one)
+        fits = meeting(samples, one)
         if not fits.any():
             raise UsageError(_nothing(samples, chosen, one))
         passes &= fits
@@ -141,44 +139,13 @@ def _in_time(samples: StackSamples, chosen: Specification) -> NDArray[np.bool_]:
     return passes
 
 
-def _fitting(samples: StackSamples, one: Condition) -> NDArray[np.bool_]:
-    """Return bool[n]: the samples that meet a condition."""
-    names, index = _names(samples, one)
-    kinds = samples.profile.objects.kind.tolist() if one.is_of_objects else [-1] * len(names)
-    return np.array(list(map(one.is_met, names, kinds)), np.bool_).take(index)
-
-
-def _names(samples: StackSamples, one: Condition) -> tuple[Sequence[str], NDArray[np.integer]]:
-    """Return the names, or numbers as text, that a word compares, and i[n] which each sample has.
-
-    Raises:
-        UsageError: the recording does not say.
-    """
-    profile, word, dimension = samples.profile, one.word, one.dimension
-    hits = HitColumns(profile)
-    if dimension.needs_store:
-        raise UsageError(f"{word.name}: needs a store; a recording has none")
-    if dimension.samples is not None:
-        column = dimension.samples(SampleColumns(profile)) if len(profile.samples) else None
-        if column is None:
-            raise UsageError(f"{profile.run.origin}: {dimension.missing}: no {word.name}:")
-        values, index = np.unique(column, return_inverse=True)
-        return list(map(str, values.tolist())), index
-    if word.table == EVENTS:
-        return list(map(one.event_name, profile.run.events)), hits.event.take(samples.hit_index)
-    if one.is_of_objects:
-        return profile.objects.path, hits.object.take(samples.hit_index)
-    keys = hit_keys(profile, dimension.name)
-    return keys.names, keys.number.take(samples.hit_index)
-
-
 def _nothing(samples: StackSamples, chosen: Specification, one: Condition) -> str:
     """Say what there is where one word fits nothing."""
     counted: Counter[str] = Counter()
-    names, index = _names(samples, one)
-    sums = np.bincount(index, samples.count, len(names)).astype(np.int64)
-    for name, count in zip(names, sums.tolist(), strict=True):
-        counted[name] += count
+    if known := names_of(samples, one.word):
+        sums = np.bincount(known.number, samples.count, len(known.names)).astype(np.int64)
+        for name, count in zip(known.names, sums.tolist(), strict=True):
+            counted[name] += count
     there = ", ".join(name or "none" for name, _ in (+counted).most_common(_MOST_SHOWN))
     words = " ".join(chosen.words)
     origin = samples.profile.run.origin

@@ -8,7 +8,6 @@ Source: OProfile, ``doc/oprofile.xml``, "Profile specifications".
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -23,7 +22,6 @@ from prospect.spelling import suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.profile.run_info import EventInfo
 
 SINCE, UNTIL = "since", "until"
 KNOWN = (SINCE, UNTIL, *WORDS)
@@ -113,20 +111,6 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
             " too, as since:2026-11-22T23:50"
         )
     return Specification(times[SINCE], times[UNTIL], texts, numbers, tuple(words))
-
-
-def event_number(event: EventInfo, word: str) -> int:
-    """Return what `count:` compares, an event's period, or `unit-mask:`.
-
-    The period of timers is that of one of them, in nanoseconds; 0 where a rate was asked for. It is
-    below 2^63, as the kernel takes none above.
-    """
-    if word == "unit-mask":
-        return event.unit_mask
-    is_timer = math.isclose(event.seconds_per_period * event.clocks, 1e-9)
-    if is_timer and event.frequency_hz > 0:
-        return round(event.clocks * 1e9 / event.frequency_hz)
-    return min(event.sample_period, _MOST_COUNT)
 
 
 def moment_us(text: str, now: datetime) -> int:

@@ -19,7 +19,14 @@ from prospect.estimate.accounting.sample_accounting import sample_accounting
 from prospect.estimate.clocks.grid import as_window, tick_grid
 from prospect.profile.complete import complete
 from prospect.records import NamedTuple, Record
-from prospect.store.file_schema import WHOLE_WINDOW, Head, head_of
+from prospect.store.file_schema import (
+    KIND_KERNEL_THREAD,
+    KIND_ORDINARY,
+    KIND_RECORDER,
+    WHOLE_WINDOW,
+    Head,
+    head_of,
+)
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
 
 if TYPE_CHECKING:
@@ -34,7 +41,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint64]
 
 
-KIND_ORDINARY, KIND_KERNEL_THREAD, KIND_RECORDER = 0, 1, 2
 _US = 1000  # nanoseconds
 _FIRST = (1).to_bytes(8, "little")
 

@@ -34,6 +34,25 @@ def test_a_name_that_nothing_has(choice, says):
     assert str(refused.value).endswith(says)
 
 
+@pytest.mark.parametrize(
+    ("choice", "hits"),
+    [
+        ({"process": "work"}, 21),
+        ({"process": "7*"}, 21),
+        ({"process": "77"}, 21),
+        ({"thread": "a b;c"}, 9),
+        ({"thread": "77"}, 21),
+        ({"objects": "libc.so*"}, 1),
+        ({"objects": "/usr/lib/libc.so.6"}, 1),
+        ({"entry_reason": "system call"}, 6),
+        ({"entry_reason": "re?d"}, 6),
+    ],
+)
+def test_a_name_a_number_a_kind_or_a_part_of_a_path(choice, hits):
+    (event,) = calls_view(stacks_profile(), CallsChoice(SampleChoice("4", **choice))).events
+    assert event.graph.hits == hits
+
+
 @pytest.mark.parametrize("what", ["do_syscall_64", "*sysc*", "syscall", "do_sys"])
 def test_a_function_is_meant_by_its_name_a_pattern_or_a_part(what):
     profile = stacks_profile()

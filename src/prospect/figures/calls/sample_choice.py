@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.dimensions import WORDS
 from prospect.errors import UsageError
-from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.function_choice import functions_named
 from prospect.figures.function_names import function_names
+from prospect.figures.hit_keys import HitColumns
 from prospect.figures.processes import chosen_hits
 from prospect.figures.remarks import no_sample_left, nothing_chosen
+from prospect.figures.sample_filter import names_of
 from prospect.figures.stacks.call_forest import levels
 from prospect.profile.model import NO_CPU
 from prospect.records import Record
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.options import Detail
-    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
 
 
@@ -92,14 +93,13 @@ def why_nothing(samples: StackSamples, choice: SampleChoice) -> str:
 
 def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return the filters that were given: as they are typed, and bool[n] which samples pass."""
-    profile, hit_index = samples.profile, samples.hit_index
-    location = profile.hits.location_index
     found = []
     if choice.process:
-        of_hit = _hits_of_processes(profile, choice.process)
-        found.append((f"--process {choice.process}", of_hit.take(hit_index)))
+        passes = _called(samples, "process", choice.process, ("image", "tgid"))
+        found.append((f"--process {choice.process}", passes))
     if choice.thread:
-        found.append((f"--thread {choice.thread}", _of_threads(samples, choice.thread)))
+        passes = _called(samples, "thread", choice.thread, ("comm", "tid"))
+        found.append((f"--thread {choice.thread}", passes))
     if choice.cpus is not None:
         if len(samples) and (samples.cpu == NO_CPU).all():
             raise UsageError(
@@ -111,19 +111,16 @@ def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDA
         begin_s, end_s = choice.between_s
         passes = _between(samples, begin_s, end_s)
         found.append((f"--between {begin_s:g},{end_s:g}", passes))
-    functions = profile.locations.function_index
     if choice.objects:
-        of_function = _in_objects(profile, choice.objects)
-        of_hit = of_function.take(functions.take(location))
-        found.append((f"--object {choice.objects}", of_hit.take(hit_index)))
+        passes = _called(samples, "object", choice.objects, ("lib-image",))
+        found.append((f"--object {choice.objects}", passes))
     if choice.function:
-        of_hit = functions_called(profile, choice.function).take(functions.take(location))
-        found.append((f"--function {choice.function}", of_hit.take(hit_index)))
+        of_function = functions_called(samples.profile, choice.function)
+        passes = of_function.take(HitColumns(samples.profile).function).take(samples.hit_index)
+        found.append((f"--function {choice.function}", passes))
     if choice.entry_reason:
-        of_hit = _entry_reasons_called(profile, choice.entry_reason).take(
-            profile.hits.entry_reason_index
-        )
-        found.append((f"--reason {choice.entry_reason}", of_hit.take(hit_index)))
+        passes = _called(samples, "entry reason", choice.entry_reason, ("reason",))
+        found.append((f"--reason {choice.entry_reason}", passes))
     if choice.through:
         found.append((f"--through {choice.through}", _through(samples, choice.through)))
     return found
@@ -142,35 +139,24 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
     return found
 
 
-def _in_objects(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
-    paths = profile.objects.path
-    found = [_fits(what, (path, path.rpartition("/")[2])) for path in paths]
-    _must_be_some(found, "object", what, (path.rpartition("/")[2] for path in paths))
-    return np.array(found, np.bool_).take(profile.functions.object_index)
+def _called(samples: StackSamples, kind: str, what: str, words: Sequence[str]) -> NDArray[np.bool_]:
+    """Return bool[n]: the samples that one of some words of specifications can choose by `what`.
 
-
-def _entry_reasons_called(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
-    kinds = [ENTRY_REASON_KIND_NAMES[kind] for kind in profile.entry_reasons.kind.tolist()]
-    found = [_fits(what, names) for names in zip(kinds, profile.entry_reasons.name, strict=True)]
-    _must_be_some(found, "entry reason", what, (*kinds, *profile.entry_reasons.name))
-    return np.array(found, np.bool_)
-
-
-def _hits_of_processes(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
-    pids = profile.processes.pid.tolist()
-    names = zip(profile.processes.name, pids, strict=True)
-    found = [_fits(what, (name, str(pid))) for name, pid in names]
-    _must_be_some(found, "process", what, profile.processes.name)
-    return np.array(found, np.bool_).take(profile.hits.process_index)
-
-
-def _of_threads(samples: StackSamples, what: str) -> NDArray[np.bool_]:
-    profile, tid = samples.profile, samples.profile.samples.tid
-    named = np.array([_fits(what, (name,)) for name in profile.comms], np.bool_)
-    found = named.take(samples.of_hit(profile.hits.comm_index))
-    if what.isascii() and what.isdigit() and tid is not None and len(tid) == len(samples):
-        found |= tid == int(what)
-    _must_be_some([bool(found.any())], "thread", what, profile.comms)
+    Raises:
+        UsageError: nothing is called that.
+    """
+    found = np.zeros(len(samples), np.bool_)
+    known: list[str] = []
+    is_some = False
+    for word in words:
+        names = names_of(samples, WORDS[word])
+        if names is None:
+            continue
+        fits = [_fits(what, pair) for pair in zip(names.names, names.others, strict=True)]
+        found |= np.array(fits, np.bool_).take(names.number)
+        is_some |= any(fits)
+        known += () if WORDS[word].is_number else (*names.names, *names.others)
+    _must_be_some([is_some], kind, what, known)
     return found
 
 

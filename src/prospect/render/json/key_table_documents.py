@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.dimensions import BY_NAME
-from prospect.estimate.breakdown import rows_by_keys
-from prospect.estimate.errors.class_columns import EVENT as EVENT_DIMENSION
-from prospect.estimate.errors.class_columns import MOST_COLUMNS, class_columns
+from prospect.estimate.breakdown import EVENT as EVENT_DIMENSION
+from prospect.estimate.breakdown import MOST_COLUMNS, class_columns, rows_by_keys
 from prospect.records import NamedTuple
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.common_fields import DETAIL, EVENT, NOTES_AND_WARNINGS, RUN
@@ -32,8 +31,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.estimate.breakdown import Breakdown
-    from prospect.estimate.errors.class_columns import ClassColumns
+    from prospect.estimate.breakdown import Breakdown, ClassColumns
     from prospect.estimate.finished_report import Report
 
 _KEY = Columns(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import pluralize
 from prospect.dimensions import BY_NAME
-from prospect.estimate.breakdown import rows_by_keys
-from prospect.estimate.errors.class_columns import class_columns
+from prospect.estimate.breakdown import class_columns, rows_by_keys
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
 from prospect.render.escape import display_width, escaped, short_names, shortened
@@ -20,8 +19,7 @@ from prospect.render.text.text_table import Column, table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prospect.estimate.breakdown import Breakdown
-    from prospect.estimate.errors.class_columns import ClassColumns
+    from prospect.estimate.breakdown import Breakdown, ClassColumns
     from prospect.estimate.finished_report import Report
     from prospect.profile.run_info import EventInfo
 
