@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from builders.eh_frame import cie, entry, frame_sections
 from builders.elf import Section, code, elf_file
 from builders.examples import examples
+from builders.sframe import AARCH64, AMD64, PC_RELATIVE, Function, row, sframe
 from builders.stack_copies import CODE, STACK, OneImage, samples
 from prospect.elf import elf_layout
 from prospect.elf.frame_rows import FrameRows, read_frame_rows
@@ -32,7 +33,7 @@ def check(rows):
 @settings(max_examples=examples(300))
 @given(
     st.binary(max_size=200),
-    st.sampled_from([".eh_frame", ".debug_frame"]),
+    st.sampled_from([".eh_frame", ".debug_frame", ".sframe"]),
     st.sampled_from([elf_layout.EM_X86_64, elf_layout.EM_AARCH64]),
 )
 def test_any_bytes(content, name, machine):
@@ -48,6 +49,58 @@ def test_any_programs(programs, initial, is_signal):
         body = struct.pack("<IQQ", len(out) + 4, 0x1000 + 0x100 * number, 0x180) + b"\0"
         out += entry(body + program)
     check(read(".eh_frame", bytes(out)))
+
+
+sframe_functions = st.lists(
+    st.builds(
+        Function,
+        start=st.integers(0x6000 - 2**31 + 4096, 2**31),
+        size=st.integers(0, 2**32 - 1),
+        rows=st.lists(st.binary(max_size=20), max_size=4),
+        info=st.integers(0, 255),
+        form=st.integers(0, 255),
+        repeated=st.integers(0, 255),
+        count=st.one_of(st.none(), st.integers(0, 2**16 - 1)),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=examples(300))
+@given(
+    sframe_functions,
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from([(AMD64, elf_layout.EM_X86_64), (AARCH64, elf_layout.EM_AARCH64)]),
+    st.integers(0, 255),
+    st.tuples(st.integers(-128, 127), st.integers(-128, 127)),
+    st.lists(st.tuples(st.integers(0, 200), st.binary(min_size=1, max_size=8)), max_size=3),
+)
+def test_any_sframe(functions, version, machine, flags, fixed, changes):  # noqa: PLR0917
+    content = bytearray(
+        sframe(functions, version=version, abi=machine[0], flags=flags, fixed=fixed).data
+    )
+    for at, octets in changes:
+        content[at : at + len(octets)] = octets
+    check(read(".sframe", bytes(content), machine[1]))
+
+
+def test_an_sframe_costs_what_its_bytes_cost():
+    rows = [row(0, 8)] * (1 << 16)
+    functions = [Function(0x1000 + 16 * n, 16, rows[:1]) for n in range(1 << 16)]
+    contents = [
+        sframe([Function(0x1000, 2**32 - 1, rows, count=2**16 - 1), *functions], version=2).data,
+        sframe([Function(0x1000 + 16 * n, 16) for n in range(1 << 16)], flags=PC_RELATIVE).data,
+        sframe([Function(0x1000, 1 << 20, [row(0, 8), row(1, 16)], 0x10, repeated=2)]).data,
+        sframe([Function(0x1000, 2**32 - 1, [row(0, 8), row(1, 16)], 0x10, repeated=2)]).data,
+    ]
+    # Every function has the same rows.
+    shared = bytearray(contents[0])
+    for n in range(1 << 16):
+        struct.pack_into("<II", shared, 28 + 20 * n + 8, 0, 2**16 - 1)
+    begin = time.process_time()
+    for content in (*contents, bytes(shared)):
+        check(read(".sframe", content))
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize(

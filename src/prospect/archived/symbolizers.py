@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _LARGEST_IMAGE_BYTES = 16 << 30
 _LARGEST_NOTE_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 30
-_CALL_FRAMES = (b".eh_frame_hdr", b".eh_frame", b".debug_frame")
+_CALL_FRAMES = (b".eh_frame_hdr", b".eh_frame", b".debug_frame", b".sframe")
 
 
 def kept_pieces(

@@ -1,7 +1,8 @@
 """Call-frame information of an image → one sorted table: from each address on, which rule holds.
 
 All functions are worked out together: that costs less than finding out which ones matter. What
-.eh_frame leaves out is taken from .debug_frame. Go's own table (`go_frames`) goes before both.
+.eh_frame leaves out is taken from .debug_frame, and what both leave out from .sframe. Go's own
+table (`go_frames`) goes before them.
 `Landmark`s are places whose callers are known without either: the entry point, and what signal
 handlers return to.
 """
@@ -22,6 +23,7 @@ from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps, signal
 from prospect.elf.frame_steps import FrameSteps, decode_operations, translate
 from prospect.elf.go_frames import go_rows
 from prospect.elf.go_table import read_go_table
+from prospect.elf.sframe import read_sframe, sframe_rows
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ _LAST_ADDRESS = 1 << 62
 # Bytes of a CIE, which linkers fold: its statements take some five to twenty.
 _LONGEST_INITIAL_BYTES = 128
 _MOST_TRAMPOLINES = 64
-_ENTRY_BYTES = 32
+# Up to behind the call of glibc's `_start`, on both machines.
+_ENTRY_BYTES = 48
 # What a trampoline's instructions end with, what they may begin with, and how far from sp the
 # interrupted frame's sp is. A search for one constant is ten times as fast as one for two.
 _RT_SIGRETURN = {
@@ -78,10 +81,11 @@ class FrameRows(Record, eq=False):
 def frame_row_costs(image: ElfImage) -> tuple[int, int]:
     """Estimate what `read_frame_rows` takes: bytes while it works, and from then on.
 
-    As measured of libLLVM 15: 45 and 3 bytes for each of .eh_frame. Go's table takes less.
+    As measured of libLLVM 15: 45 and 3 bytes for each of .eh_frame. Other tables take less.
     """
     size = 0
-    for name in (b".eh_frame", b".debug_frame", b".gopclntab", b".data.rel.ro.gopclntab"):
+    go_names = b".gopclntab", b".data.rel.ro.gopclntab"
+    for name in (b".eh_frame", b".debug_frame", b".sframe", *go_names):
         row = image.find_section(name)
         size += int(image.sections[row]["size"]) if row >= 0 else 0
     return 50 * size, 4 * size
@@ -101,6 +105,9 @@ def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> Fra
     if machine is None or not image.is_64:
         return None
     landmarks = found = _landmark_rows(image)
+    sframe = read_sframe(image)
+    if sframe is not None:
+        found = _laid_over(found, rows_in_order(*sframe_rows(sframe, machine)))
     for source in (image,) if debug_image is None else (image, debug_image):
         frames = read_debug_frames(source)
         if frames is not None:

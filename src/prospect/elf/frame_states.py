@@ -163,7 +163,7 @@ def _remembered(steps: FrameSteps) -> NDArray[np.int64]:
     return partner.compress(is_restore)
 
 
-class _Saved(NamedTuple):
+class SavedRegister(NamedTuple):
     """How a register is saved at each row: SAVED_* u8[n], and bytes i64[n]."""
 
     how: NDArray[np.uint8]
@@ -181,12 +181,14 @@ class _Saved(NamedTuple):
         return kind << rules.FP_BITS | np.where(is_saved, slot, 0)
 
 
-def _saved(steps: FrameSteps, sources: _Sources, at: NDArray[np.int64], register: int) -> _Saved:
+def _saved(
+    steps: FrameSteps, sources: _Sources, at: NDArray[np.int64], register: int
+) -> SavedRegister:
     is_made = (steps.action == step.STEP_SAVE) & (steps.register == register)
     source = sources.find(is_made, at, register)
     is_begin = steps.action.take(source) == step.STEP_BEGIN
     how = np.where(is_begin, step.SAVED_SAME, steps.how.take(source))
-    return _Saved(how.astype(np.uint8), np.where(is_begin, 0, steps.value.take(source)))
+    return SavedRegister(how.astype(np.uint8), np.where(is_begin, 0, steps.value.take(source)))
 
 
 def _pack(

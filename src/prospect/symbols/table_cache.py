@@ -49,7 +49,7 @@ _ALIAS_COLUMNS = ("alias_row", "alias_name_start", "alias_name_length")
 _BYTE_COLUMNS = ("is_global", "source")
 _DTYPES = {"start": np.uint64, "end": np.uint64, "is_global": np.bool_, "source": np.uint8}
 # Header: magic, digest of the key, number of bytes; then the CRC-32, and padding.
-_BYTES_MAGIC = {LINES_SUFFIX: b"PROSPLN\x01", FRAMES_SUFFIX: b"PROSPFR\x02"}
+_BYTES_MAGIC = {LINES_SUFFIX: b"PROSPLN\x01", FRAMES_SUFFIX: b"PROSPFR\x03"}
 _BYTES_HEADER = struct.Struct("<8s16sQ")
 _BYTES_HEADER_BYTES = 40
 _COLUMNS = _ROW_COLUMNS + _ALIAS_COLUMNS + _BYTE_COLUMNS

@@ -39,9 +39,9 @@ PAGE = 4096
 MOST_ANSWER_BYTES = 1 << 26
 # Of an ELF file: what names and call-frame information are in; never code, data or DWARF.
 SECTIONS = (
-    b".symtab .strtab .dynsym .dynstr .eh_frame .eh_frame_hdr .debug_frame .dynamic .plt .plt.sec"
-    b" .plt.got .rela.plt .rel.plt .gnu.version .gnu.version_r .gnu_debuglink .gnu_debugaltlink"
-    b" .gnu_debugdata .note.gnu.build-id .shstrtab .ARM.exidx"
+    b".symtab .strtab .dynsym .dynstr .eh_frame .eh_frame_hdr .debug_frame .sframe .dynamic .plt"
+    b" .plt.sec .plt.got .rela.plt .rel.plt .gnu.version .gnu.version_r .gnu_debuglink"
+    b" .gnu_debugaltlink .gnu_debugdata .note.gnu.build-id .shstrtab .ARM.exidx"
 ).split()
 MOST_SECTIONS = 1 << 18
 MOST_NAMES_BYTES = 1 << 26

@@ -5,8 +5,8 @@ any. Prospect's answer is the bracket `bsearch->qsort`: not a name, but where to
 bounds cut it into `bsearch->qsort [fn 1 of 3]` and so on: not a name either, but one function.
 
 Bounds are from .eh_frame: compilers leave an entry for each function, which strip(1) does not
-remove. A function of which a part was laid elsewhere (``f.cold``) is two; hand-written code mostly
-has no entry.
+remove; of programs without it, from .sframe. A function of which a part was laid elsewhere
+(``f.cold``) is two; hand-written code mostly has no entry.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from prospect.elf import elf_layout
 from prospect.elf.frame_entries import read_frames
 from prospect.elf.plt import PLT_SECTIONS
+from prospect.elf.sframe import read_sframe
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class FunctionBounds(Record, eq=False):
 
 
 def find_function_bounds(image: ElfImage) -> FunctionBounds:
-    """Find the functions of an image by its .eh_frame; none where it has none that can be read."""
-    frames = read_frames(image)
+    """Find the functions of an image; none where it has no entries that can be read."""
+    frames = read_frames(image) or read_sframe(image)
     low, high = code_regions(image)
     if frames is None or not len(low):
         none = np.zeros(0, np.uint64)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 # kernel/events/core.c:perf_event_mmap_event()
 _READ_SECTIONS = (
-    *(b".symtab", b".strtab", b".dynsym", b".dynstr", b".eh_frame"),
+    *(b".symtab", b".strtab", b".dynsym", b".dynstr"),
+    *(b".eh_frame", b".sframe"),
     *(b".gopclntab", b".data.rel.ro.gopclntab"),
 )
 _TOO_LONG = b"//toolong"
@@ -249,7 +250,7 @@ def image_costs(image: ElfImage) -> tuple[int, int]:
     of_go = 3 * (sizes[b".gopclntab"] + sizes[b".data.rel.ro.gopclntab"])
     dynamic = sizes[b".dynsym"] + sizes[b".dynstr"]
     tables = max(sizes[b".symtab"] + sizes[b".strtab"], dynamic + of_go)
-    return 8 * tables + 4 * sizes[b".eh_frame"], 3 * tables
+    return 8 * tables + 4 * (sizes[b".eh_frame"] + sizes[b".sframe"]), 3 * tables
 
 
 def _section_bytes(image: ElfImage, name: bytes) -> int:
