@@ -67,7 +67,7 @@ def test_a_size_is_told_by_the_threads_far_end():
         copied=[300, 1024, 1024, 1024],
         needed=[0, 1100, 1100, 1100],
     )
-    assert quality.size_for_99 == 5 * 1024
+    assert quality.size_for_99 == quality.size_to_ask_for == 5 * 1024
     assert not quality.is_size_least
     assert quality.cut_frames == (9, 20)
 
@@ -82,6 +82,7 @@ def test_what_a_thread_that_was_never_whole_needs_is_a_least():
         task=[1, 2],
     )
     assert (quality.size_for_99, quality.is_size_least) == (3 * 1024, True)
+    assert quality.size_to_ask_for == 6 * 1024
 
 
 def test_another_stack_of_the_thread_says_nothing_of_this_one():

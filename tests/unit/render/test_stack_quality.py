@@ -42,7 +42,7 @@ def test_cut_ones_come_with_how_deep_and_what_would_do():
     assert "Of 108 copies of user stacks, 90 (83%) were unwound whole." in told
     assert "15 were cut, longer than the 8192 bytes" in told
     assert "51 frames or less, the deepest 87" in told
-    assert "at least --call-graph dwarf,32768 to hold 99%" in told
+    assert "more than 32768 bytes to hold 99% of them whole: try --call-graph dwarf,65520" in told
     assert "3 end early for other reasons" in told
     assert "4 of those that end early go on by frame pointers" in told
     assert "The kernel could not copy the stack of 2 samples." in told

@@ -82,8 +82,15 @@ class StackQuality(Record):
 
     @property
     def size_to_ask_for(self) -> int:
-        """`size_for_99` where the kernel would copy that much, else 0."""
-        return self.size_for_99 if self.size_for_99 <= MOST_COPY_BYTES else 0
+        """A size of copies that holds 99 % of the stacks, 0 where the kernel copies less.
+
+        If `size_for_99` is the least, how much of the stack lies above is not known: then this is
+        twice as much, so that nobody records again and again.
+        """
+        if self.size_for_99 > MOST_COPY_BYTES:
+            return 0
+        factor = 2 if self.is_size_least else 1
+        return min(factor * self.size_for_99, MOST_COPY_BYTES)
 
 
 def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None:

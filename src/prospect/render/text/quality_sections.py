@@ -148,6 +148,9 @@ def _remedy(quality: StackQuality) -> str:
             f" {MOST_COPY_BYTES} bytes; of frame pointers (--call-graph fp) it records"
             f" {MAX_STACK} frames."
         )
-    least = "at least " if quality.is_size_least else ""
-    size = quality.size_to_ask_for
-    return f"It takes {least}--call-graph dwarf,{size} to hold 99% of them whole."
+    size = f"--call-graph dwarf,{quality.size_to_ask_for}"
+    if quality.is_size_least:
+        return (
+            f"It takes more than {quality.size_for_99} bytes to hold 99% of them whole: try {size}."
+        )
+    return f"It takes {size} to hold 99% of them whole."
