@@ -178,6 +178,42 @@ def _table(name: str, *, whole: bool = False) -> Callable[[_Diff], Any]:
     return found
 
 
+WALL_CHANGE = Object(
+    "wall_change",
+    a=SECONDS("wall time of both sides"),
+    b=SECONDS(),
+    rows=each(
+        state=one_of(PATH_STATES)("of threads on the critical path"),
+        program=NAME("of functions that no sample tells; else `null`"),
+        what=NAME("the function, or what blocked threads"),
+        ended_by=NAME("a program that is not the command's"),
+        a=SECONDS(),
+        b=SECONDS(),
+        change=ROUNDED(),
+        half_width_s=ROUNDED("of the change; 0 for what is exact"),
+    )("the largest changes first; they add up to the change of the wall time"),
+)
+TURN_CHANGE = Object(
+    "turn_change",
+    program=TEXT("program and kind"),
+    kind=TEXT(),
+    a_turns=COUNT("number of turns on both sides"),
+    b_turns=COUNT(),
+    a=SECONDS("mean length of a turn on both sides"),
+    b=SECONDS(),
+    change=ROUNDED("`b` - `a`"),
+    half_width_s=ROUNDED("of the change, if turns are independent"),
+    parts=each(
+        state=one_of(PATH_STATES)("of the thread"),
+        program=TEXT("of the thread"),
+        thread=one_of(THREADS_OF_TURNS)("the turn's own or another"),
+        what=NAME("the function, or what blocked the thread"),
+        a=SECONDS("of a turn on both sides"),
+        b=SECONDS(),
+        change=ROUNDED(),
+        half_width_s=ROUNDED("of the change; 0 for what is exact"),
+    )("the largest changes first; they add up to the change of the mean"),
+)
 DIFF = Object(
     "diff",
     b"\n",
@@ -211,46 +247,13 @@ DIFF = Object(
         _table("inclusive"),
         optional=True,
     ),
-    wall=Object(
-        "",
-        a=SECONDS("wall time of both sides"),
-        b=SECONDS(),
-        rows=each(
-            state=one_of(PATH_STATES)("of threads on the critical path"),
-            program=NAME("of functions that no sample tells; else `null`"),
-            what=NAME("the function, or what blocked threads"),
-            ended_by=NAME("a program that is not the command's"),
-            a=SECONDS(),
-            b=SECONDS(),
-            change=ROUNDED(),
-            half_width_s=ROUNDED("of the change; 0 for what is exact"),
-        )("the largest changes first; they add up to the change of the wall time"),
-    )(
+    wall=WALL_CHANGE(
         "what made the command faster or slower, see [waiting](waiting.md); only if all recordings "
         "have switches",
         lambda diff: ABSENT if diff.comparison.wall is None else diff.comparison.wall,
         optional=True,
     ),
-    turns=each(
-        program=TEXT(),
-        kind=TEXT(),
-        a_turns=COUNT("how many on both sides"),
-        b_turns=COUNT(),
-        a=SECONDS("mean of a turn on both sides"),
-        b=SECONDS(),
-        change=ROUNDED(),
-        half_width_s=ROUNDED("of the change, if turns are independent"),
-        parts=each(
-            state=one_of(PATH_STATES)("of the thread"),
-            program=TEXT("of the thread"),
-            thread=one_of(THREADS_OF_TURNS)("the turn's own or another"),
-            what=NAME("the function, or what blocked the thread"),
-            a=SECONDS("of a turn on both sides"),
-            b=SECONDS(),
-            change=ROUNDED(),
-            half_width_s=ROUNDED("of the change; 0 for what is exact"),
-        )("the largest changes first; they add up to the change of the mean"),
-    )(
+    turns=Rows(TURN_CHANGE)(
         "turns of the kinds that both sides have, see [waiting](waiting.md); only if all "
         "recordings have turns",
         lambda diff: diff.comparison.turns or ABSENT,

@@ -301,60 +301,64 @@ WALL = Object(
 QUANTILE = Object(
     "",
     value=SECONDS(),
-    low=ROUNDED.or_null("of its 95 % interval, from order statistics; `null` for too few turns"),
-    high=ROUNDED.or_null("the upper end of that interval"),
+    low=ROUNDED.or_null("ends of its 95 % interval; `null` for too few turns"),
+    high=ROUNDED.or_null(),
+)
+PART_OF_TURNS = Object(
+    "part_of_turns",
+    state=one_of(PATH_STATES)("state of the thread"),
+    program=TEXT("program of the thread"),
+    thread=one_of(THREADS_OF_TURNS)("the turn's own thread, or another"),
+    during=NAME("what the turn's own thread waited for meanwhile; `null` for itself or if unknown"),
+    what=NAME("as in [`wall`](#wall)"),
+    ended_by=NAME(),
+    seconds=SECONDS("time of all turns"),
+    half_width_s=ROUNDED("half of the 95 % interval; 0 for times that no samples divide"),
+    share=ROUNDED.within(0, 1)("part of all turns' time"),
+    pieces=COUNT("number of pieces; for a function, of those with a sample of it"),
+    longest_s=SECONDS("the longest of them"),
+    samples=COUNT("samples of the function"),
+)
+KIND_OF_TURNS = Object(
+    "kind_of_turns",
+    program=TEXT("name of the processes"),
+    service=NAME("their service or container, `null` for none"),
+    kind=TEXT("a function, or `after` and the system call of the idle wait before"),
+    is_loop=FLAG("whether a turn is one round of an event loop, for many requests at once"),
+    turns=COUNT("number of turns"),
+    threads=COUNT("number of threads that had such turns"),
+    seconds=SECONDS("time of all turns: the rows add up to it"),
+    median=QUANTILE("length of a turn"),
+    tail=QUANTILE("95th percentile of the length"),
+    longest_s=SECONDS("length of the longest turn"),
+    rows=Rows(PART_OF_TURNS)("what turns consisted of, the longest first"),
+    takers=each(
+        program=TEXT("`(nobody)` if no thread had it"),
+        is_own=FLAG("whether it is of the command, or of an attached process"),
+        seconds=SECONDS(),
+    )("who had the CPU while turns waited for one, the longest first"),
+)
+SLOW_TURN = Object(
+    "slow_turn",
+    program=TEXT("program and kind"),
+    kind=TEXT(),
+    tid=INTEGER("number of the thread"),
+    begin_s=SECONDS("time since the start of the recording"),
+    seconds=SECONDS("length"),
+    pieces=each(
+        begin_s=SECONDS("since the turn's start"),
+        seconds=SECONDS(),
+        state=one_of(PATH_STATES)("of the thread"),
+        program=TEXT("of the thread"),
+        thread=one_of(THREADS_OF_TURNS)("the turn's own or another"),
+        what=NAME("the function that most samples hit, or what blocked it; `null` if unknown"),
+    )("the longest ones, up to 200, in chronological order"),
+    more_pieces=COUNT("number of further pieces"),
 )
 TURNS = Object(
     "turns",
-    kinds=each(
-        program=TEXT("name of the processes"),
-        service=NAME("the service or container that they are in, `null` for none"),
-        kind=TEXT("a function, or `after` and the system call of the idle wait before"),
-        is_loop=FLAG("whether a turn is one round of an event loop, for many requests at once"),
-        turns=COUNT(),
-        threads=COUNT("that had such turns"),
-        seconds=SECONDS("of all of them: the rows add up to it"),
-        median=QUANTILE("how long a turn was"),
-        tail=QUANTILE("of the 95th percentile"),
-        longest_s=SECONDS(),
-        rows=each(
-            state=one_of(PATH_STATES)("of the thread"),
-            program=TEXT("of the thread"),
-            thread=one_of(THREADS_OF_TURNS)("the turn's own or another"),
-            during=NAME(
-                "what the turn's own thread waited for meanwhile; `null` for itself and if unknown"
-            ),
-            what=NAME("as in `wall`"),
-            ended_by=NAME("as in `wall`"),
-            seconds=SECONDS("of all turns"),
-            half_width_s=ROUNDED("0 for times that no samples divide"),
-            share=ROUNDED.within(0, 1)(),
-            pieces=COUNT("of a function: those with a sample of it"),
-            longest_s=SECONDS(),
-            samples=COUNT(),
-        )("what turns consisted of, the longest first"),
-        takers=each(
-            program=TEXT("`(nobody)` if no thread had it"),
-            is_own=FLAG("whether it is of the command, or of an attached process"),
-            seconds=SECONDS(),
-        )("who had the CPU while turns waited for one, the longest first"),
-    )("those with most time first"),
-    slowest=each(
-        program=TEXT(),
-        kind=TEXT(),
-        tid=INTEGER("the thread"),
-        begin_s=SECONDS("since the start of the recording"),
-        seconds=SECONDS(),
-        pieces=each(
-            begin_s=SECONDS("since the turn's start"),
-            seconds=SECONDS(),
-            state=one_of(PATH_STATES)("of the thread"),
-            program=TEXT("of the thread"),
-            thread=one_of(THREADS_OF_TURNS)(),
-            what=NAME("the function that most samples hit, or what blocked it; `null` if unknown"),
-        )("the longest ones, up to 200, in chronological order"),
-        more_pieces=COUNT("how many there are besides"),
-    )("up to 20 turns"),
+    kinds=Rows(KIND_OF_TURNS)("those with most time first"),
+    slowest=Rows(SLOW_TURN)("up to 20 turns"),
     cut=COUNT("turns that the start or the end of the recording cut, which are in no kind"),
     unclear=COUNT("turns with a wait whose reason is not known, which are in no kind"),
     threads_without=COUNT("threads that waited, and in no place that is known to be idle"),
@@ -441,10 +445,10 @@ LOSSES = Object(
 # What event sources decoded
 
 SAMPLE_DATA = Object(
-    "",
-    event=TEXT(),
-    source=TEXT("the package"),
-    samples=INTEGER(),
+    "sample_data",
+    event=TEXT("name of the event"),
+    source=TEXT("package of the event source"),
+    samples=INTEGER("samples with raw data"),
     numbers=each(
         name=TEXT(),
         samples=INTEGER(),
@@ -455,12 +459,12 @@ SAMPLE_DATA = Object(
         functions=each(function=TEXT(), samples=INTEGER(), mean=NUMBER(), share=NUMBER())(
             "with most of the sum"
         ),
-    )(),
+    )("how each number is distributed"),
     texts=each(
         name=TEXT(),
         samples=INTEGER(),
         rows=each(text=TEXT(get=0), samples=INTEGER(get=1), share=NUMBER(get=2))(),
-    )(),
+    )("how often each text occurs"),
 )
 
 
