@@ -22,7 +22,7 @@ def main() -> int:
 
     Everything is written by then, and the kernel takes memory back faster than the interpreter
     takes its objects apart: 5 ms of a recording's 60. Returns the status only where that is wanted
-    all the same, by a profiler or a debugger, or where the rest of the output cannot be written.
+    anyway, by a profiler or a debugger, or where the rest of the output cannot be written.
 
     Raises:
         ImportError: as `run`.

@@ -5,8 +5,8 @@
 dimension is one entry here; `tests/contract/test_dimensions.py` tries each entry everywhere.
 
 Programs, processes and threads follow one rule: a *program* is a name of processes and `pid` a
-number of one, and a *process* is both, as NAME (PID). Likewise `comm` is a name of threads and
-`tid` the number of one, and a *thread* is both.
+number of one, and a *process* is both, as NAME (PID). In the same way `comm` is a name of threads
+and `tid` the number of one, and a *thread* is both.
 
 The table of options loads this module before COMMAND starts, so it imports nothing that is slow,
 and no room: `figures.hit_keys` has what the functions of an entry are given.
@@ -87,7 +87,7 @@ class Dimension(Record):
         merge: the word of `opreport --merge` for adding it up.
         is_number: whether tables show numbers, which JSON has as such.
         is_path: whether text shows the last part of it.
-        is_ordered: whether classes have an order of their own; others are ordered by their hits.
+        is_ordered: whether classes have their own order; others are ordered by their hits.
         title: in front of the name of a class.
     """
 

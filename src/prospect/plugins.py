@@ -40,7 +40,7 @@ def plugins(group: str) -> list[EntryPoint]:
 
 
 def plugin(group: str, name: str) -> EntryPoint | None:
-    """Return who has a name in a group, None where nobody has.
+    """Return who has a name in a group, None if nobody has.
 
     Raises:
         UsageError: several packages have it.

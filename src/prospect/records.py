@@ -102,7 +102,7 @@ class _MadeAnew:
 
 
 def field(*, default_factory: Callable[[], _Value]) -> _Value:
-    """Declare a field whose default is made anew for each record."""
+    """Declare a field whose default is made again for each record."""
     return _MadeAnew(default_factory)  # type: ignore[return-value]  # as the class's attribute
 
 
@@ -215,7 +215,7 @@ def project(record: Record, kind: type[_Kind]) -> _Kind:
 
 
 def nested_asdict(record: Record) -> dict[str, Any]:
-    """Return a record's fields by name, those that are records themselves likewise."""
+    """Return a record's fields by name, those that are records themselves too."""
     return {
         name: nested_asdict(value) if isinstance(value, Record) else value
         for name, value in asdict(record).items()

@@ -29,7 +29,7 @@ _LETTERS_OF_A_PART = 4
 
 
 def nearest(given: str, known: Iterable[str], *, parts: bool = False) -> str:
-    """Return the known word that was probably meant, "" where none is like what was given.
+    """Return the known word that was probably meant, "" if none is like what was given.
 
     Args:
         given: what was typed.
@@ -44,7 +44,7 @@ def nearest(given: str, known: Iterable[str], *, parts: bool = False) -> str:
 
 
 def suggestion(given: str, known: Iterable[str], *, parts: bool = False) -> str:
-    """Return ``; did you mean WORD?``, "" where no known word is like what was given."""
+    """Return ``; did you mean WORD?``, "" if no known word is like what was given."""
     near = nearest(given, known, parts=parts)
     return f"; did you mean {near}?" if near else ""
 

@@ -18,7 +18,7 @@ ignored_signals: frozenset[int] = frozenset()
 
 def restore() -> None:
     """Restore this process's environment and name, and keep which signals were ignored."""
-    import binascii  # noqa: PLC0415 - only where there is something to restore
+    import binascii  # noqa: PLC0415 - only if there is something to restore
 
     global ignored_signals  # noqa: PLW0603 - a process is started once
     encoded, _, stat = os.environb.pop(VARIABLE).partition(b" ")

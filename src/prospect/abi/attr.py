@@ -126,7 +126,7 @@ class EventAttr(NamedTuple):
 
     @property
     def frequency_hz(self) -> int | None:
-        """The rate asked for, None where a fixed period was asked for."""
+        """The rate asked for, None if a fixed period was asked for."""
         return self.sample_period if self.flags & abi.FLAG_FREQ else None
 
     @property

@@ -27,7 +27,7 @@ class FrameLayout(NamedTuple):
 
     Attributes:
         thread_frame: PyThreadState: its frame, or what holds that.
-        cframe: in what `thread_frame` leads to, the frame; NO_OFFSET where that is the frame.
+        cframe: in what `thread_frame` leads to, the frame; NO_OFFSET if that is the frame.
         base, size: which bytes of a frame are read; the rest are offsets in them.
         code: its code object; the two low bits are no part of the address.
         back: the frame that called it.
@@ -56,7 +56,7 @@ class CodeLayout(NamedTuple):
         first_line: i32.
         signature: 8 bytes with the first line among them, which distinguish code objects that have
             had the same address.
-        instructions: where the first instruction is; 0 where frames have numbers.
+        instructions: where the first instruction is; 0 if frames have numbers.
         ascii, compact: where the text of a str begins, of ASCII and of other compact ones.
         length: of str and bytes; a str has its state 16 bytes after it.
         bytes: the content of a bytes object.

@@ -1,6 +1,6 @@
 """What Prospect reads of a HotSpot JVM, as it is in a recording: a jitdump file with more records.
 
-Each process has a file of its own, which is compressed and kept as docs/recording.md says. Code is
+Each process has its own file, which is compressed and kept as docs/recording.md says. Code is
 in the file as any JIT writes it: a LOAD for each piece, with name, instructions and time. Further
 kinds of records, which readers of jitdump files skip, hold what a JVM knows besides. All begin
 with the same `PREFIX`, and all numbers are little-endian.

@@ -23,8 +23,8 @@ class RecordBlock(NamedTuple):
     Attributes:
         data: bytes-like buffer; it ends where the last record does, unless that is damaged or cut.
         origin: where it came from, for messages: a path, ``"<pipe>"``, ``"cpu 3"``.
-        file_offset: where `data` begins in that file, -1 where there is none.
-        cpu: CPU of the ring that it came from, -1 where rings are mixed.
+        file_offset: where `data` begins in that file, -1 if there is none.
+        cpu: CPU of the ring that it came from, -1 if rings are mixed.
         may_end_cut: whether the recording was cut at its end, within a record maybe.
         release: called with how many bytes of it will hardly be looked at again; None for nobody.
         resume: called with the offset in `data` of a record of perf's own that is not made of whole
@@ -74,7 +74,7 @@ class RecordingInfo(NamedTuple):
 
     Attributes:
         command_line: the recorder's own argument vector.
-        first_sample_ns, last_sample_ns: feature SAMPLE_TIME, 0 where absent.
+        first_sample_ns, last_sample_ns: feature SAMPLE_TIME, 0 if absent.
         started_at: seconds since 1970, feature CLOCK_DATA (``perf record -k``).
         ended_at: when it ended, where the recorder said so (simpleperf), seconds since 1970.
         recorded_at: when the file was last written, seconds since 1970: a copy says when it was

@@ -1,6 +1,6 @@
 """The records of the functions of runtimes, such as CPython, at samples, as recordings have them.
 
-They are the raw data of samples of an event of their own, `EVENT_NAME` (a BPF_OUTPUT event), which
+They are the raw data of samples of their own event, `EVENT_NAME` (a BPF_OUTPUT event), which
 a BPF program writes into the ring of its CPU; docs/recording.md describes them. All numbers are
 little-endian. Every record begins with `HEADER`; what follows depends on its kind:
 

@@ -118,9 +118,9 @@ class Layout(NamedTuple):
 
     Attributes:
         entered: Isolate: the frame from which JavaScript called C++; 0 while it runs itself.
-        called: likewise, for C functions that are called without a frame of their own.
-        outermost: likewise, the outermost entry from C++; 0 while there is none.
-        builtins: likewise, the addresses of builtins, all in one piece of code.
+        called: the same, for C functions that are called without their own frame.
+        outermost: the same, the outermost entry from C++; 0 while there is none.
+        builtins: the same, the addresses of builtins, all in one piece of code.
         builtins_bytes: size of that piece.
         first_bytes: size of the first one, by which an Isolate is known.
         entry: where in that piece the entry from C++ calls JavaScript.

@@ -125,7 +125,7 @@ class SourceOptions(Record):
         what: a function or an image by name or pattern, whose hits count alone; "" for all.
         detail: `-V`: whose hits count.
         places: where sources are.
-        include, exclude: patterns of source paths; all of them, less the excluded, where none.
+        include, exclude: patterns of source paths; all of them, less the excluded, if none.
         whole: whether lines far from all hits are shown too.
         format: "text" or "json".
         colour: whether a terminal reads it.
@@ -269,7 +269,7 @@ def _functions(profile: Profile, options: SourceOptions) -> NDArray[np.int64] | 
 
 
 def _kept_lines(archive: bytes | memoryview) -> dict[str, dict[int, str]] | None:
-    """Return the text of source lines in an archive's section; None where there is no archive."""
+    """Return the text of source lines in an archive's section; None if there is no archive."""
     if not archive:
         return None
     kept: dict[str, dict[int, str]] = defaultdict(dict)

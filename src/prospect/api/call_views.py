@@ -97,7 +97,7 @@ def read_stacks(
 
 
 def _counted_calls(profile: Profile, asked: CallsOptions) -> Callable[[BinaryIO], None]:
-    """Show calls that were counted, where no stacks were recorded: nothing else can be chosen."""
+    """Show calls that were counted, if no stacks were recorded: nothing else can be chosen."""
     choice = asked.choice
     if choice.callers_of or choice.samples != SampleChoice(choice.samples.detail):
         raise UsageError("calls: its calls were counted without stacks, which filters need")

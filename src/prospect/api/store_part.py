@@ -57,7 +57,7 @@ def part_of(
         profile: of the recording, with samples.
         specifications: which part, as ``since:02:10`` or ``comm:nginx``.
         sort: keys that hits are kept apart by: a part has no single samples any more.
-        columns: likewise, the dimension of ``--columns``.
+        columns: the same, the dimension of ``--columns``.
 
     Raises:
         UsageError: a specification has no meaning, or nothing matches.

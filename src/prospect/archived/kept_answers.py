@@ -63,7 +63,7 @@ class ObjectLines(Record, eq=False):
     Attributes:
         start: u64[r] first address of each stretch, rising; it reaches to the next one's.
         node: i32[r] innermost frame there, a row of `FrameTree`; -1 for none.
-        note: what is missing, empty where nothing is.
+        note: what is missing, empty if nothing is.
     """
 
     start: NDArray[np.uint64]
@@ -76,7 +76,7 @@ class FrameTree(Record, eq=False):
 
     Attributes:
         parent: i32[k] the frame that this one is inlined into, a lower row; -1 for none.
-        name, file: i32[k] into `texts`, -1 where unknown.
+        name, file: i32[k] into `texts`, -1 if unknown.
         line: u32[k].
         texts: names as the linker knows them, and paths.
     """

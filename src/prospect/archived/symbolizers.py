@@ -205,7 +205,7 @@ class Collector:
         return lines, tree
 
     def _leaf_nodes(self, frames: Frames) -> NDArray[np.int32]:
-        """Return the row of the innermost frame of each address, -1 where it has none."""
+        """Return the row of the innermost frame of each address, -1 if it has none."""
         names = self._text_rows(name.decode("utf-8", "surrogateescape") for name in frames.names)
         files = self._text_rows(frames.files)
         depth = np.diff(frames.start)
@@ -370,7 +370,7 @@ class ArchivedImages(RecordedImages):
         return self._restored[key]
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:  # noqa: ARG002 - as in RecordedImages
-        """Return whether the file had a name of its own where the archive was made."""
+        """Return whether the file had its own name where the archive was made."""
         return owner_of(key._replace(build_id=b""), ()) in self._answers.names
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> None:

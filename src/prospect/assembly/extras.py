@@ -1,4 +1,4 @@
-"""Values of Prospect's own feature section, and a recording's begin and end, as far as they hold.
+"""Values of Prospect's own feature section, and a recording's start and end, as far as they hold.
 
 The section is a JSON document that anybody may have written (docs/recording.md). Each function
 returns the type that is meant, in a range that every column can hold, else the neutral value: a
@@ -82,7 +82,7 @@ def _is_count(value: object) -> bool:
 
 
 def interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
-    """Return begin and end of the interval on the samples' clock, both 0 where there is none."""
+    """Return begin and end of the interval on the samples' clock, both 0 if there is none."""
     recorded = counts_of(info.extras.get("interval_ns"))
     if len(recorded) == 2:
         return recorded[0], recorded[1]

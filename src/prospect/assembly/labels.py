@@ -46,7 +46,7 @@ class LabelledSamples(Record):
     """Columns of the samples for a label source, equally long.
 
     Attributes:
-        time_ns: u64[n] on the recording's clock: CLOCK_MONOTONIC where Prospect recorded.
+        time_ns: u64[n] on the recording's clock: CLOCK_MONOTONIC if Prospect recorded.
         pid, tid: i32[n] process and thread.
         cpu: u16[n].
     """
@@ -64,12 +64,12 @@ class Labelled(Record):
     """Keys that separate samples in addition to process and place.
 
     Attributes:
-        state: u16[n] a number for each sample's entry reason and label; None where neither is
+        state: u16[n] a number for each sample's entry reason and label; None if neither is
             known.
-        entry_reason: u16[s] of each state, its entry reason; None where a state is its entry
+        entry_reason: u16[s] of each state, its entry reason; None if a state is its entry
             reason.
         label: i32[s] row of `names`, the last of which is "" for none.
-        names: of labels, None where no label source was asked.
+        names: of labels, None if no label source was asked.
         failure: what a source's failure leaves out, "" for nothing.
     """
 

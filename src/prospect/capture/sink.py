@@ -35,7 +35,7 @@ _LEAST_BOUND_BYTES = 64 << 20
 
 
 def default_bound_bytes(fd: int) -> int:
-    """Return how many bytes of records a file may take where nobody said: see `_FREE_SHARE`.
+    """Return how many bytes of records a file may take if nobody said: see `_FREE_SHARE`.
 
     0, for any number, where the file system does not say how much is free.
     """

@@ -109,7 +109,7 @@ def show_paged(text: bytes) -> bool:
     As git does it, but without a shell.
 
     Returns:
-        False where nothing was shown: it fits the terminal, or there is no such program.
+        False if nothing was shown: it fits the terminal, or there is no such program.
     """
     import shlex
     import shutil

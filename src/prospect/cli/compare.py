@@ -115,7 +115,7 @@ def _record(
     settings: Settings,
     command_line: tuple[str, ...],
 ) -> None:
-    """Record one run of a side into a file of its own."""
+    """Record one run of a side into its own file."""
     command = [*getattr(settings, f"side_{side}")]
     name = f"{side}{number}"
     file = files[name] = RecordingFile(

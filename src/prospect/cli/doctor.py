@@ -36,7 +36,7 @@ def _of_target(target: str) -> Diagnosis:
 
 
 def _with_plugins(diagnosis: Diagnosis) -> Diagnosis:
-    """Add what other packages add, where there are any."""
+    """Add what other packages add, if there are any."""
     found = [
         f"{kind} {one.name} ({package_of(one)})"
         for group, kind in KINDS.items()

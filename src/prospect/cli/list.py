@@ -73,7 +73,7 @@ def table_text(
     *,
     with_fields: bool,
 ) -> str:
-    """Return a table of the events, with a column for checks where there are any."""
+    """Return a table of the events, with a column for checks if there are any."""
     names = [escaped(", ".join((event.name, *event.other_names))) for event in events]
     here = [_check_text(check) for check in checks]
     heading, *rows = table_lines(

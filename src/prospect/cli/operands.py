@@ -53,7 +53,7 @@ def readable(
 
 
 def refuse_missing(recording: str, maker: str = "prospect record COMMAND") -> None:
-    """Say what could be meant where there is no such file, and what makes one.
+    """Say what could be meant if there is no such file, and what makes one.
 
     Raises:
         RecordingError: there is none.

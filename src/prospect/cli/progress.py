@@ -1,7 +1,7 @@
 """A line on stderr about what takes long, on a terminal only.
 
 It appears after a second, says for how long and what is being done, and leaves nothing behind. The
-one that works only leaves a word (`Progress.announce`); a thread of its own draws it.
+one that works only leaves a word (`Progress.announce`); its own thread draws it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _MOST_DROPPED = 10
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Show what is in a store, check, merge or send it: 1 where something cannot be read or sent.
+    """Show what is in a store, check, merge or send it: 1 if something cannot be read or sent.
 
     Raises:
         ProspectError: the words mean nothing, nothing matches, or the store cannot be read.
@@ -198,7 +198,7 @@ def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]
 
 
 def _of_hosts(path: str) -> HostsDirectory | None:
-    """Return stores of many hosts, None where one host's store is named."""
+    """Return stores of many hosts, None if one host's store is named."""
     from prospect.fleet.opening import opened
     from prospect.fleet.store_places import FILE, place_of
     from prospect.store.hosts import HostsDirectory

@@ -1,6 +1,6 @@
 """How often each value of a long u64 column occurs, and which of the values each row has.
 
-The addresses of millions of samples are some thousand different words. A table of slots that stays
+The addresses of millions of samples are a few thousand different words. A table of slots that stays
 in the cache gives each word that comes first to a slot a number; what finds its slot taken goes to
 the next table, whose slots another hash chooses, and what is left after the last one is sorted.
 Where a sample of the rows says that most words are rare, all are sorted at once: as one number of
@@ -100,7 +100,7 @@ class _Packing(NamedTuple):
 def _packed(
     column: NDArray[np.uint64], *, may_spend: bool
 ) -> tuple[NDArray[np.uint64], _Packing] | None:
-    """Return word and row as one number, u64[n]; None where they have too many bits."""
+    """Return word and row as one number, u64[n]; None if they have too many bits."""
     row_bits = (len(column) - 1).bit_length()
     low_bits = min(_LOW_BITS, 64 - row_bits)
     shift = np.uint64(low_bits)

@@ -115,7 +115,7 @@ def forest_of_lists(
         length: i[n] of each list.
 
     Returns:
-        The forest, and i32[n] the row of each list's last value, -1 where a list is empty.
+        The forest, and i32[n] the row of each list's last value, -1 if a list is empty.
     """
     grown, last, _ = _grown(value, length)
     return grown, last
@@ -132,7 +132,7 @@ def hashed_forest(
         word: u64 random words by value.
 
     Returns:
-        The forest, i32[n] the row of each list's last value, -1 where a list is empty, and u64[t]
+        The forest, i32[n] the row of each list's last value, -1 if a list is empty, and u64[t]
         a hash of each row and all that comes before it.
     """
     grown, last, at = _grown(value, length)

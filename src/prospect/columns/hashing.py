@@ -58,7 +58,7 @@ def mixed_at(
 class WordSet(Record):
     """Distinct words other than 0.
 
-    `slot_word` u64 has one of the words of each hash, 0 where there is none; `slot_row` i64 is its
+    `slot_word` u64 has one of the words of each hash, 0 if there is none; `slot_row` i64 is its
     row, and `is_taken` bool whether there is one. Words that lost their slot to another are found
     by bisection.
 
@@ -118,7 +118,7 @@ def word_set(words: NDArray[np.uint64]) -> WordSet:
 def collect_words(blocks: Iterable[NDArray[np.uint64]], at_most: int) -> WordSet:
     """Make a set of the words of all blocks.
 
-    At most `at_most` words beyond those that have a slot of their own are kept.
+    At most `at_most` words beyond those that have their own slot are kept.
     """
     slot_word = np.empty(0, np.uint64)
     others: list[NDArray[np.uint64]] = []

@@ -12,7 +12,7 @@ import sys
 import warnings
 
 # AMD's Zen 4 has AVX-512, but storing what a mask leaves of a vector, which numpy's sorts do all
-# the time, takes it some hundred cycles: with AVX2 they take a fifth to a third of the time.
+# the time, takes it a few hundred cycles: with AVX2 they take a fifth to a third of the time.
 # Source: Software Optimization Guide for the AMD Zen4 Microarchitecture (57647), 2.11.2; OpenJDK's
 # change 8317976 goes by the same family.
 _AMD = b"AuthenticAMD"
@@ -30,7 +30,7 @@ _NEVER_BYTES = 1 << 30
 
 
 def start_numpy() -> None:
-    """Import numpy for work on columns; do nothing where somebody imported it already."""
+    """Import numpy for work on columns; do nothing if somebody imported it already."""
     if "numpy" in sys.modules:
         return
     # Its linear algebra would start a thread for each CPU (58 ms); nothing here uses it.
@@ -59,7 +59,7 @@ def sorts_slowly(cpu: bytes) -> bool:
 
 
 def _first_cpu() -> bytes:
-    """Return what the kernel says of the first CPU, b"" where that cannot be read."""
+    """Return what the kernel says of the first CPU, b"" if that cannot be read."""
     try:
         descriptor = os.open("/proc/cpuinfo", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -76,7 +76,7 @@ def keep_freed_memory() -> bool:
     """Keep what is freed until the process ends; return whether the C library knows how.
 
     Every stage of a report makes and drops columns of many megabytes. By default glibc takes each
-    from the kernel and returns it at once, and the kernel clears every page anew: half of all page
+    from the kernel and returns it at once, and the kernel clears every page again: half of all page
     faults of a report on ten million samples, and a tenth of its time.
     """
     import ctypes  # noqa: PLC0415 - not of every process that starts numpy

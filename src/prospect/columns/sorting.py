@@ -84,7 +84,7 @@ def _first_rows(column: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return i64[n]: the first row with the value of each row.
 
     A slot of a table holds the first row whose value falls on it, and so answers for all rows with
-    that value; rows that lost their slot are tried once more, and the rest is sorted. Of long
+    that value; rows that lost their slot are tried again, and the rest is sorted. Of long
     columns that is a tenth of the time of sorting all, and never much more than that.
     """
     first = np.empty(len(column), np.int64)

@@ -49,7 +49,7 @@ def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
 
 
 def inserted(table: _Table, other: _Table, place: NDArray[np.intp]) -> _Table:
-    """Return a table with each row of another one before a row of its own; columns are arrays.
+    """Return a table with each row of another one before its own row; columns are arrays.
 
     Args:
         table: to insert into.

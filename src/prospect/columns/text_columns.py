@@ -54,7 +54,7 @@ def line_bounds(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def next_spaces(
     text: bytes, position: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.int64], ...]:
-    """Find the next `count` spaces from each position on; the text's length where there are none.
+    """Find the next `count` spaces from each position on; the text's length if there are none.
 
     Args:
         text: padded text.

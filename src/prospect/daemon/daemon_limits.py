@@ -5,7 +5,7 @@ SECURITY.md lists those on input. The bounds of a live session are in `live.gate
 
 from __future__ import annotations
 
-# The socket. A request is a word and a name; the status has some KB.
+# The socket. A request is a word and a name; the status has a few KB.
 MOST_REQUEST_BYTES = 4096
 MOST_ANSWER_BYTES = 1 << 20
 MOST_CLIENTS_WAITING = 8
@@ -80,6 +80,6 @@ WINDOWS_AT_ONCE = 10
 # The temporary file of metrics has so much of the file's name: a name has at most 255 bytes.
 MOST_NAME = 48
 
-# Anybody who reaches the address can ask for metrics: a head has some hundred bytes, and one
+# Anybody who reaches the address can ask for metrics: a head has a few hundred bytes, and one
 # client at a time is answered.
 LARGEST_HEAD_BYTES, MOST_SCRAPES_WAITING, SCRAPE_S = 1 << 14, 8, 1.0

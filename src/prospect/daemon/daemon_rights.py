@@ -9,7 +9,7 @@ from prospect.capture.kernel.capabilities import keep_only, last_capability
 from prospect.errors import CaptureError
 
 _SYS_ADMIN, _PERFMON = 21, 38
-# What each is for; a CPU that comes on line and new settings need what the start needed.
+# What each is for; a CPU that comes online and new settings need what the start needed.
 KEPT = {
     "CAP_DAC_READ_SEARCH": 2,  # names in programs and libraries, whoever may read these
     "CAP_KILL": 5,  # children that act with another user's rights and hang

@@ -190,7 +190,7 @@ class MetricsServer:
         """Begin to listen.
 
         Raises:
-            UsageError: the URL names no address, or the address cannot be had.
+            UsageError: the URL names no address, or the address is not available.
         """
         host, port = address_of(url)
         self.text = b""

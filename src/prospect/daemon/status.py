@@ -71,9 +71,9 @@ def figures_of(
 
     Args:
         store: of the daemon.
-        writing: likewise.
-        totals: likewise.
-        ceiling: likewise.
+        writing: the same.
+        totals: the same.
+        ceiling: the same.
         sampling_pids: processes that sample, None while there is no sampling.
     """
     options = ceiling.asked

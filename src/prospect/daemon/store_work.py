@@ -4,8 +4,8 @@ The daemon starts it with the name of the work (a key of `_WORKS`), the descript
 directory, whose lock the daemon holds, and that of a pipe that ends with the daemon; see
 `store_children.StoreChild`. The order comes by standard input, at most one line of answer goes to
 standard output. The process has no rights of the daemon and none of its memory: DuckDB takes 60 MB
-to write a window and some hundred to merge those of a large machine, a window for a collector takes
-as much as a report.
+to write a window and a few hundred to merge those of a large machine, a window for a collector
+takes as much as a report.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class StoreWriting:
 
     @property
     def pid_fd(self) -> int:
-        """Becomes readable when `finish` is to be called; -1 where nothing is under way."""
+        """Becomes readable when `finish` is to be called; -1 if nothing is under way."""
         child = self._encoder or self._merger
         return child.pid_fd if child else -1
 
@@ -175,7 +175,7 @@ class StoreWriting:
         if written is None:
             return
         if outcome.is_full and written.tries < MOST_DROPPED and self._drop_oldest():
-            # Packed anew: with the oldest may have gone names that this window was to do without.
+            # Packed again: with the oldest may have gone names that this window was to do without.
             self._write(written.window, written.segment, written.tries + 1)
             return
         if outcome.complaint and written.segment in self._store.segments():

@@ -140,7 +140,7 @@ def segment_of(image: ElfImage, address: int) -> tuple[int, int] | None:
 
     Returns:
         The address's offset in the file, and how many bytes the segment has there from it on; None
-        where no segment holds it.
+        if no segment holds it.
     """
     loads = image.segments[image.segments["type"] == elf_layout.PT_LOAD]
     # As a difference, because a damaged segment may end beyond the last address.

@@ -94,7 +94,7 @@ _LAST_NUMBER = re.compile(r"(?:^|[\s,])0x([0-9a-f]+)$")
 
 
 def gdb_path() -> str | None:
-    """Return where GDB is, None where it is not installed."""
+    """Return where GDB is, None if it is not installed."""
     return next(filter(None, map(shutil.which, _PROGRAMS)), None)
 
 
@@ -298,7 +298,7 @@ def rows_of(record: bytes, content: bytes, address: int) -> list[Row] | None:
         address: of the first.
 
     Returns:
-        Rows that cover each byte once; None where the answer does not fit the question.
+        Rows that cover each byte once; None if the answer does not fit the question.
     """
     end = address + len(content)
     rows: list[Row] = []

@@ -38,7 +38,7 @@ _LONGEST_LEB128_BYTES = 10
 
 
 def fixed_bytes(encoding: int, pointer_bytes: int) -> int | None:
-    """Return the size of a pointer of an encoding, None where it varies or there is no such."""
+    """Return the size of a pointer of an encoding, None if it varies or there is no such."""
     form = _fixed_form(encoding, pointer_bytes)
     return form.itemsize if form else None
 
@@ -125,7 +125,7 @@ class EhData(Record, eq=False):
         Args:
             position: i64[n], within the section or beyond it.
             encoding: DW_EH_PE_*, one for all.
-            data_address: what DW_EH_PE_datarel counts from, None where that is not known.
+            data_address: what DW_EH_PE_datarel counts from, None if that is not known.
 
         Returns:
             u64[n] values, which are SVMA where the encoding makes them so, and i64[n] positions of
@@ -151,7 +151,7 @@ class EhData(Record, eq=False):
     def _base(
         self, position: NDArray[np.int64], encoding: int, data_address: int | None
     ) -> NDArray[np.uint64] | None:
-        """Return what is to be added to each value, None where that is not known."""
+        """Return what is to be added to each value, None if that is not known."""
         application = encoding & (_APPLICATION | DW_EH_PE_INDIRECT)
         if application == DW_EH_PE_PCREL:
             return position.astype(np.uint64) + np.uint64(self.address)

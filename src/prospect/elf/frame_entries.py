@@ -86,7 +86,7 @@ def read_frames(image: ElfImage) -> FrameTable | None:
         image: of any machine, linked (ET_EXEC or ET_DYN).
 
     Returns:
-        The table; None where there is no .eh_frame, or none that can be read.
+        The table; None if there is no .eh_frame, or none that can be read.
     """
     header = _header_data(image)
     data = _section(image, b".eh_frame") or (_data_behind(image, header) if header else None)
@@ -263,7 +263,7 @@ def read_debug_frames(image: ElfImage) -> FrameTable | None:
     """Read the frame entries that an image holds for debuggers.
 
     Returns:
-        The table; None where there is no .debug_frame, or none that can be read.
+        The table; None if there is no .debug_frame, or none that can be read.
     """
     data = EhData(_content(image), 0, 8 if image.is_64 else 4)
     if not len(data):
@@ -283,7 +283,7 @@ def read_debug_frames(image: ElfImage) -> FrameTable | None:
 
 
 def _content(image: ElfImage) -> memoryview:
-    """Return the section, unpacked where it is compressed; nothing where that fails."""
+    """Return the section, unpacked where it is compressed; nothing if that fails."""
     row = image.find_section(b".debug_frame")
     if row < 0 or not image.sections[row]["flags"] & elf_layout.SHF_COMPRESSED:
         return image.section_data(row)
@@ -300,7 +300,7 @@ def _content(image: ElfImage) -> memoryview:
 
 
 def _unpacked(kind: int, packed: memoryview, most_bytes: int) -> bytes:
-    """Return the content of a compressed section, up to a size; nothing where that fails."""
+    """Return the content of a compressed section, up to a size; nothing if that fails."""
     if kind == _ELFCOMPRESS_ZLIB:
         try:
             return zlib.decompressobj().decompress(packed, most_bytes)

@@ -99,7 +99,7 @@ def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> Fra
         debug_image: its debug file, which may have .debug_frame.
 
     Returns:
-        The rules; None where there are none, or the machine is none of x86-64 and arm64.
+        The rules; None if there are none, or the machine is none of x86-64 and arm64.
     """
     machine = rules.MACHINES.get(image.machine)
     if machine is None or not image.is_64:

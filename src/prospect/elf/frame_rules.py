@@ -69,7 +69,7 @@ class MachineRegisters(NamedTuple):
         sp, fp: stack pointer and frame register.
         second: rbx, by which glibc's lazy binder and some realigned frames find their CFA; or x30.
         return_column: of the return address.
-        return_slot: its distance from the CFA, 0 where that varies.
+        return_slot: its distance from the CFA, 0 if that varies.
         saved_fp, saved_second, saved_pc: bytes from the saved sp in what a signal left behind.
     """
 

@@ -162,7 +162,7 @@ class Operations(Record, eq=False):
         program: i64[k] which program.
         code: u8[k] DW_CFA_*; of the three primary ones the upper two bits alone.
         first: i64[k] the first operand: a register, an offset, or how far to advance.
-        second: i64[k] the second, where there are two; for expressions, where the block begins.
+        second: i64[k] the second, if there are two; for expressions, where the block begins.
         block_bytes: i64[k] the length of the expression; 0 for other operations.
     """
 
@@ -222,7 +222,7 @@ def _codes(first_byte: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _set_loc_bytes(data: EhData, encoding: NDArray[np.int64]) -> int:
-    """Return the size of DW_CFA_set_loc's operand; 0 where programs differ in it."""
+    """Return the size of DW_CFA_set_loc's operand; 0 if programs differ in it."""
     sizes = {
         data.pointer_bytes if e & 0xF == 0 else {2: 2, 3: 4, 4: 8}.get(int(e) & 7, 0)
         for e in distinct(encoding).tolist()

@@ -101,7 +101,7 @@ def _rules(
 def _saves_frame_register(table: GoTable) -> NDArray[np.bool_]:
     """Return which functions save the frame register below the return address, bool[f].
 
-    Compilers always do, in frames that are not empty. Assembly without a frame of its own may push
+    Compilers always do, in frames that are not empty. Assembly without its own frame may push
     something else there.
     """
     is_saved = np.ones(len(table), np.bool_)

@@ -145,7 +145,7 @@ class GoTable(Record, eq=False):
         start: u64[f] SVMA of each function, strictly rising.
         end: u64[f] SVMA of the first byte after.
         names: the text of function names, each ends with a NUL.
-        files: the text of file names likewise.
+        files: the text of file names too.
         units: u32[u] offsets in `files`, by compilation unit.
         values: values by address.
         words: u32[w] the area of functions.
@@ -177,7 +177,7 @@ class GoTable(Record, eq=False):
         return self._field(slice(None), 0)
 
     def row_of(self, svma: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the function at each address, i64[n], -1 where there is none."""
+        """Return the function at each address, i64[n], -1 if there is none."""
         if not len(self):
             return np.full(len(svma), -1, np.int64)
         row = np.searchsorted(self.start, svma, side="right") - 1
@@ -235,7 +235,7 @@ class GoTable(Record, eq=False):
             index: i64[n] which of its calls, not negative.
 
         Returns:
-            i64[n] the offset of the name in `names`, NO_DATA where nothing can be read; and i64[n]
+            i64[n] the offset of the name in `names`, NO_DATA if nothing can be read; and i64[n]
             the distance of the call from the function's start.
         """
         form = _LAYOUTS[self.version]
@@ -304,7 +304,7 @@ class GoTable(Record, eq=False):
         return found
 
     def _read(self, svma: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Read signed words of 4 bytes from the image, i64[n]; NO_DATA where it has none."""
+        """Read signed words of 4 bytes from the image, i64[n]; NO_DATA if it has none."""
         offset = self.image.offset_of_svma(svma.astype(np.uint64))
         content = np.frombuffer(self.image.data, np.uint8)
         is_there = (svma > 0) & (offset != NO_ADDRESS)

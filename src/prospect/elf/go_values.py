@@ -61,7 +61,7 @@ class GoValues(Record, eq=False):
         return ValueLists(begin, np.arange(len(begin)).repeat(pairs), stop, value)
 
     def _ends(self, begin: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where the zero is that ends each list; the end of all where there is none."""
+        """Return where the zero is that ends each list; the end of all if there is none."""
         zeros = self._zeros
         row = np.searchsorted(zeros, (begin + 1).astype(np.uint32))
         if not len(zeros):
@@ -106,7 +106,7 @@ class ValueLists(Record, eq=False):
         return np.where(np.append(self.begin, -1).take(row) == lists, row, -1)
 
     def at(self, lists: NDArray[np.int64], distance: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the value at each address, i64[k]; -1 where its list has none.
+        """Return the value at each address, i64[k]; -1 if its list has none.
 
         Args:
             lists: i64[k] where each one's list begins.

@@ -47,7 +47,7 @@ class ElfImage(Record, eq=False):
         is_64: whether its class is ELFCLASS64.
         type: ET_*.
         machine: EM_*.
-        segments: `layout.PHDR_64[p]`, of 32-bit images widened; empty where damaged or none.
+        segments: `layout.PHDR_64[p]`, of 32-bit images widened; empty if damaged or none.
         sections: `layout.SHDR_64[s]`, as `segments`.
         section_names: the section header string table.
         damage: sentences about what could not be read, empty for a whole file.
@@ -147,7 +147,7 @@ class ElfImage(Record, eq=False):
             offset: u64[n].
 
         Returns:
-            u64[n], `NO_ADDRESS` where no PT_LOAD holds the offset. Where several do, an executable
+            u64[n], `NO_ADDRESS` if no PT_LOAD holds the offset. Where several do, an executable
             one wins, then the one that starts last.
         """
         return self._convert(offset, "offset", "vaddr")
@@ -268,7 +268,7 @@ def _read_table(
 
 
 def _slice(data: memoryview, offset: int, size: int) -> memoryview:
-    """Return part of the file, nothing where the file does not hold all of it."""
+    """Return part of the file, nothing if the file does not hold all of it."""
     return data[offset : offset + size] if offset + size <= len(data) else data[:0]
 
 
@@ -309,7 +309,7 @@ def find_note(areas: Iterable[memoryview], owner: bytes, kind: int) -> memoryvie
 
 
 def parse_debug_link(section: bytes) -> DebugLink | None:
-    """Read .gnu_debuglink; None where it names no plain file or has no checksum."""
+    """Read .gnu_debuglink; None if it names no plain file or has no checksum."""
     name, _, _ = section.partition(b"\0")
     checksum = _align(len(name) + 1)
     # The name is joined to directories: it must not lead out of them.

@@ -116,7 +116,7 @@ def read_without_sections(image: ElfImage) -> tuple[ElfImage, ElfSymbols | None]
     """Make sections of the executable segments, and read what the dynamic section leads to.
 
     Returns:
-        The image with these sections, and its symbols; None where it has none that can be read.
+        The image with these sections, and its symbols; None if it has none that can be read.
     """
     sections = _executable_segments(image)
     image = replace(image, sections=sections)

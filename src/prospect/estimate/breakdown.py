@@ -59,7 +59,7 @@ class RowErrors(NamedTuple):
     """How sure the rows are.
 
     Attributes:
-        half_width_s: f64[r] half of the 95 % interval, NaN where unknown.
+        half_width_s: f64[r] half of the 95 % interval, NaN if unknown.
         is_like_above: bool[r] whether a row cannot be told from the one above.
         needed_s: f64[r] how long a run would have to be to tell it from that; see `needed_seconds`.
     """
@@ -121,7 +121,7 @@ class Breakdown(Record):
 
     @cached_property
     def wall_s(self) -> NDArray[np.float64] | None:
-        """Their wall time, f64[r]; None where samples do not tell it."""
+        """Their wall time, f64[r]; None if samples do not tell it."""
         busy = self.chosen & ~idle_hits(self.profile)
         by_hit = wall_seconds(self.profile, self.design, busy)
         return None if by_hit is None else self.sums_of(by_hit)
@@ -167,7 +167,7 @@ class Breakdown(Record):
 
     @property
     def half_width_s(self) -> NDArray[np.float64]:
-        """Half of each row's 95 % interval, f64[r]; NaN where unknown."""
+        """Half of each row's 95 % interval, f64[r]; NaN if unknown."""
         return self._errors.half_width_s
 
     @property
@@ -177,7 +177,7 @@ class Breakdown(Record):
 
     @cached_property
     def total_half_width_s(self) -> float:
-        """Half of the 95 % interval of all rows together; NaN where unknown."""
+        """Half of the 95 % interval of all rows together; NaN if unknown."""
         return float(half_widths(self.design, np.where(self.chosen, 0, -1), 1)[0])
 
 
@@ -282,17 +282,17 @@ class ClassColumns(Record):
 
     Attributes:
         events: of each column; of the table where it has none, as nothing was chosen.
-        classes: what each column is of; the last is `OTHERS` where there are any.
+        classes: what each column is of; the last is `OTHERS` if there are any.
         others: how many classes the last column is of, 0 for none.
         names: of each key a list with a name for each row.
         hits: i64[r, c].
-        seconds, half_width_s: f64[r, c] and half of the 95 % interval, NaN where unknown.
+        seconds, half_width_s: f64[r, c] and half of the 95 % interval, NaN if unknown.
         share: f64[r, c] part of all that the column has, 0 to 1.
         total_hits: i64[c], of all rows, shown or not.
-        total_s, total_half_width_s: f64[c] likewise.
+        total_s, total_half_width_s: f64[c] the same.
         left_out: how many rows have less time than `-m`.
         left_out_hits: i64[c] what they hold.
-        left_out_s: f64[c] likewise.
+        left_out_s: f64[c] the same.
     """
 
     events: tuple[EventInfo, ...]
@@ -383,7 +383,7 @@ def class_columns(
 def _classes(
     profile: CompleteProfile, chosen: NDArray[np.bool_], dimension: str, most: int
 ) -> _Classes:
-    """Return the classes with most hits, by hits or in an order of their own, and the others."""
+    """Return the classes with most hits, by hits or in their own order, and the others."""
     keys = hit_keys(profile, dimension)
     numbers, name = keys.number, keys.shown
     hits = exact_sums(numbers[chosen], profile.hits.count[chosen], int(numbers.max(initial=0)) + 1)

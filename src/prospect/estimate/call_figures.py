@@ -64,14 +64,14 @@ class CallFigures(Record):
     Attributes:
         counted_index: i64[r] into `counts.functions`; functions without a call have no row.
         counted: i64[r] calls that were counted.
-        calls: f64[r] calls in all; `counted` where every call was counted, NaN where nothing is
+        calls: f64[r] calls in all; `counted` where every call was counted, NaN if nothing is
             known of what was not counted.
-        half_width: f64[r] half width of the 95 % interval of `calls`: 0 where all were counted,
-            NaN where `calls` is.
-        self_s: f64[r] sampled time in the function itself. NaN where samples are no time, or
+        half_width: f64[r] half width of the 95 % interval of `calls`: 0 if all were counted,
+            NaN if `calls` is.
+        self_s: f64[r] sampled time in the function itself. NaN if samples are no time, or
             where the probe took as much as `_MOST_PROBE_SHARE` of that: samples that a probe
             delays are taken as it returns, in the function.
-        total_s: f64[r] with all that it called, without samples in probes. NaN where there are no
+        total_s: f64[r] with all that it called, without samples in probes. NaN if there are no
             call stacks, or where samples in probes outnumber the others.
         callers: for each row, i64[k] rows of the profile's functions and i64[k] their counted
             calls, most first.
@@ -142,7 +142,7 @@ def call_numbers(view: CallsView) -> CallNumbers | None:
     """Return how often each function was called.
 
     Returns:
-        None where calls were not counted, or only samples by another choice than `-V` are shown.
+        None if calls were not counted, or only samples by another choice than `-V` are shown.
     """
     counts, samples = view.profile.call_counts, view.choice.samples
     if counts is None or samples != SampleChoice(samples.detail):
@@ -203,7 +203,7 @@ def missed_calls(
         probe_spread_ns: f64[f] how far that may be off.
 
     Returns:
-        f64[f] calls, and f64[f] the half width of their 95 % interval; NaN where too little of the
+        f64[f] calls, and f64[f] the half width of their 95 % interval; NaN if too little of the
         run was watched to say how often the function is called.
     """
     functions = len(probe_ns)
@@ -250,7 +250,7 @@ def _variance(
     """Return the variance of the missed calls, f64[f], and its degrees of freedom, f64[f]."""
     rate = calls / own_s[:, None]
     of_pair = np.diff(rate, axis=0) ** 2 / 2.0
-    # No fewer than if calls came one by one at random; three may have come where none was seen.
+    # No fewer than if calls came one by one at random; three may have come if none was seen.
     least = (calls.sum(axis=0) + 1.0) / own_s.sum() / own_s[:, None]
     inner_s, pair_s = gap_s[:-1, None], (own_s[:-1, None] + own_s[1:, None]) / 2.0
     spread = np.maximum(of_pair, least[:-1])

@@ -30,10 +30,10 @@ class CountMeans(NamedTuple):
     """Means over the runs.
 
     Attributes:
-        counts: one an event, None where it was never counted.
+        counts: one an event, None if it was never counted.
         running: the share of the time that a counter was there, one an event.
         elapsed_s: the length of a run.
-        user_s, system_s: what the command used, None where there was none.
+        user_s, system_s: what the command used, None if there was none.
     """
 
     counts: tuple[Mean | None, ...]

@@ -34,7 +34,7 @@ class TurnPiece(NamedTuple):
     """A piece of a turn.
 
     Attributes:
-        begin_s: since the turn's begin.
+        begin_s: since the turn's start.
         seconds: how long.
         state: one of PATH_STATES.
         program: of the thread.
@@ -56,9 +56,9 @@ class SlowTurn(NamedTuple):
     Attributes:
         program, kind: as of `KindOfTurns`.
         tid: the thread.
-        begin_s: since the begin of the recording.
+        begin_s: since the start of the recording.
         seconds: how long.
-        pieces: the longest ones, in the order of time.
+        pieces: the longest ones, in chronological order.
         more_pieces: how many there are besides.
     """
 
@@ -128,7 +128,7 @@ def slow_turns(
 
 
 def _longest(pieces: WallPath, begin: int, end: int) -> NDArray[np.int64]:
-    """Return the longest pieces of a turn, i64 in the order of time."""
+    """Return the longest pieces of a turn, i64 in chronological order."""
     order = np.argsort(-pieces.length_ns[begin:end], kind="stable")[:MOST_PIECES_OF_TURN]
     return begin + np.sort(order)
 

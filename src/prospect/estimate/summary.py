@@ -56,13 +56,13 @@ class ProgramRow(NamedTuple):
         name: as the kernel has it.
         processes: how many there were.
         hits: samples.
-        seconds, half_width_s: time, and half of its 95 % interval; NaN where the event has none.
+        seconds, half_width_s: time, and half of its 95 % interval; NaN if the event has none.
         user_share: part of it in user mode, 0 to 1.
-        by_mode: seconds, or hits where there is no time, by mode.
+        by_mode: seconds, or hits if there is no time, by mode.
         service: the service, container or other control group in which most of its hits are, ""
             for none.
         other_services: in how many others it was hit.
-        wall_s: wall time (`estimate.wall_seconds`), NaN where samples do not tell it.
+        wall_s: wall time (`estimate.wall_seconds`), NaN if samples do not tell it.
     """
 
     name: str
@@ -108,7 +108,7 @@ class FunctionRow(NamedTuple):
         is_like_above: whether it cannot be told from the row above.
         program: in which most of its time was spent.
         other_programs: in how many others it was hit.
-        caller: who called it most often, "" where that is not known.
+        caller: who called it most often, "" if that is not known.
         pid: of the process that it is of alone, -1 for all.
         caller_object: the file of the caller's code.
         wall_s: as of programs.
@@ -137,18 +137,18 @@ class InShort(Record):
         has_time: whether hits are worth seconds: samples of a timer.
         event: whose samples these are.
         hits, seconds, half_width_s: of all that is asked for.
-        busy_s: of all processes of the system but idle CPUs; NaN where not all were sampled.
-        busy_share: of all CPUs' time, 0 to 1; likewise.
+        busy_s: of all processes of the system but idle CPUs; NaN if not all were sampled.
+        busy_share: of all CPUs' time, 0 to 1; the same.
         programs: the first ones, or all down to the least time that is shown.
         more_programs: how many there are besides.
-        functions: likewise.
-        more_functions: likewise.
+        functions: the same.
+        more_functions: the same.
         with_callees: the functions that spend most with all that they call, beyond the trivial;
             none where callers in user space are not known.
-        needed_s: how long a run would have to be to tell the first functions apart; 0 where they
-            are, infinite where no run would do.
+        needed_s: how long a run would have to be to tell the first functions apart; 0 if they
+            are, infinite if no run would do.
         entry_reasons: why the kernel ran, most time first: what, and seconds or hits.
-        kernel_s: time in the kernel, interrupts included; hits where there is no time.
+        kernel_s: time in the kernel, interrupts included; hits if there is no time.
         nameless: part of the hits in code without names, 0 to 1.
         nameless_source: the reason that most of those hits have no name; None if all have one.
         bracketed: part of the hits between two named functions, 0 to 1.

@@ -81,7 +81,7 @@ class KindOfTurns(Record):
         longest_s: of the longest turn.
         deviation_s: standard deviation of their lengths.
         rows: the longest first.
-        takers: who had the CPUs that were waited for, likewise.
+        takers: who had the CPUs that were waited for, in the same way.
     """
 
     program: str
@@ -109,8 +109,8 @@ class TurnAccount(Record):
 
     Attributes:
         kinds: those with most time first.
-        cut: turns that the begin or the end of the recording cut, which are in no kind.
-        unclear: turns of which not every wait is known, likewise.
+        cut: turns that the start or the end of the recording cut, which are in no kind.
+        unclear: turns of which not every wait is known, in the same way.
         threads_without: threads that waited, and in no place that is known to be idle.
         slowest: the slowest turns.
     """

@@ -87,7 +87,8 @@ class WallAccount(Record):
     Attributes:
         seconds: from its start to its exit; the rows add up to it.
         rows: the longest first.
-        takers: who had the CPU instead, likewise; they add up to the time of waiting for one.
+        takers: who had the CPU instead, in the same way; they add up to the time of waiting for
+            one.
         pieces: of the path.
     """
 

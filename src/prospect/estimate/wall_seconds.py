@@ -154,7 +154,7 @@ def _without_shared(
     """Return the cells without what two of one thread share; those that are left with nothing end.
 
     Args:
-        thread: u16[s] of each cell, in the order of time.
+        thread: u16[s] of each cell, in chronological order.
         start: i64[s] when each begins.
         end: i64[s] when it ends.
     """

@@ -29,7 +29,7 @@ class CalleesRow(NamedTuple):
         name: of the function.
         object_path: where its code was mapped from.
         hits: samples with it on their stack.
-        seconds, half_width_s: time, and half of its 95 % interval; NaN where the event has none.
+        seconds, half_width_s: time, and half of its 95 % interval; NaN if the event has none.
         share: of all that is asked for, 0 to 1.
         program: in which most of the time was spent.
         other_programs: in how many others it was spent.

@@ -158,7 +158,7 @@ def _in_bytes(
 def _runtime_columns(
     events: Sequence[EventDescription], *, innermost: bool
 ) -> RuntimeColumns | None:
-    """Return what takes records of runtimes' frames; None where no event has them."""
+    """Return what takes records of runtimes' frames; None if no event has them."""
     frames = [one for one in events if is_frames_event(one.attr, one.name)]
     if not frames or len(frames) == len(events):
         return None

@@ -1,7 +1,7 @@
 """Call chains in user space that the kernel recorded later than their samples → the samples' own.
 
 With ``perf record --call-graph fp,defer`` the chain of a sample ends with a marker and a cookie.
-The chain in user space has a record of its own, with that cookie, when the task returns to user
+The chain in user space has its own record, with that cookie, when the task returns to user
 space. Several samples may have one cookie. Without such a record the chain ends at the marker.
 
 Defined by: ``include/uapi/linux/perf_event.h``, PERF_RECORD_CALLCHAIN_DEFERRED and

@@ -67,7 +67,7 @@ class UserStates(Record):
             or where they are.
         stack_block: i32[k] row of `blocks`, -1 for samples of events that copy no stacks.
         stack_begin: i64[k] byte of the block where the copy begins; it was at the stack pointer.
-        stack_bytes: i32[k] how much was copied; 0 where the stack could not be read.
+        stack_bytes: i32[k] how much was copied; 0 if the stack could not be read.
         register_numbers: the kernel's numbers of the registers, ascending
             (``include/uapi/asm/perf_regs.h`` of ``arch/x86`` and ``arch/arm64``).
         blocks: u8[] the buffers of the records that hold the copies: never copies themselves.
@@ -134,7 +134,7 @@ class RawFields(Record):
 
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
-        values: columns [k] by the event's `fields`, 0 where it has fewer; each has the smallest
+        values: columns [k] by the event's `fields`, 0 if it has fewer; each has the smallest
             type from i16 on that holds its values.
     """
 
@@ -150,7 +150,7 @@ class RawFields(Record):
 
 
 class RawData(Record):
-    """Raw data of samples whose events' PMU has a layout of its own (AMD's IBS, …).
+    """Raw data of samples whose events' PMU has its own layout (AMD's IBS, …).
 
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
@@ -176,16 +176,16 @@ class Samples(Record):
         mode: u8[n] PERF_RECORD_MISC_CPUMODE.
         cpu: u16[n] (0xffff where the recording does not say).
         period: u64[n]; a broadcast scalar where all are the same.
-        event: u16[n] row of the recording's events; a broadcast zero where there is one.
+        event: u16[n] row of the recording's events; a broadcast zero if there is one.
         clock: u8[n] which clock of the bank, by position of its id; a broadcast zero for one.
-        chain_start: i64[n + 1] into `chain`, None where no sample has a chain.
+        chain_start: i64[n + 1] into `chain`, None if no sample has a chain.
         chain: u64[m] call-chain words, context markers included.
-        user: registers and stack copies, None where no sample has any.
-        calls: calls by the processor's branch stack, None where it was not asked for them.
-        control_group: u64[n] id of the task's control group, 0 where its event has none; None where
+        user: registers and stack copies, None if no sample has any.
+        calls: calls by the processor's branch stack, None if it was not asked for them.
+        control_group: u64[n] id of the task's control group, 0 if its event has none; None if
             no event has.
-        raw: fields of tracepoints' records, None where no sample has any.
-        data: raw data of PMUs' own, None where no sample has any.
+        raw: fields of tracepoints' records, None if no sample has any.
+        data: raw data of PMUs' own, None if no sample has any.
     """
 
     ip: NDArray[np.uint64]
@@ -211,8 +211,8 @@ class Samples(Record):
 class Mmaps(Record):
     """PERF_RECORD_MMAP and MMAP2, without those of data, which may be written and not executed.
 
-    `build_id` holds rows of `Events.build_ids`, -1 where the record has none; `inode`, `major`
-    and `minor` are 0 where the record carries a build id instead.
+    `build_id` holds rows of `Events.build_ids`, -1 if the record has none; `inode`, `major`
+    and `minor` are 0 if the record carries a build id instead.
     """
 
     order: NDArray[np.int64]
@@ -264,7 +264,7 @@ class Switches(Record):
     """PERF_RECORD_SWITCH and SWITCH_CPU_WIDE: a task leaves its CPU, or gets one.
 
     Attributes:
-        time_ns: u64[n]; 0 for what tasks did last before the recording's begin.
+        time_ns: u64[n]; 0 for what tasks did last before the recording's start.
         task: u64[n] who: pid in the low 32 bits, tid in the high 32.
         cpu: i32[n], -1 if unknown.
         is_out: bool[n] it left the CPU.
@@ -299,8 +299,8 @@ class Events(Record):
     """Everything that a recording's records say.
 
     Attributes:
-        switches: None where the recording has none.
-        runtimes: frames of runtimes' functions at samples; likewise.
+        switches: None if the recording has none.
+        runtimes: frames of runtimes' functions at samples; the same.
         control_groups: id → path.
         names: byte strings that the tables' `name` columns refer to.
         build_ids: byte strings that `Mmaps.build_id` refers to.

@@ -114,7 +114,7 @@ class Looks(NamedTuple):
 
     Attributes:
         least_words: the smallest size of a sample.
-        id_word: where its id is, 0 where it has none that is known.
+        id_word: where its id is, 0 if it has none that is known.
         lowest_id, highest_id: the range of the recording's ids.
     """
 
@@ -212,7 +212,7 @@ def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
 
 
 def _walk_others(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
-    """Follow the headers as `_walk` does, where there are no samples or all was in vain."""
+    """Follow the headers as `_walk` does, if there are no samples or all was in vain."""
     if stop - position >= _LONG_GAP_WORDS:
         others = records_between(words, position, stop)
         if others is not None and not ((words.take(others) & _MASK_TYPE) == _SAMPLE).any():
@@ -307,7 +307,7 @@ def _equal_run(words: Words, position: int, stop: int, least_words: int) -> rang
     if header & _TYPE_MASK != abi.PERF_RECORD_SAMPLE or size & 7 or stride < least_words:
         return range(0)
     count = min(-(-(stop - position) // stride), (len(words) - position) // stride)
-    # Most runs are short where there are other records at all.
+    # Most runs are short if there are other records at all.
     for compared in (min(count, _LEAST_RUN), count):
         headers = words[position : position + compared * stride : stride]
         differs = (headers ^ np.uint64(header)) & np.uint64(_TYPE_AND_SIZE_MASK)
@@ -383,7 +383,7 @@ def records_between(words: NDArray[np.uint64], begin: int, end: int) -> NDArray[
         end: where one begins too, or should.
 
     Returns:
-        i64[r] where the records begin; None where the headers do not lead from `begin` to `end`,
+        i64[r] where the records begin; None if the headers do not lead from `begin` to `end`,
         or by a type that is not known to exist: who follows one by one will see.
     """
     window = words[begin:end]

@@ -47,7 +47,7 @@ class GroupLayout(NamedTuple):
 
 
 def group_layout(attr: EventAttr, fixed_words: int) -> GroupLayout | None:
-    """Return where an event's samples have the values of its group; None where they have none."""
+    """Return where an event's samples have the values of its group; None if they have none."""
     needed = abi.PERF_FORMAT_GROUP | abi.PERF_FORMAT_ID
     if not attr.sample_type & abi.PERF_SAMPLE_READ or attr.read_format & needed != needed:
         return None
@@ -139,7 +139,7 @@ class IdTable(Record):
     def events_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Return the event row (i64[n], -1 unknown) and the clock (u8[n]) of each of `ids`.
 
-        As in perf, an id of 0 means the first event, and so does any id where there is only one.
+        As in perf, an id of 0 means the first event, and so does any id if there is only one.
         Both are broadcast scalars where all ids are the same.
 
         Source: ``evlist__event2evsel`` (``tools/perf/util/evlist.c``, 6.18).
@@ -176,7 +176,7 @@ class IdTable(Record):
     def build(
         cls, events: Sequence[EventDescription], clock_of_id: Mapping[int, int] | None
     ) -> IdTable | None:
-        """Return the table of all ids that `events` declare, None where they declare none.
+        """Return the table of all ids that `events` declare, None if they declare none.
 
         Raises:
             RecordingError: a clock position is outside 0..255.
@@ -224,13 +224,13 @@ class Schema(Record):
         least_fixed_words: the smallest `fixed_words` of all events.
         read_words: fixed words of the PERF_SAMPLE_READ part.
         read_words_each: further words of it for each of its `nr` values.
-        has_chain: 1 where samples carry a call chain.
+        has_chain: 1 if samples carry a call chain.
         group_word: where samples have the id of their control group, words from their end.
         tail: field → words from a record's end (negative).
         tail_words: size of the tail.
-        id_word: where every sample has its id; 0 where they have none.
-        id_tail_word: where every tail has it (negative); 0 where they have none.
-        ids: None where the recording declares no ids.
+        id_word: where every sample has its id; 0 if they have none.
+        id_tail_word: where every tail has it (negative); 0 if they have none.
+        ids: None if the recording declares no ids.
         period: u64[events], for samples that do not carry theirs.
         trailing: fields after the call chains, a row an event; one if all agree.
         groups: where samples have the values of their event's group, a row an event.
@@ -353,7 +353,7 @@ def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
 
     Returns:
         The row, -1 for none, and where these records have their time and task, in words from
-        their end; 0 where they lack one.
+        their end; 0 if they lack one.
     """
     has_records = any(event.attr.flags & abi.FLAG_CONTEXT_SWITCH for event in events)
     for row, event in enumerate(events):

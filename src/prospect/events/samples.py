@@ -77,7 +77,7 @@ def find_chains(
         words: u64 the block.
         positions: i64[n] the samples' headers.
         size_words: i64[n] the samples' sizes.
-        rows: i64[n] the samples' events, None where the schema is uniform.
+        rows: i64[n] the samples' events, None if the schema is uniform.
         schema: of the recording.
     """
     at: NDArray[np.int64] = positions + at_rows(schema.fixed_words, rows)
@@ -110,7 +110,7 @@ def _count_at(
     end: NDArray[np.int64],
     each: int | NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the count that is at `at`, -1 where its items would not end before `end`."""
+    """Return the count that is at `at`, -1 if its items would not end before `end`."""
     room = end - at - 1
     count = words.take(at, mode="clip")
     most = np.maximum(room, 0).astype(np.uint64)
@@ -332,9 +332,9 @@ class _Chosen(NamedTuple):
     Attributes:
         positions: their headers.
         header: u64[n] the headers.
-        rows: i64[n] their events, None where there is one.
-        clock: u8[n] their clocks, None where there is one.
-        is_foreign: bool[n] whether their ids are of no event of the recording; None where ids
+        rows: i64[n] their events, None if there is one.
+        clock: u8[n] their clocks, None if there is one.
+        is_foreign: bool[n] whether their ids are of no event of the recording; None if ids
             do not say.
     """
 

@@ -345,7 +345,7 @@ def _is_data_mapping(
 
 
 def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
-    """Return the event that each record's tail is laid out for, None where all are alike."""
+    """Return the event that each record's tail is laid out for, None if all are alike."""
     if schema.is_uniform:
         return None
     if not schema.ids or not schema.id_tail_word:

@@ -38,7 +38,7 @@ _BRANCH_WORDS = 3  # struct perf_branch_entry: from, to, flags
 class _States(NamedTuple):
     """The states of one window's samples; columns as in `UserStates`.
 
-    `registers_at` i64[k] is where the registers are; `registers` is None where they stay there.
+    `registers_at` i64[k] is where the registers are; `registers` is None if they stay there.
     """
 
     sample: Rows
@@ -100,7 +100,7 @@ class UserStateColumns:
             words: u64 the block.
             at: i64[n] where what follows the samples' call chains begins.
             end: i64[n] where the samples end.
-            rows: i64[n] their events, None where there is one.
+            rows: i64[n] their events, None if there is one.
             first_sample: the row of the first among all samples.
         """
         sample = first_sample + np.arange(len(at))

@@ -74,7 +74,7 @@ class EntryReasonFigures(Record):
     """Kernel time by entry reason of one event.
 
     Attributes:
-        is_known: whether entry reasons are known for most of it; they are not where no call chains
+        is_known: whether entry reasons are known for most of it; they are not if no call chains
             were recorded.
         row_of_hit: i32 of each hit of the profile its sum by process and entry reason, -1 for none.
     """

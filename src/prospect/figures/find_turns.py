@@ -1,4 +1,4 @@
-"""The turns of a server's threads: from the end of an idle wait to the begin of the next one."""
+"""The turns of a server's threads: from the end of an idle wait to the start of the next one."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _idle(profile: CompleteProfile, threads: ThreadTimes, blocked: BlockedWaits)
 def _intervals(
     profile: CompleteProfile, threads: ThreadTimes, idle: _Idle
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]:
-    """Return turns by thread and time: an idle wait next to each, its begin, end and state.
+    """Return turns by thread and time: an idle wait next to each, its start, end and state.
 
     Those that the recording cuts begin with it, if the thread was there and is not known to have
     been idle, or end with it.

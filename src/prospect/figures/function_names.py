@@ -45,7 +45,7 @@ def function_names(profile: Profile, row: int) -> list[str]:
 
 
 def main_callers(profile: ProfileByFunction, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:
-    """Return for each row the function that called it in most samples, -1 where none is known.
+    """Return for each row the function that called it in most samples, -1 if none is known.
 
     Args:
         profile: completed.

@@ -158,6 +158,6 @@ def is_kernel_mode(mode: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def is_ksoftirqd(processes: ProcessTable) -> NDArray[np.bool_]:
-    """Return bool[p]: the threads that run softirqs where there are too many for an interrupt."""
+    """Return bool[p]: the threads that run softirqs if there are too many for an interrupt."""
     is_named = np.array([name.startswith(KSOFTIRQD) for name in processes.name], np.bool_)
     return is_named & processes.is_kernel_thread

@@ -264,10 +264,10 @@ def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:
 
 
 def forking_parents(processes: ProcessTable) -> NDArray[np.int64]:
-    """Return i64[p]: the row of the process that forked each one, -1 where unknown.
+    """Return i64[p]: the row of the process that forked each one, -1 if unknown.
 
     Rows that an exec made are passed over; pointer jumping, so a chain of d execs takes log d
-    rounds, and a circle in a damaged table ends all the same.
+    rounds, and a circle in a damaged table ends anyway.
     """
     count = len(processes)
     above = processes.parent_index.astype(np.int64)

@@ -140,7 +140,7 @@ def meeting(samples: StackSamples, one: Condition) -> NDArray[np.bool_]:
 def event_name(event: EventInfo, word: Word) -> str:
     """Return what a word compares of an event: its name, its period for `count:`, or its mask.
 
-    The period of timers is that of one of them, in nanoseconds; 0 where a rate was asked for. It is
+    The period of timers is that of one of them, in nanoseconds; 0 if a rate was asked for. It is
     below 2^63, as the kernel takes none above.
     """
     if not word.is_number:

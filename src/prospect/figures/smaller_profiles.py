@@ -1,7 +1,7 @@
 """Profiles with fewer hits: without addresses.
 
 A recording of millions of samples has hundreds of thousands of addresses and some thousands of
-functions, and every table of a flat report goes through the hits once more.
+functions, and every table of a flat report goes through the hits again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def by_function(profile: CompleteProfile) -> ProfileByFunction:
     """Return the profile with its hits added up by process, function, mode, entry reason and event.
 
     Returns:
-        A profile with the same samples and fewer hits; the same one where nothing is to be added.
+        A profile with the same samples and fewer hits; the same one if nothing is to be added.
     """
     hits, samples = profile.hits, profile.samples
     if not len(hits):

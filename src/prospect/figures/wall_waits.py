@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DISK, SLEEP, NETWORK, SOCKET, PIPE, LOCK, CHILD = (
     *("disk", "sleep", "network", "socket", "pipe", "lock", "child"),
 )
-# What a function in the stack of a wait says, from its exact name or from the begin of it.
+# What a function in the stack of a wait says, from its exact name or from the start of it.
 _BY_FUNCTION = {
     **dict.fromkeys(
         (

@@ -159,7 +159,7 @@ class HeldMemory:
             del self._weighed.biggest
 
     def hold(self, memory: mmap.mmap, size: int) -> bool:
-        """Count memory until nothing refers to it any more; return False where it is too much.
+        """Count memory until nothing refers to it any more; return False if it is too much.
 
         Args:
             memory: what is counted.

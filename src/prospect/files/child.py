@@ -56,7 +56,7 @@ def tell(fd: int, value: Any) -> int:
 
 
 def told(fd: int) -> Any:
-    """Return what `tell` left; None where it left nothing."""
+    """Return what `tell` left; None if it left nothing."""
     size = os.fstat(fd).st_size
     # The other process's own words, in memory that nobody else has.
     return marshal.loads(os.pread(fd, size, 0)) if size else None  # noqa: S302 - as said

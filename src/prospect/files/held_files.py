@@ -1,7 +1,7 @@
 """The bytes of an open file, taken so that nobody can pull them away from under the reader.
 
 Touching a mapping beyond the end of its file is a SIGBUS, which no Python program survives. So a
-file is mapped only where nobody can cut it short meanwhile: only its owner and root may write to
+file is mapped only if nobody can cut it short meanwhile: only its owner and root may write to
 it, its file system is the kernel's own, and a read lease makes a process that writes or truncates
 it wait until the mapping is gone. Everything else is read into memory.
 
@@ -107,7 +107,7 @@ def releaser(contents: memoryview, offset: int) -> Callable[[int], None] | None:
         offset: from where on it is read once, from front to back.
 
     Returns:
-        Called with how many bytes from `offset` on were read; None where they are in memory only.
+        Called with how many bytes from `offset` on were read; None if they are in memory only.
     """
     mapping = contents.obj
     if not isinstance(mapping, _FileMapping):
@@ -144,7 +144,7 @@ def data_extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _lease(descriptor: int) -> bool:
-    """Make writers wait; False where the file is open for writing or cannot be leased."""
+    """Make writers wait; False if the file is open for writing or cannot be leased."""
     try:
         # The kernel notifies the holder by SIGIO, which ends a program that does not expect it.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)

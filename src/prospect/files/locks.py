@@ -6,7 +6,7 @@ import fcntl
 
 
 def lock(descriptor: int) -> bool:
-    """Take the lock on an open file; return False where somebody else has it.
+    """Take the lock on an open file; return False if somebody else has it.
 
     Raises:
         OSError: the file system has no locks.

@@ -31,7 +31,7 @@ class OutputTree(Closing):
     """A directory to write files into; closes with its `with` block.
 
     Args:
-        path: of the directory; it is made where there is none.
+        path: of the directory; it is made if there is none.
         mark: how each file that is written begins; what begins so may be replaced.
 
     Raises:

@@ -316,7 +316,7 @@ def _unguessable_name() -> str:
 
 
 def _present(path: str) -> os.stat_result | None:
-    """Return lstat(2) of `path`, None where there is none; refuse a trap laid by somebody else.
+    """Return lstat(2) of `path`, None if there is none; refuse a trap laid by somebody else.
 
     The rule is the kernel's for ``fs.protected_symlinks`` and ``fs.protected_regular``
     (``fs/namei.c``, may_create_in_sticky), which need not be on.

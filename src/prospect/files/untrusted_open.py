@@ -48,7 +48,7 @@ class OpenFile(NamedTuple):
         modified_ns: since the epoch.
         speaks_for: user id, with whose rights files that it names are read: never more than those
             of whom it was named by.
-        changed_ns: when its inode last changed, which nobody can set; 0 where unknown.
+        changed_ns: when its inode last changed, which nobody can set; 0 if unknown.
         root: the root directory that it was found below.
         extents: where it holds data, as begin and end; the rest are holes of a sparse file.
     """
@@ -124,7 +124,7 @@ def open_named(  # noqa: PLR0913 - a keyword for each
 def held_bytes_of(
     path: bytes, named_by: int, *, root: bytes = OWN_ROOT, follow_last: bool = True
 ) -> int:
-    """Return how many bytes of data a file holds without reading them, 0 where it is refused.
+    """Return how many bytes of data a file holds without reading them, 0 if it is refused.
 
     Arguments as for `open_named`.
     """
@@ -160,7 +160,7 @@ def _request(
 
 
 def _find(request: Request) -> _Found | Refusal:
-    """Open what another names: here where that cannot keep us waiting, else by the child."""
+    """Open what another names: here if that cannot keep us waiting, else by the child."""
     if request.uid == OWN_RIGHTS and request.root == OWN_ROOT:
         try:
             return _open_here(request, lambda: walk_to(request, OWN_ROOT, _mounts.may_wait))

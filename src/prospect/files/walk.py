@@ -45,7 +45,7 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
             root none is.
         root: a directory. Paths below any other than "/" are walked without links.
         may_wait: returns of a descriptor whether its file system may keep the walk waiting, which
-            then ends there; None where that is no matter.
+            then ends there; None if that is no matter.
         follow_last: whether the last name may be a link.
         as_everybody: whether only what every user may reach is reached.
 

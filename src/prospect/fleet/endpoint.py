@@ -45,7 +45,7 @@ OTLP = Backend(
 )
 PYROSCOPE = Backend("pyroscope+", "/push.v1.PusherService/Push", _OWN_VARIABLES, "application/json")
 PARCA = Backend("parca+", "/api/profiles/writeraw", _OWN_VARIABLES, "application/json")
-_BACKENDS = (PYROSCOPE, PARCA, OTLP)  # the one without a scheme of its own last
+_BACKENDS = (PYROSCOPE, PARCA, OTLP)  # the one without its own scheme last
 
 
 class Endpoint(NamedTuple):

@@ -31,7 +31,7 @@ TOTALS = "totals_of_hosts"
 SERVICES = "sums_of_services"
 # While its hosts have their turn, by number of host and of name.
 BY_HOST = "hits_of_hosts"
-# Likewise, of functions by segment, those without a name too.
+# In the same way, of functions by segment, those without a name too.
 HITS = "hits_of_functions"
 # A sum of `w` over hosts, and of products of `w`, of a table `h` and another one.
 PERIODS = "sum({}.w::DECIMAL(19, 0))"

@@ -4,9 +4,9 @@
                                     DIGEST.hosts.parquet        what was measured of each host
                                     DIGEST.parts.parquet        the windows that these are of
 
-A digest is of the parts: a writer that is killed and begins anew writes the same files. The file of
-parts comes last, and makes a day whole; readers of a day leave out the hosts' segments that it is
-made of.
+A digest is of the parts: a writer that is killed and begins again writes the same files. The file
+of parts comes last, and makes a day whole; readers of a day leave out the hosts' segments that it
+is made of.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class RemoteDirectory(HostsDirectory):
 
         Args:
             place: of the stores.
-            hosts: patterns of the hosts that are wanted, for all where none fits.
+            hosts: patterns of the hosts that are wanted, for all if none fits.
 
         Raises:
             StoreError: obstore is not installed, or nothing can be kept on this machine.

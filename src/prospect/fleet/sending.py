@@ -135,7 +135,7 @@ def send(
 
     Raises:
         StoreError: the target does not take one; those before it are sent.
-        GoneError: one was removed meanwhile; likewise.
+        GoneError: one was removed meanwhile.
     """
     url = shipment.url
     place = place_in_target(store, shipment.host)
@@ -231,8 +231,8 @@ def whole_file(store: StoreDirectory) -> Contents:
 
 def place_in_target(store: StoreDirectory, host: str) -> str:
     """Return the directory that a host's store has among those of many hosts."""
-    # A machine of the same name, or a store that was begun anew, numbers other windows alike. Those
-    # of a copy are the same ones, from any sender.
+    # A machine of the same name, or a store that was begun again, numbers other windows alike.
+    # Those of a copy are the same ones, from any sender.
     made_on = store.made_on or this_machine()
     number = blake2b(f"{store.made_at!r}\0{made_on}".encode(), digest_size=8).hexdigest()
     return f"{HOST_PREFIX}{quote(host, safe='')}/{STORE_PREFIX}{number}"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.segments import Segment
 
-# Segments that are merged or removed meanwhile: how often what waits is looked for anew.
+# Segments that are merged or removed meanwhile: how often what waits is looked for again.
 _MOST_LOOKS = 8
 _MEMORY = "128MB"
 _MADE = "unsent/weighted.made"

@@ -321,7 +321,7 @@ def _read_histogram(data: memoryview, at: int, form: _Form) -> tuple[Histogram, 
 
 
 def _read_arcs(data: memoryview, at: int, form: _Form) -> tuple[NDArray[np.void], int]:
-    """Read arcs that follow each other, up to some thousand."""
+    """Read arcs that follow each other, up to a few thousand."""
     size = form.arc.itemsize
     count = min((len(data) - at) // size, _ARCS_AT_ONCE)
     table = np.frombuffer(data[at : at + count * size], form.arc)

@@ -97,7 +97,7 @@ _CLOCKS = ("cpu-clock", "task-clock")
 
 
 class Sample(NamedTuple):
-    """The header of a sample; numbers are -1 where it does not say them."""
+    """The header of a sample; numbers are -1 if it does not say them."""
 
     comm: bytes
     pid: int
@@ -466,7 +466,7 @@ def _split(frame: bytes) -> tuple[str, str]:
 
 
 def _object_at(frame: bytes) -> int:
-    """Return where the object's brackets begin, with the blank before them; -1 where none do.
+    """Return where the object's brackets begin, with the blank before them; -1 if none do.
 
     Names of functions and of files may have brackets and blanks, too.
     """

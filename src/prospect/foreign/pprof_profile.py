@@ -4,7 +4,7 @@ The file is one message of google/pprof's ``proto/profile.proto``, gzipped or no
 summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `entry_reason`
 are understood, as Prospect writes them; a profile without them is of one process. A number of
 samples and the time or the count that they represent are two values of one event; any other value
-is an event of its own, whose unit is counted one by one. Types and units are kept.
+is its own event, whose unit is counted one by one. Types and units are kept.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_events(
         types: type and unit of each value.
         values: i64[n, v] of each sample.
         period_unit: the unit of `period`, which a sample was taken each.
-        period: 0 where unknown.
+        period: 0 if unknown.
         default: the type that viewers show first; its event comes first.
 
     Raises:
@@ -147,7 +147,7 @@ def read_frames(
     `text` gives a string by its number.
 
     Returns:
-        The frames, their lines where there are any, and the row of each location by its id.
+        The frames, their lines if there are any, and the row of each location by its id.
 
     Raises:
         RecordingError: one refers to another that is not there.
@@ -236,7 +236,7 @@ def _read_location(
 def _line_table(
     inlined: list[list[_Line]], known: dict[int, tuple[str, str, str]]
 ) -> LineTable | None:
-    """Return the lines of locations, outermost first; None where none is known."""
+    """Return the lines of locations, outermost first; None if none is known."""
     if not any(len(lines) > 1 or any(line for _, line in lines) for lines in inlined):
         return None
     names: dict[str, int] = {}

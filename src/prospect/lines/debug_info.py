@@ -81,7 +81,7 @@ def split_files_missing(lack: Lack, names: Sequence[bytes]) -> str:
 def may_be_split(image: ElfImage) -> bool:
     """Whether units may have their rest in .dwo files, found without reading them.
 
-    Code of a split unit is addressed through this section only (DWARF 5, 7.3.2.2; likewise the GNU
+    Code of a split unit is addressed through this section only (DWARF 5, 7.3.2.2, and the GNU
     extension to DWARF 4).
     """
     return any(image.find_section(name) >= 0 for name in (b".debug_addr", b".zdebug_addr"))

@@ -158,7 +158,7 @@ class LineFinder:
             svma: u64[n], best distinct.
 
         Returns:
-            The frames, and a sentence about what is missing; "" where nothing is.
+            The frames, and a sentence about what is missing; "" if nothing is.
         """
         identity = identity_of(found)
         self.prepare([(found, find_debug_file)])
@@ -251,7 +251,7 @@ class LineFinder:
         return _Source(content, load_address, "; ".join(notes), names, split, holder.speaks_for)
 
     def _split(self, holder: _Holder) -> SplitLines | None:
-        """Read which units were split off, None where none was.
+        """Read which units were split off, None if none was.
 
         Raises:
             CostlyError: what is packed would take over half of the memory that is left, which the

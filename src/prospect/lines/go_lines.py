@@ -77,7 +77,7 @@ def _piece(table: GoTable, svma: NDArray[np.uint64]) -> Frames:
 def _file_names(
     table: GoTable, at: NDArray[np.int64], is_known: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return offsets of file names at places in `units`, i64[k]; -1 where there is none."""
+    """Return offsets of file names at places in `units`, i64[k]; -1 if there is none."""
     is_known = is_known & (at < len(table.units))
     if not is_known.any():
         return np.full(len(at), -1)

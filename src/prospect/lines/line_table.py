@@ -40,8 +40,8 @@ class LineTableBuilder:
         Args:
             rows: how many it has.
             notes: see `LineTable`.
-            built_ns: likewise.
-            named_by: likewise.
+            built_ns: the same.
+            named_by: the same.
         """
         joined = join_frames(rows, self._pieces)
         return LineTable(

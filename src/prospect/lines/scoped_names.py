@@ -6,7 +6,7 @@ keeps DW_AT_name alone. Goes out: by name the qualified one, where the whole ima
 that fits; the symcache does not say which entry a function came from. Units that cannot contain
 a name are not walked, bodies of functions are stepped over where the compiler wrote
 DW_AT_sibling, and what is walked is limited: where the limit is reached, or DWARF is damaged,
-nothing is qualified. A split unit is an image of its own, made whole (`lines.split_lines`):
+nothing is qualified. A split unit is its own image, made whole (`lines.split_lines`):
 what is inlined there is described there. Not read: files that ``dwz -m`` made for several programs.
 Source: DWARF 5 standard, sections 2.3, 3.3, 3.5 and 7.5; DWARF 2 standard, section 7.5.4, where
 references to other units have the size of an address.
@@ -212,7 +212,7 @@ class _Search:
     def _walk(self, unit: dwarf.Unit, plans: dict[int, _Plan]) -> None:
         """Note the qualified names of the functions of a unit that are looked for."""
         position, end = unit.dies, unit.end
-        # What qualifies the names at each depth; None where no plain name does.
+        # What qualifies the names at each depth; None if no plain name does.
         scopes: list[bytes | None] = []
         while position < end:
             code, position = leb128(self._info, position)

@@ -28,7 +28,7 @@ _ZLIB, _ZSTD = 1, 2
 
 
 def section(image: ElfImage, name: bytes) -> memoryview:
-    """Return the bytes of the first section of a name, unpacked; none where that is not possible.
+    """Return the bytes of the first section of a name, unpacked; none if that is not possible.
 
     Uncompressed sections are not copied.
 

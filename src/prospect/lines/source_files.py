@@ -46,7 +46,7 @@ class SourcePlaces(Record):
 def find_source(
     path: str, places: SourcePlaces, named_by: AbstractSet[int] = frozenset()
 ) -> SourceFile | None:
-    """Find and read a source file; None where it is not there, or is none.
+    """Find and read a source file; None if it is not there, or is none.
 
     Args:
         path: as the compiler had it.

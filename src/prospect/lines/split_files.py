@@ -88,7 +88,7 @@ class SplitFiles:
         self._last: _Opened | NameSource | None = None
 
     def find(self, unit: SplitUnit) -> UnitSections | None:
-        """Find a unit's sections, None where no file has them.
+        """Find a unit's sections, None if no file has them.
 
         Raises:
             CostlyError: a file that may have them is too big for what is left of the memory that

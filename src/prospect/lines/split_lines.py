@@ -3,7 +3,7 @@
 The image has skeletons of the units; only units that were hit are read, each once, and what was
 made of a unit is kept on disk under its id. The library that reads DWARF does not read split units:
 it gets an ELF file of that unit alone, as if it had never been split. The unit's own entry is
-written anew, with what is in the image; all others are copied, and references to them moved along.
+written again, with what is in the image; all others are copied, and references to them moved along.
 Nothing that a size or an offset claims is believed. Source: DWARF 5 standard, sections 3.1, 7.3 and
 7.5.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from prospect.lines.split_units import Skeletons, SplitUnit
     from prospect.symbols.table_cache import SymbolCache
 
-# Version of what is made of a unit and kept: another one is made anew.
+# Version of what is made of a unit and kept: another one is made again.
 _MADE_WHOLE = 2
 _ADDRESSES_HEADER = 8
 _NUMBER = struct.Struct("<I")
@@ -64,7 +64,7 @@ class SplitLines:
         file: where the image was opened.
         speaks_for: the user whose word the holder is.
         cache: where what was read is kept, under `key`; None for nowhere.
-        key: names the image there; None where nothing identifies it.
+        key: names the image there; None if nothing identifies it.
         reader: reads what strangers may have written.
 
     Raises:
@@ -198,7 +198,7 @@ class _Step(NamedTuple):
 def whole_unit(
     skeletons: Skeletons, unit: SplitUnit, rest: UnitSections, load_address: int
 ) -> bytes | None:
-    """Make an ELF file with the debug information of one unit; None where it is damaged.
+    """Make an ELF file with the debug information of one unit; None if it is damaged.
 
     Args:
         skeletons: sections of the image.
@@ -227,7 +227,7 @@ def whole_unit(
 
 
 def _joined(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
-    """Return the unit with an entry of its own that needs no other file, and its abbreviations."""
+    """Return the unit with its own entry that needs no other file, and its abbreviations."""
     header = rest.unit
     if header.version != unit.version or header.address_bytes != 8:
         raise DwarfError("the two halves of a unit are of different kinds")

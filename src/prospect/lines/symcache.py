@@ -46,9 +46,9 @@ class Frames(Record, eq=False):
 
     Attributes:
         start: i64[n + 1].
-        name_index: i32[k] into `names`, -1 where unknown; the outermost function first.
-        file_index: i32[k] into `files`, -1 where unknown.
-        line: u32[k], 0 where unknown.
+        name_index: i32[k] into `names`, -1 if unknown; the outermost function first.
+        file_index: i32[k] into `files`, -1 if unknown.
+        line: u32[k], 0 if unknown.
         names: as the linker knows them; distinct.
         files: paths as the compiler had them, made whole; distinct.
     """
@@ -196,7 +196,7 @@ class SymCache(Record, eq=False):
         )
 
     def _location_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the innermost location of each address, -1 where there is none."""
+        """Return the innermost location of each address, -1 if there is none."""
         if not len(self.ranges):
             return np.full(len(address), -1, np.int64)
         known = address < NONE

@@ -155,7 +155,7 @@ class LastSwitches:
 
 
 def _latest(tasks: Tasks, chosen: NDArray[np.bool_]) -> dict[int, int]:
-    """Return when each thread was last born, or ended: records are in the order of time."""
+    """Return when each thread was last born, or ended: records are in chronological order."""
     return dict(zip(tasks.tid[chosen].tolist(), tasks.time_ns[chosen].tolist(), strict=True))
 
 

@@ -24,7 +24,7 @@ class Whom(NamedTuple):
     Attributes:
         words: what they are called, as "process 4711 (nginx)".
         pids: the processes that were named, or whose threads were.
-        members: these and all that descended from them when somebody looked; None where threads
+        members: these and all that descended from them when somebody looked; None if threads
             were named.
     """
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _FORGOTTEN_SHARE = 0.25
 # Each costs some microseconds a look; a slow rate needs hours for as many samples.
 _MOST_PARTS = 1000
-# Services that start anew every minute make half a million a year.
+# Services that start again every minute make half a million a year.
 _MOST_GROUPS = 1 << 14
 
 

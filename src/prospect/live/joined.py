@@ -1,6 +1,6 @@
 """Profiles of one interval after another → one profile of them all.
 
-The profiles are of the same machine and events in the order of time, such as a live session makes
+The profiles are of the same machine and events in chronological order, such as a live session makes
 every few seconds. Rows are joined by identity: processes by pid and birth, objects by path and
 build id, functions by object, address and name. Each row of a part costs a Python step, and each
 part a copy of what is there.
@@ -52,7 +52,7 @@ _SECONDS = "_s"
 
 
 def join_runs(runs: Sequence[RunInfo]) -> RunInfo:
-    """Return the run from the begin of the first to the end of the last; there is at least one.
+    """Return the run from the start of the first to the end of the last; there is at least one.
 
     Counts and times add up; everything else of a run is from the last one.
     """
@@ -172,9 +172,9 @@ class PartOfThreads(NamedTuple):
     """Times of threads in an interval.
 
     Attributes:
-        threads: `since_before_ns` is 0 where the wait began in an earlier part.
+        threads: `since_before_ns` is 0 if the wait began in an earlier part.
         programs: the process of each.
-        begin_ns: the interval's begin.
+        begin_ns: the interval's start.
         end_ns: its end.
     """
 

@@ -84,7 +84,7 @@ class RecordLimiter:
         self.side_records = 0
 
     def open(self) -> None:
-        """Begin to count anew: there was a look."""
+        """Begin to count again: there was a look."""
         self._passed.clear()
         self.side_records = 0
 

@@ -6,7 +6,7 @@ on what happened since the last one, not on how long the session lasts.
 
 Under overload a `SteadySession` records less. If the kernel repeatedly cannot deliver a good part
 of the samples, callers come from frame pointers instead of copies of stacks, then there are none.
-Figures begin anew then, as stacks of two kinds are not one profile.
+Figures begin again then, as stacks of two kinds are not one profile.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class LiveState(Record):
         profile: everything that is remembered, with samples, clocks, entry reasons and stacks.
         own_cpu_percent: what this process takes of one CPU, over the last calls.
         sampling_cpu_percent: what taking samples takes of one CPU, of the processes that are
-            sampled; 0 where that cannot be measured.
+            sampled; 0 if that cannot be measured.
         kept_s: how long the time is that the profile is of.
         lost: samples that the kernel could not deliver in that time.
         limits: a sentence for each thing that cannot be seen and how to get it.
         lost_share: the part of the samples that was lost since the last call, 0 to 1.
-        followed: whom the session follows where that is not everybody: those of the profile's
+        followed: whom the session follows if that is not everybody: those of the profile's
             processes that are descendants.
         has_ended: whether all that were named have ended.
         news: what a person should know now, "" for nothing.
-        part: what was recorded since the last call, with its turns; None where these are not
+        part: what was recorded since the last call, with its turns; None if these are not
             wanted.
     """
 
@@ -218,7 +218,7 @@ class LiveSession:
             file.close()
 
     def clear(self) -> None:
-        """Forget what was seen: the next `advance` begins anew.
+        """Forget what was seen: the next `advance` begins again.
 
         Raises:
             ProspectError: as `advance`; or there is no place for the spool.

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         condensed_bytes: int
 
         def open(self) -> None:
-            """Begin to count anew: there was a look."""
+            """Begin to count again: there was a look."""
             ...
 
         def passed(self, data: bytes) -> bytes:
@@ -128,7 +128,7 @@ if TYPE_CHECKING:
             ...
 
         def fetch_names(self, profile: Profile, events: Events) -> dict[str, Any]:
-            """Fetch what a part lacks names of; empty where there is nothing new.
+            """Fetch what a part lacks names of; empty if there is nothing new.
 
             Returns: of all files so far, which mapped one has which build id, as ``mapped_files``
             of docs/recording.md.
@@ -284,8 +284,8 @@ class KernelSource(Closing):
     Attributes:
         mark: when the last part ended; at first, when sampling began.
         running: who ran then, where records of that part were lost: among them may be the ends
-            of processes. None where all are there.
-        sample_cost_ns: what a sample costs, 0 where that is not known.
+            of processes. None if all are there.
+        sample_cost_ns: what a sample costs, 0 if that is not known.
         whom: the options name, as they were when sampling began; None for everybody.
     """
 
@@ -411,7 +411,7 @@ class KernelSource(Closing):
         """Return what a recording from one mark to the other says of itself, but for processes."""
         lost = {key: count - begin.lost.get(key, 0) for key, count in end.lost.items()}
         times = (begin.cpu_times, end.cpu_times)
-        with self._lock:  # a CPU may come on line meanwhile
+        with self._lock:  # a CPU may come online meanwhile
             interval = Interval(begin.time_ns, end.time_ns, times, list(self._drain.cpu_changes))
             extras = describe_interval(
                 self._options, self._events, interval, self._background, lost
@@ -465,7 +465,7 @@ class KernelSource(Closing):
             while self._drained.is_full:
                 if stop.poll(_WAIT_MS):
                     return
-            # Not for ever: a CPU that comes on line is not among what is waited for yet.
+            # Not for ever: a CPU that comes online is not among what is waited for yet.
             wait_ms = self._drain.frames.wait_ms() if self._drain.frames else None
             ready = self._poll.poll(_LONGEST_WAIT_MS if wait_ms is None else wait_ms)
             if self._stop_fd in (fd for fd, _ in ready):
@@ -481,7 +481,7 @@ class KernelSource(Closing):
         with self._lock:
             for fd, what in ready:
                 if what & ~select.POLLIN:
-                    # Its CPU went off line; `take` may have seen it first.
+                    # Its CPU went offline; `take` may have seen it first.
                     self._drain.forget(fd)
             if self._drain.frames and not self._events.are_half_full:
                 self._drain.frames.look()

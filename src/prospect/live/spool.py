@@ -141,7 +141,7 @@ class NoSpool:
         """Do nothing."""
 
     def restart(self, start: Mark, records: bytes) -> None:
-        """Begin anew."""
+        """Begin again."""
         del records
         self.start = start
 

@@ -66,9 +66,9 @@ class _Map(NamedTuple):
 class _Process(Record, frozen=False):
     """A process as it is now; `maps` may be those of the process that forked it, until it changes.
 
-    They are in the order of time, and looked through for covered ones at `most_maps`.
+    They are in chronological order, and looked through for covered ones at `most_maps`.
 
-    `threads` has the names of all its threads, its own among them; None where not known.
+    `threads` has the names of all its threads, its own among them; None if not known.
     """
 
     parent_pid: int

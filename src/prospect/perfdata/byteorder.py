@@ -122,7 +122,7 @@ def _event_rows(
     is_sample: NDArray[np.bool_],
     events: Sequence[EventDescription],
 ) -> _Rows:
-    """Return each record's event, 0 where it names none."""
+    """Return each record's event, 0 if it names none."""
     rows = np.zeros(len(start), np.int64)
     if len({event.attr._replace(**_WITHOUT_EFFECT) for event in events}) < 2:
         return rows

@@ -43,7 +43,7 @@ def encode_early_facts(features: Iterable[tuple[int, bytes]], size: int) -> byte
 
 
 def early_facts(file: memoryview, header: FileHeader) -> Iterator[tuple[int, memoryview]]:
-    """Yield (feature bit, content) of a file that was not finished; nothing where it has none."""
+    """Yield (feature bit, content) of a file that was not finished; nothing if it has none."""
     end = header.data.offset
     if end > len(file) or end < fmt.FILE_HEADER_BYTES + _END.size:
         return

@@ -80,7 +80,7 @@ def encode_features(
     Args:
         info: facts about the recorded machine and run; its `events` are not looked at.
         events: what was recorded, with all ids.
-        clock: where the events use a clock of their own (FLAG_USE_CLOCKID).
+        clock: where the events use their own clock (FLAG_USE_CLOCKID).
     """
     nr_cpus = (info.cpus_available, info.cpus_online)
     times_ns = (info.first_sample_ns, info.last_sample_ns)

@@ -50,7 +50,7 @@ HEADER_CLOCK_DATA = 29
 # perf_header__process_sections() walks the bits below HEADER_LAST_FEATURE only, but counts all
 # of them to find the table's end, so the topmost bit is invisible to perf and never collides.
 HEADER_PROSPECT = 255
-# Names found where the recording was made (prospect.archived); invisible to perf likewise.
+# Names found where the recording was made (prospect.archived); invisible to perf too.
 HEADER_PROSPECT_ARCHIVE = 254
 # The target that the recording came from, in UTF-8.
 HEADER_PROSPECT_TARGET = 253

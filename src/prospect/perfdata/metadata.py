@@ -149,7 +149,7 @@ class Metadata:
         names |= self._renamed
         events = []
         for row, event in enumerate(self._events):
-            # EVENT_DESC has the order of the attrs, which counts where there are no ids.
+            # EVENT_DESC has the order of the attrs, which counts if there are no ids.
             in_order = self._described[row].name if row < len(self._described) else ""
             name = names.get(event.ids[0], "") if event.ids else in_order
             name = name or event_name(event.attr, self._name_of_type)

@@ -91,7 +91,7 @@ class RecordChain:
     def feed(self, data: bytes | memoryview) -> Iterator[Piece]:
         """Take in the next bytes and yield the records that are whole now.
 
-        Pieces are parts of `data` itself where possible and are to be used at once.
+        Pieces are parts of `data` itself if possible and are to be used at once.
         """
         if self.damage:
             self.unread_bytes += len(data)

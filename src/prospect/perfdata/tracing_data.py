@@ -27,7 +27,7 @@ _LITTLE_ENDIAN = 0
 _LONG_BYTES = 8
 # The first lines of a tracepoint's ``format`` file.
 _FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
-# A field has a line of its own: each line is looked at once, whatever a file repeats in it.
+# A field has its own line: each line is looked at once, whatever a file repeats in it.
 _FIELD = rb"^\tfield:[^;\n]{0,256}\b%s;\toffset:(\d{1,5});\tsize:([248]);"
 # Fields come before what may be long, how they are printed; those wanted end within 2 KiB.
 _MOST_FORMAT_BYTES = 1 << 16
@@ -48,7 +48,7 @@ def encode_tracing_data(
 
     Args:
         header_page: the file of this name in ``events`` of tracefs.
-        header_event: likewise.
+        header_event: the same.
         formats: group → the ``format`` files of its tracepoints.
     """
     parts = [

@@ -60,7 +60,7 @@ class NamedAddresses(Record):
 
     Attributes:
         address: u64[n] in the object's own terms (SVMA for images, AVMA for kernel and JIT code).
-        function: i32[n] row of the lists below, -1 where there is no name.
+        function: i32[n] row of the lists below, -1 if there is no name.
         reason: u8[n] NameSource, one of NO_* where `function` is -1.
         name, linkage_name, aliases, function_address, function_size, is_global, source,
             object_path: one entry a function, as in `FunctionTable`; `object_path` may differ
@@ -116,7 +116,7 @@ class TableBuilder:
             path: the object's name in the report.
             kind: one of KIND_*.
             named: its addresses and functions.
-            build_id: lower-case hex, empty where unknown.
+            build_id: lower-case hex, empty if unknown.
             note: why it has no or poor names.
             part_kinds: kinds of the other object paths among the functions; `kind` if absent.
         """
@@ -205,7 +205,7 @@ def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Sca
 
 
 def _commonest_source(functions: FunctionTable, objects: int) -> NDArray[np.uint8]:
-    """Return what named most functions of each object; NO_COVER where it has none."""
+    """Return what named most functions of each object; NO_COVER if it has none."""
     sources = max(NameSource) + 1
     cell = functions.object_index.astype(np.int64) * sources + functions.source
     counted = np.bincount(cell, minlength=objects * sources).reshape(objects, sources)

@@ -45,7 +45,7 @@ class CallWindows(Record):
 
     Attributes:
         own_s: f64[w] CPU time of the command and its descendants in a window, without what probes
-            took of it; 0 where that is not known.
+            took of it; 0 if that is not known.
         gap_s: f64[w] the same from its end to the next window, or to the end of the run.
         window_index: i32[n] into the windows.
         counted_index: i32[n] into the counted functions.
@@ -68,13 +68,13 @@ class CallCounts(Record):
 
     Attributes:
         counted_index: i32[c] into `functions`.
-        process_index: i32[c] into processes, -1 where the process is not known.
+        process_index: i32[c] into processes, -1 if the process is not known.
         caller_index: i32[c] into the profile's functions: what the call returned to.
-        windows: None where every call of the run was counted.
+        windows: None if every call of the run was counted.
         dropped: calls that are in no row, because the kernel had no room for them.
         budget: the share of the command's CPU time that counting might take.
         cost_s: CPU time that it took, by what a probe cost.
-        cost_share: the same as a part of the command's CPU time; 0.0 where that is unknown.
+        cost_share: the same as a part of the command's CPU time; 0.0 if that is unknown.
         hook: the name of an entry hook that ran there, and what it found; empty without.
     """
 

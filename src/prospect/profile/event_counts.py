@@ -40,7 +40,7 @@ class Count(NamedTuple):
 
     @property
     def estimate(self) -> float | None:
-        """The count, had its counter run all the time; None where it never did.
+        """The count, had its counter run all the time; None if it never did.
 
         Tasks that never ran had nothing to count.
         """
@@ -69,7 +69,7 @@ class CountInterval(NamedTuple):
 
 
 class CountedRun(NamedTuple):
-    """One run: its length, its counts, and what the command used, None where there was none.
+    """One run: its length, its counts, and what the command used, None if there was none.
 
     Attributes:
         elapsed_s: from the command's start to its end.
@@ -129,7 +129,7 @@ _SHARES = {
 def derived_figures(
     events: tuple[CountedEvent, ...], estimates: tuple[float | None, ...], elapsed_s: float
 ) -> tuple[DerivedFigure | None, ...]:
-    """Return for each event the figure that says most, None where nothing follows."""
+    """Return for each event the figure that says most, None if nothing follows."""
     by_name: dict[str, float] = {}
     for event, estimate in zip(events, estimates, strict=True):
         if estimate is not None:

@@ -32,7 +32,7 @@ class ContainerFacts(NamedTuple):
     Attributes:
         pod, namespace: of the pod that it is part of, "" for none.
         name: its own; "" for the one that holds a pod's namespaces.
-        image: that it was made from, "" where that is not known.
+        image: that it was made from, "" if that is not known.
     """
 
     pod: str
@@ -96,7 +96,7 @@ def services_of(
 
 
 def service_names(processes: ProcessTable) -> list[str]:
-    """Return the service of each process, "" where no event says so."""
+    """Return the service of each process, "" if no event says so."""
     if processes.service is not None:
         return processes.service
     return services_of(processes.control_group or [""] * len(processes))

@@ -1,6 +1,6 @@
 """Lists whose items are made when they are first asked for.
 
-A report shows some hundred of the thousands of functions that were hit: what it takes to write a
+A report shows a few hundred of the thousands of functions that were hit: what it takes to write a
 name as a programmer would is spent on those alone.
 """
 

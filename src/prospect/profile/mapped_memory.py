@@ -28,10 +28,10 @@ class MemoryMap(Record):
     Attributes:
         start, end: u64[m] first address (AVMA) and the one after the last.
         pgoff: u64[m] file offset of `start`, in bytes.
-        prot: i8[m] PROT_* bits, -1 where the recording does not say.
+        prot: i8[m] PROT_* bits, -1 if the recording does not say.
         hits: i64[m] of all events.
         path: what is mapped, one a row.
-        read_ns: when mappings of data stood as they are here, on the recording's clock; None where
+        read_ns: when mappings of data stood as they are here, on the recording's clock; None if
             only executable ones are known.
     """
 

@@ -2,7 +2,7 @@
 
 Everything that renders, estimates or stores a profile works on this and on nothing else.
 Tables are records of columns (numpy arrays or lists of str, equally long); a `_index`
-is a row of another table, -1 where there is none. This module imports no numpy: commands that
+is a row of another table, -1 if there is none. This module imports no numpy: commands that
 only name a column or a kind do not wait for it.
 """
 
@@ -140,10 +140,10 @@ class StackCopies(Record):
 
     Attributes:
         copy_bytes: how much of a stack was asked for at most.
-        ends: reasons why unwinding stopped: END_WHOLE at the outermost function, END_CUT where the
+        ends: reasons why unwinding stopped: END_WHOLE at the outermost function, END_CUT if the
             next frame is beyond the copy, and others.
         paths: of the objects in which stacks ended, "" for code without an image.
-        end: i8[n] row of `ends`; NO_COPY where the stack could not be read.
+        end: i8[n] row of `ends`; NO_COPY if the stack could not be read.
         frames: i32[n] frames that the copy holds.
         needed_bytes: i64[n] of a cut stack, what copy would have held it whole; 0 for others.
         is_least: bool[n] whether even more may be needed, as its thread was never seen whole.
@@ -175,7 +175,7 @@ class ThreadTimes(Record):
     has no row. Rows ascend by thread, then by begin: a number may be given again.
 
     Attributes:
-        process_index: i32[t] into processes: the program that it was last; -1 where unknown.
+        process_index: i32[t] into processes: the program that it was last; -1 if unknown.
         name: list[str] the thread's last name.
         begin_ns, end_ns: u64[t] on the recording's clock; birth and death where these are within
             the interval.
@@ -235,7 +235,7 @@ class WallTakers(Record):
 class WallPath(Record):
     """The critical path of COMMAND: pieces that add up to the time from its start to its exit.
 
-    The pieces are in the order of time, each begins where the one before ends. Those of turns are
+    The pieces are in chronological order, each begins where the one before ends. Those of turns are
     of one turn after another (`TurnTable`).
 
     Attributes:
@@ -243,15 +243,15 @@ class WallPath(Record):
         length_ns: i64[p].
         state: u8[p] PATH_*.
         tid: i32[p] the thread.
-        process_index: i32[p] into processes: the program that it was then; -1 where unknown.
+        process_index: i32[p] into processes: the program that it was then; -1 if unknown.
         name_index: i32[p] row of `names`: the thread's name then.
         ended_by: i32[p] the thread that ended a piece in which another was blocked, 0 for an
-            interrupt, -1 where it is not recorded and for all other pieces.
+            interrupt, -1 if it is not recorded and for all other pieces.
         ender_index: i32[p] row of `names` of that thread, -1 for none.
         ender_process_index: i32[p] into processes: its program, -1 for none.
         takers: who had the CPU while the path waited for one.
         names: of threads.
-        cpu: i32[p] of pieces that ran the CPU, -1 where unknown; None where that was not kept.
+        cpu: i32[p] of pieces that ran the CPU, -1 if unknown; None if that was not kept.
     """
 
     begin_ns: NDArray[np.uint64]
@@ -272,9 +272,9 @@ class WallPath(Record):
 
 
 class TurnTable(Record):
-    """Turns of threads: from the end of an idle wait to the begin of the thread's next one.
+    """Turns of threads: from the end of an idle wait to the start of the thread's next one.
 
-    The turns of each thread are in the order of time, and do not overlap.
+    The turns of each thread are in chronological order, and do not overlap.
 
     Attributes:
         tid: i32[n] the thread.
@@ -287,7 +287,7 @@ class TurnTable(Record):
         kind_index: i32[n] row of `kinds`.
         kinds: what turns do: a function, or the system call of the idle wait before.
         turn_of_piece: i32[p] the turn of each piece, ascending; those of TURN_WHOLE have pieces.
-        pieces: of each turn, in the order of time; they add up to its length.
+        pieces: of each turn, in chronological order; they add up to its length.
         during_index: i32[p] of pieces of other threads, what the turn's own thread waited for
             meanwhile or next, a row of `during`; -1 for its own pieces, and if it is not known.
         during: names of system calls and locks.
@@ -315,16 +315,17 @@ class ProcessTable(Record):
 
     Attributes:
         name: list[str] the process's last comm in this row's life.
-        pid, parent_pid, group_pid, session_pid: i32[p], -1 where unknown.
+        pid, parent_pid, group_pid, session_pid: i32[p], -1 if unknown.
         parent_index: i32[p] the row that forked this one (for an exec: the row before the exec).
         birth: u8[p] BIRTH_*.
         start_ns, end_ns: u64[p]; 0 for before the interval, 2**64 - 1 for still running.
         is_kernel_thread, is_recorder, is_command: bool[p]; `is_command` marks COMMAND itself,
             `is_descendant` COMMAND and all that it forked.
-        control_group: list[str] path of the control group in which it was sampled last, "" where
-            that is not known; None where no event says so.
-        service: list[str] what that is called (`group_names`); None likewise.
-        image: list[str] the image of the container that it is of, "" for none; None likewise.
+        control_group: list[str] path of the control group in which it was sampled last, "" if
+            that is not known; None if no event says so.
+        service: list[str] what that is called (`group_names`); None if no event says so.
+        image: list[str] the image of the container that it is of, "" for none; None
+            if no event says so.
     """
 
     name: list[str]
@@ -351,7 +352,7 @@ class ProcessTable(Record):
 class ObjectTable(Record):
     """Mapped objects with code: files, the kernel, modules, the vdso, JIT and anonymous memory.
 
-    `kind` u8[o] is KIND_*; `build_id` is lower-case hex, empty where unknown; `source` u8[o] is the
+    `kind` u8[o] is KIND_*; `build_id` is lower-case hex, empty if unknown; `source` u8[o] is the
     NameSource that named most of the object; `note` says why an object has no or poor names.
     """
 
@@ -369,12 +370,12 @@ class FunctionTable(Record):
     """Functions with a hit. An object's hits without a name share rows with an empty `name`.
 
     Attributes:
-        name: demangled, maybe only when it is asked for; ``a->b`` for a bracket; "" where there is
+        name: demangled, maybe only when it is asked for; ``a->b`` for a bracket; "" if there is
             none.
         linkage_name: as in the symbol table.
-        aliases: other symbols at the same address, maybe likewise.
+        aliases: other symbols at the same address, maybe made only when asked for.
         address: u64[f] of its first instruction: SVMA for images, the kernel's own for the kernel.
-        size_bytes: u64[f], 0 where unknown.
+        size_bytes: u64[f], 0 if unknown.
         is_global: bool[f]; False for local (static) symbols.
         source: u8[f] NameSource.
     """
@@ -405,7 +406,7 @@ class LocationTable(Record):
 class MappingTable(Record):
     """Executable mappings of processes: i32, i32, u64, u64, u64, i64, i8 columns, equally long.
 
-    `prot` are PROT_* bits, -1 where the recording does not say.
+    `prot` are PROT_* bits, -1 if the recording does not say.
     """
 
     process_index: NDArray[np.int32]
@@ -446,11 +447,11 @@ class HitTable(Record):
         period: i64[h] sum of the samples' periods, in the event's unit.
         stack_index: i32[h] into `Profile.stacks`: the hits' own frame, in profiles that have stacks
             and no samples; None in all others, where a hit has as many stacks as samples.
-        label_index: i32[h] into `Profile.labels`; None where no label source was asked.
+        label_index: i32[h] into `Profile.labels`; None if no label source was asked.
         host_hour: i32[h] the number of the host and hour that represent others, chosen with the
             probability `RunInfo.host_share`; -1 for those that represent only themselves. None if
             all do.
-        class_index: i32[h] row of `Profile.classes`; None where that is.
+        class_index: i32[h] row of `Profile.classes`; None if that is.
     """
 
     process_index: NDArray[np.int32]
@@ -479,13 +480,13 @@ class SampleTable(Record):
     Attributes:
         hit_index: i32[n] into hits.
         time_ns: u64[n] on the recording's clock.
-        cpu: u16[n], NO_CPU where the recording does not say.
-        clock: u8[n] position in the event's clock bank; 0 where there is one clock.
-        period: u64[n] in the event's unit, a broadcast scalar where all are the same; None where
+        cpu: u16[n], NO_CPU if the recording does not say.
+        clock: u8[n] position in the event's clock bank; 0 if there is one clock.
+        period: u64[n] in the event's unit, a broadcast scalar where all are the same; None if
             only their sums by hit are known.
-        tid: i32[n] thread; None where unknown.
+        tid: i32[n] thread; None if unknown.
         stack_index: i32[n] into `Profile.stacks`: the sample's own frame, whose location is that of
-            its hit; None where the recording has no call chains.
+            its hit; None if the recording has no call chains.
     """
 
     hit_index: NDArray[np.int32]
@@ -514,8 +515,8 @@ class WaitTable(Record):
         cpu: u16[w] that it left.
         begin_ns: u64[w] on the recording's clock.
         length_ns: u64[w].
-        stack_index: i32[w] into `Profile.stacks`; None where the recording has no call chains.
-        waker: i32[w] the thread that ended it, 0 for an interrupt, -1 where unknown; None where
+        stack_index: i32[w] into `Profile.stacks`; None if the recording has no call chains.
+        waker: i32[w] the thread that ended it, 0 for an interrupt, -1 if unknown; None if
             wake-ups were not recorded.
     """
 
@@ -561,10 +562,10 @@ class StackTable(Record):
 
 
 class ClockTable(Record):
-    """The timers that took the samples: one row for each stretch of time that a CPU was on line.
+    """The timers that took the samples: one row for each stretch of time that a CPU was online.
 
     Only clocks with a fixed grid: no hardware counters, no per-task events, which stop at each
-    switch. Empty where a recording has none.
+    switch. Empty if a recording has none.
 
     Attributes:
         event: u16[c] row of `RunInfo.events`.
@@ -609,7 +610,7 @@ class SyscallTable(Record):
     """System calls that began in the interval, exactly: a row a process, call and interface.
 
     Attributes:
-        process_index: i32[s] into processes, -1 where the process is not known.
+        process_index: i32[s] into processes, -1 if the process is not known.
         name_index: i32[s] into `names`.
         is_compat: bool[s] made through the kernel's 32-bit interface.
         calls: i64[s] that began.
@@ -647,7 +648,7 @@ class Profile(Record):
     """A whole profile. See docs/design.md for the picture of its tables.
 
     `lines` are those of the locations, `code` is of chosen functions, `syscalls` the exact counts,
-    `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
+    `call_counts` those of calls of functions; None unless asked for. `stacks` is None if the
     recording has no call chains, `stack_copies` where it has no copies of stacks, `threads`, what
     each thread did all its life, and `waits`, its waits with their code, where it has no switches
     or they were not asked for. `unhit_mappings` gives the mappings without a hit of the process in
@@ -656,7 +657,7 @@ class Profile(Record):
     `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do. `part_of` is
     set in a part of a recording, which has no samples itself. `wall` is the critical path of
     COMMAND, None without switches and where it is not asked for; `turns` are those of
-    all threads that wait for work, likewise.
+    all threads that wait for work, in the same way.
     """
 
     run: RunInfo

@@ -24,7 +24,7 @@ class Throttled(NamedTuple):
     Attributes:
         group: the path of the group, from the root of its hierarchy.
         periods: periods in which the limit applied, and how many of them it stopped the group in.
-        throttled: likewise.
+        throttled: the same.
         seconds: how long the group was stopped; on several CPUs, the sum of these.
         pids: some processes of the group.
     """
@@ -40,15 +40,15 @@ class EventInfo(Record):
     """An event of the run and how its periods become time.
 
     `clocks` is how many clocks of its bank count the same time: each sample is worth its period
-    divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 where a period is not
-    time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where there is no rate).
+    divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 if a period is not
+    time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too if there is no rate).
     `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
     `weighs_periods`: samples represent different amounts, so shares are of summed periods, as those
     of ``perf report`` are, and `relative_error` is the standard deviation of `seconds_per_period`,
     as a share of it.
     `sample_period` is how many times it happened from sample to sample, 0 for a timer or where a
     rate was asked for, `unit_mask` that of an x86 processor's event, 0 for none.
-    `most_frames` is how many frames the kernel recorded of a call stack at most, 0 where it was not
+    `most_frames` is how many frames the kernel recorded of a call stack at most, 0 if it was not
     asked for any, or for a copy of the stack.
     `is_waiting`: it is a kind of wait off the CPU, whose periods are exact times.
     `unit` is that of periods as another tool names it, "nanoseconds" or "bytes", "" for events of
@@ -103,10 +103,10 @@ class RunInfo(Record):
     """The header of a report: who recorded what, where, when and how.
 
     Attributes:
-        command: COMMAND and its arguments, empty where the recording is not of a command.
+        command: COMMAND and its arguments, empty if the recording is not of a command.
         recorder: "prospect 0.1.0" or "perf 6.1".
         recorder_command_line: the recorder's own command line.
-        begin_ns, end_ns: the interval on the samples' clock; 0 where unknown.
+        begin_ns, end_ns: the interval on the samples' clock; 0 if unknown.
         cpus: CPUs that were sampled.
         limits: a sentence for each thing that this run could not see and how to get it.
         process_notes: the same of single processes; a report shows those of its own processes.
@@ -124,10 +124,10 @@ class RunInfo(Record):
         has_user_callers: whether callers in user space were to be recorded.
         store_part: words that mean this part of a store in a command line, as --store, DIR and
             specifications; empty for a recording.
-        due_ticks: that the timers of a store's part should have had, in all of the machine; 0 where
+        due_ticks: that the timers of a store's part should have had, in all of the machine; 0 if
             that is not known.
         seen_ticks: of these, those that were recorded or came due on an idle CPU.
-        middle_at: when the later half of a store's windows begins, in seconds since 1970; 0.0 where
+        middle_at: when the later half of a store's windows begins, in seconds since 1970; 0.0 if
             there are fewer than two windows.
         busy: samples of busy CPUs and the sum of their periods, by event, of the whole machine in
             the time of a part of a store or a recording; empty for a whole recording, whose hits
@@ -135,7 +135,7 @@ class RunInfo(Record):
         jit_pids: processes that wrote a file with names of JIT code, whether it named a hit or not.
         throttled: control groups that a CPU limit stopped.
         wait_events: what formats of call stacks call waits, those blocked and those for a CPU, as
-            further events; empty where the profile has no waits.
+            further events; empty if the profile has no waits.
         calls_before: when the system calls were read that threads waited in as recording began, and
             thread → system call.
         host_share: of the hosts of a store's part, how many were chosen each hour to represent all.

@@ -36,13 +36,13 @@ class LineTable(Record):
     with the line of the instruction itself. A row without frames has no known line.
 
     Attributes:
-        name_index: i32[k] into `names`, -1 where unknown.
-        file_index: i32[k] into `files`, -1 where unknown.
-        line: u32[k], 0 where unknown.
+        name_index: i32[k] into `names`, -1 if unknown.
+        file_index: i32[k] into `files`, -1 if unknown.
+        line: u32[k], 0 if unknown.
         names: functions, demangled.
         files: paths as the compiler recorded them.
         notes: by object row, why lines of that object are missing or not whole.
-        symbols: of each of `names`, as its linkage has it; none where that is not known.
+        symbols: of each of `names`, as its linkage has it; none if that is not known.
         built_ns: by object row, when its image was changed last, since the epoch.
         named_by: by path in `files`, the users whose word it is, with whose rights it is read.
     """
@@ -70,7 +70,7 @@ def innermost(
     Rows that the table has not, as of a completed profile, have no line.
 
     Returns:
-        i32[n] rows of `lines.files`, -1 where unknown, and u32[n] lines, 0 where unknown.
+        i32[n] rows of `lines.files`, -1 if unknown, and u32[n] lines, 0 if unknown.
     """
     frame = _innermost_frame(lines, row)
     return np.append(lines.file_index, np.int32(-1)).take(frame), np.append(
@@ -98,7 +98,7 @@ def function_chains(lines: LineTable) -> NDArray[np.int64]:
     """Number the ways through inlined functions that lead to instructions, by their names.
 
     Returns:
-        i64[r] for each row the number of its way; -1 where it has no frames.
+        i64[r] for each row the number of its way; -1 if it has no frames.
     """
     depth = np.diff(lines.frame_start)
     chain = np.full(len(lines), -1, np.int64)
@@ -144,7 +144,7 @@ class CodeTable(Record):
         flow: u8[n] FLOW_*.
         target: u64[n] where a direct call or jump leads, else `NO_TARGET`.
         target_name: list[str] function and offset there, as in ``memcpy+16``; "" where unknown.
-        lines: of the instructions, one row each; None where they were not asked for.
+        lines: of the instructions, one row each; None if they were not asked for.
         source: text of source lines by (row of `lines.files`, line number), as far as readable.
     """
 

@@ -99,7 +99,7 @@ def _ids_of_others(data: mmap.mmap) -> frozenset[int]:
 
 
 def _estimated(words: memoryview, others: frozenset[int]) -> int:
-    """Return about how many samples there are, -1 where no place shows whole records."""
+    """Return about how many samples there are, -1 if no place shows whole records."""
     samples = walked = 0
     for place in range(_PLACES):
         at = _first_record(words, (2 * place + 1) * len(words) // (2 * _PLACES))

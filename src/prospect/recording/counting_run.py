@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ALONE, FAMILY, SYSTEM = "2", "3", "4"
 SOFTWARE_EVENTS = "task-clock,context-switches,cpu-migrations,page-faults"
 SYSTEM_EVENTS = "cpu-clock,context-switches,cpu-migrations,page-faults"
-# Left out where there are no hardware counters.
+# Left out if there are no hardware counters.
 HARDWARE_EVENTS = "cycles,instructions,branches,branch-misses"
 SHORTEST_INTERVAL_S = 0.001
 _SIGNALLED = 128

@@ -55,7 +55,7 @@ class Facts(Record):
     """The machine's facts; None if unknown.
 
     Attributes:
-        plan: the events that recording would use, None where the kernel refuses all.
+        plan: the events that recording would use, None if the kernel refuses all.
         refusal: why it refuses.
         paranoid: kernel.perf_event_paranoid.
         max_sample_rate_hz: kernel.perf_event_max_sample_rate.

@@ -2,7 +2,7 @@
 
 ``--wall`` and ``--off-cpu`` use them. Without them, and in an ``--off-cpu`` recording of the whole
 machine, the kernel's own records have the switches of every thread. The latter has its wake-ups by
-the programs all the same: they know that a packet to this machine is the doing of the thread that
+the programs anyway: they know that a packet to this machine is the doing of the thread that
 sends it.
 """
 
@@ -50,7 +50,7 @@ class SwitchPrograms(Closing):
             self.close()
 
     def planned(self, plan: EventPlan, cpu: int) -> EventPlan:
-        """Return a plan with the events of switches; `cpu` is one that is on line."""
+        """Return a plan with the events of switches; `cpu` is one that is online."""
         if self._has_stacks:
             return plan
         return with_switch_times(plan, cpu, self._loaded, self._obstacle)

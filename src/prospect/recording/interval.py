@@ -97,7 +97,7 @@ class Started(NamedTuple):
         switches: the programs that record switches, None without.
         limits: sentences about what could not be started.
         python: gives what reads Python frames, None as long as there were none to read.
-        java: gives what reads JVMs, likewise.
+        java: gives what reads JVMs, in the same way.
     """
 
     options: RecordOptions

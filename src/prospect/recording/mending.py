@@ -37,7 +37,7 @@ def mend_records(fd: int, begin: int, end: int, events: Sequence[EventDescriptio
                     _mend(data, begin, events)
         finally:
             os.close(again)
-    except (OSError, ImportError, RecordingError):  # a report reads them all the same
+    except (OSError, ImportError, RecordingError):  # a report reads them anyway
         return
 
 
@@ -50,7 +50,7 @@ def mend_in_memory(records: bytearray, events: Sequence[EventDescription]) -> No
     clear_bits_in_memory(records)
     try:
         _mend(records, 0, events)
-    except (ImportError, RecordingError):  # a report reads them all the same
+    except (ImportError, RecordingError):  # a report reads them anyway
         return
 
 

@@ -132,7 +132,7 @@ def open_events(
         options: what to record.
         pid: COMMAND, or a process of the tasks that this user may follow; EVERY_TASK if only the
             whole system will do.
-        cpus: those on line.
+        cpus: those online.
         switches: the programs of ``wall`` or ``off_cpu``, None without these.
 
     Raises:

@@ -77,7 +77,7 @@ def sample_cost(plan: EventPlan, *, use_cache: bool) -> SampleCost | None:
 
 
 def describe_cost(plan: EventPlan, *, use_cache: bool) -> dict[str, float]:
-    """Return the cost as docs/recording.md describes it; empty where it cannot be known."""
+    """Return the cost as docs/recording.md describes it; empty if it cannot be known."""
     cost = sample_cost(plan, use_cache=use_cache)
     if cost is None:
         return {}

@@ -155,7 +155,7 @@ def _calls(
 
 
 def _sums(column: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return i64 the sums of stretches; `first` are their first rows, none where there is none."""
+    """Return i64 the sums of stretches; `first` are their first rows, none if there is none."""
     return np.add.reduceat(column, first) if len(first) else column
 
 

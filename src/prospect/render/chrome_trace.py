@@ -1,7 +1,7 @@
 """Chrome's trace format: every sample at its time, with its stack.
 
 The document is of the Trace Event Format's object form: ``samples`` with ``stackFrames``, and
-metadata events that name processes and threads. Times are microseconds since the interval's begin.
+metadata events that name processes and threads. Times are microseconds since the interval's start.
 In a profile without times, samples follow each other by their periods.
 """
 

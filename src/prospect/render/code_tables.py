@@ -48,9 +48,9 @@ class CodeTables(Record):
         location_address: u64[l].
         line_start: i64[l + 1] first line of each location.
         line_frame: i64[k] row of the functions, the innermost first.
-        line_number: i64[k], 0 where unknown.
+        line_number: i64[k], 0 if unknown.
         function_name, function_raw_name, function_file: i64[f] strings.
-        location_row: i64[s] row of the locations for each row of the stacks; -1 where not in use.
+        location_row: i64[s] row of the locations for each row of the stacks; -1 if not in use.
     """
 
     object_index: NDArray[np.int64]

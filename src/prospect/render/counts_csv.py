@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def counts_csv(found: EventCounts) -> str:
-    """Return the table of all runs, of their intervals where there are any."""
+    """Return the table of all runs, of their intervals if there are any."""
     rows = [row for number in range(len(found.runs)) for row in _run_rows(found, number)]
     return csv_heading() + _lines(rows)
 

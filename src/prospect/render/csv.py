@@ -129,7 +129,7 @@ def _sorted_line(event: EventView, names: tuple[str, ...], figures: str) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    """Yield the lines of the table, some thousand at a time."""
+    """Yield the lines of the table, a few thousand at a time."""
     yield ",".join(map(quoted, COLUMNS)) + END
     modes = KERNEL_MODES if report.detail == "k" else range(MODE_COUNT)
     name_of = functools.cache(functools.partial(_function, report))  # a row a process asks for each
@@ -219,12 +219,12 @@ def _seconds(event: EventView, seconds: float) -> str:
 
 
 def seconds_text(seconds: float, *, has_time: bool) -> str:
-    """Return a time; nothing where it is not known."""
+    """Return a time; nothing if it is not known."""
     return repr(round(float(seconds), 9)) if has_time and math.isfinite(seconds) else NONE
 
 
 def percent_text(share: float) -> str:
-    """Return a share of 0 to 1 in percent; nothing where it is not known."""
+    """Return a share of 0 to 1 in percent; nothing if it is not known."""
     return NONE if math.isnan(share) else repr(round(share * 100.0, 6))
 
 

@@ -2,7 +2,7 @@
 
 The document is of processed version 70, as the Firefox Profiler's
 ``docs-developer/CHANGELOG-formats.md`` and ``src/types/profile.ts`` describe it. Frames are
-functions; the first event with samples is written. Times are since the interval's begin.
+functions; the first event with samples is written. Times are since the interval's start.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class FlameGraph(Record):
         profile: completed.
         frames: of its locations.
         forest: stacks by name.
-        events: rows of `RunInfo.events` that are added up; empty where there is no sample.
+        events: rows of `RunInfo.events` that are added up; empty if there is no sample.
         comm, row, value: i64[v] inclusive weights by thread name and row of the forest, -1 for the
             thread itself.
         unit: of the weights: "ns", "samples", or what another tool counted.

@@ -73,7 +73,7 @@ def shorten_all(names: Sequence[str], width: int, objects: Sequence[str] = ()) -
 
     Args:
         names: as of `shorten`.
-        width: likewise.
+        width: the same.
         objects: the file of each; none for not known.
     """
     files = objects or [""] * len(names)

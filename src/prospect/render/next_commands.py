@@ -31,7 +31,7 @@ _HAS_LINES = (NameSource.SYMTAB, NameSource.DEBUG_FILE)
 _HAS_CODE = (KIND_ELF, KIND_KERNEL, KIND_MODULE)
 # The next recording of the same load has a function of so many samples, too.
 _LEAST_TO_RECUR = 20
-# Waits are worth a command of their own from this share of the CPU time on.
+# Waits are worth their own command from this share of the CPU time on.
 _LEAST_WAITING = 0.5
 
 

@@ -213,7 +213,7 @@ _FRAME = "height:16px;overflow:hidden;text-overflow:ellipsis;border-right:1px so
 
 
 def icicle(graph: FlameGraph) -> str:
-    """Return the flame graph, outermost callers on top; "" where there is no sample."""
+    """Return the flame graph, outermost callers on top; "" if there is no sample."""
     least = _LEAST_SHARE
     boxes = graph.boxes(least)
     if not boxes:

@@ -3,7 +3,7 @@
 The message is a ``ProfilesData`` of OpenTelemetry's
 ``opentelemetry/proto/profiles/v1development/profiles.proto`` as of its version 1.8 and later, where
 samples refer to a table of stacks. The format is still being developed: its readers must be of that
-layout. Each value of an event is a profile of its own.
+layout. Each value of an event is its own profile.
 """
 
 from __future__ import annotations

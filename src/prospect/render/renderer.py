@@ -52,7 +52,7 @@ class Renderer(ReportOptions, ABC):
 
 
 def encoded(lines: Iterable[str]) -> Iterator[bytes]:
-    """Return lines as bytes, some hundred to a piece."""
+    """Return lines as bytes, a few hundred to a piece."""
     waiting = iter(lines)
     while some := list(itertools.islice(waiting, _LINES_AT_ONCE)):
         yield ("\n".join(some) + "\n").encode()

@@ -87,7 +87,7 @@ class Filing(Record):
     """How tree and address become one number.
 
     `starts` u64[k] are all first addresses, ascending, of which an address has the last one's place
-    that is not after it; None where addresses themselves leave room for the tree, without their
+    that is not after it; None if addresses themselves leave room for the tree, without their
     `shift` lower bits, which no first address has. `bits` are those of an address or a place.
     """
 
@@ -273,7 +273,7 @@ class AddressSpaces(Record):
         """Return the mapping at each address: a row of `ProcessHistory.mappings`, i64[n].
 
         It is the last mapping made in this space up to this epoch that covers the address, or
-        failing that in the parent up to the epoch of the fork, and so on. -1 where there is none,
+        failing that in the parent up to the epoch of the fork, and so on. -1 if there is none,
         and where the space is -1. A mapping that repeats what is there already (a live record
         of what the snapshot has, an mprotect()) is none of its own: the first is returned.
 

@@ -144,7 +144,7 @@ class Attribution(Record):
         space, epoch: i32[h] for `AddressSpaces.locate`; -1 for all but user mode.
         mode: u8[h] PERF_RECORD_MISC_CPUMODE.
         event: u16[h] row of the recording's events.
-        label: u16[h] the samples' label; 0 where they have none.
+        label: u16[h] the samples' label; 0 if they have none.
         address: u64[h] AVMA.
         count: i64[h] samples.
         period: i64[h] sum of their periods.

@@ -18,19 +18,19 @@ _LAST_ADDRESS = np.uint64((1 << 64) - 1)
 
 
 class Mappings(Record):
-    """Mappings in the order of time; none is ever edited, what covers it later is another row.
+    """Mappings in chronological order; none is ever edited, what covers it later is another row.
 
     Attributes:
         start, end: u64[m] first address (AVMA) and the one after the last; start < end.
         pgoff: u64[m] file offset of `start`, in bytes.
         name: i32[m] row of `ProcessHistory.names`.
-        build_id: i32[m] row of `ProcessHistory.build_ids`, -1 where the record has none.
-        major, minor: u32[m] device, 0 where the record carries a build id instead.
-        inode: u64[m], 0 likewise.
-        prot: u32[m] PROT_*, 0 where the record does not say.
+        build_id: i32[m] row of `ProcessHistory.build_ids`, -1 if the record has none.
+        major, minor: u32[m] device, 0 if the record carries a build id instead.
+        inode: u64[m], 0 the same.
+        prot: u32[m] PROT_*, 0 if the record does not say.
         mode: u8[m] PERF_RECORD_MISC_CPUMODE.
         process_row: i32[m] row of `ProcessHistory.processes` that made it, -1 for the kernel's.
-        time_ns: u64[m], 0 where a snapshot found it.
+        time_ns: u64[m], 0 if a snapshot found it.
     """
 
     start: NDArray[np.uint64]
@@ -51,7 +51,7 @@ class Mappings(Record):
 
 
 def recorded_prot(mappings: Mappings, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the PROT_READ, PROT_WRITE and PROT_EXEC bits of some rows, -1 where unknown, i8."""
+    """Return the PROT_READ, PROT_WRITE and PROT_EXEC bits of some rows, -1 if unknown, i8."""
     prot = mappings.prot.take(rows)
     known = prot & (abi.PROT_READ | abi.PROT_WRITE | abi.PROT_EXEC)
     found: NDArray[np.int8] = np.where(prot == 0, -1, known.astype(np.int8)).astype(np.int8)

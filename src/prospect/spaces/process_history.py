@@ -108,7 +108,7 @@ class ProcessHistory(Record):
         timeline: who was what, when.
         address_spaces: what stood at an address of a space in an epoch.
         mappings: what `AddressSpaces.locate` returns rows of.
-        kernel_mappings: text of the kernel and its modules, in the order of time.
+        kernel_mappings: text of the kernel and its modules, in chronological order.
         names: the recording's names, and after them ``swapper``, ``:PID`` and the like for
             tasks that no record names.
         runs: of the recording's samples, by their tasks and times.
@@ -201,7 +201,7 @@ def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks,
 
 
 def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) -> SideRecords:
-    """Merge the tables in the order of time, as lists."""
+    """Merge the tables in chronological order, as lists."""
     order = np.argsort(np.concatenate((tasks.order, mmaps.order)), kind="stable")
     kind = np.concatenate((tasks.kind, np.full(len(mmaps.order), KIND_MMAP, np.uint8)))
     row = np.concatenate((np.arange(len(tasks.order)), np.arange(len(mmaps.order))))

@@ -1,4 +1,4 @@
-"""Side records, one by one in the order of time → process rows, versions of spaces, changes.
+"""Side records, one by one in chronological order → process rows, versions of spaces, changes.
 
 The kernel records no unmapping: after `dlclose` a mapping ends when another one replaces it, and
 from then on its addresses have other symbols.
@@ -318,9 +318,9 @@ class Replay:
     """The state of all tasks, and the history of its changes.
 
     Attributes:
-        processes: the process rows; their `parent_pid` is a rank, -1 where unknown.
+        processes: the process rows; their `parent_pid` is a rank, -1 if unknown.
         state_pid, state_ns, state_row, state_version: changes of pids.
-        comm_tid, comm_ns, comm_name: changes of thread names; -1 where none is known.
+        comm_tid, comm_ns, comm_name: changes of thread names; -1 if none is known.
         mapping_row: process row that made each mapping.
         exec_task, exec_row, exec_version: record of each exec, and what it began.
     """
@@ -482,7 +482,7 @@ class ProcessRows(Record):
 
     Attributes:
         pid: i32[p]; -1 for the row of samples whose task the kernel could not name.
-        parent_pid: i32[p], -1 where unknown.
+        parent_pid: i32[p], -1 if unknown.
         parent_row: i32[p] the row that forked this one, for an exec the row before it; -1 unknown.
         birth: u8[p] BIRTH_*.
         start_ns: u64[p] time of the birth, 0 for before the recording.

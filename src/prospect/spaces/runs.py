@@ -1,6 +1,6 @@
 """Sample columns → runs: neighbouring samples of one task with times that do not fall.
 
-The kernel writes a CPU's samples in the order of time and a task stays on a CPU for many of them,
+The kernel writes a CPU's samples in chronological order and a task stays on a CPU for many of them,
 so a question about (task, time) need be asked once a run instead of once a sample.
 """
 
@@ -66,12 +66,12 @@ def task_runs(samples: Samples) -> Iterator[TaskRuns]:
 
 
 def task_pid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the pid of each task word, i32; -1 where the kernel could not say."""
+    """Return the pid of each task word, i32; -1 if the kernel could not say."""
     return _halves(task, _LOW_HALF)
 
 
 def task_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the tid of each task word, i32; -1 where the kernel could not say."""
+    """Return the tid of each task word, i32; -1 if the kernel could not say."""
     return _halves(task, 1 - _LOW_HALF)
 
 

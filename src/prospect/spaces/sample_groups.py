@@ -152,7 +152,7 @@ class SampleGroups(Record):
     _base: NDArray[np.int64]
     _member_base: NDArray[np.int64]
     _member: NDArray[np.int64]
-    # Numbers of the groups that occur, and those groups; None where a number is the group.
+    # Numbers of the groups that occur, and those groups; None if a number is the group.
     _number: NDArray[np.int64] | None = None
     _met: NDArray[np.int64] | None = None
 

@@ -84,7 +84,7 @@ class RelativeTime(Record):
         base_ns: what is earlier becomes 0: only records of a snapshot, at time 0, are.
         last_ns: what is later becomes as late as this.
         ticks_ns: u64[d] distinct times of change, where the span has too many bits: a time is
-            then replaced by how many of them it has reached. None where it has not.
+            then replaced by how many of them it has reached. None if it has not.
         bits: bits of the largest result.
     """
 
@@ -196,7 +196,7 @@ class Timeline(Record):
 
     Attributes:
         processes: changes of pids; the columns below have its rows.
-        process_row: i32[c] row of `ProcessHistory.processes`; -1 where nothing is known of the pid.
+        process_row: i32[c] row of `ProcessHistory.processes`; -1 if nothing is known of the pid.
         space, epoch: i32[c] for `AddressSpaces.locate`.
         threads: changes of tids.
         comm: i32[d] row of `ProcessHistory.names`, for the rows of `threads`; never -1.

@@ -156,7 +156,7 @@ def compact(
 
     Raises:
         EngineError: a segment cannot be made.
-        OSError: likewise, or what it was made of cannot be removed.
+        OSError: the same, or what it was made of cannot be removed.
     """
     now_s = time.time() if now_s is None else now_s
     # A damaged segment must not be merged with the rest, and removed.
@@ -196,7 +196,7 @@ def merge_alike(
 
     Raises:
         EngineError: one cannot be made.
-        OSError: likewise.
+        OSError: the same.
     """
     heads, _ = checked(store, engine, parts)
     for kind, group in groupby(parts, lambda one: kind_of(heads.get(one))):
@@ -391,7 +391,7 @@ class _Rows:
         self._numbers = numbers.take(self._order)
 
     def __call__(self, wanted: Numbers) -> NDArray[np.int64]:
-        """Return i64: the row of each, -1 where there is none."""
+        """Return i64: the row of each, -1 if there is none."""
         if not len(self._numbers):
             return np.full(len(wanted), -1, np.int64)
         at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)

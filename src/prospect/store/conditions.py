@@ -156,7 +156,7 @@ def regular_expression(pattern: str) -> str:
 
 
 def _end_of_set(pattern: str, at: int) -> int:
-    """Return where the bracket closes that opened before `at`; 0 where it does not."""
+    """Return where the bracket closes that opened before `at`; 0 if it does not."""
     first = at + (pattern[at : at + 1] == "!")
     return max(pattern.find("]", first + 1), 0)
 

@@ -56,7 +56,7 @@ class StoreDirectory(Closing):
         made_at: when it was made, in seconds since 1970.
         made_on: a digest of the machine that made it, "" where it does not say that.
         reads_all: whether all of a segment is read before it counts, so that what is damaged shows
-            even where nobody would read it. See `hosts.asked`.
+            even if nobody would read it. See `hosts.asked`.
         refused: by path, why a file of a store that is somewhere else does not count.
         exhausting: by name, why a host is left out after its files took all the memory.
     """
@@ -68,7 +68,7 @@ class StoreDirectory(Closing):
 
         Args:
             path: its directory.
-            create: whether to make one where there is none, or an empty directory.
+            create: whether to make one if there is none, or an empty directory.
             target: the other machine whose usual store it is, "" for none.
 
         Raises:
@@ -187,7 +187,7 @@ class StoreDirectory(Closing):
         """See to it that files are here, of a store that is somewhere else.
 
         Raises:
-            StoreError: they cannot be had.
+            StoreError: they are not available.
         """
 
     def write(self, path: str, put: Callable[[str], None], *, sync: bool = True) -> None:

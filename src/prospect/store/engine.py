@@ -107,7 +107,7 @@ class Engine:
     Attributes:
         most_rows: see `tables.Queries`.
         root: of the store, as `StoreDirectory` has it.
-        reads_all: likewise.
+        reads_all: the same.
     """
 
     # Each of so many groups takes some 150 bytes, and there are a few tables of them.
@@ -348,7 +348,7 @@ def require_engine() -> None:
 def _loaded() -> ModuleType:
     """Return DuckDB, 60 MB, which only those pay who use a store.
 
-    That is its compiled module, where there is one: the package around it takes twice as long to
+    That is its compiled module, if there is one: the package around it takes twice as long to
     import, for interfaces that nothing here uses.
     """
     try:

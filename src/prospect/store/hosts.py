@@ -3,7 +3,7 @@
     DIRECTORY/host=web-17/…                the store of a host, as its daemon keeps it
     DIRECTORY/host=web-17/store=ID/…       as it was sent: files whose names say what they hold
 
-A host may have several: each daemon that began on an empty directory numbers its windows anew.
+A host may have several: each daemon that began on an empty directory numbers its windows again.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class HostsDirectory(StoreDirectory):
                 os.unlink(f"{path}.{kind}{SUFFIX}", dir_fd=self.descriptor)
 
     def open_lock(self, path: str) -> int:
-        """Return a descriptor of an empty file, which is made where there is none.
+        """Return a descriptor of an empty file, which is made if there is none.
 
         Raises:
             OSError: that cannot be done.

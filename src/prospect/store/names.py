@@ -51,9 +51,9 @@ class Names(NamedTuple):
 
     Attributes:
         objects, functions, locations: as there.
-        stacks: likewise; None where they are not wanted, or not there.
+        stacks: the same; None if they are not wanted, or not there.
         location_of_row: i32[n] of each row of hits.
-        stack_of_row: likewise, -1 for none; None without stacks.
+        stack_of_row: the same, -1 for none; None without stacks.
     """
 
     objects: ObjectTable

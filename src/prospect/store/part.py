@@ -59,7 +59,7 @@ class Apart(NamedTuple):
     """The keys that hits of a part keep, beyond what a report always shows.
 
     Attributes:
-        stacks: by call stack, where there are any.
+        stacks: by call stack, if there are any.
         addresses: by address within a function, as far as the store does.
         classes: by dimensions of `--columns`.
     """

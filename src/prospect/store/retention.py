@@ -108,7 +108,7 @@ def expired(
 
 
 def next_to_go(sizes: Mapping[Segment, int]) -> Segment | None:
-    """Return the segment that makes room first, None where only the newest is left.
+    """Return the segment that makes room first, None if only the newest is left.
 
     Remove the oldest of windows or of summaries of days, of the kind that uses more space: so
     neither costs all of the other.

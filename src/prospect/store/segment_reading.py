@@ -260,7 +260,7 @@ def hit_files(
 
     Raises:
         EngineError: one is not there any more, as where its minutes became an hour just now; who
-            begins anew finds that. See `hosts.asked`.
+            begins again finds that. See `hosts.asked`.
     """
     days = [] if stacks else [one for one in part.segments if one.tier == DAY]
     others = [one for one in part.segments if stacks or one.tier != DAY]
@@ -390,7 +390,7 @@ def _of_like_events(part: Part) -> Part:
 
 
 def _there_is(segments: list[Segment]) -> str:
-    """Say what there is where nothing was found."""
+    """Say what there is if nothing was found."""
     from datetime import UTC, datetime  # noqa: PLC0415 - of an error
 
     begin, end = (

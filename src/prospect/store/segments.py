@@ -107,7 +107,7 @@ class Segment(NamedTuple):
 
 
 def segment_of(tier: str, name: str) -> Segment | None:
-    """Return the segment that a file of a tier belongs to, None where its name is no such name."""
+    """Return the segment that a file of a tier belongs to, None if its name is no such name."""
     stem, _, rest = name.partition(f".{SAMPLES}{SUFFIX}")
     found = _STEM.fullmatch(stem) if not rest else None
     if not found or tier not in TIERS:
@@ -140,7 +140,7 @@ def coarsest(
         segments: that are there.
         since_us: from when on windows are asked for, in microseconds since 1970.
         until_us: until when.
-        fine: whether days, which are summaries, are read only where nothing else is left.
+        fine: whether days, which are summaries, are read only if nothing else is left.
 
     Returns:
         those to read, by their windows' numbers, those of several stores by time; and those that

@@ -1,7 +1,7 @@
 """Untrusted Parquet files → those that unpack to far more than their size.
 
-A file of some KB may have a text of 40 MB in each of its rows. Its footer is read before any of its
-rows. If the footer leaves open how long texts are, their lengths are added up. A footer may be
+A file of a few KB may have a text of 40 MB in each of its rows. Its footer is read before any of
+its rows. If the footer leaves open how long texts are, their lengths are added up. A footer may be
 wrong: then an answer runs out of memory, and reading the files of each host alone finds that host.
 """
 

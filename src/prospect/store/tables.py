@@ -211,10 +211,10 @@ def placed_hits(
         store: that is read.
         part: of it.
         stacks: as `reading.hit_files` has it.
-        hours: likewise.
+        hours: the same.
 
     Raises:
-        EngineError: likewise.
+        EngineError: the same.
     """
     paths = hit_files(store, part, stacks=stacks, hours=hours)
     return _placed(store, part, (SAMPLES, TOTALS, SUMS), paths)

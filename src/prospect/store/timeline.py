@@ -123,7 +123,7 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
             accounting, [*begins[1:], end_s // step_s], strict=True
         )
     ]
-    # A clock that was set anew, or a damaged file: more steps than there is room for.
+    # A clock that was set again, or a damaged file: more steps than there is room for.
     return Timeline(begin_s, end_s, step_s, steps[: 2 * most], part.remarks)
 
 

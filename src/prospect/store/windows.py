@@ -323,7 +323,7 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
     Args:
         profile: of the window, with samples.
         begin_us: of the window, in microseconds since 1970.
-        end_us: likewise.
+        end_us: the same.
     """
     grid = tick_grid(profile)
     if grid is not None:

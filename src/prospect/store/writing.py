@@ -96,7 +96,7 @@ def copy_to_file(
         engine: to query with.
         content: of the file.
         path: of the file, below the store.
-        head: what the file says of its segment; None where another file does.
+        head: what the file says of its segment; None if another file does.
 
     Raises:
         EngineError: it cannot be written, or has other hits.
@@ -133,7 +133,7 @@ def without_known(
 
     Args:
         window: what is to be written.
-        directory: where; another one begins anew, for it may outlive this one.
+        directory: where; another one begins again, for it may outlive this one.
         known: what the last call returned.
 
     Returns:

@@ -54,7 +54,7 @@ class CacheDirectory(Record):
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> CacheDirectory | None:
-        """Return the user's own, None where it is switched off or has no place."""
+        """Return the user's own, None if it is switched off or has no place."""
         path = cache_path(environment)
         return cls(path) if path else None
 
@@ -102,7 +102,7 @@ class CacheDirectory(Record):
         return None
 
     def put(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Write a file; do nothing where that is not possible."""
+        """Write a file; do nothing if that is not possible."""
         with suppress(OSError):
             self.make()
             with (

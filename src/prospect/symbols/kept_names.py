@@ -60,7 +60,7 @@ class KeptNames(Record, frozen=False):
         symbols: how many the images have.
         most_addresses: of all objects together, how many are kept from one part to the next; a
             busy system has some ten thousand, of 300 bytes each.
-        most_symbols: likewise, of 100 bytes each.
+        most_symbols: the same, of 100 bytes each.
         most_new: how many files' symbols a part may be the first to read, 0 for any number.
         put_off: how many files had to wait for a later part.
     """

@@ -96,7 +96,7 @@ def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
 
 
 def _living_thread(pid: int) -> int:
-    """Return a thread of a process that has not ended, the process itself where there is none."""
+    """Return a thread of a process that has not ended, the process itself if there is none."""
     try:
         tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - as proc(5)
     except OSError:
@@ -112,7 +112,7 @@ def _status(pid: int) -> dict[bytes, bytes]:
 
 
 def started_at(pid: int) -> float:
-    """Return when a process that runs began, in seconds since the epoch; 0.0 where none does."""
+    """Return when a process that runs began, in seconds since the epoch; 0.0 if none does."""
     # The comm in parentheses may hold anything; what follows the last one is numbers.
     fields = read_system_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20:

@@ -56,7 +56,7 @@ def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServe
         budget_s: how long all requests of a report may take; 0 for no requests.
 
     Returns:
-        None where nobody is to be asked.
+        None if nobody is to be asked.
     """
     words = [
         word
@@ -82,7 +82,7 @@ def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServe
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
-    """Return a variable's number; the default where there is none above 0."""
+    """Return a variable's number; the default if there is none above 0."""
     text = environment.get(name, "")
     return float(text) if text.isascii() and text.isdigit() and int(text) else default
 
@@ -102,7 +102,7 @@ class MapCopy(NamedTuple):
 
 
 class SymbolOptions(Record):
-    """Facts of the recording (empty or 0 where it does not say) and choices.
+    """Facts of the recording (empty or 0 if it does not say) and choices.
 
     Attributes:
         hostname: of the recorded machine. Processes and files of this machine are asked only if
@@ -116,7 +116,7 @@ class SymbolOptions(Record):
         kernel_text: where the recorded kernel was: address of `kernel_text_symbol`, from the
             kernel's own PERF_RECORD_MMAP (its pgoff, and the end of its name).
         kernel_text_symbol: ``_text`` or ``_stext``.
-        kernel_symbols: PERF_RECORD_KSYMBOL records, None where there are none.
+        kernel_symbols: PERF_RECORD_KSYMBOL records, None if there are none.
         names: the strings that `kernel_symbols.name` refers to.
         system_map: a System.map to name the kernel with (-K).
         kernel_image: an uncompressed kernel image to name the kernel with (-L).

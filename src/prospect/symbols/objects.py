@@ -54,8 +54,8 @@ class ObjectKey(NamedTuple):
 
     Attributes:
         path: name of the mapping, as recorded; any bytes.
-        build_id: empty where the recording has none.
-        major, minor, inode: the file, all 0 where the recording has a build id instead.
+        build_id: empty if the recording has none.
+        major, minor, inode: the file, all 0 if the recording has a build id instead.
         kind: one of KIND_*.
         life: how many programs its process ran after the one that mapped it: 0 for the last one.
             Only memory without a file tells them apart.

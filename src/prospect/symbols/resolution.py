@@ -26,11 +26,11 @@ class Resolution(Record):
     """The resolved addresses of one object.
 
     Attributes:
-        named: the addresses, their functions, and why where there is none.
+        named: the addresses, their functions, and why if there is none.
         path: the object's name in the report; `named.object_path` of its own functions.
-        kind: one of KIND_*; KIND_JIT where a map file named anonymous memory.
-        build_id: lower-case hex, empty where unknown.
-        note: why it has no or poor names; empty where there is nothing to say.
+        kind: one of KIND_*; KIND_JIT if a map file named anonymous memory.
+        build_id: lower-case hex, empty if unknown.
+        note: why it has no or poor names; empty if there is nothing to say.
         part_kinds: KIND_* of the other object paths among the functions (modules, BPF programs).
     """
 
@@ -70,7 +70,7 @@ def named(
 
     Args:
         table: the symbols.
-        row: i32[n] of `table`, -1 where none covers the address.
+        row: i32[n] of `table`, -1 if none covers the address.
         address: u64[n] to put down for each.
         uncovered: why there is no name where `row` is -1.
         object_path: of all functions, or for a row of the table.

@@ -135,7 +135,7 @@ class RuntimeCode(Record, eq=False):
         return np.searchsorted(self.start, address, side="right") - 1
 
     def lines_of(self, address: NDArray[np.uint64]) -> list[tuple[str, int]]:
-        """Return file and line of each address; line 0 where it is not known."""
+        """Return file and line of each address; line 0 if it is not known."""
         found = []
         row = self.row_of(address)
         inside = address - self.start.take(row)

@@ -165,7 +165,7 @@ class Symbolizer:
             key: the object.
             use: what for, in a word.
             peak_bytes: as in `Cost`.
-            kept_bytes: likewise.
+            kept_bytes: the same.
         """
         left_out = self._options.budget.admit([Cost(peak_bytes, kept_bytes, key)])
         for note in left_out.values():
@@ -209,7 +209,7 @@ class Symbolizer:
         Args:
             key: an object of KIND_JIT or KIND_ANON.
             pids: as for `resolve`.
-            address: u64[n] likewise.
+            address: u64[n] the same.
         """
         self._weigh([HitObject(key, pids, 0)])
         found = self.resolve(key, pids, address).named

@@ -44,16 +44,16 @@ class SymbolTable(Record, eq=False):
         start: u64[s] first address, strictly rising: SVMA for an image, AVMA for the kernel.
         end: u64[s] first address after the symbol, above `start`; symbols may overlap.
         name_start: i64[s] offset of the name in `strings`.
-        name_length: i64[s] bytes of the name, or None where every name ends with a NUL.
+        name_length: i64[s] bytes of the name, or None if every name ends with a NUL.
         is_global: bool[s] whether other objects see the symbol (bound global or weak).
         source: u8[s] a `NameSource`.
         alias_row: i64[a] row of the symbol at the same start, rising.
         alias_name_start: i64[a] as `name_start`.
         alias_name_length: i64[a] as `name_length`.
         strings: the text that names are cut from.
-        next_name_start: i64[s] where there are rows of source BRACKET or BOUNDS: the name of the
+        next_name_start: i64[s] if there are rows of source BRACKET or BOUNDS: the name of the
             symbol after the bracket; `name_start` is that of the symbol before it. None without.
-        fn_number: i64[s] where there are rows of source BOUNDS: which of the functions in the
+        fn_number: i64[s] if there are rows of source BOUNDS: which of the functions in the
             bracket it is, from 1. None without.
         fn_count: i64[s] how many functions there are in the bracket. None without.
     """
@@ -192,7 +192,7 @@ def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keywor
         name_start: i64[n] offset of the name in `strings`; checked against it.
         is_global: bool[n].
         source: u8[n] `NameSource`.
-        name_length: i64[n], None where names end with a NUL.
+        name_length: i64[n], None if names end with a NUL.
         next_name_start: i64[n], None without brackets.
         rank: gives the i64 rank of asked rows, the lowest is the best; it is asked only for rows
             that share an address. Equal ranks, or no `rank`: the first row is the best.

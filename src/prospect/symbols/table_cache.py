@@ -68,14 +68,14 @@ def cache_key(*files: tuple[FileIdentity, ElfImage]) -> str | None:
     """Name the bytes that a table is made of: those of an image, and of its debug file.
 
     Returns:
-        The key, None where nothing identifies one of the files.
+        The key, None if nothing identifies one of the files.
     """
     keys = [_key_of(file, image) for file, image in files]
     return "+".join(filter(None, keys)) if all(keys) else None
 
 
 def _key_of(file: FileIdentity, image: ElfImage) -> str:
-    """Name the bytes of one file; "" where nothing identifies it.
+    """Name the bytes of one file; "" if nothing identifies it.
 
     The build id stands for them, with the size, which keeps a stripped file apart from the whole
     one, and with the owner, which keeps a forged build id out of the tables of everybody else's
@@ -101,7 +101,7 @@ class SymbolCache(Record):
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> SymbolCache | None:
-        """Return the user's own cache, None where it is switched off or has no place."""
+        """Return the user's own cache, None if it is switched off or has no place."""
         kept = CacheDirectory.of_user(environment)
         return cls(kept.path) if kept else None
 
@@ -111,7 +111,7 @@ class SymbolCache(Record):
         return _decode(key, content) if content else None
 
     def store(self, key: str, table: SymbolTable) -> None:
-        """Keep a table under a key; do nothing where that is not possible."""
+        """Keep a table under a key; do nothing if that is not possible."""
         if len(table.strings) + 64 * len(table) <= self.most_bytes // 4:
             self._put(_entry_name(key), _encode(key, table))
 
@@ -120,7 +120,7 @@ class SymbolCache(Record):
         return self._load_bytes(key, LINES_SUFFIX)
 
     def store_lines(self, key: str, content: bytes | memoryview) -> None:
-        """Keep a line table under a key; do nothing where that is not possible."""
+        """Keep a line table under a key; do nothing if that is not possible."""
         self._store_bytes(key, LINES_SUFFIX, content)
 
     def load_frames(self, key: str) -> memoryview | None:
@@ -128,7 +128,7 @@ class SymbolCache(Record):
         return self._load_bytes(key, FRAMES_SUFFIX)
 
     def store_frames(self, key: str, content: bytes | memoryview) -> None:
-        """Keep call-frame rows under a key; do nothing where that is not possible."""
+        """Keep call-frame rows under a key; do nothing if that is not possible."""
         self._store_bytes(key, FRAMES_SUFFIX, content)
 
     def _load_bytes(self, key: str, suffix: str) -> memoryview | None:

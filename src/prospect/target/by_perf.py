@@ -180,7 +180,7 @@ class _Perf(Closing):
         return status, cut
 
     def content(self, path: str) -> bytes:
-        """Return what a small file of the target holds; empty where there is none."""
+        """Return what a small file of the target holds; empty if there is none."""
         with self._reading(path) as pipe:
             return pipe.read(_PIPE_BYTES)
 

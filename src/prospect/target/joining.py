@@ -1,7 +1,7 @@
 """The first lines of an agent on the target: they find the pump, and call the agent's `main`.
 
 `main` gets the connection to the pump, which ends when the pump does, and the files that the pump
-holds. Both begin at the same time, each in a session of its own, and meet at a socket whose name
+holds. Both begin at the same time, each in its own session, and meet at a socket whose name
 the host made up, in the kernel and in no directory. Other users may read the name among the
 arguments of programs: each side checks whose process the other is. This source is sent as it is,
 and must run on any Python from 3.6 on; it imports nothing of ours before the pump has all of it.
@@ -40,7 +40,7 @@ def join(name: str, module: str) -> None:
         pump.close()
         sys.exit(NOT_STARTED)
     files.frombytes(messages[0][2][:size])
-    # Not by a descriptor of its own, which its children close.
+    # Not by its own descriptor, which its children close.
     sys.path.insert(0, f"/proc/{pid}/fd/{int(number)}")
     sys.exit(__import__(module, fromlist=["main"]).main([pump.detach(), *files]))
 
@@ -49,7 +49,7 @@ def connected(name: str) -> socket.socket:
     """Return the connection to the pump once that is there; end with the session."""
     deadline = time.monotonic() + WAIT_S
     session = select.poll()
-    session.register(1, 0)  # that nobody reads what COMMAND writes is seen all the same
+    session.register(1, 0)  # that nobody reads what COMMAND writes is seen anyway
     while True:
         pump = socket.socket(socket.AF_UNIX)
         try:

@@ -208,7 +208,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 
 
 def _source(module: str) -> str | None:
-    """Return a module's source, None where a name is none of a module."""
+    """Return a module's source, None if a name is none of a module."""
     place = _place(module)
     for path in (place.with_suffix(".py"), place / "__init__.py"):
         with suppress(OSError):

@@ -32,7 +32,7 @@ import zlib
 TICK_S = 0.25
 FILE_S = 20.0
 PIECE_BYTES = 1 << 20
-# The beginning of the recording is written again as more is known, and sent again likewise.
+# The beginning of the recording is written again as more is known, and sent again too.
 HEAD_BYTES = 1 << 20
 PUNCH_HOLE_KEEP_SIZE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, linux/falloc.h
 PAGE = 4096
@@ -166,7 +166,7 @@ def main(name: str) -> None:
 def met(meeting: socket.socket, agent: int, files: tuple[int, ...]) -> socket.socket | None:
     """Hand the files to whoever has come, unless that is another user's process.
 
-    Returns: the connection, None where nothing was handed over.
+    Returns: the connection, None if nothing was handed over.
     """
     come, _ = meeting.accept()
     said = come.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
@@ -228,7 +228,7 @@ def relay(order: dict[str, object], out: Out) -> bool:
 
 
 def read_until(deadline: float, pipe: int, size: int) -> bytes:
-    """Read so many bytes; none where there are fewer, or they do not come in time."""
+    """Read so many bytes; none if there are fewer, or they do not come in time."""
     data = b""
     while len(data) < size:
         if not select.select([pipe], [], [], max(deadline - time.monotonic(), 0))[0]:

@@ -83,7 +83,7 @@ def _sample(served: Served) -> tuple[None, int]:
             before, records = source.mark, source.take()
             extras = source.info(before, source.mark).extras
             del extras["jit_files"]  # maybe megabytes, each time
-            if source.descriptions() != known:  # a CPU came on line
+            if source.descriptions() != known:  # a CPU came online
                 known = source.descriptions()
                 _write(served.output, INFO, _described(source))
             _write(served.output, RECORDS, records)

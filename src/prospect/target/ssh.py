@@ -53,7 +53,7 @@ class Connection(Closing):
     def begin(self, words: list[str]) -> subprocess.Popen[bytes]:
         """Connect, and run the first command, which all others go beside, with pipes.
 
-        It ends with NO_CONNECTION where there is none, and ssh has said why.
+        It ends with NO_CONNECTION if there is none, and ssh has said why.
 
         Args:
             words: of the command; the target's shell gets them quoted.
@@ -98,10 +98,10 @@ class Connection(Closing):
 
         Args:
             words: of the command; the target's shell gets them quoted.
-            has_terminal: whether the target gives it a terminal of its own.
+            has_terminal: whether the target gives it its own terminal.
             stdin: as of `subprocess.Popen`.
-            stdout: likewise.
-            stderr: likewise.
+            stdout: the same.
+            stderr: the same.
         """
         # Ctrl-C is the terminal's there; without one, `target_recording` passes signals on.
         return subprocess.Popen(

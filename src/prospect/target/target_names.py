@@ -111,7 +111,7 @@ def fetch_names(descriptor: int, target: str, fetch: Fetch) -> None:
     Args:
         descriptor: the recording, complete.
         target: the recording came from it.
-        fetch: writes a file of the target to a descriptor; False where there is none.
+        fetch: writes a file of the target to a descriptor; False if there is none.
     """
     kept = kept_for(target)
     if not mark_target(descriptor, target) or kept is None:
@@ -173,7 +173,7 @@ def _has_build_id(descriptor: int, build_id: bytes) -> bool:
 
 
 def build_id_in(descriptor: int) -> bytes:
-    """Return the build id of what a target sent; empty where it has none, or is no ELF file."""
+    """Return the build id of what a target sent; empty if it has none, or is no ELF file."""
     file = open_file(b"/proc/self/fd/%d" % descriptor)
     try:
         return (ElfImage.parse(file.data).build_id or b"") if isinstance(file, OpenFile) else b""
@@ -197,7 +197,7 @@ class LiveNames:
         """Begin.
 
         Args:
-            fetch: writes a file of the target to a descriptor, False where there is none.
+            fetch: writes a file of the target to a descriptor, False if there is none.
             target: the files serve its recordings only.
         """
         self._fetch = fetch

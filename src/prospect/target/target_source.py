@@ -62,8 +62,8 @@ class TargetSource(Closing):
 
     Attributes:
         mark: when the last part ended; at first, when sampling began.
-        running: who ran there, in a part of which records were lost; None where all came.
-        sample_cost_ns: what a sample costs there, 0 where that is not known.
+        running: who ran there, in a part of which records were lost; None if all came.
+        sample_cost_ns: what a sample costs there, 0 if that is not known.
         whom: the options name, as the target says; None for everybody.
     """
 
@@ -185,7 +185,7 @@ class TargetSource(Closing):
 
 
 def _wanted(options: RecordOptions) -> dict[str, Any]:
-    """Return the options as they go there, where nothing is to be kept on disk."""
+    """Return the options as they go there, if nothing is to be kept on disk."""
     return asdict(replace(options, use_cache=False))
 
 
@@ -193,7 +193,7 @@ def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:
     """Return whom a target says it follows.
 
     Raises:
-        FrameError: it follows somebody where nobody was named, or everybody where somebody was.
+        FrameError: it follows somebody if nobody was named, or everybody where somebody was.
     """
     if bool(whom) != bool(options.pids or options.tids):
         raise FrameError("the target's answer is damaged: it does not follow the processes named")

@@ -92,7 +92,7 @@ class CodeMemory(Record, frozen=False):
         if not len(functions):
             return Page((), is_text=True, note=_NO_HITS)
         profile = figures.profile
-        # A program that is built anew while one looks is another object of the same path.
+        # A program that is built again while one looks is another object of the same path.
         hits = np.bincount(figures.function, profile.hits.count, len(profile.functions))
         function = int(functions[hits.take(functions).argmax()])
         build = shown, profile.objects.build_id[int(profile.functions.object_index[function])]

@@ -75,7 +75,7 @@ def strip(spans: Iterable[Span], width: int) -> Strip:
 
 
 def ends_apart(left: list[Span], right: list[Span], width: int) -> list[Span]:
-    """Put spans at both ends of a line; the right end gives way where there is no room."""
+    """Put spans at both ends of a line; the right end gives way if there is no room."""
     used = sum(cell_len(span.text) for span in left)
     needed = sum(cell_len(span.text) for span in right)
     if used + needed + 1 > width:

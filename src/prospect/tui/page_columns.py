@@ -245,7 +245,7 @@ def sparkline(history: Sequence[int], width: int, ramp: str = BLOCKS) -> str:
     """Draw a history, the latest at the right.
 
     Args:
-        history: a number a stretch, oldest first; -1 where nothing was seen.
+        history: a number a stretch, oldest first; -1 if nothing was seen.
         width: in characters, a divisor of the history's length.
         ramp: a character for nothing, then for rising parts of the largest number.
     """

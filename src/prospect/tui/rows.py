@@ -29,11 +29,11 @@ class Row(NamedTuple):
         lead: what a tree draws before the name.
         hits: samples.
         seconds: their time; NaN for none.
-        half_width_s: half of its 95 % interval; NaN where it is not known.
-        recent_s: the time of the last ten seconds, NaN where they were not seen.
-        history: hits of each stretch of the last minute, -1 where it was not seen.
-        ready_s: time without a CPU, although it could have gone on; NaN where it is not known.
-        blocked_s: time in which it waited for anything else; likewise.
+        half_width_s: half of its 95 % interval; NaN if it is not known.
+        recent_s: the time of the last ten seconds, NaN if they were not seen.
+        history: hits of each stretch of the last minute, -1 if it was not seen.
+        ready_s: time without a CPU, although it could have gone on; NaN if it is not known.
+        blocked_s: time in which it waited for anything else; the same.
         is_like_above: cannot be told from the row above.
         target: what Enter leads to, None for nothing.
     """

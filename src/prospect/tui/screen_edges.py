@@ -185,7 +185,7 @@ def tab_line(place: Place, mode: Mode, width: int) -> list[Span]:
 
 
 def foot_line(page: Page, place: Place, width: int) -> list[Span]:
-    """Name the keys; those that matter least go where there is no room."""
+    """Name the keys; those that matter least go if there is no room."""
     can_enter = any(row.target for row in page.rows)
     is_table = place.page in PAGES
     keys = [

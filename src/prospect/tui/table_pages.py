@@ -1,7 +1,7 @@
 """The rows of the pages with tables: functions, processes, entry reasons, threads.
 
 Each hit is in one row at most, so that rows add up, and their error bars are those of the report.
-A process does not cause its interrupts: they are a row of their own next to the processes, as in
+A process does not cause its interrupts: they are their own row next to the processes, as in
 the report.
 """
 

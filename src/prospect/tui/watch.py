@@ -119,5 +119,5 @@ class LiveSource(Protocol):
         ...
 
     def clear(self) -> None:
-        """Forget what was seen and start anew."""
+        """Forget what was seen and start again."""
         ...

@@ -1,6 +1,6 @@
 """Widgets that are lines and nothing else: what changes is drawn, the rest is left alone.
 
-A table widget lays out and styles each cell anew; a live view of 60 rows would spend more on that
+A table widget lays out and styles each cell again; a live view of 60 rows would spend more on that
 than on its figures. Here a refresh compares finished lines, and the terminal gets those that
 differ.
 """

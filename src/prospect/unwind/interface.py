@@ -95,7 +95,7 @@ class CodeFinder(Protocol):
 
         Returns:
             i32[n] object, which `rows_of` takes, -1 for code of none (JIT, a file that is gone);
-            u64[n] the address as the image states it (SVMA), of no meaning where there is none;
+            u64[n] the address as the image states it (SVMA), of no meaning if there is none;
             bool[n] whether anything executable is mapped there.
         """
 
@@ -111,7 +111,7 @@ class SiteTable(Record, eq=False):
         address: u64[s] AVMA that was looked up: a return address less one, or the pc of an
             innermost frame or of an interrupted one.
         object: i32[s] as `CodeFinder.locate` has it.
-        svma: u64[s] likewise.
+        svma: u64[s] the same.
         rule: i64[s] how its frame leads to the caller, as `elf.frame_rules` packs it.
         is_interrupted: bool[s] whether it is one where a signal interrupted a frame further out.
     """

@@ -28,7 +28,7 @@ class Lanes:
     Attributes:
         sample: i64[l] which sample.
         pc, sp, fp: i64[l] of the frame that is looked at.
-        second: i64[l] its second register; None where that is not followed.
+        second: i64[l] its second register; None if that is not followed.
         key: u64[l] the context's part of `SiteMemo.look_up`'s keys.
         origin: i64[l] address of the copy's first byte.
         words: u64[l] how many words the copy has.
@@ -94,8 +94,8 @@ class Lanes:
         return word.view(np.int64), word < self.words
 
     def read(self, word: NDArray[np.int64], is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Read the words that `place` found, i64[l]; 0 or anything else where there is none."""
-        # Absent words are read at the block's begin, which is in the cache then.
+        """Read the words that `place` found, i64[l]; 0 or anything else if there is none."""
+        # Absent words are read at the block's start, which is in the cache then.
         at = (self.base + word) * is_there
         if len(self._runs) == 1:
             return self._runs[0][0].take(at, mode="clip").view(np.int64)

@@ -66,7 +66,7 @@ class SiteMemo:
             key: u64[n].
 
         Returns:
-            i64[n] rules, `NO_MAP` where nothing is mapped; i32[n] rows of the sites.
+            i64[n] rules, `NO_MAP` if nothing is mapped; i32[n] rows of the sites.
         """
         site = self._site.take(_slots(key))
         missed = np.flatnonzero(self._key.take(site) != key)

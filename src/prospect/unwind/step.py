@@ -154,7 +154,7 @@ def _restored(
     how: NDArray[np.int64],
     distance: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return what a register was in the callers, i64[l]; 0 where that is not to be had."""
+    """Return what a register was in the callers, i64[l]; 0 if that is not to be had."""
     word, is_there = lanes.place(cfa + distance)
     is_saved = how == rules.RULE_AT_CFA
     read = lanes.read(word, is_there & is_saved)

@@ -10,7 +10,7 @@ calls none makes no frame record, and no other has made one at its first and its
 the records, which x29 leads to, begin with the caller's, and that one returns to the caller's
 caller. Defined by: the AAPCS64, "The Frame Pointer"; ``arch/arm64/kernel/stacktrace.c``, where the
 kernel's chain begins with pc and goes on with x29 (Linux 6.18). ``perf report`` asks call-frame
-information likewise (``tools/perf/util/arm64-frame-pointer-unwind-support.c``).
+information too (``tools/perf/util/arm64-frame-pointer-unwind-support.c``).
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class _Walker:
     def _collect(
         self, lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], rank: int
     ) -> None:
-        """Note the frames of a round; a return address where nothing is mapped is no frame."""
+        """Note the frames of a round; a return address if nothing is mapped is no frame."""
         sample = lanes.sample
         if rank:
             is_frame = rule != rules.NO_MAP
@@ -260,11 +260,11 @@ def leaf_callers(
 
     Args:
         given: the samples, of arm64; sp and x29 may be unknown, and 0 then.
-        known: u64[n] the return address that comes next in each chain, 0 where it has none.
+        known: u64[n] the return address that comes next in each chain, 0 if it has none.
         finder: which code is where.
 
     Returns:
-        u64[n] return addresses without the bits that sign them; 0 where the chain lacks none.
+        u64[n] return addresses without the bits that sign them; 0 if the chain lacks none.
     """
     unwound = unwind(given, finder, most_frames=2)
     rows = np.flatnonzero(unwound.frames() > 1)

@@ -31,7 +31,7 @@ BLOCK = 1 << 18
 
 
 class Pieces(Record):
-    """The pieces of a path, in the order of time: each begins where the one before ends.
+    """The pieces of a path, in chronological order: each begins where the one before ends.
 
     Attributes:
         start_ns, end_ns: u64[p].
@@ -125,7 +125,7 @@ class Parts(NamedTuple):
 
 
 def _parts(found: Stretches, every: Steps, last: int, interval_ns: tuple[int, int]) -> Parts:
-    """Follow the path from its last stretch, and return its pieces in the order of time."""
+    """Follow the path from its last stretch, and return its pieces in chronological order."""
     visited = _walk(every, last, interval_ns[0])
     start_ns, enter_ns = (np.uint64(time_ns) for time_ns in interval_ns)
     blocks = []

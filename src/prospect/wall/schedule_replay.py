@@ -122,7 +122,8 @@ def _gains(
 ) -> tuple[list[float], list[float]]:
     """Return how much sooner each stretch would have begun and ended.
 
-    All that a stretch depends on began before it, so one look at each, in the order of time, does.
+    All that a stretch depends on began before it, so one look at each, in chronological order,
+    does.
     """
     causes, owns, parts, slacks = links
     begin, end = [0.0] * len(causes), [0.0] * len(causes)

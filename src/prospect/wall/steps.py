@@ -1,4 +1,4 @@
-"""Stretches → steps: where the critical path goes from the begin of each stretch, backwards.
+"""Stretches → steps: where the critical path goes from the start of each stretch, backwards.
 
 A thread gets its CPU after it became ready: by its birth, by the loss of the CPU while it could
 have gone on, or by a wake-up. If the path may follow the thread that woke it, it goes on with that
@@ -71,7 +71,7 @@ def steps(
     *,
     everybody: bool,
 ) -> Steps:
-    """Find the step from the begin of each stretch.
+    """Find the step from the start of each stretch.
 
     Args:
         records: of the recording.

@@ -66,7 +66,7 @@ class Stretches(Record):
         is_known: bool[s] whether the thread ran all that time; if not, records are missing.
         is_preempted: bool[s] whether it could have gone on at the end.
         since_ns: u64[s] the end of the stretch before; of a thread's first one its birth, or the
-            begin of the recording.
+            start of the recording.
         birth: i32[s] the row of the birth that a first stretch follows, -1 for all others.
         is_first: bool[s] whether no stretch of the same life is before it.
     """
@@ -98,7 +98,7 @@ def stretches(records: SchedulerRecords) -> tuple[Threads, Stretches]:
     """Find every stretch of every thread.
 
     Args:
-        records: of the recording. Those from before its begin or after its end count as of then.
+        records: of the recording. Those from before its start or after its end count as of then.
     """
     marks, threads = _marks(records)
     kind, time_ns = marks.kind, marks.time_ns

@@ -1,8 +1,8 @@
 """Records of the scheduler → what the turns of threads consist of, across threads.
 
-A turn of a thread is the time from the wake-up that ended an idle wait to the begin of its next
+A turn of a thread is the time from the wake-up that ended an idle wait to the start of its next
 one. Like the path of a command (`prospect.wall.path`) it is followed backwards, by who woke whom,
-in any process, until the begin of the turn. All turns are followed at once, one step of each at a
+in any process, until the start of the turn. All turns are followed at once, one step of each at a
 time.
 """
 
@@ -49,7 +49,7 @@ class TurnPieces(Record):
 
     Attributes:
         turn: i32[p] row of the turns, ascending.
-        pieces: of each turn, in the order of time; each begins where the one before ends, the
+        pieces: of each turn, in chronological order; each begins where the one before ends, the
             first as the turn begins, the last ends as the turn ends.
         is_followed: bool[n] of the turns. Those beyond MOST_TURN_STEPS were not followed, and those
             of threads that never had a CPU: they have no pieces.

@@ -55,7 +55,7 @@ class LoopbackServer(ThreadingHTTPServer):
         port: 0 for any that is free.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port is not available.
     """
 
     daemon_threads = True

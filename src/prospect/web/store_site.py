@@ -1,6 +1,6 @@
 """A store in a browser: the time axis, the page of a span, two spans side by side.
 
-A span's page is that of a recording, below an address of its own. No socket is opened here.
+A span's page is that of a recording, below its own address. No socket is opened here.
 """
 
 from __future__ import annotations

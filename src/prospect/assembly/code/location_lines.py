@@ -171,7 +171,7 @@ def _locations_of(
 def _wanted(
     profile: Profile, recorded: RecordedObjects, row: int, hit: NDArray[np.int64]
 ) -> _Wanted | str:
-    """Find the image that has an object's lines; the reason where there is none."""
+    """Find the image that has an object's lines; the reason if there is none."""
     address = profile.locations.address.take(hit)
     if profile.objects.kind[row] == KIND_KERNEL:
         kernel = kernel_with_lines(recorded.options, recorded.lines.cache)

@@ -72,7 +72,7 @@ class SampleEntryReasons(Record):
     """Entry reasons by the chains.
 
     Attributes:
-        label: u16[n] row of `entry_reasons`; None where no sample has a chain: all are NO_CHAIN.
+        label: u16[n] row of `entry_reasons`; None if no sample has a chain: all are NO_CHAIN.
         entry_reasons: of NO_CHAIN, of SILENT, and those that chains have.
     """
 
@@ -96,7 +96,7 @@ class _Names(Record):
         addresses: all words of the chains.
         function: i32[k + 1] number of the function of each of `addresses`; the last is 0.
         entries: those of the addresses that are in entry points, and the context words.
-        entry_function: i32[e] likewise of `entries`.
+        entry_function: i32[e] the same of `entries`.
     """
 
     functions: list[str]
@@ -311,7 +311,7 @@ def _thread_name(comm: str) -> str:
 
 
 def _function_rows(profile: Profile, hits: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the functions of hits, -1 where there is none."""
+    """Return the functions of hits, -1 if there is none."""
     function = np.append(profile.locations.function_index, np.int32(-1))
     return function.take(profile.hits.location_index[hits]).astype(np.int64)
 

@@ -232,7 +232,7 @@ class _ByPath:
                 self._known.setdefault(path, set()).add(build_id)
 
     def build_id(self, by_file: ObjectKey) -> bytes:
-        """Return the build id of a mapping without one, empty where it is not known."""
+        """Return the build id of a mapping without one, empty if it is not known."""
         known = self._known.get(by_file.path, set())
         if len(known) != 1:
             return b""
@@ -306,7 +306,7 @@ class _ReadFiles:
         return passed[len(edges) :]
 
     def build_id(self, file: File, time_ns: int) -> bytes:
-        """Return the build id that a file had when it was mapped, empty where it was not read."""
+        """Return the build id that a file had when it was mapped, empty if it was not read."""
         at_ns = time_ns or self._begin_ns
         for since_ns, until_ns, build_id in self._versions.get(file, ()):
             if since_ns - _SAME_MAPPING_NS <= at_ns <= until_ns + _SAME_MAPPING_NS:

@@ -60,7 +60,7 @@ class Placement(Record):
         object_index: i32[h] row of `keys`.
         address: u64[h] file offset for images (KIND_ELF, KIND_VDSO), as in
             `symbols.jit.jit_code` for KIND_JIT, AVMA for the others.
-        mapping_index: i64[h] row of the history's mappings, -1 where none.
+        mapping_index: i64[h] row of the history's mappings, -1 if none.
     """
 
     keys: list[ObjectKey]

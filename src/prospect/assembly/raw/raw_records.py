@@ -56,19 +56,19 @@ class RawRecords:
         return len(self.size)
 
     def u8(self, offset: int) -> NDArray[np.uint8]:
-        """Return a byte of each sample's data, u8[k]; 0 where the data ends before."""
+        """Return a byte of each sample's data, u8[k]; 0 if the data ends before."""
         return np.asarray(self._number(offset, "<u1"), np.uint8)
 
     def u16(self, offset: int) -> NDArray[np.uint16]:
-        """Return two bytes of each, the lowest first, u16[k]; likewise."""
+        """Return two bytes of each, the lowest first, u16[k]; the same."""
         return np.asarray(self._number(offset, "<u2"), np.uint16)
 
     def u32(self, offset: int) -> NDArray[np.uint32]:
-        """Return four bytes of each, u32[k]; likewise."""
+        """Return four bytes of each, u32[k]; the same."""
         return np.asarray(self._number(offset, "<u4"), np.uint32)
 
     def u64(self, offset: int) -> NDArray[np.uint64]:
-        """Return eight bytes of each, u64[k]; likewise."""
+        """Return eight bytes of each, u64[k]; the same."""
         return np.asarray(self._number(offset, "<u8"), np.uint64)
 
     def _number(self, offset: int, kind: str) -> Any:

@@ -162,7 +162,7 @@ def _outer_frames_of_others(
 
 
 def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: RuntimeStacks) -> _Native:
-    """Return the user part of chains; where there is none, of user code where it was."""
+    """Return the user part of chains; if there is none, of user code where it was."""
     recorded = user_parts(samples, stacks.sample)
     is_user = samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER
     is_bare = (recorded.length == 0) & is_user

@@ -127,7 +127,7 @@ def with_runtimes(
 
 
 def find_runtime_stacks(events: Events, named: Collection[int] = ()) -> RuntimeStacks | None:
-    """Match the stacks with their samples; None where there are none.
+    """Match the stacks with their samples; None if there are none.
 
     Args:
         events: of the recording.
@@ -293,7 +293,7 @@ def unread_notes(
 def _by_pid(
     samples: Samples,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-    """Return samples in the order of their processes, these, and where each one's begin and end."""
+    """Return samples in the order of their processes, these, and where each one's start and end."""
     pid = samples.task & _PID
     order = np.argsort(pid, kind="stable")
     ordered = pid.take(order)

@@ -105,7 +105,7 @@ class _Tails(Record):
     """The callers in the samples' chains: words `begin` to `begin + length` of `words`.
 
     `mode` u8[n] is that of the first words, before any context word. `context` i32[n] is the
-    sample's row of `UserContexts`, -1 where no word of the tail is one of user mode. `outer` i32[n]
+    sample's row of `UserContexts`, -1 if no word of the tail is one of user mode. `outer` i32[n]
     is the frame of an unwound stack that is the next caller, -1 for none.
     """
 

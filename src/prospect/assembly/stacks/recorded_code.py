@@ -165,7 +165,7 @@ class RecordedCode:
         images.find_all(new, lambda _: True, _MOST_SHARE)
 
     def _row(self, key: ObjectKey, pids: list[int]) -> int:
-        """Return the row of an object, _NO_OBJECT where there is no image of it."""
+        """Return the row of an object, _NO_OBJECT if there is no image of it."""
         if key not in self._row_of:
             found = self._find(key, pids)
             self._row_of[key] = len(self.keys) if found else _NO_OBJECT
@@ -259,7 +259,7 @@ def _made_apart(
     all share and the kernel can take back.
 
     Returns:
-        What `SymbolCache.load_frames` does; None where the image is small or that cannot be done.
+        What `SymbolCache.load_frames` does; None if the image is small or that cannot be done.
     """
     if _costs(image, debug)[0] < _LARGE_BYTES:
         return None

@@ -70,7 +70,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     announce: Announce = silent,
     runtimes: RuntimeSamples | None = None,
 ) -> SampleCallers | None:
-    """Read the call chains and unwind copies of stacks, None where no sample has either.
+    """Read the call chains and unwind copies of stacks, None if no sample has either.
 
     Args:
         samples: of a recording.

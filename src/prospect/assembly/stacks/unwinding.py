@@ -83,7 +83,7 @@ _MOST_STACK_BYTES = 8 << 20
 class WholeStacks(NamedTuple):
     """Samples whose user frames are those of `unwound`, or of their chains where that has none.
 
-    `copies` says what became of the copies, None where there are none, or none that can be unwound.
+    `copies` says what became of the copies, None if there are none, or none that can be unwound.
     A limit cut the chains of samples `is_cut`, bool[n], and the unwound stacks of `short`, i64[k].
     """
 
@@ -420,7 +420,7 @@ def _next_above(
         candidates: u64[m].
 
     Returns:
-        u64[n]; the largest number where there is none.
+        u64[n]; the largest number if there is none.
     """
     groups, values = np.append(group, among), np.append(value, candidates)
     is_candidate = np.arange(len(groups)) >= len(group)

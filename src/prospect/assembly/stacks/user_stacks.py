@@ -106,7 +106,7 @@ class UserStacks(Record):
 
     Attributes:
         frames: a forest of frames, rows of the columns below, each behind its caller.
-        innermost: i32[n] row of `frames` for each sample, -1 where its chain has all that is known.
+        innermost: i32[n] row of `frames` for each sample, -1 if its chain has all that is known.
         context: i32[s] row of `UserContexts` of each place.
         address: u64[s] AVMA within the instruction that called; of an innermost frame its pc.
     """

@@ -70,7 +70,7 @@ class _Clock(NamedTuple):
 
 
 def clock_of_id(info: RecordingInfo) -> dict[int, int]:
-    """Return id → position of its clock in the bank; empty where the recording has no bank."""
+    """Return id → position of its clock in the bank; empty if the recording has no bank."""
     return {
         event_id: position
         for position, clock in enumerate(_bank(info))
@@ -137,7 +137,7 @@ def with_clock_periods(events: Events, info: RecordingInfo) -> Events:
 
 
 def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> Clocks:
-    """Return when which timer ran on which CPU; empty where no fixed grid is known."""
+    """Return when which timer ran on which CPU; empty if no fixed grid is known."""
     if not (run.system_wide and run.end_ns > run.begin_ns and info.events):
         return Clocks(_table([]), ())
     if info.extras:
@@ -168,7 +168,7 @@ def _own_rows(info: RecordingInfo, events: Events, run: RunInfo) -> list[tuple[i
         copies_of = dict(zip(clock.ids, zip(clock.copy_ids), strict=False))
         for event_id, cpu in zip(clock.ids, clock.cpus, strict=True):
             if not spans[cpu]:
-                continue  # more openings than times on line: a damaged description
+                continue  # more openings than times online: a damaged description
             begin_ns, end_ns = spans[cpu].pop(0)
             counts = [lost.get(number, 0) for number in (event_id, *copies_of.get(event_id, ()))]
             count = sum(counts) if counts_of(counts) else 0
@@ -199,7 +199,7 @@ def _bank(info: RecordingInfo) -> list[_Clock]:
 
 
 def _spans_online(info: RecordingInfo, cpu: int, run: RunInfo) -> list[tuple[int, int]]:
-    """Return when a CPU was on line in the interval, in order."""
+    """Return when a CPU was online in the interval, in order."""
     begin_ns: int | None = run.begin_ns
     spans: list[tuple[int, int]] = []
     for position, (time_ns, word) in enumerate(_changes(info, cpu)):
@@ -285,7 +285,7 @@ def describe_clock_stops(clocks: Clocks, losses: Losses) -> ClockStopTable:
 
 
 def _clock_rows(clocks: Clocks, losses: Losses) -> NDArray[np.int64]:
-    """Return i64[l]: the clock that each record is of, -1 where it is of none."""
+    """Return i64[l]: the clock that each record is of, -1 if it is of none."""
     outside: NDArray[np.uint64] | NDArray[np.int32]
     known: NDArray[np.uint64] | NDArray[np.int32]
     if clocks.ids:

@@ -37,7 +37,7 @@ _NS_PER_S = 1e9
 _FEWEST_PAIRS = 32
 _MOST_PAIRS = 1 << 17
 _BLOCKS = 16
-# A processor's type of PMU is above the event's own bits (PERF_PMU_TYPE_SHIFT).
+# A CPU's type of PMU is above the event's own bits (PERF_PMU_TYPE_SHIFT).
 _EVENT_BITS = (1 << 32) - 1
 _CYCLES = {abi.PERF_COUNT_HW_CPU_CYCLES, abi.PERF_COUNT_HW_REF_CPU_CYCLES}
 _CYCLES_NAME = re.compile(r"(?:.*/)?(?:cpu[-_]|ref-)?cycles(?![\w-]).*|cpu_clk_unhalted.*")
@@ -78,7 +78,7 @@ def event_info(
     if is_clock and not rate_hz and attr.sample_period:
         stated_hz = number_of(info.extras.get("frequency_hz"))
         rate_hz = stated_hz if stated_hz >= 1 else 1e9 / attr.sample_period
-    # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
+    # Cycles and the like go on while a CPU runs; faults, switches and tracepoints do not.
     is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
     clocks = clock_count(info) if is_clock else 1
     found = time if time and not is_clock else CounterTime()
@@ -117,7 +117,7 @@ class CounterTime(NamedTuple):
 
     Attributes:
         periods_vary: whether samples represent different amounts, so that hits are no measure.
-        units_per_s: what the counter gains in a second of running; 0.0 where that is no time.
+        units_per_s: what the counter gains in a second of running; 0.0 if that is no time.
         relative_error: standard deviation of that over the recording, as a share of it.
     """
 
@@ -141,7 +141,7 @@ def counter_time(
         event_index: the event's row in the recording.
         description: what the recording says of it.
         by_cpu: whether its counters belong to CPUs; else to threads.
-        most_s: all CPUs' time together, which no rate makes more of; 0.0 where unknown.
+        most_s: all CPUs' time together, which no rate makes more of; 0.0 if unknown.
     """
     if samples.period.strides == (0,) or not len(samples):  # a broadcast scalar
         return CounterTime()
@@ -164,7 +164,7 @@ def counter_time(
 
 
 def counts_cycles(description: EventDescription) -> bool:
-    """Return whether an event counts what goes on as long as a processor runs."""
+    """Return whether an event counts what goes on as long as a CPU runs."""
     attr = description.attr
     if attr.type == abi.PERF_TYPE_HARDWARE:
         return attr.config & _EVENT_BITS in _CYCLES

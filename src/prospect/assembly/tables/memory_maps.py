@@ -80,7 +80,7 @@ class UnhitMappings:
         return self._with_data(known, whole, process) if whole else known
 
     def _with_data(self, known: MemoryMap, whole: MemoryMap, process: int) -> MemoryMap:
-        """Add what was read but not recorded, where no recorded mapping is."""
+        """Add what was read but not recorded, if no recorded mapping is."""
         table, hit = self._history.mappings, self._hit_mappings(process)
         start = np.concatenate((known.start, table.start.take(hit)))
         end = np.concatenate((known.end, table.end.take(hit)))
@@ -233,7 +233,7 @@ class WholeMaps:
             self._rows.setdefault(pid, []).append((read_ns, begin, size))
 
     def of(self, pid: int, start_ns: int, end_ns: int) -> MemoryMap | None:
-        """Return the map of what a pid was between two times, None where none was read."""
+        """Return the map of what a pid was between two times, None if none was read."""
         found = [row for row in self._rows.get(pid, ()) if start_ns <= row[0] <= end_ns]
         if not found:
             return None
@@ -246,7 +246,7 @@ class WholeMaps:
 
 
 def _parsed(text: bytes, read_ns: int) -> MemoryMap | None:
-    """Return what a text says; None where it says nothing."""
+    """Return what a text says; None if it says nothing."""
     start, end, pgoff, prot, path = [], [], [], [], []
     for found in re.finditer(_LINE, text, re.MULTILINE):
         first, behind, read, write, execute, offset, name = found.groups()

@@ -56,7 +56,7 @@ class CountedCalls(Record):
 
 
 def read_call_counts(info: RecordingInfo, timeline: Timeline) -> CountedCalls | None:
-    """Check what a recording says of calls; None where it says nothing, or nothing sound."""
+    """Check what a recording says of calls; None if it says nothing, or nothing sound."""
     document = mapping_of(info.extras.get("calls"))
     functions = len(texts_of(mapping_of(document.get("functions")).get("name")))
     counts = _columns(document.get("counts"), _COUNTS, functions)
@@ -102,7 +102,7 @@ def describe_call_counts(
         locations: see above.
 
     Returns:
-        None where nothing was counted, or the document's parts do not fit each other.
+        None if nothing was counted, or the document's parts do not fit each other.
     """
     if counted is None:
         return None
@@ -185,7 +185,7 @@ def _counted_functions(
 
 
 def _windows(counted: CountedCalls) -> CallWindows | None:
-    """Return the windows, None where there was no gap between them."""
+    """Return the windows, None if there was no gap between them."""
     document = mapping_of(counted.document.get("windows"))
     own_ns, gap_ns = (counts_of(document.get(key)) for key in ("own_ns", "gap_ns"))
     rows = counted.by_window

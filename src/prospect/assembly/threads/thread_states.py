@@ -1,6 +1,6 @@
 """Births, deaths and switches of threads → which state each was in, from when to when.
 
-`ThreadStates` are intervals without gaps from each thread's birth, or the recording's begin, to its
+`ThreadStates` are intervals without gaps from each thread's birth, or the recording's start, to its
 death, or the recording's end. All marks are sorted by thread and time; a state is what the mark at
 its begin says, unless the one at its end contradicts that, as it does if records are missing.
 
@@ -41,7 +41,7 @@ CPU, RUNNABLE, BLOCKED, UNKNOWN = range(4)
 _LEAVING_NS = 20_000
 
 # The state that begins with a mark, by that mark and the next: rows of _FOLLOWING say which states
-# the next mark ends rightly. A thread that is there at the begin is known by what it does next.
+# the next mark ends rightly. A thread that is there at the start is known by what it does next.
 _STATE_OF = np.full((_MARK_END + 1, _MARK_END + 1), UNKNOWN, np.uint8)
 _ON_CPU_ENDS = [MARK_OUT, MARK_OUT_READY, MARK_EXIT]
 _OFF_CPU_ENDS = [MARK_IN]
@@ -133,7 +133,7 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
 
     Args:
         handed_over: marks of all threads but those of process zero, which are taken out of the
-            list: of ten million switches they are 400 MB. What was recorded just before the begin
+            list: of ten million switches they are 400 MB. What was recorded just before the start
             or after the end counts as of then, in its order.
         begin_ns: when the recording begins.
         end_ns: when it ends.
@@ -201,7 +201,7 @@ def _lives(handed_over: list[Marks]) -> tuple[Marks, NDArray[np.int32]]:
     """
     marks = handed_over.pop()
     is_begin, is_birth = marks.kind == MARK_BEGIN, marks.kind == MARK_FORK
-    # A thread born later was not there at the begin.
+    # A thread born later was not there at the start.
     is_kept = ~(is_begin & np.append(is_birth[1:], False)[: len(is_begin)])
     starts = (is_begin & is_kept) | is_birth
     life = np.cumsum(starts, dtype=np.int32) - np.int32(1)

@@ -77,12 +77,12 @@ class Waits(Record):
         events: the records, with waits for samples of switches.
         info: the recording's description, with the events of those samples.
         states: of all threads.
-        first_event: row of the event "blocked", that of "runnable" follows; -1 where the recording
+        first_event: row of the event "blocked", that of "runnable" follows; -1 if the recording
             has no samples of switches.
-        waker: i32[n] of the samples, the thread that ended the wait, as in `WaitTable`; None where
+        waker: i32[n] of the samples, the thread that ended the wait, as in `WaitTable`; None if
             that was not recorded.
-        calls: i64[n] of the samples, the system calls of waits, as `with_calls` takes them; None
-            where call chains tell.
+        calls: i64[n] of the samples, the system calls of waits, as `with_calls` takes them; None if
+            call chains tell.
     """
 
     events: Events
@@ -181,7 +181,7 @@ def with_wait_events(run: RunInfo, waits: Waits) -> RunInfo:
 
 
 def with_wait_table(profile: Profile, waits: Waits) -> Profile:
-    """Return a profile whose waits are in a table of their own, not among its hits and samples."""
+    """Return a profile whose waits are in their own table, not among its hits and samples."""
     first_event = waits.first_event
     events = profile.run.events
     if not 0 <= first_event < len(events):
@@ -504,7 +504,7 @@ def _wake_marks(events: Events, switches: Switches, event: int) -> list[Marks]:
 
 
 class Wakings(NamedTuple):
-    """Wake-ups in the order of time; `waker` is BY_INTERRUPT for those that no thread did."""
+    """Wake-ups in chronological order; `waker` is BY_INTERRUPT for those that no thread did."""
 
     time_ns: NDArray[np.uint64]
     tid: NDArray[np.int32]

@@ -126,7 +126,7 @@ def with_pids(pieces: Pieces, processes: Processes) -> CommandPath:
 def find_schedule(
     events: Events, switches: record_columns.Switches | None, info: RecordingInfo
 ) -> Schedule | None:
-    """Return what a replay of COMMAND's run needs; None where `find_path` finds none."""
+    """Return what a replay of COMMAND's run needs; None if `find_path` finds none."""
     recorded = _recorded(events, switches, info)
     if recorded is None:
         return None
@@ -225,7 +225,7 @@ def _sampled_switches(
 
     Args:
         switches: of the recording.
-        samples: likewise.
+        samples: the same.
         begin: rows of arrivals, each with the departure of another thread in `end`: nobody else is
             recorded on that CPU in between.
         end: those rows.

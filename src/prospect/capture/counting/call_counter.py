@@ -58,7 +58,7 @@ class Windows(Record, frozen=False):
         budget: share of the command's CPU time that probes may take; no more than half is
             kept to, and 1 counts every call until that has cost `GRANTED_NS`.
         random: draws the distances.
-        own_ns: by window, the CPU time of the command less what probes took; 0 where unknown.
+        own_ns: by window, the CPU time of the command less what probes took; 0 if unknown.
         gap_ns: by window, the same from its end to the next window.
         cost_ns: what all probes took so far.
         cpu_ns: CPU time of the command so far.

@@ -3,7 +3,7 @@
 The kernel has several ways through a breakpoint, by the instruction that it replaces, and one costs
 many times another: a nop of five bytes becomes a call, pushes and jumps are emulated, all others
 are executed out of line with a second trap after them. ``endbr64``, with which many functions
-begin, is a kind of its own. The cost is measured on a little code in a file without a name, with
+begin, is its own kind. The cost is measured on a little code in a file without a name, with
 and without a probe; rounds in which another task had the CPU do not count.
 
 The program runs as a probed function is entered, on x86-64. It sees the registers of the caller:

@@ -224,7 +224,7 @@ class CounterSet:
         return [(_EVERY_TASK, cpu) for cpu in cpus]
 
     def _open_one(self, event: ChosenEvent, pid: int, cpu: int) -> int | None:
-        """Open one counter; None where its task has ended meanwhile."""
+        """Open one counter; None if its task has ended meanwhile."""
         place = (event.group, pid, cpu)
         leader = self._leaders.get(place, -1) if event.group != ALONE else -1
         attr = event.attr._replace(

@@ -175,10 +175,10 @@ class EventSet(Closing):
             del fds[before:]
 
     def drop_cpu(self, cpu: int, sink: Sink) -> int:
-        """Keep what a CPU that went off line left in its ring, and close its events.
+        """Keep what a CPU that went offline left in its ring, and close its events.
 
         Returns:
-            when its clocks stopped, in CLOCK_MONOTONIC; now where that is not known.
+            when its clocks stopped, in CLOCK_MONOTONIC; now if that is not known.
 
         Raises:
             OSError: the file cannot grow.
@@ -265,7 +265,7 @@ class EventSet(Closing):
                 perf_syscalls.enable_event(fd)
 
     def stopped_cpus(self) -> list[int]:
-        """Return CPUs whose events have ended: they went off line, and may be back since.
+        """Return CPUs whose events have ended: they went offline, and may be back since.
 
         Source: perf_event_exit_cpu_context() in ``kernel/events/core.c``, Linux 6.18, takes the
         events of such a CPU out of their context; nothing puts them back.

@@ -110,7 +110,7 @@ class ChosenEvent(NamedTuple):
         group: events of one number from 0 on count at the same times; `ALONE` without.
         filter: of a tracepoint's records, "" for all.
         path: of the file that a probe is in.
-        cpus: the kernel's list of CPUs that count for all, empty where each counts for itself.
+        cpus: the kernel's list of CPUs that count for all, empty if each counts for itself.
         unit, scale: the value of a count is count times scale, in units.
         recorded: attributes by which a recording describes it, if they are not those that open it.
         format: of the tracepoint whose layout its samples follow, if a program of ours writes them.

@@ -171,7 +171,7 @@ def _untraced_events() -> Iterator[ListedEvent]:
 
 
 def _vendor_events(pattern: str) -> Iterator[ListedEvent]:
-    """Yield vendors' events, each unit mask as an event of its own."""
+    """Yield vendors' events, each unit mask as its own event."""
     for unit, event in listed_events(pattern):
         elsewhere = "" if unit.is_present else f"; needs {unit.description}"
         name, what = f"{unit.name}::{event.name}", event.description.rstrip(".")

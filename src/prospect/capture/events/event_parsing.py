@@ -104,7 +104,7 @@ def named_events() -> Iterator[NamedEvent]:
 
 
 def find_named(name: str) -> NamedEvent | None:
-    """Return the event of this name, None where the tables have none."""
+    """Return the event of this name, None if the tables have none."""
     return next((event for event in named_events() if name in event.names), None)
 
 
@@ -354,7 +354,7 @@ def _unknown(name: str, *, has_terms: bool) -> str:
 
 
 def _without_vendors(name: str) -> str:
-    """Say that a name in capitals may be a vendor's, where nobody here knows those."""
+    """Say that a name in capitals may be a vendor's, if nobody here knows those."""
     from prospect.capture.events import vendor_events  # noqa: PLC0415 - only on the way to an error
 
     if vendor_events.library() or not any(letter.isupper() for letter in name):

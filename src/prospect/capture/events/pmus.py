@@ -55,7 +55,7 @@ def pmu_names(root: str = DEVICES) -> list[str]:
 
 
 def pmu_type(name: str, root: str = DEVICES) -> int | None:
-    """Return a unit's type for perf_event_open(), None where there is no such unit."""
+    """Return a unit's type for perf_event_open(), None if there is no such unit."""
     if not _NAME.match(name) or name.startswith("."):
         return None
     text = read_if_there(f"{root}/{name}/type", _MOST_BYTES).strip()

@@ -1,6 +1,6 @@
 """The time that taking one sample costs the interrupted code, measured on this machine.
 
-Fixed pieces of work, one in user space and one in the kernel, are timed by turns with and without a
+Fixed pieces of work, one in user space and one in the kernel, are timed in turn with and without a
 fast clock that samples as the recording does; the time that the clock adds, divided by its samples,
 is the cost of one in ns. Turns in which another task had the CPU do not count. The cost is the
 median of the differences, not the least: the least is of the turn whose half without samples was
@@ -43,7 +43,7 @@ _USER_BYTES = 1 << 20
 _KERNEL_BYTES = 4 << 20
 # Where the kernel throttles a clock as fast as that, fewer samples are taken, at the same cost.
 _PERIOD_NS = 20_000
-# About as often, on a processor of a few GHz.
+# About as often, on a CPU of a few GHz.
 _PERIOD_CYCLES = 60_000
 _EVERY_TASK = -1
 _THIS_TASK = 0
@@ -55,7 +55,7 @@ class SampleCost(NamedTuple):
     Attributes:
         user_ns: one that hits user space.
         spread_ns: how far `user_ns` may be off, at 95 %.
-        kernel_ns: one that hits the kernel, whose call chain is recorded; 0 where none is sampled.
+        kernel_ns: one that hits the kernel, whose call chain is recorded; 0 if none is sampled.
     """
 
     user_ns: float
@@ -70,7 +70,7 @@ def measure_sample_cost(plan: EventPlan) -> SampleCost | None:
         plan: what the recording samples with.
 
     Returns:
-        None where the kernel refuses another event, or nothing certain came of it.
+        None if the kernel refuses another event, or nothing certain came of it.
     """
     allowed = os.sched_getaffinity(0)
     cpu = min(allowed)

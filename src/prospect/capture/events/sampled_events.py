@@ -28,7 +28,7 @@ _PRECISE_IP = 3 << 15
 # Events rare enough to be recorded each time, unless a period or a rate is given.
 _OCCASIONAL = (abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT)
 _CLOCKS = (abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK)
-# A program that touches fresh memory has page faults at this rate, and system calls likewise.
+# A program that touches fresh memory has page faults at this rate, and system calls too.
 _MOST_SAMPLES_HZ = 100_000
 # Nanoseconds of a clock, cycles of a CPU: no counter counts faster.
 _MOST_COUNTS_HZ = 4_000_000_000
@@ -41,7 +41,7 @@ def with_sampled_events(
 
     Args:
         plan: the clocks.
-        chosen: in the order of the report; those without a period or a rate of their own are
+        chosen: in the order of the report; those without a period or their own rate are
             sampled at the common rate, or each time where they are no clocks and no counters.
         frequency_hz: the common rate.
         pid: the command.

@@ -50,7 +50,7 @@ SWITCH_TIMES = "switches"
 # Threads wait in a few functions of a library, most of which keep no frame pointers: their
 # frames fit into this, and what called them is followed from there.
 _STACK_BYTES = 1024
-# A busy CPU with a server's work; where there are more, rings are emptied more often.
+# A busy CPU with a server's work; if there are more, rings are emptied more often.
 _SWITCHES_A_SECOND = 10_000
 # Both records of a switch: header, the other task, pid and tid, time, cpu, identifier.
 _RECORDS_BYTES = 2 * 48
@@ -89,7 +89,7 @@ def with_switches(
 
     Args:
         plan: the clocks.
-        graph: whose callers; where none are wanted, or those that only a hardware counter knows,
+        graph: whose callers; if none are wanted, or those that only a hardware counter knows,
             it is those in small copies of stacks and by frame pointers.
         cpu: an on-line CPU for the tries.
         programs: the events that programs write: wake-ups, and switches if they follow threads.
@@ -189,7 +189,7 @@ def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
     These would cost more than all else, and who it was says enough.
 
     Raises:
-        CaptureError: it cannot be had; says why.
+        CaptureError: it is not available; says why.
     """
     from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - as below
     from prospect.capture.events.tracepoints import tracepoint_id  # noqa: PLC0415 - rarely asked for

@@ -121,7 +121,7 @@ def events_directory() -> str:
 
 
 def tracepoint_id(group: str, name: str) -> int | None:
-    """Return a tracepoint's number, None where this kernel has no such tracepoint.
+    """Return a tracepoint's number, None if this kernel has no such tracepoint.
 
     Raises:
         CaptureError: tracefs cannot be read.
@@ -181,7 +181,7 @@ def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
 def recorded_tracepoints(
     events: Sequence[EventDescription], own: Mapping[str, bytes]
 ) -> TracingFiles | None:
-    """Return what tracefs says of the tracepoints among events; None where there are none.
+    """Return what tracefs says of the tracepoints among events; None if there are none.
 
     They are found by their numbers where an event is not called as its tracepoint is: names may be
     of the user who recorded.

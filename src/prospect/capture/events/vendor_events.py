@@ -150,7 +150,7 @@ class EncodingError(Exception):
 
 @functools.cache
 def library() -> Library | None:
-    """Return the library, None where it is not installed or will not start."""
+    """Return the library, None if it is not installed or will not start."""
     try:
         found = ctypes.CDLL(_FILE)
         return None if found.pfm_initialize() else Library(found)
@@ -249,7 +249,7 @@ _GUEST_MODIFIERS = (":mg", ":mh")
 
 
 def vendor_event(name: str) -> ChosenEvent | None:
-    """Return the event that a vendor calls `name`, None where none does.
+    """Return the event that a vendor calls `name`, None if none does.
 
     Raises:
         UsageError: the event is known, and something about `name` is wrong; says what there is. Or

@@ -250,8 +250,8 @@ def _waking(maps: Maps, types: SwitchOffsets, number: int) -> Items:
 def _interrupts() -> Items:
     """Set R8 to the interrupts that this CPU is in; 0 if the thread itself wakes the other.
 
-    Interrupts have a stack of their own if they come while the kernel runs. If they come while the
-    program does, they use the task's, and have left -1 where a call leaves its number. So has an
+    Interrupts have their own stack if they come while the kernel runs. If they come while the
+    program does, they use the task's, and have left -1 if a call leaves its number. So has an
     exception, which rarely wakes a thread. Packets for this machine arrive in a softirq that the
     sender's call runs: in a call that sends, a thread wakes one that is in a call that receives.
     """
@@ -326,7 +326,7 @@ def _state() -> Items:
 def _syscall() -> Items:
     """Write the number of the call that the leaving thread is in.
 
-    An exception or interrupt leaves -1 where a call leaves its number; a kernel thread has no
+    An exception or interrupt leaves -1 if a call leaves its number; a kernel thread has no
     registers of a program.
     """
     yield asm.call(abi.BPF_FUNC_get_current_task_btf)
@@ -357,7 +357,7 @@ def _keep_wait(maps: Maps) -> Items:
     yield asm.store(BPF_DW, FP, _VALUE, R1)
     yield asm.load(BPF_W, R1, FP, _DATA + 24)
     yield asm.store(BPF_W, FP, _KEY, R1)
-    # Written in place where there is one: an update takes longer.
+    # Written in place if there is one: an update takes longer.
     yield from _map_arguments(maps.threads, _KEY)
     yield asm.call(abi.BPF_FUNC_map_lookup_elem)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "first wait")

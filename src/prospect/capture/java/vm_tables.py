@@ -50,7 +50,7 @@ class VmTables(NamedTuple):
 
     Attributes:
         offsets: of fields, by `Type::field`.
-        statics: addresses of static fields, likewise.
+        statics: addresses of static fields, in the same way.
         sizes: of types.
     """
 

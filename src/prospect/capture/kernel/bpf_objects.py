@@ -358,7 +358,7 @@ def write_entry(map_fd: int, key: bytes, value: bytes) -> None:
     """Write an entry of a hash, or an element of an array whose key is 4 bytes.
 
     Raises:
-        OSError: the kernel refused; E2BIG where there is no room.
+        OSError: the kernel refused; E2BIG if there is no room.
     """
     _of_entry(abi.BPF_MAP_UPDATE_ELEM, map_fd, key, ctypes.create_string_buffer(value, len(value)))
 

@@ -34,7 +34,7 @@ class _Sets(ctypes.Structure):
 
 
 def last_capability() -> int:
-    """Return the highest number that this kernel knows; -1 where it does not say."""
+    """Return the highest number that this kernel knows; -1 if it does not say."""
     try:
         with open(_LAST, encoding="ascii") as file:
             return int(file.read())

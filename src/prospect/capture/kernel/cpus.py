@@ -1,4 +1,4 @@
-"""The CPUs that are on line, and those that came or went.
+"""The CPUs that are online, and those that came or went.
 
 Defined by: ``Documentation/admin-guide/cputopology.rst`` and the list format of
 ``lib/bitmap-str.c`` (bitmap_parselist).
@@ -39,7 +39,7 @@ def parse_cpu_list(text: bytes) -> tuple[int, ...]:
 
 
 def possible_cpus() -> int:
-    """Return how many CPUs may ever be on line: one more than the highest number.
+    """Return how many CPUs may ever be online: one more than the highest number.
 
     Raises:
         CaptureError: the kernel does not say.

@@ -39,7 +39,7 @@ class DirectoryWatch:
         """Watch a directory.
 
         Returns:
-            Its number, which does not change for another name of it; -1 where that is not possible.
+            Its number, which does not change for another name of it; -1 if that is not possible.
         """
         if self.fd < 0:
             return -1

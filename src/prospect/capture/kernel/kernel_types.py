@@ -103,7 +103,7 @@ class _Types:
         self._strings = data[header + strings_at : header + strings_at + strings_bytes]
 
     def members(self, name: bytes) -> dict[bytes, int]:
-        """Return the offsets in bytes of the members of a structure; empty where there is none."""
+        """Return the offsets in bytes of the members of a structure; empty if there is none."""
         for at in self._places_of(name):
             found = self._members_at(at)
             if found:
@@ -133,7 +133,7 @@ class _Types:
             at = self._types.find(word, at + 1)
 
     def _members_at(self, at: int) -> dict[bytes, int]:
-        """Read the structure whose head is there; empty where none does."""
+        """Read the structure whose head is there; empty if none does."""
         if at + _TYPE.size > len(self._types):
             return {}
         _, info, size = _TYPE.unpack_from(self._types, at)

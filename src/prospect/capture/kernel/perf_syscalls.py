@@ -106,7 +106,7 @@ def set_period(fd: int, period: int) -> None:
     """Give a running event another period, or another rate in Hz where it has FLAG_FREQ.
 
     Raises:
-        OSError: EINVAL where the rate is above kernel.perf_event_max_sample_rate.
+        OSError: EINVAL if the rate is above kernel.perf_event_max_sample_rate.
     """
     fcntl.ioctl(fd, abi.PERF_EVENT_IOC_PERIOD, period.to_bytes(8, sys.byteorder))
 
@@ -120,7 +120,7 @@ def set_filter(fd: int, text: str) -> None:
     """Let a tracepoint's event count only records that the filter fits.
 
     Raises:
-        OSError: EINVAL where the kernel does not understand it.
+        OSError: EINVAL if the kernel does not understand it.
     """
     fcntl.ioctl(fd, abi.PERF_EVENT_IOC_SET_FILTER, os.fsencode(text) + b"\0")
 

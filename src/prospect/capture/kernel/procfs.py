@@ -40,7 +40,7 @@ def read_short(path: str) -> bytes:
 
 
 def read_if_there(path: str, most_bytes: int = 1 << 30) -> bytes:
-    """Return a file's content, empty where it cannot be read."""
+    """Return a file's content, empty if it cannot be read."""
     try:
         return read_file(path, most_bytes)
     except OSError:
@@ -95,7 +95,7 @@ def read_maps(pid: int, proc: str = "/proc", most_bytes: int = 1 << 30) -> bytes
 
 
 def read_setting(path: str) -> int | None:
-    """Return the number in a file below /proc/sys, None where there is none."""
+    """Return the number in a file below /proc/sys, None if there is none."""
     try:
         return int(read_file(path))
     except (OSError, ValueError):

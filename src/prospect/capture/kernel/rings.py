@@ -18,7 +18,7 @@ _TAIL = 1
 
 _SMALLEST_BYTES = 32 * 1024
 _DEFAULT_BYTES = 512 * 1024
-# Samples of some hundred bytes fill less, samples with stack copies may fill all.
+# Samples of a few hundred bytes fill less, samples with stack copies may fill all.
 _LARGEST_BYTES = 32 * 1024 * 1024
 # Rings larger than the default may take this share of the machine's memory together.
 _MEMORY_SHARE = 64
@@ -33,7 +33,7 @@ class Ring:
         """Map the ring of the event at `fd`.
 
         Raises:
-            OSError: EPERM where the user's share of locked memory is used up, ENOMEM.
+            OSError: EPERM if the user's share of locked memory is used up, ENOMEM.
         """
         self._size = size_bytes
         self._mapping = mmap.mmap(fd, mmap.PAGESIZE + size_bytes)

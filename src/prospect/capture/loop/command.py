@@ -51,7 +51,7 @@ class Command(Closing):
     Attributes:
         until_ns: 0: it has no time of its own.
         pid: its process id, known before it is executed.
-        pidfd: readable once it has ended; -1 where the kernel has none (before Linux 5.3).
+        pidfd: readable once it has ended; -1 if the kernel has none (before Linux 5.3).
         exec_fd: end of file once it is executed, an errno where that failed.
     """
 

@@ -78,7 +78,7 @@ class RingDrain:
             return  # it hung up before
 
     def _follow_cpus(self) -> None:
-        """Open events for CPUs that came on line; keep what those that went left behind."""
+        """Open events for CPUs that came online; keep what those that went left behind."""
         watched, online = set(self._events.cpus()), set(self._watch.online)
         gone = (watched - online) | set(self._events.stopped_cpus())
         for cpu in sorted(gone):
@@ -235,7 +235,7 @@ class DrainLoop:
 
     @property
     def _is_cut_off(self) -> bool:
-        """Whether the file is full, and there is no command to wait for all the same."""
+        """Whether the file is full, and there is no command to wait for anyway."""
         return bool(self.cut) and self._started is None
 
     def _timeout_ms(self) -> int | None:

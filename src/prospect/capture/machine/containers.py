@@ -7,7 +7,7 @@ of them the pod's number in the control group's path still finds its name in ``/
 
 Only directories and files that root owns and nobody else can write count, no link is followed, and
 all answers are bounded. Paths are below the root directory of process 1, if that may be entered:
-so a daemon in a container of its own finds them with `hostPID`.
+so a daemon in its own container finds them with `hostPID`.
 
 Source: ``pkg/cri/annotations`` (containerd 1.6), ``pkg/annotations`` (CRI-O 1.28), ``types.go`` of
 the kubelet (``io.kubernetes.*`` labels), ``pkg/kubelet/cm`` (names of pods' control groups), and

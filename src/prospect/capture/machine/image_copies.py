@@ -314,7 +314,7 @@ def pieces_of(fd: int, size: int, largest_whole_bytes: int) -> list[Range]:
 
 
 def _sections(fd: int, header: bytes, size: int) -> Iterator[tuple[bytes, Range]]:
-    """Yield name and place of the sections that take room in a file."""
+    """Yield name and place of the sections that take space in a file."""
     table_at, each, count, names_row = _HEADER.unpack_from(header)
     if each < _SECTION.size or not 0 < count <= _MOST_SECTIONS or table_at > size:
         return

@@ -31,7 +31,7 @@ class JvmNews:
     """Sends the processes that map a JVM to the reader of their functions."""
 
     def __init__(self, news_fd: int) -> None:
-        """Prepare; `news_fd` is a pipe's end that does not block, -1 where nobody wants to know."""
+        """Prepare; `news_fd` is a pipe's end that does not block, -1 if nobody wants to know."""
         self._fd = news_fd
 
     def see_before(self, pids: Iterable[int]) -> None:

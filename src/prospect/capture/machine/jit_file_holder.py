@@ -109,7 +109,7 @@ class JitFileHolder:
     """Holds the files of one recording.
 
     Attributes:
-        fd: readable when files have appeared, -1 where the kernel does not report them.
+        fd: readable when files have appeared, -1 if the kernel does not report them.
         limits: sentences about what was not kept.
     """
 
@@ -341,7 +341,7 @@ def _kind_and_pid(name: bytes) -> tuple[str, int]:
 
 
 def _innermost_pid(directory: str) -> int:
-    """Return the number that a process has for itself, 0 where it is gone."""
+    """Return the number that a process has for itself, 0 if it is gone."""
     for line in read_if_there(f"{directory}/status").splitlines():
         if line.startswith(b"NSpid:"):
             return int(line.split()[-1])

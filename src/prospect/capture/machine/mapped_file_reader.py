@@ -282,7 +282,7 @@ class Mounts:
         self._memory = os.major(memory), os.minor(memory)
 
     def open_mapped(self, mapping: MappingRecord) -> int:
-        """Return an O_PATH descriptor of the mapped file, -1 where it cannot be had."""
+        """Return an O_PATH descriptor of the mapped file, -1 if it is not available."""
         major, minor, inode = mapping.file
         if not self._is_plain(mapping):
             return -1
@@ -322,7 +322,7 @@ class Mounts:
     def _is_plain(self, mapping: MappingRecord) -> bool:
         """Return whether the file system of a mapping is known not to be FUSE.
 
-        A device without a number of its own may be another file system's a moment later, and one
+        A device without its own number may be another file system's a moment later, and one
         that is mounted nowhere any more says nothing of itself.
         """
         device = mapping.file[:2]

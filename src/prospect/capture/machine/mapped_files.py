@@ -46,8 +46,8 @@ class MappedFiles(Closing):
 
     Attributes:
         reader: the reader's process.
-        python_fd: has a byte to read once Python runs, and is at its end where nobody looks for
-            that; -1 where that is not wanted.
+        python_fd: has a byte to read once Python runs, and is at its end if nobody looks for
+            that; -1 if that is not wanted.
         jvms_fd: gives the processes that map HotSpot, as `java_processes` writes them.
         limits: sentences about what could not be read.
         documents: `memory_maps`, `groups`, `throttled` and `containers` as docs/recording.md
@@ -67,7 +67,7 @@ class MappedFiles(Closing):
         copies: bool = False,
         of_all: bool = True,
     ) -> None:
-        """Open the events and start the reader; where that cannot be, nothing is read.
+        """Open the events and start the reader; if that cannot be, nothing is read.
 
         Args:
             tasks: threads to follow, EVERY_TASK alone for all.

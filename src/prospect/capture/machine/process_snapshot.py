@@ -206,7 +206,7 @@ def _lines_with_code(text: bytes) -> Iterator[bytes]:
 
 
 def _hexadecimal(digits: bytes, most: int) -> int:
-    """Return a number without a sign of at most so many digits, -1 where it is none."""
+    """Return a number without a sign of at most so many digits, -1 if it is none."""
     try:
         return int(digits, 16) if len(digits) <= most and digits.isalnum() else -1
     except ValueError:

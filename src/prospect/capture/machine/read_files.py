@@ -69,7 +69,7 @@ class ReadFiles:
         _HEAD.pack_into(self._rows, 0, *now)
 
     def add(self, row: ReadFile) -> int:
-        """Add a row; return its number, -1 where there is no room."""
+        """Add a row; return its number, -1 if there is no room."""
         files, begin, *others = _HEAD.unpack_from(self._rows)
         end = begin + _PATH.size + len(row.path)
         if files >= MOST_FILES or end > _MOST_PATH_BYTES or len(row.path) > 0xFFFF:

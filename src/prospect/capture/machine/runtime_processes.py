@@ -66,7 +66,7 @@ def runtime_of(path: bytes) -> int:
 
 
 def image_key(stat: bytes) -> bytes:
-    """Return the key of a process from its /proc/pid/stat; empty where that is not readable."""
+    """Return the key of a process from its /proc/pid/stat; empty if that is not readable."""
     fields = stat.rpartition(b") ")[2].split()
     try:
         # The first field behind the name is the third.
@@ -147,7 +147,7 @@ class IdleRuntimes:
         return self._has_begun
 
     def wait_ms(self) -> int | None:
-        """Return when to look again: soon at first; None where there is none to look at."""
+        """Return when to look again: soon at first; None if there is none to look at."""
         if not self._seen:
             return None
         return max(0, int(1000 * (self._due - time.monotonic()))) + 1
@@ -157,7 +157,7 @@ class FirstRuntime:
     """Says once that a runtime runs."""
 
     def __init__(self, told_fd: int) -> None:
-        """Prepare; `told_fd` is a pipe's end, -1 where nobody wants to know."""
+        """Prepare; `told_fd` is a pipe's end, -1 if nobody wants to know."""
         self._told_fd = told_fd
         self._idle: IdleRuntimes | None = None
 

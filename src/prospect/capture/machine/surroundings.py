@@ -67,7 +67,7 @@ _PORTION = 256
 
 
 def control_group_records(mountinfo: str = "/proc/self/mountinfo") -> Iterator[bytes]:
-    """Return the records, in portions; none where there is no hierarchy to be seen."""
+    """Return the records, in portions; none if there is no hierarchy to be seen."""
     portion: list[bytes] = []
     for id_, path in control_groups(mountinfo):
         portion.append(control_group_record(id_, path))
@@ -78,7 +78,7 @@ def control_group_records(mountinfo: str = "/proc/self/mountinfo") -> Iterator[b
 
 
 def _root(mountinfo: bytes) -> bytes:
-    """Return where the hierarchy is mounted, empty where it is not."""
+    """Return where the hierarchy is mounted, empty if it is not."""
     unified = b""
     for line in mountinfo.splitlines():
         where, _, what = line.partition(b" - ")

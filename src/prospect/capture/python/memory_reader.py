@@ -267,7 +267,7 @@ class MemoryFrames(Closing):
         """Return where a sample has its thread and its time; None of what is not to be read."""
         (number,) = _WORD.unpack_from(records, at + _ID_OFFSET)
         if number not in self._places:
-            # At first, and once a CPU has come on line.
+            # At first, and once a CPU has come online.
             for event in self._events.descriptions():
                 fields = layout_of(event.attr).sample
                 place = 8 * fields.get("tid", 0), 8 * fields.get("time", 0)

@@ -169,7 +169,7 @@ def attach_walker(
 
 
 def _attached(program: int, event: int) -> int:
-    """Attach a program to an event; return the link, -1 where there is none."""
+    """Attach a program to an event; return the link, -1 if there is none."""
     try:
         return bpf_objects.attach_to_event(program, event)
     except OSError as error:

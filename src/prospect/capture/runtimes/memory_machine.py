@@ -133,7 +133,7 @@ class MemoryMachine:
             placed: the runtime in the process.
             memory: of the process.
             ids: number of the process and of the thread.
-            pointer: the thread pointer, 0 where it is not known.
+            pointer: the thread pointer, 0 if it is not known.
 
         Raises:
             UnreadableError: the memory may not be read, or what is in it led nowhere.

@@ -261,7 +261,7 @@ def _identify() -> Iterator[Item]:
     yield asm.store(abi.BPF_DW, FP, MARK, 0)
     yield asm.jump("has_line")
     yield Label("in_php")
-    # Each object of a closure has a function of its own, and the code of files has no name: what
+    # Each object of a closure has its own function, and the code of files has no name: what
     # they share tells them apart, their file and lines.
     yield asm.load(abi.BPF_DW, R1, FP, HEAD + php.NAME)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "by_lines")

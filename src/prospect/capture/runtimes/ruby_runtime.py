@@ -240,7 +240,7 @@ def _frame() -> Iterator[Item]:
 
 
 def _mark_callee() -> Iterator[Item]:
-    """Leave out a C function, or the end; the loop began anew for what it called."""
+    """Leave out a C function, or the end; the loop began again for what it called."""
     yield Label("in_c")
     yield asm.load(abi.BPF_W, R1, SCRATCH, COUNT_AT)
     yield asm.jump_if(abi.BPF_JEQ, R1, 0, "next")

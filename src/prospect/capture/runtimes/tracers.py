@@ -74,7 +74,7 @@ class Tracers:
 
 
 def _run_ns() -> dict[int, int]:
-    """Return how long each of them has run, by its number; nothing where only root may ask."""
+    """Return how long each of them has run, by its number; nothing if only root may ask."""
     try:
         programs = bpf_objects.loaded_programs()
     except PermissionError:

@@ -231,7 +231,7 @@ def recall(first: int, second: int, found: str) -> Iterator[Item]:
 
     Args:
         first: the slot that has the first word.
-        second: likewise.
+        second: the same.
         found: where to go.
     """
     yield asm.load(abi.BPF_DW, R2, FP, first)

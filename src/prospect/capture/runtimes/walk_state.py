@@ -81,7 +81,7 @@ class WalkState:
 
     @property
     def failure(self) -> int:
-        """The errno, 0 for none that is known, -1 where it did not fail."""
+        """The errno, 0 for none that is known, -1 if it did not fail."""
         return self["code"] if self["stage"] == _FAILED else -1
 
     @property

@@ -117,7 +117,7 @@ class _Beside:
         self._at = time.monotonic() + _TRACERS_S
 
     def are_too_much(self) -> bool:
-        """Return whether they cost too much now; where there are any, that takes a moment."""
+        """Return whether they cost too much now; if there are any, that takes a moment."""
         if self._endures or not self._tracers.begin():
             return False
         time.sleep(WATCHED_S)

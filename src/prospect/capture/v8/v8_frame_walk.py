@@ -348,7 +348,7 @@ def _tell(maps: Maps) -> Iterator[Item]:
 def _put(slot: int, number: int) -> Iterator[Item]:
     """Put a number into a slot, which the verifier must not take for a constant.
 
-    It would go through all that follows once more for each constant.
+    It would go through all that follows again for each constant.
     """
     yield asm.store(abi.BPF_DW, SCRATCH, BLOB_AT, number)
     yield asm.load(abi.BPF_DW, R1, SCRATCH, BLOB_AT)

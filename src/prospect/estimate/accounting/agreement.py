@@ -5,7 +5,7 @@ several clocks only improve on. The kernel's figures: /proc/stat is read in whol
 second or so, and most kernels find out at the scheduler's tick whether user or system time passes,
 which is sampling too; if the sum over all kinds of time is less or more than the time that the
 CPUs had, the figures are wrong by as much. And time without samples: ticks that were lost,
-throttled or missing, and CPUs that were back on line before they were watched again.
+throttled or missing, and CPUs that were back online before they were watched again.
 Source: account_process_tick() and cputime_adjust() in ``kernel/sched/cputime.c``,
 get_idle_time() in ``fs/proc/stat.c`` (Linux 6.18).
 """
@@ -41,7 +41,7 @@ class Agreement(Record):
         name, source: as in `AccountedTime`.
         sampled_s: from samples; of idle time, with the ticks that an idle CPU slept through.
         accounted_s: from the kernel.
-        difference_s: sampled less accounted; None where samples cannot show it.
+        difference_s: sampled less accounted; None if samples cannot show it.
         half_width_s: what sampling and the accounting explain, at 95 %; None if the kernel's own
             split is no measurement.
         unsampled_s: by how much more `sampled_s` may be too small, for lack of samples.
@@ -60,7 +60,7 @@ class Agreement(Record):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the difference is explained; None where that cannot be said."""
+        """Whether the difference is explained; None if that cannot be said."""
         if self.difference_s is None or self.half_width_s is None:
             return None
         least = -self.half_width_s - self.unsampled_s + min(self.unbooked_s, 0.0)

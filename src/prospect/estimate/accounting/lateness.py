@@ -40,7 +40,7 @@ class Lateness(Record):
 
     Attributes:
         cpu: i32[n] CPUs in ascending order.
-        limit_ns: f64[n] from when on a sample counts as late there; nan where that is not known.
+        limit_ns: f64[n] from when on a sample counts as late there; nan if that is not known.
         usual_ns: f64[n] how late half of the samples in user mode were.
         on_grid: i64[h] samples of each hit row whose lateness is known.
         late: i64[h] those of them that were late.
@@ -54,7 +54,7 @@ class Lateness(Record):
 
 
 def sample_lateness(profile: ProfileByFunction, grid: Grid | None = None) -> Lateness | None:
-    """Find the late samples of a completed profile; None where no clock has a grid."""
+    """Find the late samples of a completed profile; None if no clock has a grid."""
     grid = tick_grid(profile) if grid is None else grid
     if grid is None:
         return None
@@ -104,7 +104,7 @@ def late_shares(
     `row_of_hit` has the row of each row of hits, -1 for none.
 
     Returns:
-        f64[r], nan where it is not known: no timer, or too few samples.
+        f64[r], nan if it is not known: no timer, or too few samples.
     """
     shares = np.full(row_count, np.nan)
     if lateness is None:
@@ -119,7 +119,7 @@ def late_shares(
 
 
 def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the median and the limit of what is usual; nan where there are too few samples.
+    """Return the median and the limit of what is usual; nan if there are too few samples.
 
     `late_ns` is of all samples; `rows` are those in user mode.
     """
@@ -132,7 +132,7 @@ def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[f
 
 
 class LateFunctions(Record):
-    """Late shares of one event's kernel functions, f64, nan where they are not known.
+    """Late shares of one event's kernel functions, f64, nan if they are not known.
 
     Attributes:
         functions: of the rows of `EventView.functions`; nan outside the kernel.

@@ -162,7 +162,7 @@ def _expected(clocks: ClockTable, grid: Grid) -> NDArray[np.float64]:
 
 
 def _is_idle_before(grid: Grid, is_idle: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return bool[s]: whether the CPU was idle on both sides of each stretch's begin."""
+    """Return bool[s]: whether the CPU was idle on both sides of each stretch's start."""
     has_samples = np.diff(grid.start) > 0
     none = len(is_idle) - 1
     first = np.where(has_samples, grid.start[:-1], none)
@@ -209,7 +209,7 @@ def _by_accounting(
 
     Args:
         missing: i64[g, GAP_KINDS, _STATES].
-        idle_s: f64[g] idle time by /proc/stat, nan where it is not known: then all count.
+        idle_s: f64[g] idle time by /proc/stat, nan if it is not known: then all count.
         period_s: f64[g].
         idle_hits: i64[g] samples of the idle CPU.
         expected: i64[g].
@@ -276,10 +276,10 @@ class SampleAccounting(Record):
         idle_s: f64[n] time that no sample represents and that the CPU was idle: missing ticks, and
             throttled ones between two hits in process zero.
         busy_s: f64[n] the time of the other missing ticks.
-        accounted_idle_s, accounted_steal_s: f64[n] by /proc/stat, nan where it is not known.
+        accounted_idle_s, accounted_steal_s: f64[n] by /proc/stat, nan if it is not known.
         unsampled_s: the time of ticks that were lost, missing while busy, or throttled while busy.
-        unwatched_s: for how long clocks of these CPUs did not run in the interval: the CPU was off
-            line, or was back and not yet watched.
+        unwatched_s: for how long clocks of these CPUs did not run in the interval: the CPU was
+            offline, or was back and not yet watched.
         unclocked: samples of no clock in the table.
         other_losses: records lost that were no samples.
     """
@@ -303,7 +303,7 @@ class SampleAccounting(Record):
 def sample_accounting(
     profile: ProfileByFunction, grid: Grid | None = None
 ) -> SampleAccounting | None:
-    """Balance the accounting of a completed profile; None where no clock has a grid."""
+    """Balance the accounting of a completed profile; None if no clock has a grid."""
     clocks = profile.clocks
     grid = tick_grid(profile) if grid is None else grid
     if grid is None:

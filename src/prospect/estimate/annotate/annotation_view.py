@@ -108,16 +108,16 @@ class AnnotatedFunction(Record):
         reason: why it has no instructions; "" where it has some.
         rows: its instructions in the code table.
         hits, seconds: of the function.
-        half_width_s: half of the 95 % interval of `seconds`, None where unknown.
+        half_width_s: half of the 95 % interval of `seconds`, None if unknown.
         share: its part of what the event counted, or of its table in a report, 0 to 1.
         counted: i64[n] hits by instruction.
         instruction_seconds: f64[n].
-        instruction_half_width_s: f64[n] as `half_width_s`, None where unknown.
+        instruction_half_width_s: f64[n] as `half_width_s`, None if unknown.
         instruction_share: f64[n] part of the function's weight, 0 to 1.
         stray_hits: hits in the function that are at no instruction's first byte.
         blocks: its basic blocks and jumps.
         hottest: its instruction with the most hits, -1 without any.
-        likely: the one that is likely meant by those hits, -1 where that cannot be said.
+        likely: the one that is likely meant by those hits, -1 if that cannot be said.
         unmasking: the instruction before `hottest` that lets a timer's interrupts in, so that
             the hits are of the time without them too; -1 for none.
     """
@@ -216,7 +216,7 @@ def ran_before(code: CodeTable, function: int, instructions: list[int]) -> list[
     Instructions are counted from the function's first.
 
     Returns:
-        For each the instruction before, -1 where another may have run; and whether one let a
+        For each the instruction before, -1 if another may have run; and whether one let a
         timer's interrupts in there, whose hits then mean no instruction.
     """
     start, blocks = int(code.start[function]), find_blocks(code, function)
@@ -227,7 +227,7 @@ def ran_before(code: CodeTable, function: int, instructions: list[int]) -> list[
 
 
 def _instruction_before(code: CodeTable, start: int, hottest: int, blocks: Blocks) -> int:
-    """Return the instruction that ran before the hottest; -1 where another one may have.
+    """Return the instruction that ran before the hottest; -1 if another one may have.
 
     A jump may have led to the hottest; after a call it was the callee's return; and the
     instruction after a jump or a return is reached from elsewhere.
@@ -271,7 +271,7 @@ class AnnotationView(Record):
         notes: what could not be seen or found.
         warnings: what was lost or damaged.
         events: one an event with hits in the functions.
-        nothing: where there are none, what there is and which option shows it; else "".
+        nothing: if there are none, what there is and which option shows it; else "".
     """
 
     profile: CompleteProfile

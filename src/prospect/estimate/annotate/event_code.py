@@ -67,14 +67,14 @@ class EventCode(Record):
     ) -> Iterator[AnnotatedFunction]:
         """Yield the functions of a process's table, in its order.
 
-        `half_width_s` f64[r] is of the times of the table's functions, NaN where unknown.
+        `half_width_s` f64[r] is of the times of the table's functions, NaN if unknown.
         """
         return self._functions(self._by_process, process * MODE_COUNT + mode, table, half_width_s)
 
     def of_kernel(
         self, table: FunctionProfile, half_width_s: NDArray[np.float64]
     ) -> Iterator[AnnotatedFunction]:
-        """Yield the functions of the kernel's profile, likewise."""
+        """Yield the functions of the kernel's profile, in the same way."""
         return self._functions(self._of_kernel, 0, table, half_width_s)
 
     def _functions(

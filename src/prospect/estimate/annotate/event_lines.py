@@ -33,13 +33,13 @@ class SourceLine(NamedTuple):
 
     Attributes:
         file: path as the compiler had it, "" where unknown.
-        line: 0 where unknown.
+        line: 0 if unknown.
         object_path: of one object with hits there.
         functions: the function the line is written in, then those it is inlined into, innermost
             first; of the place with the most hits.
         other_places: how many other ways through inlined functions led there.
         reason: why the line is unknown, as far as that is known.
-        half_width_s: of the row's time; NaN where unknown.
+        half_width_s: of the row's time; NaN if unknown.
     """
 
     file: str

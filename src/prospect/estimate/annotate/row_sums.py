@@ -28,7 +28,7 @@ class RowSums(Record):
         hits, period: i64[r].
         seconds: f64[r] zeros where the event has no time.
         weight: f64[r] what shares are of, see `event_weight`.
-        half_width_s: f64[r] half of the time's 95 % interval; None where the event has no time.
+        half_width_s: f64[r] half of the time's 95 % interval; None if the event has no time.
         share: f64[r] of the weight of all hits that count, in a row or none.
     """
 

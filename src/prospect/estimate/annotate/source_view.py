@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Amounts(NamedTuple):
     """Hits, seconds, half of the 95 % interval and share of rows, all columns of rows [r].
 
-    `half_width_s` is None where nothing is known of the error; shares are of all that was chosen.
+    `half_width_s` is None if nothing is known of the error; shares are of all that was chosen.
     """
 
     hits: NDArray[np.int64]
@@ -172,7 +172,7 @@ class SourceView(Record):
     built: dict[int, tuple[int, str]]
 
     def newer_than(self, file: int, modified_ns: int) -> str:
-        """Return the image that is older than its source, "" where none is known to be."""
+        """Return the image that is older than its source, "" if none is known to be."""
         built_ns, path = self.built.get(file, (modified_ns, ""))
         return path if modified_ns > built_ns else ""
 

@@ -45,7 +45,7 @@ class Gaps(Record):
         kind: i64[g] GAP_*.
         count: i64[g] missing ticks, at least 1.
         before, behind: i64[g] rows of the grid: the samples around the gap, -1 for none.
-        due_ns: f64[g] when the tick before the first missing one was due, from the stretch's begin.
+        due_ns: f64[g] when the tick before the first missing one was due, from the stretch's start.
     """
 
     stretch: Rows
@@ -98,7 +98,7 @@ class _Ends(Record):
 def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     """Find every gap of every stretch."""
     ends = _ends(grid)
-    # Before a sample: after the sample before, or the stretch's begin.
+    # Before a sample: after the sample before, or the stretch's start.
     inner = grid.jumps.row
     is_first = np.zeros(len(inner), np.bool_)
     is_first[np.searchsorted(inner, ends.first)] = True
@@ -107,7 +107,7 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     missing = np.clip(grid.jumps.tick - before_tick - 1, 0.0, _MOST_TICKS)
     is_gap = missing > 0
     inner, before, before_tick = inner[is_gap], before[is_gap], before_tick[is_gap]
-    # At each stretch's end: after its last sample, or its begin.
+    # At each stretch's end: after its last sample, or its start.
     last, tick = np.full(len(ends.last_tick), -1), ends.tick_before.copy()
     last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.jumps.last[ends.has_samples]
     missing_at_end = np.clip(ends.last_tick - tick, 0.0, _MOST_TICKS)
@@ -203,7 +203,7 @@ def _by_sample(row: Rows, count: NDArray[_Number]) -> tuple[Rows, NDArray[_Numbe
 
 
 def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
-    """Return when each stretch had its first tick, f64[s] ns from its begin, and how many it had.
+    """Return when each stretch had its first tick, f64[s] ns from its start, and how many it had.
 
     Ticks before a throttle and after it count; in between there are none.
     """
@@ -237,7 +237,7 @@ def throttled_ticks(grid: Grid) -> Numbers:
     """
     stretches, ends = grid.stretches, _ends(grid)
     period_ns = stretches.period_ns
-    # Where not even tick 1 was due before the throttle, time counts from the begin: tick 0.
+    # Where not even tick 1 was due before the throttle, time counts from the start: tick 0.
     last_due_ns = np.maximum(ends.last_phase_ns + ends.last_tick * period_ns, 0.0)
     first_due_ns = ends.first_phase_ns + (ends.tick_before + 1) * period_ns
     passed_ns = np.diff(stretches.begin_ns, prepend=0) + first_due_ns - np.roll(last_due_ns, 1)

@@ -86,7 +86,7 @@ class Phases(Record):
     Attributes:
         start: i64[s + 1] where each stretch's samples begin.
         first_block: i64[s] where each stretch's blocks of samples do.
-        block_ns: f64[b] from the stretch's begin on; that of its first block is within 0 and the
+        block_ns: f64[b] from the stretch's start on; that of its first block is within 0 and the
             period.
     """
 
@@ -112,7 +112,7 @@ def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns:
     together. From block to block the phase moves the shorter way round.
 
     Args:
-        residues_ns: returns f64[rows] time since the stretch's begin, modulo the period.
+        residues_ns: returns f64[rows] time since the stretch's start, modulo the period.
         start: i64[s + 1] where stretches begin.
         period_ns: f64[s].
     """
@@ -298,8 +298,8 @@ class Jumps(Record):
         row: i64[j] ascending: samples of another tick than the one after that of the sample before,
             the first of each stretch among them.
         tick: f64[j] theirs.
-        before: f64[j] that of the sample before; nothing where the sample is the first.
-        last: f64[s] that of each stretch's last sample; 0 where it has none.
+        before: f64[j] that of the sample before; nothing if the sample is the first.
+        last: f64[s] that of each stretch's last sample; 0 if it has none.
     """
 
     row: Rows
@@ -338,7 +338,7 @@ class Periods(Record):
         return _Since(stretch, period_ns, since_ns, whole, since_ns - whole * period_ns)
 
     def residues_ns(self, part: slice) -> Numbers:
-        """Return a part's time since the stretch's begin, modulo the period, f64[rows]."""
+        """Return a part's time since the stretch's start, modulo the period, f64[rows]."""
         return self.since_begin(part).residue_ns
 
 
@@ -426,10 +426,10 @@ class Grid(Record):
         members: where each stretch's samples are below.
         sample_index: i32 or i64[m] into the samples.
         time_ns: u64[n] of all samples.
-        phases: of the grid around each sample, from its stretch's begin on.
+        phases: of the grid around each sample, from its stretch's start on.
         jumps: the ticks that they were taken for, where these do not follow each other.
         late_ns: f64[m] how long after its tick each came; a little under 0 for the earliest.
-        ran_before: bool[s] whether the timer ran before the stretch's begin, as that of a window
+        ran_before: bool[s] whether the timer ran before the stretch's start, as that of a window
             of a longer time does: tick 0 is one then, and not the moment of switching on.
     """
 
@@ -456,14 +456,14 @@ class Grid(Record):
         return self.phases.at(rows, self.members.stretch_of(rows))
 
     def due_ns(self, part: slice) -> Numbers:
-        """Return when the ticks of a part of the samples were due, from their stretch's begin."""
+        """Return when the ticks of a part of the samples were due, from their stretch's start."""
         begin_ns = self.stretches.begin_ns.take(self.members.of_part(part)).astype(np.uint64)
         since_ns = self.time_ns.take(self.sample_index[part]) - begin_ns
         return since_ns.astype(np.float64) - self.late_ns[part]
 
 
 def tick_grid(profile: Profile) -> Grid | None:
-    """Lay the samples of a completed profile's clocks on their grids; None where no clock has one.
+    """Lay the samples of a completed profile's clocks on their grids; None if no clock has one.
 
     Error bars, the sample accounting and the lateness of samples are all made of it.
     """
@@ -538,7 +538,7 @@ def _by_clock(
 
     Returns:
         i32 or i64[n] sample rows, u64[n] their times, and for each clock row where its samples
-        begin and end among them: all samples of that event, clock and CPU, up to the begin of the
+        begin and end among them: all samples of that event, clock and CPU, up to the start of the
         next row of the same.
     """
     clocks, samples = profile.clocks, profile.samples

@@ -31,7 +31,7 @@ _DECIMALS = 9
 
 
 class Changes(NamedTuple):
-    """f64[r] columns; relative ones are parts of A's time, NaN or infinite where unbounded."""
+    """f64[r] columns; relative ones are parts of A's time, NaN or infinite if unbounded."""
 
     change: NDArray[np.float64]
     half_width: NDArray[np.float64]
@@ -116,7 +116,7 @@ def combined(spread: Spread, factor: float) -> tuple[NDArray[np.float64], NDArra
 def _counting_p_value(
     hits: NDArray[np.int64], exposure: tuple[float, float]
 ) -> NDArray[np.float64]:
-    """Return f64[r]: how likely so unequal counts are; 0 where there are hits enough on both sides.
+    """Return f64[r]: how likely so unequal counts are; 0 if there are hits enough on both sides.
 
     Given their sum, two Poisson counts are binomial.
     Source: Przyborowski and Wilenski, Biometrika 31 (1940).
@@ -131,7 +131,7 @@ def _counting_p_value(
 def _ratio_interval(
     mean: NDArray[np.float64], spread: Spread, quantile: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the interval of B's mean over A's, f64[r] each; infinite where A may be nothing.
+    """Return the interval of B's mean over A's, f64[r] each; infinite if A may be nothing.
 
     Source: Fieller, J. R. Statist. Soc. B 16 (1954).
     """
@@ -159,12 +159,12 @@ class ChangeTable(Record):
     Attributes:
         kind: "total", "mode", "process", "object", "function", or "inclusive": functions with all
             that they call, of all modes together.
-        name, object: list[str]; "" for a function without a name, and where there is none.
+        name, object: list[str]; "" for a function without a name, and if there is none.
         hits: i64[r, 2] of all recordings of a side.
         mean: f64[r, 2] time of A and of B.
         change, half_width: f64[r] B - A, and half the width of its 95 % interval.
         relative, relative_low, relative_high: f64[r] the change as a part of A's time, with its
-            interval; infinite where there is no bound.
+            interval; infinite if there is no bound.
         p_value, q_value: f64[r] how likely by chance; NaN for rows that are not tested.
         significant: bool[r] whether q_value is within the rate of false discoveries.
     """

@@ -52,7 +52,7 @@ class SampleBlocks(NamedTuple):
     """The compared samples, and which of the equal stretches of the run each was taken in.
 
     Attributes:
-        stretches: how many there are, 0 where samples have no times, or there are none.
+        stretches: how many there are, 0 if samples have no times, or there are none.
         hit_index: i[n] row of hits of each compared sample.
         block: i[n] its stretch.
         seconds: f64[n] what it is worth; a broadcast scalar where all are worth the same.
@@ -72,8 +72,8 @@ class ComparedRun(Record):
         event_index: row of `RunInfo.events` of the event whose hits are compared.
         counts: bool[h] which rows of `profile.hits` are compared.
         mode: i64[h] MODE_* of every hit.
-        other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN
-            where the recording is not of the whole system.
+        other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN if
+            the recording is not of the whole system.
         blocks: the samples of these hits in time.
     """
 

@@ -29,7 +29,7 @@ class CompareOptions(Record):
         per: `--per`: "run", "second", a count of work; "" for what suits the recordings.
         fdr: `--fdr`: how many of the rows marked significant may be wrong, 0 to 1.
         run_variation: `--run-variation`: how much a row differs from run to run, as a part of its
-            time, where no side has several recordings.
+            time, if no side has several recordings.
         fail_if: `--fail-if`: a condition to judge, "" for none.
         stacks: whether call stacks are compared too, for the formats that show them.
         inclusive: whether functions are compared with all that they call too, where every recording
@@ -66,9 +66,9 @@ class Comparison(Record):
         processes, objects, functions: the rows, all of them; each table adds up to the total.
         tested: how many rows were tested together.
         load_allowance: the part of an assumed variation that is for other load, of A and of B.
-        verdict: the condition's; None where none was given.
-        stacks: the call stacks of both sides; None where they were not asked for.
-        inclusive: functions with all that they call, a family of tests of its own; None where they
+        verdict: the condition's; None if none was given.
+        stacks: the call stacks of both sides; None if they were not asked for.
+        inclusive: functions with all that they call, a family of tests of its own; None if they
             were not asked for, or a recording has no callers.
         wall: what made the command's wall time longer or shorter; None unless all recordings have
             switches.

@@ -28,11 +28,11 @@ class Verdict(Record):
     Attributes:
         about: what was judged, in words.
         before, after: mean time of A and of B, in the unit compared.
-        relative: the change as a part of A's time; NaN where A has none.
+        relative: the change as a part of A's time; NaN if A has none.
         relative_low, relative_high: bounds that it is above, or below, with the condition's
-            confidence each; infinite where there is none.
+            confidence each; infinite if there is none.
         recordings_needed: of an undecided one, how many recordings a side would likely decide it
-            if the change is as measured; 0 where that is too many to ask for.
+            if the change is as measured; 0 if that is too many to ask for.
     """
 
     condition: Condition

@@ -58,7 +58,7 @@ Kind = Literal["total", "mode", "process", "object", "function", "inclusive"]
 
 
 class ObjectName(NamedTuple):
-    """An object as a recording has it; `build_id` is empty where unknown."""
+    """An object as a recording has it; `build_id` is empty if unknown."""
 
     kind: int
     path: str
@@ -389,7 +389,7 @@ def _compared_objects(run: ComparedRun) -> list[ObjectName]:
 
 
 def _command(run: ComparedRun) -> str:
-    """Return the name of the last program image that COMMAND ran, "" where none is known."""
+    """Return the name of the last program image that COMMAND ran, "" if none is known."""
     rows = np.flatnonzero(run.profile.processes.is_command)
     return run.profile.processes.name[int(rows[-1])] if len(rows) else ""
 

@@ -80,7 +80,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def chosen_work(work: Work, *, is_of_runs: bool) -> Work:
-    """Return `work`, or what suits the recordings where nothing was asked for.
+    """Return `work`, or what suits the recordings if nothing was asked for.
 
     A run of the command is a unit of work; what a system does meanwhile goes on with time.
     """

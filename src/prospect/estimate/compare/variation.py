@@ -43,7 +43,7 @@ _BISECTIONS = 30
 def lent_freedom(ratios: Sequence[NDArray[np.float64]], freedoms: Sequence[int]) -> float:
     """Return the degrees of freedom that rows lend each other: more the more alike they vary.
 
-    Never more than the rows were seen with; 0 where there are too few rows to say.
+    Never more than the rows were seen with; 0 if there are too few rows to say.
 
     Args:
         ratios: of each group, f64[r] variance seen over variance expected.
@@ -77,7 +77,7 @@ def trigamma(x: float) -> float:
 
 
 def inverse_trigamma(value: float) -> float:
-    """Return x such that trigamma(x) is `value`; infinite where that is 0 or less."""
+    """Return x such that trigamma(x) is `value`; infinite if that is 0 or less."""
     if value <= 1e-9:
         return math.inf
     low, high = -20.0, 25.0  # of log x
@@ -107,7 +107,7 @@ class Variation(Record):
         common: of what all rows of a run share, of each side.
         common_df: degrees of freedom of each.
         row: of what is a row's own.
-        row_df: how many degrees of freedom rows lend each other; infinite where none are needed.
+        row_df: how many degrees of freedom rows lend each other; infinite if none are needed.
         factors: f64[n] how much more than its side's mean each recording took, in all rows alike.
     """
 

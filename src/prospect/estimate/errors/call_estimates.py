@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CallEstimates(Record):
-    """Half widths in seconds, f64; NaN where nothing is known.
+    """Half widths in seconds, f64; NaN if nothing is known.
 
     Attributes:
         total_s, self_s: [n] of the rows of `EventCalls.hottest`.
@@ -59,7 +59,7 @@ def estimate_calls(view: CallsView) -> tuple[CallEstimates, ...]:
 
 
 def tree_half_widths(graph: CallGraph, tree: CallTree) -> NDArray[np.float64]:
-    """Estimate the error of the rows of one tree, f64[r]; NaN where nothing is known."""
+    """Estimate the error of the rows of one tree, f64[r]; NaN if nothing is known."""
     if graph.event.is_waiting or not len(tree):
         return np.full(len(tree), np.nan)
     design = sampling_design(graph.profile, graph.event_index)

@@ -3,7 +3,7 @@
 Each clock alone covers all the time, so that K clocks are K estimates of the same thing, and the
 variance of their mean is that of the K sums by K. The stretches of time in which clocks ran are cut
 into `Blocks` of several lengths, each of which gives a variance. A block's ends cut a row's stays
-short, which would add disagreement where there is no error: but where the ends are within each
+short, which would add disagreement if there is no error: but where the ends are within each
 clock's period is known, and so is what was running there. The remaining disagreement is about when
 the row came and went in between, without bias at any length of block.
 """
@@ -48,7 +48,7 @@ class Blocks(Record):
         sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
             than it does on average: from -T/2 just before a tick to T/2 just after.
         before, after: i32[s, b + 1] what was hit last before and first after each end, -1 for none.
-        hits: i32[h, s, b * K] samples of each hit, by stretch and slot; None where that would be
+        hits: i32[h, s, b * K] samples of each hit, by stretch and slot; None if that would be
             larger than what it is counted from.
     """
 

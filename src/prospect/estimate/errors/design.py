@@ -44,19 +44,19 @@ class Design(Record):
     """How the samples of an event were taken.
 
     Attributes:
-        clocks: how many clocks count the same time; 1 where the samples are on no grid.
+        clocks: how many clocks count the same time; 1 if the samples are on no grid.
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
         of_hits, of_seconds: ticks and time that these are a sample of: those of the whole recording
             or machine if the profile is a part of it.
         known_share: the part of the ticks that was not lost, over 0 to 1.
-        sequence: i32[s] what each tick hit (`tick_sequence`); None where samples have no times.
-        ticks: how many clocks had, where the samples are on their grids; None where there are none.
+        sequence: i32[s] what each tick hit (`tick_sequence`); None if samples have no times.
+        ticks: how many clocks had, where the samples are on their grids; None if there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
-        squares: f64[h] sum of the squared times of each hit's samples, in s²; None where samples
+        squares: f64[h] sum of the squared times of each hit's samples, in s²; None if samples
             of the event represent the same time.
         host_hour: as in the profile's hits, None if all hosts represent only themselves.
-        host_share: likewise, as in `RunInfo`.
+        host_share: the same, as in `RunInfo`.
     """
 
     event: EventInfo

@@ -12,7 +12,7 @@ it is more or less, the program runs in some rhythm, and only the whole run's is
 too: in a steady rhythm errors take each other back.) As the second is right in either case, a
 wrong choice costs width and not truth.
 
-If only a share of hosts was measured, chosen anew each hour, their choice adds an error
+If only a share of hosts was measured, chosen again each hour, their choice adds an error
 (`host_error`). Each host was chosen for an hour by itself, with probability p, and counts 1/p
 times: of the sum of such weighted times y, by row, host and hour, the estimated variance is
 Σ (1 - p) y². Source: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), section
@@ -118,7 +118,7 @@ class Parts(Record):
         part_of_hit: i32[h] the part that each hit is in, -1 for none.
         hits: f64[p] samples of each part.
         changes: as `Design.changes`, of parts instead of hits.
-        cells: samples of each part by stretch, block and clock; None where `Design.blocks` has none
+        cells: samples of each part by stretch, block and clock; None if `Design.blocks` has none
             or counts hits themselves, and of a single table, which is counted in one go.
     """
 
@@ -412,7 +412,7 @@ def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
 def _merged_hits(
     tables: Sequence[NDArray[np.int32]],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the part of each hit, i32[h], -1 where it is in no table, and a hit of each part."""
+    """Return the part of each hit, i32[h], -1 if it is in no table, and a hit of each part."""
     hits = len(tables[0])
     key, bound = np.zeros(hits, np.uint64), 1
     for row in tables:

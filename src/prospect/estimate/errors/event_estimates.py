@@ -50,8 +50,8 @@ class RowEstimates(Record):
         low_s, high_s: f64 the 95 % interval, which is not even around the time of a rare row.
         aliased: bool the program runs in step with a clock here: the time may be off by more.
         tied: bool cannot be told from the row above at 95 %.
-        needed_s: f64 how long a run would have to be to tell it from the row above; NaN where
-            there is none, infinite where no run of reasonable length would do.
+        needed_s: f64 how long a run would have to be to tell it from the row above; NaN if
+            there is none, infinite if no run of reasonable length would do.
     """
 
     seconds: NDArray[np.float64]
@@ -66,7 +66,7 @@ class RowEstimates(Record):
         return len(self.seconds)
 
     def rows(self, chosen: slice | NDArray[np.int64]) -> RowEstimates:
-        """Return some of the rows, as a table of their own."""
+        """Return some of the rows, as their own table."""
         return RowEstimates(*(column[chosen] for column in asdict(self).values()))
 
 
@@ -83,7 +83,7 @@ def joined(tables: Sequence[RowEstimates]) -> RowEstimates:
 def estimate_sentences(
     event: EventView, design: Design, tables: Mapping[str, RowEstimates]
 ) -> tuple[str, ...]:
-    """Return what to say about the error bars of one event; nothing where it has none."""
+    """Return what to say about the error bars of one event; nothing if it has none."""
     if not design.has_time:
         return ()
     if not design.has_bars:
@@ -154,7 +154,7 @@ class EventEstimates(Record):
             time in the order of the summary.
         totals, skipped: [MODE_COUNT] of all processes, and of those that pass no threshold.
         functions: as the columns of `EventView.functions`; rows under the threshold have no bars.
-        kernel: as `EventView.kernel.whole`; None where that is None.
+        kernel: as `EventView.kernel.whole`; None if that is None.
         kernel_parts: as `EventView.kernel.parts`.
         entry_reasons: kernel time by entry reason; `EntryReasonRows.place` says which rows.
         sentences: what a report says about its error bars, each complete in itself.

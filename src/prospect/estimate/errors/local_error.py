@@ -127,7 +127,7 @@ class _Runs(NamedTuple):
 
 
 def _runs_in_order(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> _Runs | None:
-    """Return runs of a CPU's samples by CPU, then time; None where that is not in such runs.
+    """Return runs of a CPU's samples by CPU, then time; None if that is not in such runs.
 
     A recorder empties the CPUs' buffers one after the other, each in order of time, so that only
     the runs are to be put in order.
@@ -165,7 +165,7 @@ class Succession(NamedTuple):
     Attributes:
         lag: how many ticks are from one to the other.
         sequence: i[s] as from `tick_sequence`, or its parts.
-        merged: None where they are to be found once more each time.
+        merged: None if they are to be found again each time.
     """
 
     lag: int

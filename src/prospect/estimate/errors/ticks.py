@@ -1,6 +1,6 @@
 """The ticks of a clock bank, CPU by CPU: what all clocks of a CPU saw, in the order it was due.
 
-The samples of an event are kept by *stretch*, a time that one CPU was on line, and the ticks of
+The samples of an event are kept by *stretch*, a time that one CPU was online, and the ticks of
 every clock that gave no sample have their places between them. An idle CPU delivers fewer samples
 than its clocks had ticks, so ticks are counted on the grid and never from samples; a clock that the
 kernel had stopped had none.
@@ -104,7 +104,7 @@ def stretch_parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
 
 
 class _BankStretches(Record):
-    """Times that a CPU was on line, by CPU and time.
+    """Times that a CPU was online, by CPU and time.
 
     Attributes:
         period_ns: f64[K] of the bank's clocks.
@@ -132,7 +132,7 @@ def event_ticks(
     """Order the samples of an event as their ticks were due.
 
     Returns:
-        `DueTicks` of several clocks; None where there is no grid: no clocks are known, or the
+        `DueTicks` of several clocks; None if there is no grid: no clocks are known, or the
         samples are not on theirs.
     """
     clocks = profile.run.events[event_index].clocks
@@ -276,7 +276,7 @@ def _own(
 
 
 def _bank_stretches(table: ClockTable, event_index: int, clocks: int) -> _BankStretches | None:
-    """Group the clocks' rows by CPU and time; None where a stretch lacks one of the clocks."""
+    """Group the clocks' rows by CPU and time; None if a stretch lacks one of the clocks."""
     rows = np.flatnonzero(table.event == event_index)
     cpu, clock = table.cpu[rows].astype(np.int64), table.clock[rows].astype(np.int64)
     begin, end = table.begin_ns[rows].astype(np.int64), table.end_ns[rows].astype(np.int64)

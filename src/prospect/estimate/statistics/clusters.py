@@ -85,7 +85,7 @@ class Difference(NamedTuple):
         before, after: f64[r] shares.
         half: f64[r] of the 95 % interval of their difference.
         t: f64[r] the difference in standard errors.
-        freedom: degrees of freedom of `t`; infinite where only samples were counted.
+        freedom: degrees of freedom of `t`; infinite if only samples were counted.
     """
 
     before: Floats

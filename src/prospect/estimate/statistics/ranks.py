@@ -58,8 +58,8 @@ def needed_seconds(
 ) -> NDArray[np.float64]:
     """Return how long a run would have to be to tell each row from the one above, f64[r].
 
-    An interval gets narrower with the square root of the run. Infinite where no run of reasonable
-    length would do, NaN where there is no row above.
+    An interval gets narrower with the square root of the run. Infinite if no run of reasonable
+    length would do, NaN if there is no row above.
     """
     difference = np.abs(seconds - seconds[above])
     factor = np.divide(

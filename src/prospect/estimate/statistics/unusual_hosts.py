@@ -64,7 +64,7 @@ class Outlying(NamedTuple):
     Attributes:
         usual: f64[r] the share that a function usually has.
         spread: f64[r] how widely hosts spread about it, as a multiple of what counting alone does.
-        p: f64[r, h] the probability of at least this by chance; NaN where nothing was counted, 1 of
+        p: f64[r, h] the probability of at least this by chance; NaN if nothing was counted, 1 of
             what is no discovery.
     """
 
@@ -188,7 +188,7 @@ class GroupDifference(NamedTuple):
     Attributes:
         share, usual: f64[r] of the group, and of the other one.
         half: f64[r] of the 95 % interval of their difference.
-        p: f64[r] the probability of at least this by chance; NaN where nothing was counted.
+        p: f64[r] the probability of at least this by chance; NaN if nothing was counted.
     """
 
     share: Floats

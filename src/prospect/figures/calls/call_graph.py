@@ -52,10 +52,10 @@ class CallGraph(Record):
         frames: of its locations.
         labels: what each frame is called.
         forest: calls by function, direct recursion folded.
-        row_of_hit: i64[h] row of the forest of each hit of `profile`; -1 where not chosen.
+        row_of_hit: i64[h] row of the forest of each hit of `profile`; -1 if not chosen.
         begin, end: i64[t] as from `subtree_ranges`.
         self_hits, total_hits: i64[t] of each row, without and with what it calls.
-        self_s, total_s: f64[t] the same in seconds; 0 where the event has no time.
+        self_s, total_s: f64[t] the same in seconds; 0 if the event has no time.
     """
 
     profile: CompleteProfile

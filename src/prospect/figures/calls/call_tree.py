@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.calls.call_graph import CallGraph
 
-    # (depth, i64[m] hits) → i64[m] their frames at that depth, -1 where their stack has ended.
+    # (depth, i64[m] hits) → i64[m] their frames at that depth, -1 if their stack has ended.
     # Each depth is asked for once, from 0 on, and only for hits that the one before had.
     FrameAt = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
 

@@ -76,7 +76,7 @@ class EventCalls(Record):
         remedy: what would have recorded most callers in user space; "" where it is not known.
         totals: by frame.
         hottest: i64[n] frames in the table of totals.
-        callees, callers, arcs: None where they were not asked for.
+        callees, callers, arcs: None if they were not asked for.
         blocks: i64[b] frames with a block in the graph.
     """
 
@@ -106,7 +106,7 @@ class CallsView(Record):
         detail: the `-V` that is shown.
         warnings: what was lost or damaged.
         events: one of each event with chosen hits.
-        nothing: where there are none, what there is and which option shows it; else "".
+        nothing: if there are none, what there is and which option shows it; else "".
     """
 
     profile: CompleteProfile
@@ -200,6 +200,6 @@ def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:
 
 
 def _blocks(graph: CallGraph, totals: FrameTotals, choice: CallsChoice) -> NDArray[np.int64]:
-    """Return the frames with a block of their own: those over the limit, the largest first."""
+    """Return the frames with their own block: those over the limit, the largest first."""
     frames = totals.hottest(len(graph.frames))
     return frames[totals.total_hits.take(frames) >= choice.share * graph.hits]

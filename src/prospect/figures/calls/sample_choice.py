@@ -72,7 +72,7 @@ def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bo
 
 
 def why_nothing(samples: StackSamples, choice: SampleChoice) -> str:
-    """Say what there is instead where no sample passes, and which option shows it.
+    """Say what there is instead if no sample passes, and which option shows it.
 
     Args:
         samples: of all processes.

@@ -46,7 +46,7 @@ class AccountedTime(Record):
 
     Attributes:
         name: what kind of time.
-        sampled_s: from samples; None where samples cannot show it.
+        sampled_s: from samples; None if samples cannot show it.
         accounted_s: from the kernel.
         source: which file or call the kernel's accounting is from.
     """
@@ -142,7 +142,7 @@ _NS = 1e-9
 
 
 class Cost(Record):
-    """Something that cost time: seconds, and the share of all CPUs' time, None where unknown."""
+    """Something that cost time: seconds, and the share of all CPUs' time, None if unknown."""
 
     seconds: float
     share: float | None
@@ -232,7 +232,7 @@ def _hits_s(profile: ProfileByFunction, chosen: NDArray[np.bool_]) -> float:
 
 
 def _cpu_s(profile: ProfileByFunction) -> float | None:
-    """Return the time of all CPUs, None where not all of it was sampled."""
+    """Return the time of all CPUs, None if not all of it was sampled."""
     cpu_s = profile.run.wall_seconds * profile.run.cpus
     has_time = math.isfinite(cpu_s) and cpu_s > 0 and profile.run.system_wide
     return cpu_s if has_time else None

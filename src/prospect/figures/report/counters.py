@@ -83,7 +83,7 @@ def lost_samples(profile: Profile, records: int) -> int:
 
     The event of a CPU's first clock reports mappings and tasks as well, and the kernel counts all
     that it loses together (PERF_FORMAT_LOST). The other clocks lose samples only. All share one
-    buffer, so a sample of the first clock was lost as often as one of the others; where there are
+    buffer, so a sample of the first clock was lost as often as one of the others; if there are
     no others, as many samples as were due and are not there may have been lost.
 
     Args:

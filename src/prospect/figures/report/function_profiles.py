@@ -151,7 +151,7 @@ class KernelProfiles(Record):
 
     Attributes:
         whole: the functions of all kernel hits.
-        parts: (name, functions) of the three parts, and of "no process" where there is any.
+        parts: (name, functions) of the three parts, and of "no process" if there is any.
         row_of_hit: i32 of each hit of the profile its row of `whole`, -1 for none.
         part_row_of_hit: i32 its row of the parts' functions, concatenated.
     """

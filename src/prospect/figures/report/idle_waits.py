@@ -402,13 +402,13 @@ def _idle_places(
     stacks: UserStacks,
     trunks: tuple[NDArray[np.int64], NDArray[np.float64]],
 ) -> NDArray[np.bool_]:
-    """Return which places are idle, bool[p], likewise; each kind, thread and stack is there once.
+    """Return which places are idle, bool[p]; each kind, thread and stack is there once.
 
     Args:
         places: of some threads.
         has_loop: bool[p] whether the thread has an event loop.
         is_rare: bool[p] whether the thread comes back there too rarely for its idle place.
-        stacks: likewise.
+        stacks: the same.
         trunks: of the places.
     """
     kind, tid = places.kind, places.tid
@@ -438,8 +438,8 @@ def _trunks(
 
     Returns:
         i64[p] how many of the outermost frames at least half of the thread's other stacks have, 0
-        where there are too few; f64[p] the share of them that has the next frame, 0 likewise.
-        All are 0 if the places have more frames together than are followed.
+        if there are too few; f64[p] the share of them that has the next frame, 0 in that case. All
+        are 0 if the places have more frames together than are followed.
     """
     tid, row = places.tid, places.row
     if int(forest.depth.take(row).sum()) + len(row) > _MOST_FRAMES:

@@ -37,7 +37,7 @@ class LockHolder(NamedTuple):
     Attributes:
         lock: the name of the kind of lock.
         function: innermost of the program, not of the C library.
-        caller: its caller, "" where that is not known.
+        caller: its caller, "" if that is not known.
         seconds: how long others waited meanwhile, those that waited at once together.
     """
 
@@ -50,7 +50,7 @@ class LockHolder(NamedTuple):
 class LockWaits(Record):
     """Waits for locks: `lock` i8[n] the kind, `tid` and `holder` i32[n], from and until ns i64[n].
 
-    `holder` is not above 0 where it is not known.
+    `holder` is not above 0 if it is not known.
     """
 
     lock: NDArray[np.int8]

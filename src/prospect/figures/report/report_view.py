@@ -144,7 +144,7 @@ class EventView:
 
     @cached_property
     def kernel(self) -> KernelProfiles | None:
-        """The kernel's profiles; None where `-V` asks for none."""
+        """The kernel's profiles; None if `-V` asks for none."""
         report = self.report
         if report.detail not in ("4", "k"):
             return None
@@ -292,7 +292,7 @@ class ReportView:
 
     @cached_property
     def detail(self) -> Detail:
-        """The `-V` that is shown; differs from what was asked for where no command is known."""
+        """The `-V` that is shown; differs from what was asked for if no command is known."""
         return shown_detail(self.profile.processes, self.asked)
 
     def present_events(self) -> list[int]:
@@ -336,7 +336,7 @@ class ReportView:
 
     @cached_property
     def parents(self) -> NDArray[np.int64]:
-        """The row that forked each process, i64[p], -1 where unknown."""
+        """The row that forked each process, i64[p], -1 if unknown."""
         return forking_parents(self.profile.processes)
 
     @cached_property

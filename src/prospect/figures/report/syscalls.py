@@ -32,8 +32,8 @@ class SyscallRows(Record):
         name: list[str] as user space knows the call; in brackets what is none by name.
         hits: i64[c] samples in it.
         sampled_s: f64[c] seconds that the CPU worked for it, by these samples.
-        share: f64[c] of the kernel time of the process or the system; 0.0 where there is none.
-        calls: i64[c] that began in the interval; 0 where nothing was counted, as all below.
+        share: f64[c] of the kernel time of the process or the system; 0.0 if there is none.
+        calls: i64[c] that began in the interval; 0 if nothing was counted, as all below.
         compat_calls: i64[c] of these, through the 32-bit interface.
         unfinished: i64[c] of these, without an end in the interval.
         time_s: f64[c] wall seconds inside those that ended, waiting included.
@@ -55,7 +55,7 @@ class SyscallRows(Record):
 
     @property
     def mean_s(self) -> NDArray[np.float64]:
-        """Mean wall seconds inside a call that ended, f64[c]; nan where none did."""
+        """Mean wall seconds inside a call that ended, f64[c]; nan if none did."""
         ended = (self.calls - self.unfinished).astype(np.float64)
         mean_s = np.full(len(self), np.nan)
         np.divide(self.time_s, ended, out=mean_s, where=ended > 0)
@@ -71,7 +71,7 @@ class SyscallFigures(Record):
         dropped: calls that were not counted, as the kernel had no room.
         recorder_calls: how many of the counted calls the recorder itself made.
         cost_ns: by how much counting made one call longer.
-        cost_share: all calls' cost as a part of all CPUs' time; 0.0 where the time is unknown.
+        cost_share: all calls' cost as a part of all CPUs' time; 0.0 if the time is unknown.
     """
 
     is_counted: bool

@@ -91,7 +91,7 @@ class Waker(NamedTuple):
     """The end of waits by a thread, by its name and its program's; or an interrupt, as of a timer.
 
     Attributes:
-        who: likewise.
+        who: the same.
         name, idle, waits, seconds, longest_s: as of a `Blocker`, of the waits that it ended.
     """
 
@@ -120,14 +120,15 @@ class Waiting(Record):
         threads: every thread.
         shown: i64[r] rows of the threads that `-V` chose, those that ran longest first.
         user_s, system_s: f64[t] time on the CPU in user space, and in the kernel with interrupts;
-            NaN where no sample hit the thread.
+            NaN if no sample hit the thread.
         sampled_s: time on the CPU of the threads shown, by samples alone.
-        blockers: what the threads shown were blocked by, the longest first; None where waits have
+        blockers: what the threads shown were blocked by, the longest first; None if waits have
             no table.
-        wakers: who ended those waits, likewise; None where that is not recorded.
-        stacks: the stacks with most time blocked, likewise.
+        wakers: who ended those waits, in the same way; None if that is not recorded.
+        stacks: the stacks with most time blocked, in the same way.
         more_stacks: how many more there are.
-        holders: what threads did that had a lock which the threads shown waited for, likewise.
+        holders: what threads did that had a lock which the threads shown waited for, in the same
+            way.
         named_s: the part of `blockers` without a stack, in seconds: waits that began before the
             recording, in a system call that was read from /proc.
     """

@@ -33,11 +33,11 @@ class FrameTable(Record):
         object_index: i64[f] row of the profile's objects.
         function_index: i64[f] row of the profile's functions, -1 for an inlined one.
         file_index: i64[f] row of `LineTable.files` where an inlined function, or its caller, has
-            its first known line; -1 where unknown.
+            its first known line; -1 if unknown.
         start: i64[l + 1] first frame of each location.
         frame: i64[k] rows of this table: the function, then what is inlined into it, outermost
             first.
-        line: i64[k] source line in that frame, 0 where unknown.
+        line: i64[k] source line in that frame, 0 if unknown.
     """
 
     name: list[str]
@@ -123,7 +123,7 @@ def frames_by_line(frames: FrameTable) -> tuple[FrameTable, NDArray[np.int64], N
 
     Returns:
         A table with a row for each frame and line, i64[g] the row of `frames` of each, and i64[g]
-        its line, 0 where unknown.
+        its line, 0 if unknown.
     """
     key = frames.frame << 32 | np.minimum(frames.line, 2**32 - 1)
     distinct, place = np.unique(key, return_inverse=True)
@@ -149,7 +149,7 @@ def _line_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return where the frames of each location begin, and each frame's location and line row.
 
-    The line row is one past the last of `LineTable.line` where there is none.
+    The line row is one past the last of `LineTable.line` if there is none.
     """
     count, lines = len(profile.locations), profile.lines
     sizes = np.ones(count, np.int64)

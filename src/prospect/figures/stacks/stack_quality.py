@@ -42,7 +42,7 @@ class StackQuality(Record):
         continued: samples that frame pointers, recorded too, took further than the copy did.
         cut_frames: frames that cut stacks still have: half of them have at most the first number,
             none more than the second; 0 without.
-        size_for_99: bytes of copy that would have held 99 % of the stacks whole; 0 where the
+        size_for_99: bytes of copy that would have held 99 % of the stacks whole; 0 if the
             recorded ones did.
         is_size_least: whether even more may be needed, as some threads were never seen whole.
         places: where stacks ended, most samples first.
@@ -97,7 +97,7 @@ def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None
     """Sum up what became of the stacks of the processes that `-V` asks for.
 
     Returns:
-        None where the recording has no copies of stacks, and no stack is cut.
+        None if the recording has no copies of stacks, and no stack is cut.
     """
     copies = profile.stack_copies
     processes = profile.processes

@@ -46,11 +46,11 @@ class StackSamples(Record):
         count: i64[n] samples of a row: 1, or a hit's if there are no samples.
         period: i64[n] in the event's unit: where samples have none, the mean of their hit, to a
             whole unit. Like `count`, a broadcast scalar where all are the same.
-        cpu: u16[n], NO_CPU where unknown.
-        tid: i32[n] thread, -1 where unknown.
-        time_ns: u64[n] since the interval's begin; None where the profile has no samples.
+        cpu: u16[n], NO_CPU if unknown.
+        tid: i32[n] thread, -1 if unknown.
+        time_ns: u64[n] since the interval's start; None if the profile has no samples.
         stack_of_hit: i32[h] of the profile's hits, where all samples of each have one stack; None
-            where there are call chains.
+            if there are call chains.
     """
 
     profile: CompleteProfile
@@ -75,7 +75,7 @@ class StackSamples(Record):
 class StackWeights(Record):
     """Sums over samples, one row for each distinct combination of all that is kept apart.
 
-    Rows ascend by these keys. All columns are i64[w]; `cpu` is NO_CPU and `tid` -1 where it was not
+    Rows ascend by these keys. All columns are i64[w]; `cpu` is NO_CPU and `tid` -1 if it was not
     a key or is not known.
     """
 
@@ -236,7 +236,7 @@ def nanoseconds(
     count: NDArray[np.int64],
     period: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return i64[n] the time of counts and periods; 0 where their event has none."""
+    """Return i64[n] the time of counts and periods; 0 if their event has none."""
     found = np.zeros(len(count), np.int64)
     for number, info in enumerate(profile.run.events):
         if event_has_time(info):
@@ -253,7 +253,7 @@ def paths(
 
     Args:
         caller_index: i[s] of a forest, such as `StackTable`.
-        depth: i[s] likewise.
+        depth: i[s] the same.
         rows: i[n] the stacks' own frames.
 
     Returns:

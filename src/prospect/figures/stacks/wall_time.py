@@ -1,6 +1,6 @@
 """The waits of a profile as samples of further events: what formats of call stacks show as time.
 
-A profile keeps waits in a table of their own (`WaitTable`). A flame graph of wall time, a timeline,
+A profile keeps waits in their own table (`WaitTable`). A flame graph of wall time, a timeline,
 or the callers of a wait need them next to the samples of the clock.
 """
 

@@ -105,7 +105,7 @@ class SampleCells(Record):
         node, context, stretch: i64[c] rows of the tree and of the contexts, and stretches of time.
         count: i64[c] samples.
         time_ns: i64[c] their time; 0 if the event has none.
-        begin_ns, end_ns: of what time these are, since the interval's begin.
+        begin_ns, end_ns: of what time these are, since the interval's start.
         stretches: how many that time has.
         is_whole: whether every stack and every thread is kept apart.
     """
@@ -400,7 +400,7 @@ class Selection(Record):
     """The part of an event that is looked at.
 
     Attributes:
-        begin_ns, end_ns: since the interval's begin, `end_ns` excluded; None for its end.
+        begin_ns, end_ns: since the interval's start, `end_ns` excluded; None for its end.
         scope: one of SCOPES.
         process: row of the processes, if `scope` is "process".
         cpu: None for all.

@@ -1,8 +1,8 @@
 """The critical path of a command as columns of the page, which draws it over the map of time.
 
 Pieces of one thread in one state become one. If there are too many left, the path is that of
-moments at equal distances: a page is some thousand pixels wide at most. `assets/wall_path.js` reads
-the columns.
+moments at equal distances: a page is a few thousand pixels wide at most. `assets/wall_path.js`
+reads the columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TID_BITS = 32
 
 
 class DrawnPath(NamedTuple):
-    """Pieces in the order of time, each until the next one begins.
+    """Pieces in chronological order, each until the next one begins.
 
     Attributes:
         begin_ns: i64[p] since the beginning of the recording.

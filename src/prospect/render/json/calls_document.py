@@ -69,7 +69,7 @@ class _Calls(NamedTuple):
 
     @property
     def arc_calls(self) -> list[float | None]:
-        """How often each call was counted, None where it was not."""
+        """How often each call was counted, None if it was not."""
         arcs, functions = self.event.arcs, self.functions
         if arcs is None:
             return []

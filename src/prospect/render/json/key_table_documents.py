@@ -93,7 +93,7 @@ class _Sorted(NamedTuple):
         return [None] * len(self.rows) if self.rows.wall_s is None else self.rows.wall_s
 
     def seconds(self, name: str) -> Any:
-        """Return a time, or a column of times; None where hits are not time."""
+        """Return a time, or a column of times; None if hits are not time."""
         found = getattr(self.rows, name)
         if self.rows.has_time:
             return found

@@ -2,7 +2,7 @@
 
 docs/schema.md describes its fields and docs/report.schema.json checks them: `scripts/schemas.py`
 makes both of the lists here and in `event_fields`. Each field of the document, each event and each
-process has a line of its own.
+process has its own line.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Threads(NamedTuple):
 
     @property
     def pids(self) -> NDArray[np.int32]:
-        """Their processes' numbers, -1 where unknown."""
+        """Their processes' numbers, -1 if unknown."""
         pids = np.append(self.report.profile.processes.pid, -1)
         return pids.take(self.column("process_index"))
 

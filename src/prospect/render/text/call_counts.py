@@ -27,7 +27,7 @@ _UNKNOWN = "?"
 
 
 def call_count_lines(page: Page) -> Iterator[str]:
-    """Yield the section; nothing where calls were not counted."""
+    """Yield the section; nothing if calls were not counted."""
     report, style = page.report, page.style
     figures = page.event.call_counts if report.detail != "k" else None
     if figures is None:

@@ -103,7 +103,7 @@ def _half(event: CountedEvent, mean: Mean | None) -> str:
 
 
 def _number(event: CountedEvent, value: float, *, with_unit: bool) -> str:
-    """Return a count: times in ms, what has a unit of its own in that."""
+    """Return a count: times in ms, what has its own unit in that."""
     if event.unit == "ns":
         return f"{1e3 * value / NS_PER_S:,.3f}{' ms' * with_unit}"
     if event.unit:

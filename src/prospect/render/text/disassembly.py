@@ -42,14 +42,14 @@ def disassembly_note(page: Page) -> Iterator[str]:
 
 
 def process_disassembly(page: Page, process: int, mode: int, rows: Rows) -> Iterator[str]:
-    """Yield the functions of one mode of one process; nothing where `-e` was not given."""
+    """Yield the functions of one mode of one process; nothing if `-e` was not given."""
     if page.event.code is not None:
         halves = rows.estimates.half_width_s
         yield from _lines(page, page.event.code.of_process(process, mode, rows.table, halves))
 
 
 def kernel_disassembly(page: Page, rows: Rows) -> Iterator[str]:
-    """Yield the functions of the global kernel profile, likewise."""
+    """Yield the functions of the global kernel profile, in the same way."""
     if page.event.code is not None:
         halves = rows.estimates.half_width_s
         yield from _lines(page, page.event.code.of_kernel(rows.table, halves))

@@ -25,7 +25,7 @@ _MOST_TEXTS = 20
 
 
 def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
-    """Yield the table, nothing where fewer than two events have hits."""
+    """Yield the table, nothing if fewer than two events have hits."""
     if len(view.events) < 2:
         return
     table = view.side_by_side
@@ -59,7 +59,7 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
 
 
 def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[str]:
-    """Yield a section for each event; nothing where no raw data was decoded."""
+    """Yield a section for each event; nothing if no raw data was decoded."""
     for data in found:
         yield from style.section(f"What Samples of {escaped(data.event)} Say")
         samples = pluralize(data.samples, "sample")

@@ -164,7 +164,7 @@ def in_short_plain(
     Args:
         report: the report.
         recording: see `in_short_lines`.
-        repeated: likewise.
+        repeated: the same.
     """
     short = summary(report.events[0])
     return short, list(in_short_lines(report, short, recording, Style(colour=False), repeated))

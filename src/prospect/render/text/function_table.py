@@ -54,8 +54,8 @@ class Rows(NamedTuple):
     Attributes:
         table: the functions.
         estimates: their error bars and marks, row by row.
-        late: f64[r] share of late samples, NaN where unknown; None outside the kernel.
-        half_width_s: half width of the table's total, NaN where unknown.
+        late: f64[r] share of late samples, NaN if unknown; None outside the kernel.
+        half_width_s: half width of the table's total, NaN if unknown.
     """
 
     table: FunctionProfile

@@ -98,7 +98,7 @@ def process_entry_reason_lines(page: Page, process: int) -> Iterator[str]:
 
 
 def system_entry_reason_lines(page: Page) -> Iterator[str]:
-    """Yield the section of the whole system; nothing where no entry reasons are known."""
+    """Yield the section of the whole system; nothing if no entry reasons are known."""
     if page.event.entry_reasons.is_known:
         yield from page.style.section(
             page.style.words.term("KERNEL Time by Entry Reason, All Processes")

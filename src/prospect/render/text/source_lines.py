@@ -28,7 +28,7 @@ _NO_LINE = "[no line] "
 
 
 def process_source_lines(page: Page, process: int) -> Iterator[str]:
-    """Yield the lines of a process; nothing where `--lines` was not given."""
+    """Yield the lines of a process; nothing if `--lines` was not given."""
     if page.event.lines is not None:
         yield from page.style.section("Source Lines of the Process")
         yield from _table(page, page.event.lines.of_process(process))

@@ -28,7 +28,7 @@ class Column(NamedTuple):
     right: bool = True
     when: bool = True
 
-    if not TYPE_CHECKING:  # type: ignore[misc]  # mypy has a constructor of its own
+    if not TYPE_CHECKING:  # type: ignore[misc]  # mypy has its own constructor
         # A report makes a few for each table of each process: the constructor of any named tuple,
         # which completes what was left out, would take a fifth of the report's time.
         def __new__(cls, title, cells, right=True, when=True):  # noqa: ANN001, ANN204, D102, FBT002

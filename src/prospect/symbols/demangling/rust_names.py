@@ -3,7 +3,7 @@
 The legacy scheme is C++'s nested name with a hash for its last part; what an identifier of C++
 cannot hold is escaped. Defined by ``compiler/rustc_symbol_mangling/src/legacy.rs``. The v0 scheme
 is defined by RFC 2603, whose productions the methods below are named after. Hashes are left out, as
-in rustc's own `{:#}` form. A reference back into a v0 name prints what is there once more, so that
+in rustc's own `{:#}` form. A reference back into a v0 name prints what is there again, so that
 text can double with each: text, steps and depth are bounded, beyond the needs of any real name.
 """
 

@@ -97,7 +97,7 @@ class Brackets(Record, eq=False):
         before: i64[b] row of the symbol that starts last before the stretch in its section, or -1.
         after: i64[b] row of the symbol that starts next in its section, or -1.
         number: i64[b] which of the functions between the two symbols it is, from 1; 0 for what
-            is between functions, and where no bounds are known.
+            is between functions, and if no bounds are known.
         count: i64[b] how many functions there are between the two symbols.
     """
 

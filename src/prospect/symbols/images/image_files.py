@@ -154,7 +154,7 @@ def find_debug_image(
 
     Returns:
         A debug file with the image's build id, or with the checksum that the image asks for; one
-        that a server sent only where there is no other.
+        that a server sent only if there is no other.
     """
     build_id, link = found.image.build_id, found.image.debug_link
     if build_id:

@@ -152,9 +152,9 @@ class RecordedImages:
         return self._copy_of(key) or found if isinstance(found, Missing) else found
 
     def _copy_of(self, key: ObjectKey) -> FoundImage | Missing | None:
-        """Return the file as the recording holds it, None where it does not."""
+        """Return the file as the recording holds it, None if it does not."""
         file = key.major, key.minor, key.inode
-        # A file that was written anew has several; without build ids the last one counts.
+        # A file that was written again has several; without build ids the last one counts.
         for number, image in reversed(list(enumerate(self._options.images))):
             is_same = (
                 same_build_id(key.build_id, image.build_id)

@@ -30,7 +30,7 @@ _LARGEST_VDSO_BYTES = 1 << 20
 
 
 def read_own_vdso() -> ElfImage | None:
-    """Read the vdso of this process; None where it has none."""
+    """Read the vdso of this process; None if it has none."""
     return _read_vdso("self")
 
 

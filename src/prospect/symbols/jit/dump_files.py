@@ -65,11 +65,11 @@ def find_dump(
     Args:
         path: the mapping's name.
         process: the process, if it still runs.
-        copy: what the recording holds of the file, None where it holds nothing.
+        copy: what the recording holds of the file, None if it holds nothing.
         named_by: whose word the path is: the owner of the recording.
 
     Returns:
-        Its code, or a sentence that says why the file was not used; empty where there is none.
+        Its code, or a sentence that says why the file was not used; empty if there is none.
     """
     shown = path.decode(errors="replace")
     data, speaks_for = memoryview(copy) if copy is not None else None, EVERYBODY

@@ -112,7 +112,7 @@ class JitCode(Record, eq=False):
         return self.dump.data[begin : begin + min(size, int(self.dump.size[row]) - inside)]
 
     def lines_of(self, svma: NDArray[np.uint64]) -> list[tuple[str, int]]:
-        """Return file and line of each address; an empty file and line 0 where unknown.
+        """Return file and line of each address; an empty file and line 0 if unknown.
 
         Code without line entries that can be true has the line on which its function begins, if
         its name says which.
@@ -163,7 +163,7 @@ class JitCode(Record, eq=False):
 
 
 def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) -> JitCode:
-    """Give every load of a dump an address of its own.
+    """Give every load of a dump its own address.
 
     Loads beyond 65,536 over one another share their addresses; the file is then an attack.
 

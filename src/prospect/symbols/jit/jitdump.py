@@ -59,12 +59,12 @@ class JitDump(Record, eq=False):
         size: u64[n] in bytes, above 0.
         code: i64[n] offset in the file of its bytes.
         name, name_length: i64[n] the same of its name.
-        debug: i64[n] offset in the file of its line entries, -1 where there are none.
+        debug: i64[n] offset in the file of its line entries, -1 if there are none.
         debug_entries: i64[n] how many they are.
         moved: i64[m] row of the load that was moved.
         moved_ns: u64[m] when.
         moved_to: u64[m] where to (AVMA).
-        damage: why the file was not read to its end; empty where it was.
+        damage: why the file was not read to its end; empty if it was.
     """
 
     data: memoryview

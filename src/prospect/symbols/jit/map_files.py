@@ -47,7 +47,7 @@ LARGEST_BYTES = 1 << 28
 MOST_LINES = 1 << 22
 _USUAL_LINE_BYTES, _LEAST_COST_BYTES = 40, 1 << 10
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 18, 1 << 16
-# Some 0.03 to 0.25 s of a processor's time a MB were measured.
+# Some 0.03 to 0.25 s of a CPU's time a MB were measured.
 _LEAST_S, _S_A_MB = 5.0, 1.0
 # Files have the time of the kernel's last tick, processes the true one. Ticks are 10 ms apart at
 # most; one may be late. Source: ``fs/inode.c`` (Linux 6.18), current_time().
@@ -92,7 +92,7 @@ def find_map_file(
         named_by: whose word it is that this process wrote one: the owner of the recording.
 
     Returns:
-        The file, or NO_ANONYMOUS; the note is empty where there simply is no file.
+        The file, or NO_ANONYMOUS; the note is empty if there simply is no file.
     """
     path = map_path(process.own_pid if process else pid)
     file = open_jit_file(path, process, LARGEST_BYTES, named_by)
@@ -168,7 +168,7 @@ def parse_map_file(text: bytes | memoryview) -> SymbolTable:
     reused = touches_several(start, end, names, piece_start, piece_end)
     del start, end, names
     none = np.zeros(0, np.int64)
-    # The pieces are in order, each with a start of its own: `build_symbol_table` would copy them.
+    # The pieces are in order, each with its own start: `build_symbol_table` would copy them.
     return SymbolTable(
         start=piece_start,
         end=piece_end,
@@ -323,7 +323,7 @@ class MapTables:
         """Return the map file of a program and its table by AVMA, or why there is none.
 
         The file has the process's number alone. Each program that the process ran may have
-        written it anew, so it is used for the one that wrote to it last.
+        written it again, so it is used for the one that wrote to it last.
 
         Args:
             pid: the process.

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 4096
 _ADDRESS_DIGITS = 16
 _NAME_COLUMN = _ADDRESS_DIGITS + 3
-# Code, weak code, and data: code without a type of its own is listed among data.
+# Code, weak code, and data: code without its own type is listed among data.
 _COUNTED_TYPES = np.zeros(256, np.bool_)
 _COUNTED_TYPES[list(b"tTwWdDbB")] = True
 _TAB = ord("\t")
@@ -68,7 +68,7 @@ def parse_kallsyms(text: bytes, source: NameSource = NameSource.KALLSYMS) -> Sym
         source: what to call the names' source.
 
     Returns:
-        The table, with `module_of`, the module of each row. Empty where the kernel hides
+        The table, with `module_of`, the module of each row. Empty if the kernel hides
         its addresses: it then lists them all as zero.
     """
     text = padded(text)

@@ -40,8 +40,8 @@ class RunningKernel(NamedTuple):
 
     Attributes:
         is_recorded: whether it is the kernel of the recording.
-        build_id: empty where it hides it.
-        table: its symbols; None where it hides them, or is not the recorded one.
+        build_id: empty if it hides it.
+        table: its symbols; None if it hides them, or is not the recorded one.
         is_kept: whether the table is from the cache: what was loaded since is not in it.
     """
 

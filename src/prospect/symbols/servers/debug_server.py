@@ -285,7 +285,7 @@ def _addresses(host: str) -> list[str]:
 
 
 def _check_public(text: str) -> None:
-    """Raise URLError where an address is of this machine or a network of its own."""
+    """Raise URLError where an address is of this machine or its own network."""
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
