@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builders.command_line import run, running
@@ -22,6 +23,7 @@ from prospect.api.store_part import read_store
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.sampling import Sampling
 from prospect.daemon.window_writing import StoreWriting
+from prospect.live import source
 from prospect.store.directory import StoreDirectory
 from prospect.store.retention import Keep
 
@@ -35,6 +37,7 @@ needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="builds small C p
 CPU_1 = Path("/sys/devices/system/cpu/cpu1/online")
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 HOUR_S = 3600
+TICKS = ("expected", "recorded", "lost", "throttled", "idle", "missing")
 BOOKS = (
     "SELECT sum(expected) AS expected, sum(recorded) AS recorded, sum(lost) AS lost,"
     " sum(throttled) AS throttled, sum(idle) AS idle, sum(missing) AS missing"
@@ -108,6 +111,29 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
     assert sums["lost"] >= after["lost"] > 0  # more may be lost behind the status
     # The load ran all the time: what is not there was lost, and is counted as that.
     assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 3 * 4000
+
+
+@pytest.mark.parallel
+def test_a_window_that_ends_long_after_its_buffers_were_read_counts_no_tick_twice(monkeypatch):
+    real, sums = source._mark, []
+
+    def late(*facts):
+        time.sleep(0.3)
+        return real(*facts)
+
+    with running([sys.executable, "-c", BUSY]):
+        monkeypatch.setattr(source, "_mark", late)
+        with Sampling(DaemonOptions(frequency_hz=199, window_s=60.0)) as sampling:
+            for _ in range(3):
+                time.sleep(0.5)
+                window, _ = sampling.take()
+                table = window.tables["coverage"]
+                is_clock = np.asarray(table["cpu"]) >= 0
+                counts = {name: int(np.asarray(table[name])[is_clock].sum()) for name in TICKS}
+                sums.append(counts)
+    for counts in sums:
+        accounted = sum(counts.values()) - counts["expected"]
+        assert abs(accounted - counts["expected"]) <= 0.005 * counts["expected"] + 8, sums
 
 
 @pytest.mark.skipif(not CPU_1.exists(), reason="this machine's CPUs cannot be taken off line")

@@ -246,6 +246,8 @@ _WAIT_MS = 200
 # Between two drains, in addition to the time of the last one: rings may fill faster than they are
 # emptied, and others wait for the lock and the interpreter.
 _REST_MS = 2
+# No ring fills up in this time; how often to try at the end of a part.
+_AT_ONCE_NS, _TRIES = 50_000_000, 4
 
 
 class Mark(NamedTuple):
@@ -257,6 +259,8 @@ class Mark(NamedTuple):
         cpu_times: /proc/stat.
         lost: id → samples that could not be delivered.
         left_out: how many Python files, mappings and names were left out, by kind.
+        read_ns: CPU → when its buffer was last read, in CLOCK_MONOTONIC: later samples are of the
+            next part.
     """
 
     time_ns: int
@@ -264,6 +268,7 @@ class Mark(NamedTuple):
     cpu_times: CpuTimes
     lost: Mapping[int, int]
     left_out: Mapping[str, int]
+    read_ns: Mapping[int, int]
 
 
 class Running(NamedTuple):
@@ -320,7 +325,7 @@ class KernelSource(Closing):
                 check_scope(self._events)
             cost = sample_cost(self._events.plan, use_cache=options.use_cache)
             self.sample_cost_ns = cost.user_ns if cost else 0.0
-            self.mark = _mark({}, {})
+            self.mark = _mark({}, {}, {})
             self.running: Running | None = None
             self._drained = Drained(make_gate(self._events.descriptions()))
             self._drain = RingDrain(self._events, watch, self._drained, self._poll)
@@ -393,12 +398,14 @@ class KernelSource(Closing):
         """
         with self._lock:
             try:
-                self._empty_rings()
+                self._empty_rings_at_once()
             except OSError as error:
                 raise CaptureError(
                     f"the kernel's buffers cannot be read: {error.strerror}"
                 ) from error
-            before, self.mark = self.mark, _mark(self._events.read_lost(), self._python.counts)
+            before = self.mark
+            read_ns = dict(self._events.read_ns)
+            self.mark = _mark(self._events.read_lost(), self._python.counts, read_ns)
             now = self.mark.lost
             # Before Linux 6.0 nobody knows.
             has_lost = not now or any(now[key] > before.lost.get(key, 0) for key in now)
@@ -427,6 +434,7 @@ class KernelSource(Closing):
         extras["recorder_pids"] += self.child_pids
         del extras["processes"]  # maybe 100,000, of which a part needs a few
         extras["started_at"] = begin.at
+        extras["buffers_read_ns"] = [begin.read_ns, end.read_ns]
         extras["dropped_share"] = self._python.dropped_share
         # As a file would give it: the numbers that are keys become text.
         extras = json.loads(json.dumps(extras))
@@ -449,6 +457,18 @@ class KernelSource(Closing):
         """Take what all rings hold; raises as `RingDrain.drain`."""
         self._drained.begun_ns = monotonic_ns()
         self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+
+    def _empty_rings_at_once(self) -> None:
+        """Empty all rings, again if that took long; raises as `RingDrain.drain`.
+
+        A full ring loses samples until it has been written, after the time that it was read. What
+        the kernel counted then would not be losses of this part.
+        """
+        for _ in range(_TRIES):
+            began_ns = monotonic_ns()
+            self._empty_rings()
+            if monotonic_ns() - began_ns < _AT_ONCE_NS:
+                break
 
     def _end_thread(self) -> None:
         os.write(self._stopping_fd, b"\0")
@@ -493,5 +513,5 @@ class KernelSource(Closing):
             return _REST_MS + int(1000 * (time.thread_time() - begin_s))
 
 
-def _mark(lost: Mapping[int, int], left_out: Mapping[str, int]) -> Mark:
-    return Mark(monotonic_ns(), time.time(), read_cpu_times(), lost, left_out)
+def _mark(lost: Mapping[int, int], left_out: Mapping[str, int], read_ns: Mapping[int, int]) -> Mark:
+    return Mark(monotonic_ns(), time.time(), read_cpu_times(), lost, left_out, read_ns)

@@ -230,6 +230,9 @@ def _said_over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]
         "lost": {key: count for key, count in lost.items() if not cpu_of or key in cpu_of},
         "lost_by_cpu": by_cpu,
         "started_at": begin.at,
+        "buffers_read_ns": [
+            {str(cpu): time_ns for cpu, time_ns in mark.read_ns.items()} for mark in (begin, end)
+        ],
     }
 
 
@@ -387,13 +390,14 @@ def _mark_in(chunk: bytes) -> _End:
     """
     with suppress(*_DAMAGES):
         said = json.loads(chunk)
-        time_ns, at, cpu_times, lost, *_ = said["mark"]
+        time_ns, at, cpu_times, lost, _, read_ns = said["mark"]
         times = {str(cpu): list(counts_of(row)) for cpu, row in cpu_times.items()}
         if any(len(times[cpu]) < len(row) for cpu, row in cpu_times.items()):
             raise ValueError(cpu_times)
         counts = {int(key): n for key, n in counts_by_name(lost).items()}
         (time_ns,) = counts_of([time_ns])
-        mark = Mark(time_ns, number_of(at), times, counts, {})
+        read = {int(cpu): n for cpu, n in counts_by_name(read_ns).items()}
+        mark = Mark(time_ns, number_of(at), times, counts, {}, read)
         extras, pids = said.get("extras", {}), said.get("running")
         running = None if pids is None else Running(mark.time_ns, frozenset(map(int, pids)))
         if isinstance(extras, dict):

@@ -73,6 +73,22 @@ def test_cpu_that_came_later_ran_from_then_on():
     assert rows(described(clocks=bank, cpu_changes=changes))[1] == (0, 1, 4_000_000_000, END, 0)
 
 
+def test_a_part_of_a_session_has_the_samples_that_its_buffers_held_when_they_were_read():
+    bank = [{"period_ns": 4_000_000, "ids": [11, 12, 13], "cpus": [0, 1, 2]}]
+    read = [{"0": BEGIN - 5, "1": BEGIN + 7}, {"0": END - 9, "1": END + 1}]
+    assert rows(described(clocks=bank, buffers_read_ns=read)) == [
+        (0, 0, BEGIN - 5, END - 9, 0),
+        (0, 1, BEGIN, END, 0),
+        (0, 2, BEGIN, END, 0),
+    ]
+    went = [[BEGIN - 9, 0, "offline"]]
+    assert rows(described(clocks=bank[:1], cpu_changes=went, buffers_read_ns=[{}, {}]))[0] == (
+        (0, 0, BEGIN, BEGIN, 0)
+    )
+    for damaged in (1, [], [{}], [1, 2], [{"0": "x"}, {"0": -1}], [{"0": None}, {"x": 3}]):
+        assert rows(described(clocks=bank, buffers_read_ns=damaged))[0] == (0, 0, BEGIN, END, 0)
+
+
 def test_times_outside_the_interval_are_its_ends():
     bank = [{"period_ns": 4_000_000, "ids": [11], "cpus": [0]}]
     assert rows(described(clocks=bank, cpu_changes=[[2**62, 0, "offline"]])) == [

@@ -115,6 +115,12 @@ def test_losses_are_those_the_kernel_counted_and_not_the_size_of_the_gap(ticking
     assert (found["lost"], found["idle"] + found["busy"], found["closure"]) == (45, 15, 0)
 
 
+def test_losses_without_a_record_in_their_gap_are_not_missing_too(ticking):
+    ticking.clock([(USER, 100), (HELD, 70), (KERNEL, 100)], clock=1, other_losses=60)
+    found = row(sample_accounting(ticking.profile()))
+    assert (found["lost"], found["idle"], found["busy"], found["closure"]) == (60, 0, 10, 0)
+
+
 def test_losses_at_the_end_have_no_record_and_are_counted_all_the_same(ticking):
     ticking.clock([(USER, 100), (FULL, 60)])
     found = row(sample_accounting(ticking.profile()))

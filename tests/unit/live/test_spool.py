@@ -15,7 +15,7 @@ STATE = b"state..." * 2
 
 
 def mark(time_ns=0):
-    return Mark(time_ns, 0.0, {}, {}, {})
+    return Mark(time_ns, 0.0, {}, {}, {}, {})
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from prospect.target.target_source import _Arrived, _mark_in, _over
 AT = struct.Struct("<Q")
 HOUR = 3600.0
 TIMES = {"cpu": [1, 2, 3]}
-BEGIN = Mark(10**9, 1000.0 - HOUR, TIMES, {7: 2, 8: 0}, {})
-END = Mark(3 * 10**9, 1002.0 - HOUR, {"cpu": [5, 6, 7]}, {7: 5, 8: 1}, {})
+BEGIN = Mark(10**9, 1000.0 - HOUR, TIMES, {7: 2, 8: 0}, {}, {0: 10**9 - 7})
+END = Mark(3 * 10**9, 1002.0 - HOUR, {"cpu": [5, 6, 7]}, {7: 5, 8: 1}, {}, {0: 2, 1: 3})
 EXTRAS = {
     "clocks": [{"period_ns": 1, "ids": [7, 8], "cpus": [0, 1]}],
     "proc_stat": {"hz": 250, "start": {}, "end": {}},
@@ -93,6 +93,7 @@ def test_what_is_said_of_several_parts_is_of_all_of_them():
     found = _over(EXTRAS, BEGIN, END)
     assert found["lost"] == {"7": 3, "8": 1}
     assert found["lost_by_cpu"] == {"0": 3, "1": 1}
+    assert found["buffers_read_ns"] == [{"0": 10**9 - 7}, {"0": 2, "1": 3}]
     assert found["interval_ns"] == [BEGIN.time_ns, END.time_ns]
     assert found["proc_stat"] == {"hz": 250, "start": TIMES, "end": {"cpu": [5, 6, 7]}}
 

@@ -200,18 +200,34 @@ def _bank(info: RecordingInfo) -> list[_Clock]:
 
 def _spans_online(info: RecordingInfo, cpu: int, run: RunInfo) -> list[tuple[int, int]]:
     """Return when a CPU was online in the interval, in order."""
-    begin_ns: int | None = run.begin_ns
+    first_ns, last_ns = _buffer_read_ns(info, cpu, run)
+    begin_ns: int | None = first_ns
     spans: list[tuple[int, int]] = []
     for position, (time_ns, word) in enumerate(_changes(info, cpu)):
-        at_ns = min(max(time_ns, run.begin_ns), run.end_ns)
+        at_ns = min(max(time_ns, first_ns), last_ns)
         if word == "online":
             begin_ns = at_ns if begin_ns is None or not position else begin_ns
         elif begin_ns is not None:
             spans.append((begin_ns, at_ns))
             begin_ns = None
     if begin_ns is not None:
-        spans.append((begin_ns, run.end_ns))
+        spans.append((begin_ns, last_ns))
     return spans
+
+
+def _buffer_read_ns(info: RecordingInfo, cpu: int, run: RunInfo) -> tuple[int, int]:
+    """Return between which times a CPU's samples are in the recording.
+
+    A part of a live session begins and ends at one moment, but each buffer was read before that,
+    and on a busy machine long before. Later samples are in the next part.
+    """
+    recorded = info.extras.get("buffers_read_ns")
+    both = recorded if type(recorded) is list and len(recorded) == 2 else [{}, {}]
+    first_ns, last_ns = (
+        min((*counts_of([by_number(times).get(cpu)]), bound_ns))
+        for times, bound_ns in zip(both, (run.begin_ns, run.end_ns), strict=True)
+    )
+    return first_ns, max(first_ns, last_ns)
 
 
 def _changes(info: RecordingInfo, cpu: int) -> list[tuple[int, str]]:

@@ -34,6 +34,8 @@ _MOST_COUNTS_BYTES = 64
 # runtimes' frames, which are more when several runtimes run.
 _SPARE_FILES = 56
 _NS_PER_S = 1_000_000_000
+# How quickly the clock and a ring's head are read if nothing comes between, and how often to try.
+_AT_ONCE_NS, _TRIES = 20_000, 3
 
 
 class _CpuEvents(NamedTuple):
@@ -73,6 +75,8 @@ class EventSet(Closing):
         tasks: threads for each of which it is opened, EVERY_TASK alone for all.
         ring_bytes: size of each ring, after what the kernel refused.
         lost: id → samples lost, of CPUs that are closed.
+        read_ns: CPU → when its ring was last read, in CLOCK_MONOTONIC: samples that are later are
+            still there.
     """
 
     def __init__(self, plan: EventPlan, tasks: tuple[int, ...], ring_bytes: int) -> None:
@@ -80,6 +84,7 @@ class EventSet(Closing):
         self.plan = plan
         self.ring_bytes = ring_bytes
         self.lost: dict[int, int] = {}
+        self.read_ns: dict[int, int] = {}
         self.tasks = (EVERY_TASK,) if plan.scope == SCOPE_SYSTEM else tasks
         copies = len(plan.periods) if plan.copies else 0
         self._first_beside = len(plan.periods) + copies
@@ -189,6 +194,7 @@ class EventSet(Closing):
         sink.append(slices)
         slices.clear()
         self.lost.update(_lost(events))
+        self.read_ns.pop(cpu, None)
         stopped_ns = monotonic_ns()
         start = self._started.pop(cpu, None)
         if start:
@@ -293,7 +299,7 @@ class EventSet(Closing):
         heads = []
         for events in self._open.values():
             before = len(slices)
-            head = events.ring.pending(slices)
+            head = self._pending(events, slices)
             if len(slices) > before:
                 heads.append((events.ring, head))
         if not heads:
@@ -304,6 +310,18 @@ class EventSet(Closing):
         for ring, head in heads:
             ring.release(head)
         return len(heads)
+
+    def _pending(self, events: _CpuEvents, slices: list[memoryview | bytes]) -> int:
+        """Append what a CPU's ring holds, and note when that was; return the ring's head."""
+        before = len(slices)
+        for _ in range(_TRIES):
+            del slices[before:]
+            self.read_ns[events.cpu] = monotonic_ns()
+            head = events.ring.pending(slices)
+            # Otherwise another process had this CPU in between.
+            if monotonic_ns() - self.read_ns[events.cpu] < _AT_ONCE_NS:
+                break
+        return head
 
     def redraw_rates(self) -> None:
         """Give each CPU's counter a new rate, so that no program stays in step with it."""

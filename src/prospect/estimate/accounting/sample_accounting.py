@@ -260,6 +260,10 @@ def _share_out(reported: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> 
         idle = np.rint((ticks - taken) * idle_share).astype(np.int64)
         rest[:, _IDLE] += idle
         rest[:, _BUSY] += ticks - taken - idle
+    # No tick is lost and missing: a loss may have its record behind a sample of another clock.
+    of_inner = np.minimum(np.where(has_others, 0, left), inner.sum(axis=1))
+    of_busy = np.minimum(of_inner, inner[:, _BUSY])
+    rest -= np.stack((of_busy, of_inner - of_busy), axis=1)
     return reported - np.where(has_others, left, 0), rest
 
 
