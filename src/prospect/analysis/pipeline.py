@@ -42,12 +42,12 @@ from prospect.assembly.tables.hit_tables import (
     describe_losses,
     describe_mappings,
     describe_samples,
+    describe_syscalls,
 )
 from prospect.assembly.tables.memory_maps import UnhitMappings
 from prospect.assembly.tables.process_table import describe_processes, with_control_groups
 from prospect.assembly.tables.recorded_calls import describe_call_counts, read_call_counts
 from prospect.assembly.tables.run_facts import describe_run, has_user_callers
-from prospect.assembly.tables.syscall_table import describe_syscalls
 from prospect.assembly.threads import waits as off_cpu
 from prospect.errors import RecordingError
 from prospect.events.decode import decode
@@ -75,9 +75,8 @@ if TYPE_CHECKING:
     from prospect.assembly.runtimes.runtime_stacks import RuntimeSamples
     from prospect.assembly.stacks.stack_forest import SampleCallers
     from prospect.assembly.tables.recorded_calls import CountedCalls
-    from prospect.assembly.threads.turn_records import TurnSource
     from prospect.assembly.threads.waits import Waits
-    from prospect.assembly.threads.wall_path import CommandPath
+    from prospect.assembly.threads.wall_path import CommandPath, TurnSource
     from prospect.events.record_columns import Events
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.attribution import Attribution
@@ -266,8 +265,11 @@ def _of_switches(
     """
     if events.switches is None:
         return None, None
-    from prospect.assembly.threads.turn_records import turn_source  # noqa: PLC0415 - only of switches
-    from prospect.assembly.threads.wall_path import find_path, find_schedule  # noqa: PLC0415 - only of switches
+    from prospect.assembly.threads.wall_path import (  # noqa: PLC0415 - only of switches
+        find_path,
+        find_schedule,
+        turn_source,
+    )
 
     switches = events.switches
     if order.sinks.keep_schedule is not None:
@@ -377,7 +379,7 @@ def _with_bytecode(
     """Return events whose samples in a JVM's interpreter are in the bytecode that it runs."""
     if not jit.jvm_pids or events.samples.user is None:
         return events
-    from prospect.assembly.stacks.bytecode import in_bytecode  # noqa: PLC0415 - only with stacks of a JVM
+    from prospect.assembly.stacks.unwinding import in_bytecode  # noqa: PLC0415 - only with stacks of a JVM
 
     samples = in_bytecode(events.samples, history, info, symbolizer, jit.jvm_pids)
     return replace(events, samples=samples)

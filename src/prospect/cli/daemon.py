@@ -82,8 +82,8 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
     """
     import sys
 
+    from prospect.daemon.daemon_rights import unit_text
     from prospect.daemon.metrics import is_address
-    from prospect.daemon.unit import unit_text
     from prospect.fleet.store_places import FILE, place_of
 
     sent_to = place_of(settings.ship) if settings.ship else None

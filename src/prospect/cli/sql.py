@@ -35,7 +35,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if settings.format not in _FORMATS:
         raise UsageError(f"sql: --format is one of {', '.join(_FORMATS)}")
     from prospect.fleet.opening import engine_of, opened
-    from prospect.store.queries import answered
+    from prospect.store.tables import answered
 
     make_engine = engine_of(settings.engine)
     target = ReportFile(settings.output)

@@ -226,7 +226,7 @@ def _compact_fleet(store: HostsDirectory, engine: str) -> tuple[dict[str, int], 
 
 def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
     """Remove windows for good."""
-    from prospect.store.portions import drop_portion
+    from prospect.store.retention import drop_portion
 
     if not words:
         raise UsageError("store drop: choose a part: until:-30d, or session:NAME")
@@ -242,7 +242,7 @@ def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
 
 def _export(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
     """Copy hours to a store that is made."""
-    from prospect.store.portions import copy_portion
+    from prospect.store.retention import copy_portion
 
     if not words or ":" in words[0]:
         raise UsageError(

@@ -1,12 +1,19 @@
-"""The rights that a daemon keeps once it runs, and why; all others it gives up.
+"""The rights that a daemon keeps once it runs, and why, and the systemd unit that grants them.
 
 Source: capabilities(7).
 """
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 from prospect.capture.kernel.capabilities import keep_only, last_capability
+from prospect.daemon.daemon_limits import UNIT_CPUS, UNIT_MEMORY
 from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SYS_ADMIN, _PERFMON = 21, 38
 # What each is for; a CPU that comes online and new settings need what the start needed.
@@ -59,3 +66,105 @@ def _keep(kept: set[int]) -> None:
         keep_only(kept)
     except OSError as error:
         raise CaptureError(f"rights cannot be given up: {error.strerror}") from None
+
+
+# The systemd unit that runs a daemon: it may do what the daemon does, and no more.
+#
+# Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5). Not among its
+# directives are those that take away what a profiler reads: ProtectKernelTunables and
+# ProtectKernelLogs hide the addresses of kernel functions, ProtectKernelModules those of modules,
+# ProtectProc other processes.
+
+USUAL_STORE = "/var/lib/prospect"
+_UNIT = """\
+[Unit]
+Description=Prospect, profiling the whole system
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={command}
+ExecReload=/bin/kill -HUP $MAINPID
+WatchdogSec=60
+Restart=on-failure
+RestartSec=10
+Nice=-5
+UMask=0077
+{places}Environment=XDG_CACHE_HOME=/var/cache
+CacheDirectory=prospect
+CacheDirectoryMode=0700
+CPUQuota={cpus}%
+MemoryMax={memory}
+OOMPolicy=continue
+TasksMax=64
+LimitNOFILE=65536
+CapabilityBoundingSet={capabilities}
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+DevicePolicy=closed
+ProtectHostname=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+LockPersonality=yes
+RestrictAddressFamilies={families}
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service perf_event_open bpf
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def unit_text(  # noqa: PLR0913 - all that a unit depends on
+    command: Sequence[str],
+    store: str,
+    metrics: str,
+    *,
+    sent_to: str = "",
+    has_network: bool = False,
+    state: str = "prospect",
+) -> str:
+    """Return a unit.
+
+    Args:
+        command: the daemon's words, the first the path of a program.
+        store: the directory of its store, "" for the usual one.
+        metrics: the path of its file of metrics, "" for none.
+        sent_to: a directory that finished hours are sent to, "" for none.
+        has_network: whether it talks to other machines.
+        state: the directory below /var/lib that has the usual store, or is it.
+    """
+    places = ""
+    written = [os.path.dirname(metrics)] if metrics else []
+    written += [sent_to] if sent_to else []
+    if store and os.path.normpath(store) != USUAL_STORE:
+        written.append(store)
+    else:
+        places = f"StateDirectory={state}\nStateDirectoryMode=0700\n"
+    if written:
+        places += f"ReadWritePaths={' '.join(_quoted(path) for path in written)}\n"
+    # In what is run a $ would begin a variable; the program itself is named without any.
+    program, *words = map(_quoted, command)
+    return _UNIT.format(
+        command=" ".join([program, *(word.replace("$", "$$") for word in words)]),
+        places=places,
+        memory=UNIT_MEMORY,
+        cpus=UNIT_CPUS,
+        families="AF_UNIX AF_INET AF_INET6" if has_network else "AF_UNIX",
+        capabilities=" ".join(kept_names()),
+    )
+
+
+def _quoted(word: str) -> str:
+    r"""Return a word as systemd reads it: ``%`` begins a specifier, ``\`` an escape.
+
+    Source: systemd.syntax(7), "Quoting"; systemd.unit(5), "Specifiers".
+    """
+    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return text if text and not set(text) & set(" \t;'") and text == word else f'"{text}"'

@@ -22,7 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from textual._xterm_parser import XTermParser
 from textual.app import App
@@ -43,12 +43,13 @@ from prospect.tui.drawing import (
     draw_rows,
     draw_status,
 )
+from prospect.tui.figures import live_figures
+from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.page_columns import ASCII, BLOCKS
-from prospect.tui.pictures import Cursor, Stand
+from prospect.tui.pictures import Cursor, Picture, Stand, take_picture
 from prospect.tui.prompt import PromptLine
 from prospect.tui.screen_edges import Mode
 from prospect.tui.screen_places import Place
-from prospect.tui.watch import Watch
 from prospect.tui.widgets import Lines, RowLines
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from prospect.live.session import LiveState
+    from prospect.tui.figures import LiveFigures
     from prospect.tui.lines import Span
-    from prospect.tui.pictures import Picture
     from prospect.tui.rows import Row
-    from prospect.tui.watch import LiveSource
 
 _LARGEST_READ = 1 << 12
 # How often the parser looks whether an escape key was typed alone.
@@ -432,3 +433,112 @@ class TopScreen(App[None]):
             self.query_one("#head", Lines).show(head[:-1])
             self.query_one("#rows", Lines).show(draw_patience(self.size.width))
             self.query_one("#status", Lines).show([])
+
+
+# What is known and shown: it asks the session for figures and computes the page that is seen.
+#
+# Its methods take long and run in threads: `look` may run at the same time as `advance` and sees
+# the figures before it; else one runs after the other.
+
+# New figures every so often, less often where they would cost more than this part of a CPU.
+_PAUSE_S = 2.0
+_FIRST_PAUSE_S = 1.0
+_FIRST_S = 8.0
+_LONGEST_PAUSE_S = 30.0
+_BUDGET = 0.012
+
+
+class Watch:
+    """Figures, the page that was made of them, and what that cost.
+
+    Attributes:
+        is_frozen: new figures are taken in and not shown.
+        picture: the last page, None before the first.
+        pause_s: how long the pause before the next figures is.
+    """
+
+    def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
+        self.is_frozen = False
+        self.picture: Picture | None = None
+        self._source = source
+        self._code = CodeMemory(use_cache)
+        self._latest: LiveFigures | None = None
+        self._shown: LiveFigures | None = None
+        # One item an effort: a list takes them from several threads.
+        self._spent_s: list[float] = []
+        self.pause_s = _FIRST_PAUSE_S
+        self._news = ""
+
+    def advance(self) -> str:
+        """Take in what was recorded; return what a person should know now, "" for nothing.
+
+        Raises:
+            ProspectError: nothing can be recorded any more.
+        """
+        begin_s = time.thread_time()
+        state = self._source.advance()
+        self._latest = live_figures(state)
+        self.spend(time.thread_time() - begin_s)
+        news, self._news = state.news if state.news != self._news else "", state.news
+        return news
+
+    def look(self, stand: Stand) -> Picture:
+        """Compute the page that `stand` sees; `advance` was called before."""
+        begin_s = time.thread_time()
+        if not self.is_frozen or self._shown is None:
+            self._shown = self._latest
+        if self._shown is None:
+            raise ValueError("nothing was taken in yet")
+        self.picture = take_picture(self._shown, stand, self._code)
+        self.spend(time.thread_time() - begin_s)
+        return self.picture
+
+    def save(self, path: str) -> str:
+        """Write all that is kept; see `LiveSource`."""
+        return self._source.save(path)
+
+    def clear(self) -> str:
+        """Forget all, also what is frozen."""
+        self._source.clear()
+        self.is_frozen = False
+        self.picture = self._shown = None
+        self.advance()
+        return "Cleared: figures start from now."
+
+    def spend(self, seconds: float) -> None:
+        """Add what drawing took."""
+        self._spent_s.append(seconds)
+
+    def next_pause_s(self) -> float:
+        """Return how long to wait for new figures, after what the last ones cost."""
+        spent, self._spent_s = self._spent_s, []
+        is_first = self._latest is not None and self._latest.span_s < _FIRST_S
+        least = _FIRST_PAUSE_S if is_first else _PAUSE_S
+        # Reading code for the first time costs once: the pause grows slowly.
+        longest = min(2.0 * self.pause_s, _LONGEST_PAUSE_S)
+        self.pause_s = max(least, min(sum(spent) / _BUDGET, longest))
+        return self.pause_s
+
+
+class LiveSource(Protocol):
+    """The session, asked for one thing at a time, but not always from the same thread."""
+
+    def advance(self) -> LiveState:
+        """Take in what was recorded since the last call, and return everything.
+
+        Raises:
+            ProspectError: nothing can be recorded any more.
+        """
+        ...
+
+    def save(self, path: str) -> str:
+        """Write all that is kept as a recording, and return a sentence that says so.
+
+        Raises:
+            ProspectError: it cannot be written.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Forget what was seen and start again."""
+        ...

@@ -10,7 +10,7 @@ import pytest
 from builders.profile_builder import ProfileBuilder
 from prospect.abi.recorded_facts import RecordingInfo
 from prospect.abi.syscall_names import NO_SUCH_CALL, NO_SUCH_NAME
-from prospect.assembly.tables.syscall_table import describe_syscalls
+from prospect.assembly.tables.hit_tables import describe_syscalls
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK
 
 HUGE = 10**400

@@ -13,9 +13,8 @@ from builders import runtime_frames as make
 from prospect.abi import ruby
 from prospect.abi import runtime_frames as wire
 from prospect.abi.recorded_facts import RecordBlock
-from prospect.assembly.runtimes.made_code import MadeCode
-from prospect.assembly.runtimes.ruby_functions import RubyLines
-from prospect.assembly.runtimes.runtime_stacks import with_runtimes
+from prospect.assembly.runtimes.code_objects import RubyLines
+from prospect.assembly.runtimes.runtime_stacks import MadeCode, with_runtimes
 from prospect.events.decode import decode
 from prospect.profile.model import KIND_PHP, KIND_RUBY
 

@@ -20,12 +20,11 @@ from builders.jvm import (
 )
 from prospect.abi import hotspot as wire
 from prospect.capture.java import jvm as module
-from prospect.capture.java.bounds import Bounds
 from prospect.capture.java.jvm import Jvm
-from prospect.capture.java.loaded_image import LoadedImage
+from prospect.capture.java.jvm_watcher import Bounds
 from prospect.capture.java.methods import class_with_dots
 from prospect.capture.java.told import KIND_STATE, Listener, Teller
-from prospect.capture.java.vm_tables import UnknownError
+from prospect.capture.java.vm_tables import LoadedImage, UnknownError
 from prospect.capture.machine.java_processes import is_jvm
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 from prospect.symbols.jit.hotspot_code import read_hotspot
@@ -162,7 +161,7 @@ def test_methods_that_are_only_interpreted(fake, monkeypatch):
 
 
 def test_lists_of_classes_that_lead_in_circles(fake, monkeypatch):
-    monkeypatch.setattr("prospect.capture.java.classes._MOST_CLASSES", 50)
+    monkeypatch.setattr("prospect.capture.java.jvm._MOST_CLASSES", 50)
     loader = fake.loader()
     method = fake.method(b"A", b"run")
     fake.blob(8, b"nmethod", method=method)
@@ -219,7 +218,7 @@ def test_what_has_no_room_is_counted(fake, monkeypatch):
 
 
 def test_a_user_has_room_of_his_own(monkeypatch):
-    monkeypatch.setattr("prospect.capture.java.bounds._MOST_USER_BYTES", 1000)
+    monkeypatch.setattr("prospect.capture.java.jvm_watcher._MOST_USER_BYTES", 1000)
     bounds = Bounds()
     assert bounds.take(1, 900, 0)
     assert not bounds.take(1, 200, 0)

@@ -14,12 +14,12 @@ import pytest
 
 from prospect.abi import php
 from prospect.abi import runtime_frames as wire
+from prospect.capture.python.sampled_processes import ThreadPointers
 from prospect.capture.runtimes import memory_machine
 from prospect.capture.runtimes.known_runtimes import walk_of
 from prospect.capture.runtimes.memory_machine import MemoryMachine
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
 from prospect.capture.runtimes.runtime import Placed
-from prospect.capture.runtimes.thread_pointers import ThreadPointers
 
 FILE = 0x98
 IDS = (7, 7)

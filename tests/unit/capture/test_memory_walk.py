@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from prospect.abi import cpython
 from prospect.abi import runtime_frames as wire
 from prospect.capture.python.interpreters import layouts_of
-from prospect.capture.python.memory_names import NameReader
+from prospect.capture.python.memory_reader import NameReader
 from prospect.capture.python.memory_walk import FrameReader
 from prospect.capture.runtimes import process_memory
 from prospect.capture.runtimes.first_runtime import mappings_of

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from builders.stored import window_at
-from prospect.daemon import ending, loop, window_writing
+from prospect.daemon import loop, window_writing
 from prospect.daemon.daemon_options import DaemonOptions
-from prospect.daemon.ending import Ending
-from prospect.daemon.loop import Daemon
+from prospect.daemon.loop import Daemon, Ending
 from prospect.daemon.store_children import Outcome, unpacked
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
@@ -194,7 +193,7 @@ def test_the_end_takes_the_last_window_at_once_and_waits_for_no_writer_for_ever(
     play.asks("dump")
     assert play.is_told_to_end()
     assert len(play.taken) == 2
-    monkeypatch.setattr(ending, "END_S", 0.0)
+    monkeypatch.setattr(loop, "END_S", 0.0)
     monkeypatch.setattr(play._daemon, "_ending", Ending())
     assert not play.is_told_to_end()
     assert play.said == ["2 windows lost: the store took too long to write"]
@@ -202,8 +201,8 @@ def test_the_end_takes_the_last_window_at_once_and_waits_for_no_writer_for_ever(
 
 @pytest.mark.usefixtures("priority")
 def test_a_last_window_that_takes_too_long_is_given_up(play, monkeypatch):
-    monkeypatch.setattr(ending, "LAST_TAKE_S", 0.05)
-    monkeypatch.setattr(ending, "END_S", 0.0)
+    monkeypatch.setattr(loop, "LAST_TAKE_S", 0.05)
+    monkeypatch.setattr(loop, "END_S", 0.0)
     play.blocks_s = 30.0
     play.is_told_to_end()
     assert not play.goes_on()

@@ -11,7 +11,7 @@ import pytest
 
 from prospect.cli.main import main
 from prospect.daemon import daemon_rights
-from prospect.daemon.unit import unit_text
+from prospect.daemon.daemon_rights import unit_text
 
 LOOK = """
 import os, sys

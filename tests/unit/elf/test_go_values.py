@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from builders.go_table import packed_values
-from prospect.elf import go_values
-from prospect.elf.go_values import GoValues
+from prospect.elf import go_table
+from prospect.elf.go_table import GoValues
 
 
 def plain(content, at, distance, quantum):
@@ -78,7 +78,7 @@ def test_unpacked_lists_say_where_each_value_begins():
 
 
 def test_lists_without_an_end_cost_no_more_than_their_bytes_once(monkeypatch):
-    monkeypatch.setattr(go_values, "MOST_LIST_BYTES", 1000)
+    monkeypatch.setattr(go_table, "MOST_LIST_BYTES", 1000)
     values = GoValues(np.full(5000, 1, np.uint8), 1)
     unpacked = values.unpacked(np.arange(1, 5000, 2))
     assert len(unpacked.value) <= 500

@@ -8,9 +8,9 @@ from builders.pages import text_of, whole_report
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.model import PATH_BLOCKED, PATH_RAN, PATH_WAITED
 from prospect.records import replace
-from prospect.render.html import drawn_path as drawing
+from prospect.render.html import stacks as drawing
 from prospect.render.html.cells import stack_names
-from prospect.render.html.drawn_path import drawn_path
+from prospect.render.html.stacks import drawn_path
 
 PIECES = [
     (PATH_RAN, MAIN, 100, -1),

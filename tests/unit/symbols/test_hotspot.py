@@ -8,9 +8,13 @@ from builders.jvm import CODE, number
 from prospect.abi import hotspot as wire
 from prospect.elf import frame_rules as rules
 from prospect.profile.naming import NameSource
-from prospect.symbols.jit.hotspot_code import read_hotspot
-from prospect.symbols.jit.hotspot_frames import PieceFrame, frame_rows
-from prospect.symbols.jit.unsigned5 import read_signed, read_unsigned
+from prospect.symbols.jit.hotspot_code import (
+    PieceFrame,
+    frame_rows,
+    read_hotspot,
+    read_signed,
+    read_unsigned,
+)
 
 
 def method(dump, one, bytecode, name, *, size=20):

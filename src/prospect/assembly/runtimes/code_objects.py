@@ -5,27 +5,27 @@ Whatever a recording holds, names are printable text of bounded length, and line
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.abi import cpython, ruby
 from prospect.abi import runtime_frames as wire
-from prospect.assembly.runtimes.described import Described
-from prospect.assembly.runtimes.php_functions import describe_php
-from prospect.assembly.runtimes.python_functions import describe_python
-from prospect.assembly.runtimes.ruby_functions import describe_ruby
+from prospect.assembly.runtimes.described import Described, decoded
 from prospect.assembly.runtimes.v8_functions import describe_v8
 from prospect.columns.grouping import alike
 from prospect.events.runtime_records import CodeKey
-from prospect.profile.model import (
-    KIND_JAVASCRIPT,
-    KIND_NAMES,
-    KIND_PHP,
-    KIND_PYTHON,
-    KIND_RUBY,
+from prospect.profile.model import KIND_JAVASCRIPT, KIND_NAMES, KIND_PHP, KIND_PYTHON, KIND_RUBY
+from prospect.records import NamedTuple
+from prospect.symbols.runtime_code import (
+    MOST_LINES,
+    LineTable,
+    RuntimeCode,
+    RuntimeFunction,
+    standing,
 )
-from prospect.symbols.runtime_code import MOST_LINES, RuntimeCode, RuntimeFunction, standing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,14 +35,6 @@ if TYPE_CHECKING:
 # Functions and lines that are kept from one part of a session to the next: 5,000 of usual size.
 _MOST_BYTES = 12 << 20
 _OBJECT_BYTES = 1 << 10
-# How a runtime's functions are described, and of which kind their source files are.
-_Describe = Callable[["CodeText", "RuntimeImage"], Described]
-_RUNTIMES: dict[int, tuple[_Describe, int]] = {
-    wire.CPYTHON: (describe_python, KIND_PYTHON),
-    wire.RUBY: (describe_ruby, KIND_RUBY),
-    wire.PHP: (describe_php, KIND_PHP),
-    wire.V8: (describe_v8, KIND_JAVASCRIPT),
-}
 
 
 def place_frames(records: RuntimeRecords) -> tuple[RuntimeCode, NDArray[np.uint64]]:
@@ -129,3 +121,179 @@ def _size(text: CodeText | None, found: Described) -> int:
 
 
 _DESCRIBED = _KeptFunctions()
+
+
+# Functions of PHP → names and lines. A frame's `last` is its line.
+
+_MOST_LINE = 1 << 24
+_LINE_MASK, _LAST_SHIFT = 0xFFFFFFFF, 32
+
+
+class _PhpLines(NamedTuple):
+    """The lines of a function: frames have them."""
+
+    last: int
+    size_bytes: int = 0
+
+    def at(self, last: int) -> int:
+        """Return the line of a frame; 0 if it is none of the function's."""
+        return last if last <= self.last else 0
+
+
+def describe_php(text: CodeText, image: RuntimeImage) -> Described:  # noqa: ARG001 - as others
+    """Return a function; one that is written in C has no file and no lines."""
+    first, last = text.beginning & _LINE_MASK, text.beginning >> _LAST_SHIFT
+    is_known = 0 < first <= last < _MOST_LINE
+    name = (decoded(text.name) if text.name else "") or "{main}"
+    if text.scope:
+        name = f"{decoded(text.scope)}::{name}"
+    file = decoded(text.file) if text.file else ""
+    function = RuntimeFunction(file or "[php]", name, first if is_known else 0)
+    return Described(function, _PhpLines(last) if is_known and file else None)
+
+
+# Instruction sequences of Ruby → functions and lines.
+#
+# A frame's `last` is the number of the word of code behind its instruction. The table of
+# positions says which entry of the lines that is.
+#
+# Defined by: ``iseq.c`` of CRuby 3.0 to 3.4, succ_index_lookup() and get_insn_info_succinct().
+
+_WORD, _HALF = struct.Struct("<Q"), struct.Struct("<I")
+_RANKS_AT, _BITS_AT = 8, 16  # in a block, after its rank
+_RANK_BITS = 9
+_LINE_BYTES_MASK, _FIXNUM = 0xFF, 1 << 8
+
+
+def describe_ruby(text: CodeText, image: RuntimeImage) -> Described:
+    """Return the function of an instruction sequence and its lines."""
+    first = text.beginning >> 1 if image.described & _FIXNUM else text.beginning & 0xFFFFFFFF
+    first = first if first < _MOST_LINE else 0
+    file = decoded(text.file) if text.file else ""
+    name = decoded(text.name) if text.name else ""
+    lines = None
+    size = image.described & _LINE_BYTES_MASK
+    has_positions = len(text.positions or b"") >= ruby.NEAR_BYTES
+    if text.lines and text.positions and has_positions and size >= _HALF.size:
+        lines = RubyLines(first, text.lines, size, text.positions)
+    return Described(RuntimeFunction(file or "[ruby]", name or "?", first), lines)
+
+
+class RubyLines:
+    """The lines of one instruction sequence; its bytes may be anything.
+
+    Attributes:
+        last: the last line.
+        size_bytes: memory that they take.
+    """
+
+    def __init__(self, first: int, lines: bytes, line_bytes: int, positions: bytes) -> None:
+        self._first = first
+        count = len(lines) // line_bytes
+        found = (_HALF.unpack_from(lines, line_bytes * row)[0] for row in range(count))
+        self._lines = [line if line < _MOST_LINE else 0 for line in found]
+        self._positions = positions
+        self.last = max(self._lines, default=first)
+        self.size_bytes = 8 * count + len(positions)
+
+    def at(self, last: int) -> int:
+        """Return the line of the instruction before word `last`; the first line before any."""
+        row = self._row(last - 1) - 1 if last > 0 else -1
+        if not self._lines or row >= len(self._lines):
+            return 0
+        return self._lines[row] if row >= 0 else self._first
+
+    def _row(self, position: int) -> int:
+        """Return how many entries begin at a position or before it."""
+        table = self._positions
+        if position < ruby.NEAR_POSITIONS:
+            word, place = divmod(position, ruby.NEAR_IN_WORD)
+            (ranks,) = _WORD.unpack_from(table, _WORD.size * word)
+            return int(ranks >> ruby.NEAR_BITS * place & (1 << ruby.NEAR_BITS) - 1)
+        block, inside = divmod(position - ruby.NEAR_POSITIONS, ruby.BLOCK_POSITIONS)
+        at = ruby.NEAR_BYTES + ruby.BLOCK_BYTES * block
+        if at + ruby.BLOCK_BYTES > len(table):
+            return len(self._lines) + 1
+        (rank,) = _HALF.unpack_from(table, at)
+        (ranks,) = _WORD.unpack_from(table, at + _RANKS_AT)
+        word, bit = divmod(inside, 64)
+        (bits,) = _WORD.unpack_from(table, at + _BITS_AT + _WORD.size * word)
+        before = ranks >> _RANK_BITS * (word - 1) & (1 << _RANK_BITS) - 1 if word else 0
+        return int(rank + before + (bits & (2 << bit) - 1).bit_count())
+
+
+# Code objects of CPython → functions and lines.
+
+_MOST_FIRST = 1 << 22
+_INSTRUCTION_BYTES = 2
+_NUMBERED = 10  # 3.10 counts instructions, not bytes
+
+
+def describe_python(text: CodeText, image: RuntimeImage) -> Described:
+    """Return the function of a code object and its lines, as far as the recording has them."""
+    build = _build_of(image)
+    if build is None or text.name is None:
+        return Described(RuntimeFunction("[python]", "[not read]", 0))
+    first = text.beginning >> build.shift & 0xFFFFFFFF
+    first = first if first < _MOST_FIRST else 0
+    file = decoded(text.file) if text.file else "[python]"
+    lines = None
+    if text.lines is not None:
+        lines = _PythonLines(build, LineTable(build.minor, first, text.lines))
+    return Described(RuntimeFunction(file or "[python]", decoded(text.name) or "?", first), lines)
+
+
+class _PythonLines:
+    """The lines of a code object, by last instructions of frames."""
+
+    def __init__(self, build: _Build, table: LineTable) -> None:
+        self._build, self._table = build, table
+        self.last, self.size_bytes = table.last, table.size_bytes
+
+    def at(self, last: int) -> int:
+        """Return the line of a frame."""
+        return self._table.at(_offset(last, self._build))
+
+
+class _Build(NamedTuple):
+    """Facts that the lines of code objects depend on.
+
+    Attributes:
+        minor: of CPython 3.
+        instructions: their offset in a code object, 0 if frames have numbers.
+        shift: bits of `CodeText.beginning` below the first line.
+    """
+
+    minor: int
+    instructions: int
+    shift: int
+
+
+def _build_of(image: RuntimeImage) -> _Build | None:
+    """Return what an interpreter's lines depend on, None if that is not known."""
+    minor, described = image.version & 0xFF, image.described
+    if described:
+        shift = 8 * (described >> wire.FIRST_LINE_SHIFT)
+        return _Build(minor, described & wire.INSTRUCTIONS_MASK, shift)
+    layout = cpython.CODE.get(minor)
+    if layout is None:
+        return None
+    return _Build(minor, layout.instructions, 8 * (layout.first_line - layout.signature))
+
+
+def _offset(last: int, build: _Build) -> int:
+    """Return the last instruction's offset in the code, in bytes."""
+    if build.instructions:
+        return last - build.instructions
+    signed = last - (1 << 32) if last >> 31 else last
+    return signed * _INSTRUCTION_BYTES if build.minor == _NUMBERED else signed
+
+
+# How a runtime's functions are described, and of which kind their source files are.
+_Describe = Callable[["CodeText", "RuntimeImage"], Described]
+_RUNTIMES: dict[int, tuple[_Describe, int]] = {
+    wire.CPYTHON: (describe_python, KIND_PYTHON),
+    wire.RUBY: (describe_ruby, KIND_RUBY),
+    wire.PHP: (describe_php, KIND_PHP),
+    wire.V8: (describe_v8, KIND_JAVASCRIPT),
+}

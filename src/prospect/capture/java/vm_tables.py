@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-from prospect.capture.java.loaded_image import LoadedImage
+from prospect.capture.runtimes.elf_lookup import File
 from prospect.capture.runtimes.process_memory import Snapshot, UnreadableError
 from prospect.records import NamedTuple
 
@@ -185,3 +185,28 @@ def _text(snapshot: Snapshot, address: int) -> str:
     except UnreadableError:
         return ""
     return data[begin : begin + _LONGEST_NAME].split(b"\0", 1)[0].decode(errors="replace")
+
+
+# Symbols of a shared library as a process has it in its memory: no file is opened for it.
+
+
+class LoadedImage(File):
+    """An ELF image whose first page is mapped at `base`; raises as `File` does."""
+
+    def __init__(self, memory: ProcessMemory, base: int) -> None:
+        self._memory = memory
+        self._base = base
+        super().__init__(-1)
+        # The dynamic linker of glibc turns some of these into addresses of the process.
+        self._tags = {
+            tag: value - base if value >= base else value for tag, value in self._tags.items()
+        }
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the image's beginning, which its headers are in."""
+        self.spend(size)
+        return self._memory.read(self._base + offset, size)
+
+    def at(self, address: int, size: int) -> bytes:
+        """Return bytes by their address in the image."""
+        return self.read(address, size)
