@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -299,7 +300,23 @@ def test_perf_reads_such_a_recording(tmp_path):
     line = [perf, "script", "-i", str(file), "-F", "event,pid"]
     ran = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
     events = {words.split()[1] for words in ran.stdout.splitlines() if words.split()}
-    assert events == {"cpu-clock:", "runtime-frames:"}
+    assert events == {"cpu-clock:"}
+    listed = subprocess.run([perf, "evlist", "-i", str(file)], capture_output=True, check=True)
+    assert listed.stdout.split() == [b"cpu-clock"]
+    shown = subprocess.run(
+        [perf, "report", "--stdio", "-g", "none", "-i", str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "WARNING" not in shown.stderr.upper()
+    assert re.findall("^# Samples: .* of event '(.*)'", shown.stdout, re.MULTILINE) == ["cpu-clock"]
+    with open_recording(str(file)) as recording:
+        assert [one.name for one in recording.info.events] == ["cpu-clock", wire.EVENT_NAME]
+        found = decode(recording.blocks(), recording.info.events)
+    assert len(found.runtimes.sample) > 0
+    assert found.damage == ()
 
 
 def false_python(directory):

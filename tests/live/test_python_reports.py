@@ -154,4 +154,4 @@ def test_perf_shows_the_same_samples(recording):
     line = ["perf", "script", "-i", str(recording), "-F", "event,pid"]
     ran = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
     assert "cpu-clock" in ran.stdout
-    assert "runtime-frames" in ran.stdout
+    assert "runtime-frames" not in ran.stdout

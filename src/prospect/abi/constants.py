@@ -134,6 +134,9 @@ PERF_RECORD_AUX_OUTPUT_HW_ID = 21
 PERF_RECORD_CALLCHAIN_DEFERRED = 22  # Linux 7.0
 # Types from here on are perf's own; the kernel never writes them, and they may have any size.
 PERF_RECORD_USER_TYPE_START = 64
+# PERF_RECORD_HEADER_EVENT_TYPE, which perf wrote into pipes until 3.13 and passes over in silence:
+# Prospect's samples that perf is not to show (`abi.runtime_frames`).
+PERF_RECORD_HIDDEN_SAMPLE = 65
 KERNEL_RECORD_TYPES = range(PERF_RECORD_MMAP, PERF_RECORD_CALLCHAIN_DEFERRED + 1)
 # enum perf_user_event_type, tools/lib/perf/include/perf/event.h: what perf itself writes.
 PERF_RECORD_TYPES = range(64, 87)

@@ -173,12 +173,13 @@ def _runtime_columns(
 def looks_of(schema: Schema, runtimes: RuntimeColumns | None = None) -> Looks:
     """Return what samples of a recording look like, those with Python frames as well."""
     least = schema.least_fixed_words
+    has_hidden = runtimes is not None
     if not schema.ids or not schema.id_word:
-        return Looks(least)
+        return Looks(least, has_hidden=has_hidden)
     ids = schema.ids.ids
     if runtimes is not None:
         least, ids = min(least, _LEAST_FRAMES_WORDS), np.append(ids, runtimes.ids)
-    return Looks(least, schema.id_word, int(ids.min()), int(ids.max()))
+    return Looks(least, schema.id_word, int(ids.min()), int(ids.max()), has_hidden)
 
 
 def _words(block: RecordBlock) -> NDArray[np.uint64]:

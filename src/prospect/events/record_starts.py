@@ -65,6 +65,7 @@ _TYPE_AND_SIZE_MASK = _TYPE_MASK | 0xFFFF << 48
 
 _MASK_TYPE = np.uint64(_TYPE_MASK)
 _SAMPLE = np.uint64(abi.PERF_RECORD_SAMPLE)
+_HIDDEN = np.uint64(abi.PERF_RECORD_HIDDEN_SAMPLE)
 _SIZE_SHIFT = np.uint64(48)
 _NOT_WHOLE_WORDS = np.uint64(7)
 
@@ -116,12 +117,28 @@ class Looks(NamedTuple):
         least_words: the smallest size of a sample.
         id_word: where its id is, 0 if it has none that is known.
         lowest_id, highest_id: the range of the recording's ids.
+        has_hidden: whether records of type PERF_RECORD_HIDDEN_SAMPLE are samples, too.
     """
 
     least_words: int
     id_word: int = 0
     lowest_id: int = 0
     highest_id: int = 0
+    has_hidden: bool = False
+
+    def are_samples(self, headers: Words) -> NDArray[np.bool_]:
+        """Return whether headers are those of samples, by their types."""
+        type_ = headers & _MASK_TYPE
+        found: NDArray[np.bool_] = type_ == _SAMPLE
+        if self.has_hidden:
+            found |= type_ == _HIDDEN
+        return found
+
+    @property
+    def types(self) -> tuple[int, ...]:
+        """The types of samples."""
+        hidden = (abi.PERF_RECORD_HIDDEN_SAMPLE,) if self.has_hidden else ()
+        return (abi.PERF_RECORD_SAMPLE, *hidden)
 
 
 def find_records(
@@ -135,8 +152,9 @@ def find_records(
 
     Args:
         words: u64[n] the block, beginning with a record's header.
-        looks: what samples of this recording look like; affects speed, never the result.
-        samples: takes PERF_RECORD_SAMPLE.
+        looks: what samples of this recording look like; except `has_hidden`, this affects speed,
+            never the result.
+        samples: takes those.
         others: takes all other types.
         progress: called after each batch with how many words of the block were read.
 
@@ -154,14 +172,14 @@ def find_records(
         proved = None
         if stop - position > _SMALL_WORDS and not _records_are_large(view, position):
             chain = _scan(words, position, stop, looks, samples)
-            proved = _prove(words, view, chain, stop) if chain else None
+            proved = _prove(words, view, chain, stop, looks) if chain else None
             if proved is None:
                 samples.rewind()
                 if stop - position > _REPEATED_WORDS:
                     repeated = stop
                     continue
         if proved is None:
-            proved = _walk(words, view, position, stop)
+            proved = _walk(words, view, position, stop, looks)
             samples.append(words, np.array(proved.samples, np.int64))
         if len(proved.others):
             others.append(words, np.asarray(proved.others, np.int64))
@@ -180,9 +198,9 @@ class _Walk(NamedTuple):
     fault: Fault | None = None
 
 
-def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
+def _walk(words: Words, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
     """Follow the headers from `position` until a record begins at or behind `stop`."""
-    total = len(view)
+    total, types = len(view), looks.types
     samples: list[int] = []
     others: list[int] = []
     before = alike = 0
@@ -197,13 +215,13 @@ def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
             alike = 0
             run = _same_headers(words, position, min(stop, total - (size >> 3) + 1))
             if len(run):
-                (samples if header & _TYPE_MASK == abi.PERF_RECORD_SAMPLE else others).extend(run)
+                (samples if header & _TYPE_MASK in types else others).extend(run)
                 position = run.stop
                 continue
         following = position + (size >> 3)
         if size < _HEADER_BYTES or size & 7 or following > total:
             return _Walk(samples, others, position, Fault(position, size))
-        if header & _TYPE_MASK == abi.PERF_RECORD_SAMPLE:
+        if header & _TYPE_MASK in types:
             samples.append(position)
         else:
             others.append(position)
@@ -211,13 +229,13 @@ def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
     return _Walk(samples, others, position)
 
 
-def _walk_others(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
+def _walk_others(words: Words, view: memoryview, position: int, stop: int, looks: Looks) -> _Walk:
     """Follow the headers as `_walk` does, if there are no samples or all was in vain."""
     if stop - position >= _LONG_GAP_WORDS:
         others = records_between(words, position, stop)
-        if others is not None and not ((words.take(others) & _MASK_TYPE) == _SAMPLE).any():
+        if others is not None and not looks.are_samples(words.take(others)).any():
             return _Walk([], others, stop)
-    return _walk(words, view, position, stop)
+    return _walk(words, view, position, stop, looks)
 
 
 def _same_headers(words: Words, position: int, stop: int) -> range:
@@ -322,7 +340,7 @@ def _candidates(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where samples seem to begin in ``words[begin:end]``, and where they seem to end."""
     window = words[begin:end]
-    found = ((window & _MASK_TYPE) == _SAMPLE).nonzero()[0]
+    found = looks.are_samples(window).nonzero()[0]
     size = window.take(found) >> _SIZE_SHIFT
     found += begin
     following = found + (size >> np.uint64(3)).view(np.int64)
@@ -337,7 +355,7 @@ def _candidates(
     return found, following
 
 
-def _prove(words: Words, view: memoryview, chain: _Chain, stop: int) -> _Walk | None:
+def _prove(words: Words, view: memoryview, chain: _Chain, stop: int, looks: Looks) -> _Walk | None:
     """Walk the gaps of `chain`; return the records in them, None if the chain is not whole."""
     position, end = chain.gap_begin, chain.gap_end
     met: list[Iterable[int]] = []
@@ -345,7 +363,7 @@ def _prove(words: Words, view: memoryview, chain: _Chain, stop: int) -> _Walk | 
         header = words.take(position)
         size = header >> _SIZE_SHIFT
         impossible = (size < _HEADER_BYTES) | ((size & _NOT_WHOLE_WORDS) != 0)
-        if (impossible | ((header & _MASK_TYPE) == _SAMPLE)).any():
+        if (impossible | looks.are_samples(header)).any():
             return None
         met.append(position)
         position = position + (size >> np.uint64(3)).view(np.int64)
@@ -354,11 +372,11 @@ def _prove(words: Words, view: memoryview, chain: _Chain, stop: int) -> _Walk | 
         unfinished = position < end
         position, end = position[unfinished], end[unfinished]
     for lane_begin, lane_end in zip(position.tolist(), end.tolist(), strict=True):
-        lane = _walk_others(words, view, lane_begin, lane_end)
+        lane = _walk_others(words, view, lane_begin, lane_end, looks)
         if lane.samples or lane.fault or lane.position != lane_end:
             return None
         met.append(lane.others)
-    rest = _walk_others(words, view, chain.edge, stop)
+    rest = _walk_others(words, view, chain.edge, stop, looks)
     if rest.samples or rest.fault:
         return None
     met.append(rest.others)

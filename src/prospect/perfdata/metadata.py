@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recorded_facts import BuildId, RecordingInfo
+from prospect.abi.runtime_frames import is_frames_event
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.feature_decoding import decode_build_id, decode_feature, target_in
@@ -155,7 +156,9 @@ class Metadata:
             name = name or event_name(event.attr, self._name_of_type)
             wanted = self._fields_of_type.get((event.attr.type, event.attr.config), ())
             events.append(event._replace(name=name, fields=wanted))
-        return tuple(events)
+        # That of runtimes' frames is kept from perf, which makes its events of the attrs.
+        hidden = (e for e in self._described[len(events) :] if is_frames_event(e.attr, e.name))
+        return (*events, *hidden)
 
     def info(self, recorded_at: float = 0.0, named_by: int = 0) -> RecordingInfo:
         """Return the facts; `recorded_at` is the file's own time, `named_by` who speaks in it."""

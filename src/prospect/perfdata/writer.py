@@ -82,21 +82,31 @@ class RecordingWriter:
         except OSError:
             return
 
-    def finish(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
+    def finish(
+        self,
+        info: RecordingInfo,
+        events: Sequence[EventDescription],
+        *,
+        hides_frames: bool = False,
+    ) -> None:
         """Write what is known once the records are complete: features, ids, final header.
 
         Args:
             info: facts about the machine and the run (its `events` are not looked at).
             events: as for the constructor; there may be more of them and more ids.
+            hides_frames: whether perf is not to show the event of runtimes' frames, whose records
+                are of another type then.
 
         Raises:
             RecordingError: the file cannot be written.
         """
+        from prospect.abi.runtime_frames import without_frames_event  # noqa: PLC0415 - at the end alone
         from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - at the end alone
 
         data_size = os.fstat(self._fd).st_size - self.data_offset
         try:
             features = encode_features(info, events, self._clock)
+            events = without_frames_event(events) if hides_frames else events
             behind_data = self.data_offset + data_size
             tail = _encode_feature_sections(features, behind_data)
             attrs_offset = fmt.FILE_HEADER_BYTES

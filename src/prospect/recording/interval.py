@@ -124,6 +124,7 @@ def follow(started: Started) -> RecordingResult:
         OSError: a call of the kernel failed.
     """
     options, events, loop = started.options, started.events, started.loop
+    events.hide_frames(lambda: bool((reader := started.python()) and reader.is_attached))
     command, mapped_files = started.command, started.mapped_files
     with JitFiles() as jit_files:
         jit_files.start()
@@ -234,7 +235,7 @@ def _finish(
 ) -> RecordingResult:
     """Write what describes the run, on a full disk without what may be big in it."""
     try:
-        writer.finish(info, info.events)
+        writer.finish(info, info.events, hides_frames=True)
     except RecordingError as error:
         if info.image_section:
             limit = f"{error}: files that may be gone now were not kept."

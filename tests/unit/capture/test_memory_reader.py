@@ -60,6 +60,7 @@ class Played:
             plan=SimpleNamespace(wakes_at_samples=True),
             rings=lambda: [(0, self.ring)],
             python_id=lambda _: 9,
+            frames_type=abi.PERF_RECORD_HIDDEN_SAMPLE,
             descriptions=lambda: (CLOCK, FRAMES),
         )
         names = SimpleNamespace(read=lambda *_: [], forget=lambda: None, refused=0)

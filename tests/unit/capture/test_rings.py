@@ -79,6 +79,42 @@ def test_records_of_our_own_are_put_among_those_of_the_kernel(kernel):
     ring.close()
 
 
+def test_samples_of_some_events_are_drained_with_another_type(kernel):
+    def record(type_, id_, payload, misc=2):
+        return struct.pack("<IHHQ", type_, misc, 16 + len(payload), id_) + payload
+
+    frames = [record(9, id_, bytes(12) + b"RtF1" + bytes(8)) for id_ in (7, 8)]
+    beside = [
+        record(9, 7, bytes(40)),
+        record(9, 6, bytes(12) + b"RtF1" + bytes(8)),  # of another event
+        record(2, 7, bytes(12) + b"RtF1" + bytes(8)),  # no sample
+        record(9, 7, bytes(16) + b"RtF1" + bytes(4)),  # at other places
+        record(9, 7, bytes(11) + b"RtF1" + bytes(9)),
+    ]
+    first = b"RtF1" + bytes(12)  # its record has been drained
+    written = first + frames[0] + b"".join(beside) + 2 * frames[1]
+    hidden = [one.replace(b"\x09\0\0\0", b"\x41\0\0\0", 1) for one in frames]
+    expected = first + hidden[0] + b"".join(beside) + 2 * hidden[1]
+    size = len(written)
+    # Each record lies once across the end of the ring.
+    for tail in range(SIZE - size, SIZE + 8, 8):
+        head = tail + size
+        data = bytearray(b"RtF1" * (SIZE // 4))
+        for at, octet in enumerate(written):
+            data[(tail + at) % SIZE] = octet
+        os.pwrite(kernel, bytes(data), mmap.PAGESIZE)
+        os.pwrite(kernel, struct.pack("<QQ", head, tail), 1024)
+        ring = Ring(kernel, SIZE)
+        ring.hide(frozenset({7, 8}), b"RtF1", 28)
+        found = []
+        assert ring.pending(found) == head
+        assert b"".join(found) == expected
+        found.clear()
+        # What reads the ring itself sees what the kernel wrote.
+        assert ring.unseen() == (tail, written)
+        ring.close()
+
+
 def test_what_was_drained_is_not_seen_any_more(kernel):
     os.pwrite(kernel, struct.pack("<QQ", 64, 0), 1024)
     ring = Ring(kernel, SIZE)

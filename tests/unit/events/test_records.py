@@ -160,9 +160,9 @@ def test_only_the_piece_with_the_look_alike_is_walked(no_walk, monkeypatch):
     monkeypatch.setattr(record_starts, "_LEAST_RUN", 8)
     walked, walk = [], record_starts._walk
 
-    def walk_told(words, view, position, stop):
+    def walk_told(words, view, position, stop, looks):
         walked.append(max(stop - position, 0))
-        return walk(words, view, position, stop)
+        return walk(words, view, position, stop, looks)
 
     monkeypatch.setattr(record_starts, "_walk", walk_told)
     parts = [*[sample()] * 500, other(7, sample()), *[sample()] * 500]

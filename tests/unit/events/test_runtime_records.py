@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import runtime_frames as make
+from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
 from prospect.abi.recorded_facts import RecordBlock
 from prospect.events import runtime_records as module
@@ -14,6 +15,10 @@ from prospect.events.decode import decode
 from prospect.events.runtime_records import CodeKey
 
 SAMPLE = make.SAMPLES.sample(ip=0x410000, pid=5, tid=5, time=10, id=7, misc=2)
+
+
+def hidden(record):
+    return abi.PERF_RECORD_HIDDEN_SAMPLE.to_bytes(4, "little") + record[4:]
 
 
 def decoded(*parts):
@@ -43,6 +48,17 @@ def test_stacks_are_found_among_many_samples():
     found = decoded(piece * 2000)
     assert len(found.samples) == 8000
     assert found.runtimes.sample.tolist() == list(range(3, 8000, 4))
+
+
+def test_records_that_perf_passes_over_are_the_same():
+    stack = make.raw(make.stack((0x100, 4, 1, 77)))
+    for count in (1, 2000):
+        plain = decoded((SAMPLE * 3 + stack + SAMPLE) * count)
+        found = decoded((SAMPLE * 3 + hidden(stack) + SAMPLE) * count)
+        assert len(found.samples) == len(plain.samples) == 4 * count
+        assert found.runtimes.sample.tolist() == plain.runtimes.sample.tolist()
+        assert found.runtimes.code.tolist() == plain.runtimes.code.tolist()
+        assert found.damage == ()
 
 
 def test_of_stacks_no_more_is_kept_than_up_to_the_innermost_function():

@@ -22,7 +22,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from prospect.capture.events.event_choice import ChosenEvent, EventPlan
     from prospect.capture.sink import Sink
@@ -77,6 +77,7 @@ class EventSet(Closing):
         lost: id → samples lost, of CPUs that are closed.
         read_ns: CPU → when its ring was last read, in CLOCK_MONOTONIC: samples that are later are
             still there.
+        frames_type: the type that records of runtimes' frames get.
     """
 
     def __init__(self, plan: EventPlan, tasks: tuple[int, ...], ring_bytes: int) -> None:
@@ -97,6 +98,9 @@ class EventSet(Closing):
         self._cpu_of: dict[int, int] = {}
         self._started: dict[int, _Start] = {}
         self._old_files_limit: int | None = None
+        self.frames_type = abi.PERF_RECORD_SAMPLE
+        self._frames_mark: tuple[bytes, int] | None = None
+        self._are_written: Callable[[], bool] | None = None
 
     def open(self, cpus: tuple[int, ...]) -> None:
         """Open the events of `cpus`, with smaller rings where the kernel refuses these.
@@ -190,6 +194,7 @@ class EventSet(Closing):
         """
         events = self._open[cpu]
         slices: list[memoryview | bytes] = []
+        self._hide_frames([events])
         events.ring.pending(slices)
         sink.append(slices)
         slices.clear()
@@ -297,6 +302,7 @@ class EventSet(Closing):
         """
         slices: list[memoryview | bytes] = []
         heads = []
+        self._hide_frames(self._open.values())
         for events in self._open.values():
             before = len(slices)
             head = self._pending(events, slices)
@@ -318,10 +324,35 @@ class EventSet(Closing):
             del slices[before:]
             self.read_ns[events.cpu] = monotonic_ns()
             head = events.ring.pending(slices)
-            # Otherwise another process had this CPU in between.
-            if monotonic_ns() - self.read_ns[events.cpu] < _AT_ONCE_NS:
+            # Otherwise another process had this CPU in between, or frames were looked for.
+            if self._frames_mark or monotonic_ns() - self.read_ns[events.cpu] < _AT_ONCE_NS:
                 break
         return head
+
+    def hide_frames(self, are_written: Callable[[], bool]) -> None:
+        """Let records of runtimes' frames have a type that perf passes over.
+
+        Args:
+            are_written: whether the kernel writes any by now.
+        """
+        if not self._has_python:
+            return
+        from prospect.abi.record_layout import layout_of  # noqa: PLC0415 - once COMMAND runs
+        from prospect.abi.runtime_frames import MAGIC  # noqa: PLC0415 - once COMMAND runs
+
+        self.frames_type = abi.PERF_RECORD_HIDDEN_SAMPLE
+        self._are_written = are_written
+        # The size of the raw data is before its first bytes.
+        distance = 8 * layout_of(self.plan.beside[-1].attr).fixed_words + 4
+        self._frames_mark = MAGIC.to_bytes(4, "little"), distance
+
+    def _hide_frames(self, of_cpus: Iterable[_CpuEvents]) -> None:
+        """Have rings that are drained next hide them."""
+        if not self._frames_mark or not self._are_written or not self._are_written():
+            return
+        for events in of_cpus:
+            ids = frozenset(events.ids[self._events_a_task - 1 :: self._events_a_task])
+            events.ring.hide(ids, *self._frames_mark)
 
     def redraw_rates(self) -> None:
         """Give each CPU's counter a new rate, so that no program stays in step with it."""

@@ -9,8 +9,15 @@ import errno
 import mmap
 import os
 
+from prospect.abi import constants as abi
 from prospect.errors import CaptureError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TYPE_MASK = (1 << 32) - 1
+_HIDDEN_TYPE = abi.PERF_RECORD_HIDDEN_SAMPLE.to_bytes(4, "little")
 _DATA_HEAD_OFFSET = 1024
 _DATA_TAIL_OFFSET = 1032
 _HEAD = 0
@@ -27,7 +34,16 @@ _MEMORY_SHARE = 64
 class Ring:
     """A mapped ring buffer; the events of one CPU write into it."""
 
-    __slots__ = ("_control", "_data", "_inserted", "_mapping", "_seen", "_size")
+    __slots__ = (
+        "_control",
+        "_data",
+        "_hidden",
+        "_inserted",
+        "_mapping",
+        "_seen",
+        "_size",
+        "_words",
+    )
 
     def __init__(self, fd: int, size_bytes: int) -> None:
         """Map the ring of the event at `fd`.
@@ -41,8 +57,10 @@ class Ring:
         # 'Q' makes every access one 64-bit load or store, as head and tail need.
         self._control = view[_DATA_HEAD_OFFSET : _DATA_TAIL_OFFSET + 8].cast("Q")
         self._data = view[mmap.PAGESIZE :]
+        self._words = self._data.cast("Q")
         self._seen = 0
         self._inserted: list[tuple[int, bytes]] = []
+        self._hidden: tuple[frozenset[int], bytes, int] | None = None
 
     def pending(self, into: list[memoryview | bytes]) -> int:
         """Append the bytes between tail and head, and what was inserted among them.
@@ -57,10 +75,10 @@ class Ring:
         if self._inserted:
             self._inserted.sort(key=lambda one: one[0])
             for position, records in self._inserted:
-                self._slice(into, at, position)
+                self._records(into, at, position)
                 into.append(records)
                 at = position
-        self._slice(into, at, head)
+        self._records(into, at, head)
         return head
 
     def unseen(self) -> tuple[int, bytes]:
@@ -74,6 +92,18 @@ class Ring:
         self._slice(parts, begin, head)
         self._seen = head
         return begin, b"".join(parts)
+
+    def hide(self, ids: frozenset[int], mark: bytes, distance: int) -> None:
+        """Let `pending` give samples of some events a type that perf passes over.
+
+        The kernel lets nobody write among its records, so the type is a buffer of its own.
+
+        Args:
+            ids: of the events; a sample begins with its own.
+            mark: bytes that each of them has, and hardly any other record.
+            distance: from the header to these.
+        """
+        self._hidden = ids, mark, distance
 
     def insert(self, position: int, records: bytes) -> None:
         """Have records of our own follow those in the ring that end at a position."""
@@ -90,6 +120,38 @@ class Ring:
         if self._inserted:
             self._inserted = [one for one in self._inserted if one[0] >= head]
 
+    def _records(self, into: list[memoryview | bytes], at: int, end: int) -> None:
+        """Append the records between two positions."""
+        for begin in self._to_hide(at, end, *self._hidden) if self._hidden else ():
+            self._slice(into, at, begin)
+            into.append(_HIDDEN_TYPE)
+            at = begin + len(_HIDDEN_TYPE)
+        self._slice(into, at, end)
+
+    def _to_hide(
+        self, begin: int, end: int, ids: frozenset[int], mark: bytes, distance: int
+    ) -> Iterator[int]:
+        """Give the positions of the samples that are to be hidden."""
+        mask, at = self._size - 1, begin
+        while at < end:
+            first = at & mask
+            stop = min(first + end - at, self._size)
+            found = self._mapping.find(mark, mmap.PAGESIZE + first, mmap.PAGESIZE + stop)
+            if found < 0:
+                at += stop - first
+                continue
+            at += found - mmap.PAGESIZE - first
+            start = at - distance
+            at += len(mark)
+            word = (start & mask) >> 3
+            if (
+                start >= begin
+                and not start & 7
+                and self._words[word] & _TYPE_MASK == abi.PERF_RECORD_SAMPLE
+                and self._words[word + 1 & mask >> 3] in ids
+            ):
+                yield start
+
     def _slice(self, into: list[memoryview | bytes], at: int, end: int) -> None:
         """Append the bytes between two positions."""
         if at >= end:
@@ -105,6 +167,7 @@ class Ring:
     def close(self) -> None:
         """Unmap, or leave that to the last slice of `pending` that is still held."""
         self._control.release()
+        self._words.release()
         self._data.release()
         try:
             self._mapping.close()

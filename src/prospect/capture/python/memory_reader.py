@@ -228,6 +228,11 @@ class MemoryFrames(Closing):
         """No samples are lost by this."""
         return 0.0
 
+    @property
+    def is_attached(self) -> bool:
+        """The kernel writes no records."""
+        return False
+
     def finish(self) -> None:
         """Let the child end that reads files."""
         self._processes.close()
@@ -373,7 +378,8 @@ class MemoryFrames(Closing):
         }
         words = b"".join(_WORD.pack(facts[name]) for name in self._fields)
         length = _HEADER.size + len(words) + len(raw)
-        head = _HEADER.pack(abi.PERF_RECORD_SAMPLE, abi.PERF_RECORD_MISC_USER, length)
+        type_ = self._events.frames_type
+        head = _HEADER.pack(type_, abi.PERF_RECORD_MISC_USER, length)
         return head + words + raw
 
 

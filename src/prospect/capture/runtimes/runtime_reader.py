@@ -153,6 +153,7 @@ class RuntimeFrames(Closing):
                 from prospect.capture.runtimes.watcher import serve  # noqa: PLC0415 - once there is Python
 
                 def attach() -> Walker:
+                    self._state.attached()
                     return attach_walker(outputs, sampling, chosen=chosen.maps if chosen else None)
 
                 serve(
@@ -170,6 +171,11 @@ class RuntimeFrames(Closing):
             for fd in (*(fd for of_cpu in fds.values() for fd in of_cpu), null_fd):
                 if fd >= 0:
                     os.close(fd)
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the kernel may have written records."""
+        return self._state["attached"] != 0
 
     @property
     def limits(self) -> list[str]:

@@ -8,7 +8,7 @@ import struct
 _FAILED, _DETACHED = 1, 2
 _PPM = 1_000_000
 _NAMES = (
-    *("stage", "code", "missed", "held_up", "lost", "beside"),
+    *("stage", "code", "attached", "missed", "held_up", "lost", "beside"),
     *(
         "refused",
         "refused_pid",
@@ -33,6 +33,10 @@ class WalkState:
     def fail(self, code: int) -> None:
         """Say that it cannot run: an errno, 0 for a kernel that is not known."""
         self._put(stage=_FAILED, code=code)
+
+    def attached(self) -> None:
+        """Say that the walker is about to write."""
+        self._put(attached=1)
 
     def detached(self) -> None:
         """Say that it runs no more, because other tracers' programs cost too many samples."""
