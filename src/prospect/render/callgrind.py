@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.table_rows import tuples
-from prospect.figures.stacks.frames import frame_labels, frame_table
+from prospect.figures.stacks.frames import frame_files, frame_labels, frame_table
 from prospect.figures.stacks.stack_weights import (
     nanoseconds,
     paths,
@@ -200,9 +200,8 @@ class _Names:
     """Names of frames, each by its number after the first time, as the format allows."""
 
     def __init__(self, profile: CompleteProfile, frames: FrameTable) -> None:
-        files = [*(profile.lines.files if profile.lines else []), "???"]
         self._function = frame_labels(profile, frames)
-        self._file = [files[row] for row in frames.file_index.tolist()]
+        self._file = [file or "???" for file in frame_files(profile, frames)]
         self._object = [profile.objects.path[row] for row in frames.object_index.tolist()]
         self._known: dict[tuple[str, str], int] = {}
 

@@ -13,9 +13,11 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.figures.stacks.frames import (
+    LANGUAGES,
     FrameTable,
     NamedForest,
     frame_labels,
+    frame_languages,
     frame_table,
     is_kernel_frame,
     named_forest,
@@ -72,10 +74,12 @@ def _metadata(profile: CompleteProfile, threads: SampleThreads) -> list[dict[str
 def _stack_frames(
     profile: CompleteProfile, frames: FrameTable, forest: NamedForest
 ) -> Iterator[bytes]:
-    is_kernel = is_kernel_frame(profile, frames).tolist()
+    # By `frame_languages`, -1 for the last one.
+    categories = np.array([*LANGUAGES, "user"], object).take(frame_languages(profile, frames))
+    categories[is_kernel_frame(profile, frames)] = "kernel"
     words = [
-        encoded({"category": "kernel" if kernel else "user", "name": label})[:-1].decode()
-        for label, kernel in zip(frame_labels(profile, frames), is_kernel, strict=True)
+        encoded({"category": category, "name": label})[:-1].decode()
+        for label, category in zip(frame_labels(profile, frames), categories, strict=True)
     ]
     for first in range(0, len(forest), _PART):
         part = slice(first, first + _PART)

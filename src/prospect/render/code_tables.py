@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.stacks.frames import KERNEL_KINDS, frame_labels
+from prospect.figures.stacks.frames import KERNEL_KINDS, frame_files, frame_labels
 from prospect.figures.stacks.stack_weights import paths
 from prospect.records import Record, field
 
@@ -204,9 +204,9 @@ def _functions(
     profile: CompleteProfile, frames: FrameTable, used: NDArray[np.int64]
 ) -> tuple[list[str], list[str], list[str]]:
     labels = frame_labels(profile, frames)
-    files = [*(profile.lines.files if profile.lines else []), ""]
+    files = frame_files(profile, frames)
     return (
         [labels[row] for row in used.tolist()],
         [frames.linkage_name[row] or labels[row] for row in used.tolist()],
-        [files[row] for row in frames.file_index.take(used).tolist()],
+        [files[row] for row in used.tolist()],
     )

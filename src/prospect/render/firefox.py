@@ -14,9 +14,12 @@ import numpy as np
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.modes import event_has_time
 from prospect.figures.stacks.frames import (
+    LANGUAGES,
     FrameTable,
     NamedForest,
+    frame_files,
     frame_labels,
+    frame_languages,
     frame_table,
     frames_by_line,
     is_kernel_frame,
@@ -28,9 +31,7 @@ from prospect.profile.model import (
     ENTRY_REASON_IDLE,
     ENTRY_REASON_NONE,
     KIND_ELF,
-    SOURCE_KINDS,
 )
-from prospect.profile.naming import NameSource
 from prospect.render.code_tables import Strings
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
@@ -56,10 +57,8 @@ _CATEGORIES = [
     {"name": "Idle", "color": "transparent", "subcategories": ["Other"]},
     {"name": "Other", "color": "grey", "subcategories": ["Other"]},
 ]
-_LANGUAGES = ("Python", "Ruby", "PHP", "JavaScript", "Java")
-_CATEGORY_OF_KIND = {kind: len(_CATEGORIES) + row for row, kind in enumerate(SOURCE_KINDS)}
-_CATEGORIES += [{"name": name, "color": "blue", "subcategories": ["Other"]} for name in _LANGUAGES]
-_JAVA = len(_CATEGORIES) - 1
+_FIRST_LANGUAGE = len(_CATEGORIES)
+_CATEGORIES += [{"name": name, "color": "blue", "subcategories": ["Other"]} for name in LANGUAGES]
 _MARKER_INTERVAL = 1
 
 
@@ -244,6 +243,7 @@ def _shared(
     nothing: list[None] = [None] * len(frames)
     resources, resource = np.unique(frames.object_index, return_inverse=True)
     caller = forest.caller_index
+    sources, files = frame_files(profile, frames), dict[str, int]()
     return {
         "stackTable": {
             "frame": forest.frame_index.tolist(),
@@ -253,10 +253,10 @@ def _shared(
         "frameTable": _frame_table(samples, frames, by_line, forest),
         "funcTable": {
             "name": labels,
-            "isJS": [False] * len(frames),
+            "isJS": (frame_languages(profile, frames) == LANGUAGES.index("JavaScript")).tolist(),
             "relevantForJS": [False] * len(frames),
             "resource": resource.tolist(),
-            "source": [row if row >= 0 else None for row in frames.file_index.tolist()],
+            "source": [files.setdefault(one, len(files)) if one else None for one in sources],
             "lineNumber": nothing,
             "columnNumber": nothing,
             "originalLocation": nothing,
@@ -269,7 +269,7 @@ def _shared(
             "length": len(resources),
         },
         "nativeSymbols": _native_symbols(profile, frames, labels),
-        "sources": _source_table(profile, strings),
+        "sources": _source_table(list(files), strings),
         "sourceLocationTable": {"source": [], "line": [], "column": [], "length": 0},
         "stringArray": list(strings.rows),
     }
@@ -282,10 +282,8 @@ def _frame_table(
     profile = samples.profile
     lined, func, line = by_line
     category = np.where(is_kernel_frame(profile, lined), _KERNEL, _USER)
-    kind_of_object = profile.objects.kind.take(lined.object_index)
-    for source, number in _CATEGORY_OF_KIND.items():
-        category[kind_of_object == source] = number
-    category[profile.objects.source.take(lined.object_index) == NameSource.JVM] = _JAVA
+    language = frame_languages(profile, lined)
+    category = np.where(language < 0, category, _FIRST_LANGUAGE + language)
     kind = profile.entry_reasons.kind.take(profile.hits.entry_reason_index.take(samples.hit_index))
     idle = samples.stack_index[kind == ENTRY_REASON_IDLE]
     category[forest.frame_index.take(forest.row_of_stack.take(idle))] = _IDLE
@@ -335,8 +333,7 @@ def _native_symbols(
     }
 
 
-def _source_table(profile: CompleteProfile, strings: Strings) -> dict[str, Any]:
-    files = profile.lines.files if profile.lines else []
+def _source_table(files: list[str], strings: Strings) -> dict[str, Any]:
     nothing: list[None] = [None] * len(files)
     return {
         "id": nothing,

@@ -17,6 +17,7 @@ from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
     frame_annotations,
+    frame_colours,
     frame_labels,
     frame_table,
     named_forest,
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 _PART = 1 << 16
 _ALL = (-1, -1)  # the caller of threads; others are (thread name, row of the forest)
-# Hue ranges by annotation: the kernel orange, inlined aqua, JIT code green, all else red to yellow.
+# Hue ranges by annotation: the kernel orange, inlined aqua, of a runtime or a JIT green, else
+# red to yellow.
 _HUES = {"_[k]": (28, 36), "_[i]": (176, 192), "_[j]": (96, 116), "": (0, 24)}
 
 
@@ -46,11 +48,12 @@ class Box(NamedTuple):
     label: str
     figure: str
     mark: str
+    hue: str
 
     @property
     def colour(self) -> tuple[int, int, int]:
         """Hue in degrees, saturation and lightness in percent: always the same for a name."""
-        first, last = _HUES[self.mark]
+        first, last = _HUES[self.hue]
         seed = zlib.crc32(self.label.encode("utf-8", "backslashreplace"))
         hue = first + seed % (last - first + 1)
         return hue, 70 + (seed >> 8) % 25, 62 + (seed >> 16) % 12
@@ -86,23 +89,25 @@ class FlameGraph(Record):
         kept = np.flatnonzero(self.value >= max(total * least, 1))
         labels = frame_labels(self.profile, self.frames)
         marks = frame_annotations(self.profile, self.frames)
+        hues = frame_colours(self.profile, self.frames)
         forest = self.forest
         rows = []
         for index in kept.tolist():
             comm, row, value = (int(c[index]) for c in (self.comm, self.row, self.value))
             if row < 0:
-                rows.append((1, self.profile.comms[comm], (comm, row), _ALL, value, ""))
+                rows.append((1, self.profile.comms[comm], (comm, row), _ALL, value, "", ""))
             else:
                 frame, level = int(forest.frame_index[row]), int(forest.depth[row]) + 2
                 caller = comm, int(forest.caller_index[row])
-                rows.append((level, labels[frame], (comm, row), caller, value, marks[frame]))
-        boxes = [Box(0.0, 1.0, 0, "all", _figure(total, total, self.unit), "")]
+                what = (labels[frame], (comm, row), caller, value, marks[frame], hues[frame])
+                rows.append((level, *what))
+        boxes = [Box(0.0, 1.0, 0, "all", _figure(total, total, self.unit), "", "")]
         free = {_ALL: 0.0}
-        for level, label, key, caller, value, mark in sorted(rows):
+        for level, label, key, caller, value, mark, hue in sorted(rows):
             left = free[key] = free[caller]
             free[caller] += value / total
             figure = _figure(value, total, self.unit)
-            boxes.append(Box(left, value / total, level, label, figure, mark))
+            boxes.append(Box(left, value / total, level, label, figure, mark, hue))
         return boxes
 
 

@@ -16,6 +16,7 @@ from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
     frame_annotations,
+    frame_files,
     frame_labels,
     frame_table,
     named_forest,
@@ -56,18 +57,17 @@ class SpeedscopeRenderer(StackRenderer):
 
 
 def _frames(profile: CompleteProfile, frames: FrameTable) -> list[dict[str, Any]]:
-    files = profile.lines.files if profile.lines else []
     rows = zip(
         frame_labels(profile, frames),
         frame_annotations(profile, frames),
-        frames.file_index.tolist(),
+        frame_files(profile, frames),
         frames.object_index.tolist(),
         strict=True,
     )
     return [
         {
             "name": f"{label}{mark if mark == '_[k]' else ''}",
-            "file": files[file] if file >= 0 else profile.objects.path[object_index],
+            "file": file or profile.objects.path[object_index],
         }
         for label, mark, file, object_index in rows
     ]

@@ -144,7 +144,7 @@ def test_keys_and_strange_names_are_explained_where_they_are_seen(open_page):
         "return [...new Set([...kinds].slice(0, threads - 2))]"
     )
     assert kinds == [
-        *[["user", "kernel", "inlined", "JIT"][kind] for kind in sorted(present)],
+        *[["user", "kernel", "inlined", "runtime"][kind] for kind in sorted(present)],
         "thread",
     ]
     press(browser, "?")

@@ -1,5 +1,6 @@
 """The formats of call stacks, each by the rules of the tool that reads it."""
 
+import gzip
 import itertools
 import json
 import re
@@ -10,8 +11,10 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from builders.pprof_schema import pprof_profile
 from builders.stack_formats import COUNTS, PROFILES, every_case, folded_stacks, rendered
-from builders.stacks import TICK_NS, random_stacks_profile, stacks_profile
+from builders.stacks import TICK_NS, profile_of_stacks, random_stacks_profile, stacks_profile
+from prospect.profile.model import KIND_JAVASCRIPT, KIND_PYTHON
 
 # folded: "frame;frame COUNT", as flamegraph.pl and stackcollapse-perf.pl define it
 
@@ -251,3 +254,36 @@ def test_chrome_samples_stand_at_their_times():
 
 
 # otlp: OpenTelemetry's profiles.proto, v1development
+
+
+@pytest.mark.parametrize(
+    ("kind", "language"), [(KIND_PYTHON, "Python"), (KIND_JAVASCRIPT, "JavaScript")]
+)
+def test_functions_of_a_runtime_have_their_file_and_language(kind, language):
+    stacks = [("loop@/bin/vm work@/srv/app", 3), ("loop@/bin/vm", 1)]
+    profile = profile_of_stacks(stacks, [("/srv/app", kind)])
+    frames = json.loads(rendered("speedscope", profile))["shared"]["frames"]
+    assert {"name": "work", "file": "/srv/app"} in frames
+    pprof = pprof_profile(gzip.decompress(rendered("pprof", profile)))
+    text = pprof.string_table
+    files = {text[one.name]: text[one.filename] for one in pprof.function}
+    assert files == {"loop": "", "work": "/srv/app"}
+    frames = json.loads(rendered("chrome", profile))["stackFrames"].values()
+    assert {one["name"]: one["category"] for one in frames} == {"loop": "user", "work": language}
+    assert b"cfi=(5) /srv/app\ncfn=(6) work\n" in rendered("callgrind", profile)
+    shared = json.loads(rendered("firefox", profile))["shared"]
+    functions, strings = shared["funcTable"], shared["stringArray"]
+    names = [strings[row] for row in functions["name"]]
+    files = [strings[row] for row in shared["sources"]["filename"]]
+    assert functions["source"][names.index("loop")] is None
+    assert files[functions["source"][names.index("work")]] == "/srv/app"
+    assert functions["isJS"] == [name == "work" and language == "JavaScript" for name in names]
+    # Green, as code that a JIT made.
+    hues = {
+        group.find(f"{SVG}title").text.partition(" ")[0]: int(
+            re.match(r"hsl\((\d+)", group.find(f"{SVG}rect").get("fill"))[1]
+        )
+        for group in ET.fromstring(rendered("svg", profile)).iter(f"{SVG}g")
+    }
+    assert 96 <= hues["work"] <= 116
+    assert hues["loop"] <= 24

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.late import gather
-from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE
+from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE, SOURCE_KINDS
+from prospect.profile.naming import NameSource
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile, StackTable
 
 KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
+# Of `SOURCE_KINDS`, in their order, and of the JVM.
+LANGUAGES = ("Python", "Ruby", "PHP", "JavaScript", "Java")
 
 
 class FrameTable(Record):
@@ -223,6 +226,40 @@ def frame_annotations(profile: CompleteProfile, frames: FrameTable) -> list[str]
     marks = np.where(is_kernel_frame(profile, frames), "_[k]", marks)
     found: list[str] = marks.tolist()
     return found
+
+
+def frame_colours(profile: CompleteProfile, frames: FrameTable) -> list[str]:
+    """Return the annotation that each frame has the colour of: runtimes' functions as JIT code."""
+    is_runtime = (frame_languages(profile, frames) >= 0).tolist()
+    annotations = frame_annotations(profile, frames)
+    return [
+        "_[j]" if of_runtime and not mark else mark
+        for of_runtime, mark in zip(is_runtime, annotations, strict=True)
+    ]
+
+
+def frame_files(profile: CompleteProfile, frames: FrameTable) -> list[str]:
+    """Return the source file of each frame, "" where unknown.
+
+    A function that a runtime names has its file as its object.
+    """
+    objects, files = profile.objects, [*(profile.lines.files if profile.lines else []), ""]
+    is_source = np.isin(objects.kind, SOURCE_KINDS).tolist()
+    return [
+        files[file] or (objects.path[row] if is_source[row] else "")
+        for file, row in zip(frames.file_index.tolist(), frames.object_index.tolist(), strict=True)
+    ]
+
+
+def frame_languages(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.int64]:
+    """Return i64[f] the row of `LANGUAGES` of each frame that a runtime names, -1 for others."""
+    kinds = profile.objects.kind.take(frames.object_index)
+    language = np.full(len(frames), -1, np.int64)
+    for row, kind in enumerate(SOURCE_KINDS):
+        language[kinds == kind] = row
+    is_java = profile.objects.source.take(frames.object_index) == NameSource.JVM
+    language[is_java] = LANGUAGES.index("Java")
+    return language
 
 
 def named_forest(stacks: StackTable, frames: FrameTable) -> NamedForest:

@@ -1,8 +1,8 @@
 // How rows of the report's flame graph look: the same name always has the same colour.
 
-const KIND_HUES = [[6, 46], [205, 30], [168, 24], [96, 24]]; // user, kernel, inlined, JIT code
+const KIND_HUES = [[6, 46], [205, 30], [168, 24], [96, 24]]; // user, kernel, inlined, of a runtime or a JIT
 
-const KIND_NAMES = ["user", "kernel", "inlined", "JIT"];
+const KIND_NAMES = ["user", "kernel", "inlined", "runtime"];
 const DARK_LIGHTNESS = 26; // of 100, least; at most 6 more: text on it has WCAG's contrast
 
 const reportLook = {
