@@ -46,7 +46,13 @@ from prospect.render.json.document_fields import (
     schema as name_field,
 )
 from prospect.render.json.key_table_documents import CLASS_COLUMNS, SORTED_ROWS
-from prospect.render.json.machine_documents import CACHE, DIAGNOSIS, EVENTS
+from prospect.render.json.machine_documents import (
+    CACHE,
+    CONTENTS,
+    DIAGNOSIS,
+    EVENTS,
+    HEALTH,
+)
 from prospect.render.json.report_document import REPORT
 from prospect.render.json.what_if_document import WHAT_IF
 
@@ -104,6 +110,8 @@ DOCUMENTS = (
     EVENTS,
     CACHE,
     DIAGNOSIS,
+    CONTENTS,
+    HEALTH,
     of_answer("top", Top),
     of_answer("outliers", Outliers),
     of_answer("builds", BuildOutliers),

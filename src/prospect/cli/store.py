@@ -11,15 +11,15 @@ from prospect.announcing import pluralize
 from prospect.cli.operands import usual_store
 from prospect.cli.terminal import show
 from prospect.errors import StoreError, UsageError
-from prospect.records import asdict as contents_by_name
 from prospect.render.escape import escaped
+from prospect.render.json.document_fields import indented
+from prospect.render.json.machine_documents import CONTENTS, HEALTH
 from prospect.render.text.text_table import Column, table_lines
 from prospect.store.directory import StoreDirectory
 from prospect.store.removal import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from prospect.options import Settings
     from prospect.store.contents import Contents, Health
@@ -65,44 +65,15 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         try:
             if word == "list":
                 contents = asked(store, lambda store: contents_of(store, chosen))
-                is_whole, fields, lines = True, contents_fields(contents), _listed(contents)
+                is_whole, document, lines = True, indented(CONTENTS, contents), _listed(contents)
             else:
                 health = health_of(store)
-                is_whole, fields, lines = (
-                    not health.damaged,
-                    health_fields(health),
-                    _checked(health),
-                )
+                is_whole, document = not health.damaged, indented(HEALTH, health)
+                lines = _checked(health)
         except EngineError as error:
             raise StoreError(f"{store.path}: cannot be read: {error}") from None
-    if settings.format == "json":
-        show(json.dumps(fields, indent=1) + "\n")
-    else:
-        show("".join(f"{line}\n" for line in lines))
+    show(document if settings.format == "json" else "".join(f"{line}\n" for line in lines))
     return 0 if is_whole else 1
-
-
-def contents_fields(contents: Contents) -> dict[str, Any]:
-    """Return what is in a store as JSON has it."""
-    return {
-        "days": [contents_by_name(day) for day in contents.days],
-        "services": [{"service": name, "samples": hits} for name, hits in contents.services],
-        "events": contents.events,
-        "separate": list(contents.separate),
-        "remarks": contents.remarks,
-    }
-
-
-def health_fields(health: Health) -> dict[str, Any]:
-    """Return whether a store is whole as JSON has it."""
-    return {
-        "segments": health.segments,
-        "damaged": health.damaged,
-        "nameless": [contents_by_name(one) for one in health.nameless],
-        "samples": health.hits,
-        "nameless_samples": health.nameless_hits,
-        "dropped": [one._asdict() for one in health.dropped],
-    }
 
 
 def _listed(contents: Contents) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The JSON of `prospect list`, `prospect cache` and `prospect doctor`."""
+"""The JSON of `prospect list`, `cache`, `doctor`, `store list` and `store check`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from prospect.render.json.document_fields import (
     COUNT,
     FLAG,
     GENERATOR,
+    INTEGER,
     NUMBER,
     TEXT,
     TEXTS,
@@ -84,4 +85,43 @@ DIAGNOSIS = Object(
         state=one_of(("ok", "note", "limited", "fails"))("how it ended"),
         finding=TEXT("a sentence"),
     )("one for each line of the table"),
+)
+
+CONTENTS = Object(
+    "contents",
+    days=each(
+        day=TEXT("as 2026-11-22"),
+        session=TEXT("that its windows belong to"),
+        host=TEXT("the machine that was sampled"),
+        windows=COUNT("how many"),
+        measured_s=NUMBER("how long they are together"),
+        samples=COUNT("in these windows"),
+        lost=COUNT("of their samples"),
+        size_bytes=COUNT("of their files"),
+    )("a row for each day of a session"),
+    services=each(
+        service=TEXT("its name; empty for processes of none", 0),
+        samples=COUNT("that it has", 1),
+    )("those with most samples"),
+    events=TEXTS("names of what was sampled"),
+    separate=TEXTS("what is kept separate: some of `process`, `thread`, `cpu`"),
+    remarks=TEXTS("what is left out, and why"),
+)
+HEALTH = Object(
+    "health",
+    segments=COUNT("how many there are"),
+    damaged=TEXTS("a sentence for each that cannot be read"),
+    nameless=each(
+        path=TEXT("of the object"),
+        hits=COUNT("samples in functions without names"),
+        why=TEXT("what is known of the reason"),
+    )("objects without names, most samples first"),
+    samples=COUNT("that can be read", "hits"),
+    nameless_samples=COUNT("those of functions without names", "nameless_hits"),
+    dropped=each(
+        begin_s=INTEGER("from when, in seconds since 1970"),
+        end_s=INTEGER("until when"),
+        windows=COUNT("how many"),
+        why=TEXT("the reason"),
+    )("windows that were removed"),
 )
