@@ -45,8 +45,8 @@ def run() -> int:
     """Run the command line and return its exit status.
 
     Raises:
-        ImportError: a library is missing or broken. Where the address space is limited that is
-            said instead, in one line: then it is why.
+        ImportError: a library is missing or broken. If the address space is limited, one line
+            says that instead: then it is why.
     """
     try:
         import gc  # noqa: PLC0415 - Ctrl-C while it loads ends this too

@@ -1232,7 +1232,7 @@ class TableOptions(Options):
 
 
 class OutputOptions(Options):
-    """Where answers and recordings go, and how they look."""
+    """The destination of answers and recordings, and their look."""
 
     output: str = option(
         typed("-f --output FILE", "write the report to FILE (default: standard output)", "readers"),

@@ -97,7 +97,7 @@ CODE = {
     13: CodeLayout(112, 128, 136, 68, 68, 200, 40, 56),
     14: CodeLayout(112, 128, 136, 68, 68, 208, 40, 56),
 }
-# Where _PyRuntime has the key of thread states, as a check on what its reader's code says.
+# The offset in _PyRuntime of the key of thread states, as a check on what its reader's code says.
 KEY_OFFSETS = {8: 1392, 9: 584, 10: 584, 11: 592, 12: 1544}
 
 
@@ -161,7 +161,7 @@ THREADS = {
     11: ThreadLayout(40, 0, 16, 8, 152, 160),
     12: ThreadLayout(40, 0, 72, 8, 136, 144),
 }
-# Where struct pthread, whose address pthread_self() returns, has the number that gettid() returns:
+# The offset in struct pthread (pthread_self()) of the number that gettid() returns:
 # in glibc and in musl, on x86-64.
 PTHREAD_TID_OFFSETS = (720, 48)
 

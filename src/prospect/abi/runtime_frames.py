@@ -82,10 +82,10 @@ OUTERMOST = 1
 SIGNATURE_SHIFT = 8
 # A signature is the highest 24 bits of its 8 bytes, a number, times this.
 SIGNATURE_MIX = 0xC2B2AE3D27D4EB4F
-# The runtime above its version, as 0x030B; what the reader must know of it; begin and end of its
-# code, and of the evaluation loop. The header's `code` is a number of its user. Of CPython it must
-# know the offset of the instructions in a code object and, above that, the byte of `beginning` at
-# which the first line is (0 in older recordings).
+# The runtime above its version, as 0x030B, what the reader must know of it, the bounds of its
+# code, and those of the evaluation loop. The header's `code` is a number of its user. For CPython
+# the reader must know the offset of the instructions in a code object and, above that, the byte of
+# `beginning` at which the first line is (0 in older recordings).
 IMAGE = struct.Struct("<IIQQQQ")
 RUNTIME_SHIFT = 16
 VERSION_MASK = (1 << RUNTIME_SHIFT) - 1

@@ -153,7 +153,7 @@ def _hottest_functions(most_bytes: int, profile: Profile) -> NDArray[np.int64]:
     order = order[hits.take(order) > 0]
     left = most_bytes
     chosen = []
-    # Where one has no room, a smaller one of as many hits may.
+    # If one does not fit, a smaller one with as many hits may.
     for function, size in zip(
         order.tolist(), functions.size_bytes.take(order).tolist(), strict=True
     ):

@@ -172,7 +172,7 @@ def profile_of_events(
 def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -> Profile:
     """Make a profile of records, which are taken out of their list.
 
-    Where nobody keeps them, what is not needed any more is let go on the way.
+    If nobody keeps them, parts that are not needed any more are let go on the way.
     """
     info, answers = with_answers(info._replace(events=without_frames_event(info.events)))
     if answers is not None:
@@ -280,7 +280,7 @@ def _of_switches(
 
 
 def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) -> _Placed:
-    """Find what stood at every address of the records, which are taken out of their list."""
+    """Find what was at every address of the records, which are taken out of their list."""
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
     events, info = with_clocks(handed_over.pop(), info)

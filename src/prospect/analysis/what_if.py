@@ -137,7 +137,7 @@ class _Run:
         return float(_T_95 * np.sqrt((_GROUPS - 1) ** 2 / _GROUPS * np.var(gains, ddof=1)))
 
     def hottest(self) -> Iterable[str]:
-        """Return the names of the functions with most samples of their own."""
+        """Return the names of the functions with most own samples."""
         profile = self._samples.profile
         hit = self._samples.hit_index.take(self._rows)
         location = profile.hits.location_index.take(hit)

@@ -1,1 +1,1 @@
-"""What the stages found → the tables of a Profile; only `pipeline` calls it."""
+"""Results of the stages → the tables of a Profile; only `pipeline` calls it."""

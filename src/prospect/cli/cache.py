@@ -37,7 +37,7 @@ _KINDS = {
 
 
 class KeptFiles(NamedTuple):
-    """What is kept below `directory`, or was `removed` from there, and how much may be."""
+    """Files below `directory`, or `removed` from there, and their limits."""
 
     directory: str
     removed: bool

@@ -92,7 +92,7 @@ def _has_callers(
 
 
 def _keep(file: RecordingFile) -> None:
-    """Keep what cannot be had again, as there is no report on it, and say where."""
+    """Keep what cannot be made again, as there is no report on it, and say where."""
     path = file.keep()
     if path:
         from prospect.shell import shell_operand

@@ -3,7 +3,7 @@
 The addresses of millions of samples are a few thousand different words. A table of slots that stays
 in the cache gives each word that comes first to a slot a number; what finds its slot taken goes to
 the next table, whose slots another hash chooses, and what is left after the last one is sorted.
-Where a sample of the rows says that most words are rare, all are sorted at once: as one number of
+If a sample of the rows says that most words are rare, all are sorted at once: as one number of
 word and row, which takes half of the time of sorting row numbers by word.
 """
 
@@ -41,7 +41,7 @@ _LOW_BITS = 28
 _NO_SHIFT = np.uint64(0)
 # A block's temporaries stay in the cache too.
 _BLOCK = 1 << 16
-# Where a table leaves more than this part of its words, they are too many for the next one too.
+# If a table leaves more than this part of its words, they are too many for the next one too.
 _MOST_LEFT = 0.75
 
 

@@ -184,7 +184,7 @@ class Alike(NamedTuple):
 def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
     """Return which rows are equal in all columns, [n] each of integers or truth values.
 
-    Where none is negative they ascend, the first column leading.
+    If none is negative they ascend, the first column leading.
     """
     if not len(columns[0]):
         return Alike(np.empty(0, np.int64), np.empty(0, np.int32))

@@ -39,7 +39,7 @@ def run_lengths(start: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
 
 
 def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the rows in ascending order of their keys, i64[n], those of one key as they stood.
+    """Return the rows in ascending order of their keys, i64[n], those of one key in their order.
 
     Key and row as one number, if they fit, are sorted in a third of the time of row numbers alone.
     """
@@ -58,7 +58,7 @@ def falling_within(
 ) -> NDArray[np.int64]:
     """Return the rows by group, in each by falling weight, then count, i64[n]; the rest as it was.
 
-    Where weights are counts in another unit, counts alone are sorted: as one number with the group.
+    If weights are counts in another unit, counts alone are sorted: as one number with the group.
     """
     bits = int(count.max(initial=0)).bit_length()
     has_room = int(group.max(initial=0)).bit_length() + bits < _WORD_BITS
@@ -84,8 +84,8 @@ def _first_rows(column: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return i64[n]: the first row with the value of each row.
 
     A slot of a table holds the first row whose value falls on it, and so answers for all rows with
-    that value; rows that lost their slot are tried again, and the rest is sorted. Of long
-    columns that is a tenth of the time of sorting all, and never much more than that.
+    that value; rows that lost their slot are tried again, and the rest is sorted. For
+    long columns that is a tenth of the time of sorting all, and never much more than that.
     """
     first = np.empty(len(column), np.int64)
     rows: NDArray[np.int64] | None = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prospect.daemon.daemon_options import DaemonOptions
 
 COPIES, NEW_NAMES, TWICE, FIVE_TIMES, PYTHON, CALLERS, TEN_TIMES = range(7)
-# What a step is, for people. Callers by frame pointers take 3 % of the daemon's CPU time, so they
+# A step, for people. Callers by frame pointers take 3 % of the daemon's CPU time, so they
 # are the last that it goes without.
 STEPS = {
     COPIES: "callers by frame pointers only",
@@ -45,7 +45,7 @@ _PERCENT = 100.0
 
 
 class Used(NamedTuple):
-    """What a daemon took from its start to a moment.
+    """A daemon's cost from its start to a moment.
 
     Attributes:
         at_s: the moment, in CLOCK_MONOTONIC.
@@ -93,7 +93,7 @@ class Ceiling:
         """Note what was used until a window ended; return whether steps have changed."""
         self.peak_bytes = used.peak_bytes
         if not self._history:
-            # What comes first is the start, or what a step costs itself.
+            # The first time is the start, or the cost of the step itself.
             self._history.append(used)
             return False
         self._history.append(used)
@@ -140,7 +140,7 @@ class Ceiling:
 
     @property
     def words(self) -> str:
-        """What the steps are, for people."""
+        """The steps, for people."""
         return "; ".join(STEPS[one] for one in self.steps)
 
     def notes(self) -> tuple[str, ...]:

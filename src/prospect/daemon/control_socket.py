@@ -1,7 +1,7 @@
 """The socket that takes requests to a daemon: in its store, for its user and root alone.
 
-A request is a line of JSON, so is the answer. Who connects is known by the kernel's word; so is, to
-whoever connects, who answers.
+A request is a line of JSON, so is the answer. The kernel tells each side who the other
+is.
 
 Source: unix(7), SO_PEERCRED.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
 
 NAME = "control"
-# What may be asked for; a session has a name after it.
+# Requests; a session has a name after it.
 COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 

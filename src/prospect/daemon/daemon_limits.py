@@ -29,7 +29,7 @@ MOST_WAITING_BYTES = 16 << 20
 LOOK_S, LOOK_WITHOUT_COPIES_S = 1.0, 10.0
 # The daemon sees to its socket, and notes that it is alive, at least this often.
 LONGEST_LOOK_S = 10.0
-# Of a machine, in percent; of memory, without copies of stacks and with them.
+# Percent of a machine, and bytes of memory, without copies of stacks and with them.
 CPU_LIMIT_PERCENT, MEMORY_LIMIT, MEMORY_LIMIT_WITH_COPIES = 0.5, "200M", "400M"
 # CPU time is compared over this long at least, as one window may have a large new program in it,
 # and over this long at most.

@@ -1,4 +1,4 @@
-"""What a daemon is to do."""
+"""A daemon's settings."""
 
 from __future__ import annotations
 

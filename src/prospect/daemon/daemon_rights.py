@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SYS_ADMIN, _PERFMON = 21, 38
-# What each is for; a CPU that comes online and new settings need what the start needed.
+# The purpose of each; a CPU that comes online and new settings need what the start needed.
 KEPT = {
-    "CAP_DAC_READ_SEARCH": 2,  # names in programs and libraries, whoever may read these
+    "CAP_DAC_READ_SEARCH": 2,  # names in programs and libraries, a user who may read these
     "CAP_KILL": 5,  # children that act with another user's rights and hang
     "CAP_SETGID": 6,  # files that processes name are read with their owner's rights
     "CAP_SETUID": 7,
@@ -49,7 +49,7 @@ def keep_what_is_needed() -> None:
 
 
 def keep_nothing() -> None:
-    """Give up all rights but those of the user; of a child that only writes files of its own.
+    """Give up all rights but those of the user; of a child that only writes its own files.
 
     Raises:
         CaptureError: the kernel refused.

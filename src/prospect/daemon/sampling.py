@@ -213,7 +213,7 @@ class Sampling(Closing):
 
     @property
     def child_pids(self) -> list[int]:
-        """The processes that sample beside this one."""
+        """The processes that sample next to this one."""
         return self._session.child_pids
 
     def take(self) -> tuple[Window, int]:

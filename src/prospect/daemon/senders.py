@@ -1,4 +1,4 @@
-"""What a daemon's store has to send, by a child at a time; what waits, and why.
+"""Sending of a daemon's store, by a child at a time; the files that wait, and why.
 
 `Shipping` sends finished hours to a directory or bucket of many hosts, `Pushing` sends each window
 to a collector.

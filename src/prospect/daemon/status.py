@@ -110,7 +110,7 @@ def figures_of(
         "goes_without": [STEPS[one] for one in ceiling.steps],
         "goes_without_since_s": ceiling.since_s,
         "memory_bytes": _resident_bytes(),
-        # Of whichever of its processes had most, as one that writes a window.
+        # For the process that had most, such as one that writes a window.
         "child_memory_bytes": children.ru_maxrss * 1024,
     }
 

@@ -49,7 +49,7 @@ def run(words: list[str]) -> NoReturn:
     if said:
         sys.stdout.write(said + "\n")
         sys.stdout.flush()
-    # What the interpreter would tidy up ends with the process.
+    # The process ends anyway: the interpreter need not tidy up.
     os._exit(status)
 
 

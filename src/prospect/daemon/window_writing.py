@@ -43,7 +43,7 @@ class _Queued(NamedTuple):
 
     @property
     def kind(self) -> object:
-        """What windows of one segment have in common."""
+        """The common facts of one segment's windows."""
         return self.segment.directory, self.segment.session, kind_of(self.window.head)
 
 
@@ -188,7 +188,7 @@ class StoreWriting:
             self._write_next()
         elif self._may_merge and self._merges:
             self._check_place()
-            # What is over by the clock of the newest window; that may have been set since.
+            # Hours that are over by the clock of the newest window; that may have been set since.
             self._merger = Merger(self._store, written.segment.begin_s)
 
     def forget(self) -> int:
@@ -249,7 +249,7 @@ class StoreWriting:
             self._say(f"{self._store.path}: the disk is full; the oldest windows make room")
         self.dropped += count
         if oldest and self._known and oldest.directory == self._known.directory:
-            # Names that it had brought are gone: whatever is packed next brings all of its own.
+            # Names that it had brought are gone: the next packed window brings its own names.
             self._known = None
         return count > 0
 

@@ -44,7 +44,7 @@ _LONGEST_INITIAL_BYTES = 128
 _MOST_TRAMPOLINES = 64
 # Up to behind the call of glibc's `_start`, on both machines.
 _ENTRY_BYTES = 48
-# What a trampoline's instructions end with, what they may begin with, and how far from sp the
+# The end of a trampoline's instructions, what they may begin with, and how far from sp the
 # interrupted frame's sp is. A search for one constant is ten times as fast as one for two.
 _RT_SIGRETURN = {
     # mov $15, %rax or %eax; syscall: where the stack pointer is, the ucontext begins
@@ -129,7 +129,7 @@ def _table_rows(frames: FrameTable, machine: MachineRegisters) -> FrameRows:
     # Entries that lie in each other would make the work quadratic; no linker writes such.
     behind = np.maximum.accumulate(np.append(0, frames.limit.take(order)))[:-1]
     order = order[frames.offset.take(order) >= behind]
-    # Where functions overlap, the one that begins later holds.
+    # If functions overlap, the one that begins later holds.
     begin = np.sort(frames.start.take(order))
     following = np.append(begin, limit).take(
         np.searchsorted(begin, frames.start.take(order), side="right")

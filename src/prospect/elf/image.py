@@ -147,7 +147,7 @@ class ElfImage(Record, eq=False):
             offset: u64[n].
 
         Returns:
-            u64[n], `NO_ADDRESS` if no PT_LOAD holds the offset. Where several do, an executable
+            u64[n], `NO_ADDRESS` if no PT_LOAD holds the offset. If several do, an executable
             one wins, then the one that starts last.
         """
         return self._convert(offset, "offset", "vaddr")

@@ -129,7 +129,7 @@ def read_sframe(image: ElfImage) -> SframeTable | None:
     kept = kept[(first.take(kept) <= len(data)) & ((count.take(kept) > 0) | (version == _V3))]
     kept = kept.take(np.argsort(start.take(kept), kind="stable"))
     start, info = start.take(kept), info.take(kept)
-    # Where functions overlap, the one that begins later holds.
+    # If functions overlap, the one that begins later holds.
     following = np.append(start, _LAST_ADDRESS).take(np.searchsorted(start, start, side="right"))
     end = np.minimum(start + length.take(kept), following)
     table = SframeTable(
@@ -359,7 +359,7 @@ def _pack(places: _Places, machine: MachineRegisters) -> NDArray[np.int64]:
     is_form &= (cfa.control & _BY_REGISTER != 0) & (register < 32)
     saved = returns.register(machine)
     if machine.return_slot:
-        # What becomes of rbx is not known. Frames that are found by it end there.
+        # The value of rbx is not known. Frames that are found by it end there.
         second = np.full(len(register), rules.RULE_LOST << rules.SECOND_BITS)
         is_form &= (saved.how == step.SAVED_AT_CFA) & (saved.value == 8 * machine.return_slot)
     else:

@@ -320,7 +320,7 @@ def _total_seconds(
 
 
 def _seconds_by_function(graph: CallGraph, functions: int) -> NDArray[np.float64]:
-    """Return f64[functions]: the time in which each stood on the stack."""
+    """Return f64[functions]: the time in which each was on the stack."""
     frame = graph.frames.function_index
     is_function = frame >= 0
     total_s = frame_totals(graph).total_s

@@ -1,6 +1,6 @@
 """The turns of threads, by program and kind: how many, how long, and what they consisted of.
 
-Times of turns and pieces are exact. Where threads ran, samples divide their time as in the account
+Times of turns and pieces are exact. While threads ran, samples divide their time as in the account
 of a command (`prospect.estimate.wall_account`). Intervals of quantiles take turns as independent.
 """
 

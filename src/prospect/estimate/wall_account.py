@@ -1,6 +1,6 @@
 """The wall-clock account of a command: how long its critical path ran what, and waited for what.
 
-Times of pieces are exact. Where a thread of the path ran, the samples that hit it there divide its
+Times of pieces are exact. While a thread of the path ran, the samples that hit it there divide its
 time among functions, each program's apart. A share of n samples has the 95 % interval of Agresti
 and Coull (The American Statistician 52, 1998), which holds for few samples too.
 """
@@ -340,7 +340,7 @@ def _blocked(profile: CompleteProfile, pieces: Owned) -> Iterator[tuple[int, Wal
     programs = Programs(profile, path)
     is_kernel = np.append(profile.processes.is_kernel_thread, False)
     ended_by, process = path.ended_by.take(rows), path.ender_process_index.take(rows)
-    # Of threads of the kernel there are many with names of their own: all do what a device asks.
+    # Of threads of the kernel there are many with their own names: all do what a device asks.
     is_device = (ended_by == 0) | is_kernel.take(process)
     ender = programs.number(process, path.ender_index.take(rows)) + 2
     ender = np.where(ended_by < 0, 0, np.where(is_device, 1, ender))
@@ -366,7 +366,7 @@ def takers_by_owner(
     program = programs.number(had.process_index, had.name_index) + 2
     program = np.where(had.tid > 0, program, np.where(had.tid == 0, 0, 1))
     is_own = np.append(profile.processes.is_descendant, False).take(had.process_index)
-    # Whatever ran while a limit stopped the thread did not take the CPU from it.
+    # Threads that ran while a limit stopped the thread did not take the CPU from it.
     left = 1.0 - quota.take(had.piece) / pieces.path.length_ns.take(had.piece)
     names = [NOBODY, UNRECORDED, *programs.names]
     key = (pieces.owner.take(had.piece) * len(names) + program) * 2 + is_own

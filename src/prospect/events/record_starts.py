@@ -387,8 +387,8 @@ def _prove(words: Words, view: memoryview, chain: _Chain, stop: int, looks: Look
 
 _WORDS_SHIFT = np.uint64(51)
 _LEAST_SIZE = np.uint64(8)
-# Those of the kernel are below 32, and perf's own from 64 on (6.18); of others, words of text and
-# addresses are far above.
+# Those of the kernel are below 32, and perf's own from 64 on (6.18). In other types, words of text
+# and addresses are far above.
 _MOST_TYPES = np.uint64(256)
 
 

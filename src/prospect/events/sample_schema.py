@@ -37,7 +37,7 @@ class GroupLayout(NamedTuple):
         begin: of the number of values, from the header on.
         values: of the first value, from there on.
         each: of a value with its id, which is right after it.
-        is_inherited: whether each thread has values of its own.
+        is_inherited: whether each thread has its own values.
     """
 
     begin: int
@@ -237,7 +237,7 @@ class Schema(Record):
         shared_event: that of samples with unknown ids, -1 for none; see `samples.SharedSamples`.
         switch_event: that of context switches, -1 for none.
         raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
-        raw_data: rows of events whose raw data is kept whole: those of PMUs of their own.
+        raw_data: rows of events whose raw data is kept whole: those of special PMUs.
         switch_tail: where records of switches have their time and task, words from their end.
     """
 

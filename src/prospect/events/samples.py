@@ -170,7 +170,7 @@ def true_times(
     is_soon = (ahead >= 0) & (ahead <= _SOON_NS)
     if (is_soon | ~is_own).all():
         return time_ns
-    # Where a ring was emptied between the two, by how much the clocks differ elsewhere.
+    # If a ring was emptied between the two, by how much the clocks differ elsewhere.
     differs = np.int64(np.median(ahead[is_own & ~is_soon]))
     shifted = (time_ns.take(of_switch).view(np.int64) + differs).view(np.uint64)
     is_wrong = np.where(is_own, ~is_soon, met.is_foreign.take(of_switch))

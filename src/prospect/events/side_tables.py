@@ -322,7 +322,7 @@ def _is_data_mapping(
     """Return bool[n]: mappings without code, by `prot` where it is known, else by the misc bit.
 
     Read-only mappings stay: interpreters run Android's dex and vdex files from there, and
-    simpleperf gives the code of its JIT a `prot` of its own (0x4000). What may be written is heaps
+    simpleperf gives the code of its JIT a `prot` of its own (0x4000). Writable memory is heaps
     and stacks, and words that point there are no frames. perf synthesises the kernel's and its
     modules' MMAP2 with a `prot` of 0.
 
@@ -358,7 +358,7 @@ def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
 def _has_tail(
     words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: records that end in a tail; the name of others would be read as one."""
+    """Return bool[n]: records that end in a tail; other names would be read as one."""
     room = end - start - _BODY_WORDS_OF.take(type_) - tail_words
     last_of_name = words.take(end - tail_words - 1, mode="clip")
     name_ends = (room >= 1) & ((last_of_name >> np.uint64(56)) == 0)

@@ -42,7 +42,7 @@ _LOOPS = (
     *("event_base_loop", "aeMain", "aeProcessEvents", "tokio::", "mio::", "NioEventLoop"),
     *("EpollEventLoop", "IOLoop.start", "uvloop"),
 )
-# What a sample weighs next to a wait's length, to tell what a turn mostly is.
+# The weight of a sample next to a wait's length, to tell what a turn mostly is.
 _SAMPLE_NS = 1_000_000
 
 
@@ -257,7 +257,7 @@ def _stacks(
     )
     turn = np.searchsorted(begins, moments, "right") - 1
     turn = np.maximum(turn, 0)
-    # What begins with the turn is the wait for a CPU, with the stack of the idle wait.
+    # The wait for a CPU begins with the turn, with the stack of the idle wait.
     is_in = (moments > begins.take(turn)) & (moments < ends.take(turn))
     rows, turn = rows[is_in], turn[is_in]
     is_wait = rows >= blocked.first_wait

@@ -57,7 +57,7 @@ _NS = 1e-9
 def hits_table(profile: Profile, detail: Detail = "4") -> Table:
     """Return rows of hits with their names; those of every process add up to all samples.
 
-    Where source lines were asked for, `file` and `line` are those of the instruction.
+    If source lines were asked for, `file` and `line` are those of the instruction.
 
     Args:
         profile: what was recorded.

@@ -40,8 +40,8 @@ _LEAST_LETTERS_OF_A_PART = 3
 def functions_named(profile: Profile, what: str) -> NDArray[np.bool_]:
     """Return bool[f]: which functions a person means by `what`.
 
-    Those with this name; if there are none, those that it fits as a pattern; if there are
-    none either, those with it in their names.
+    Those with this name. If there are none, those that it fits as a pattern. If there
+    are none either, those with it in their names.
     """
     names = [function_names(profile, row) for row in range(len(profile.functions))]
     return _called(names, profile.functions.name, what)

@@ -218,7 +218,7 @@ def are_idle(kind: NDArray[np.integer], is_of_zero: NDArray[np.bool_]) -> NDArra
         kind: [h] of their entry reasons.
         is_of_zero: bool[h] whether they are of process zero.
     """
-    # Without call chains, hits of idle CPUs have no entry reason of their own.
+    # Without call chains, hits of idle CPUs have no own entry reason.
     is_idle: NDArray[np.bool_] = np.isin(kind, IDLE_ENTRY_REASONS)
     is_idle &= is_of_zero
     is_idle |= kind == ENTRY_REASON_IDLE

@@ -75,7 +75,7 @@ class Condition(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What a word compares.
+    """The subject of a word.
 
     Attributes:
         names: or numbers as text.

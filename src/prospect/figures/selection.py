@@ -93,7 +93,7 @@ def only_exported(samples: StackSamples) -> StackSamples:
     rest = _of_hits(profile, hit, process, stacks)
     return replace(
         samples,
-        # The samples themselves are columns of their own.
+        # The samples themselves are separate columns.
         profile=replace(
             rest,
             hits=replace(rest.hits, stack_index=None),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DISK, SLEEP, NETWORK, SOCKET, PIPE, LOCK, CHILD = (
     *("disk", "sleep", "network", "socket", "pipe", "lock", "child"),
 )
-# What a function in the stack of a wait says, from its exact name or from the start of it.
+# The reason by a function in the stack of a wait, from its exact name or from the start of it.
 _BY_FUNCTION = {
     **dict.fromkeys(
         (
@@ -47,7 +47,7 @@ _BY_FUNCTION = {
     "do_wait": CHILD,
 }
 _BY_BEGIN = {"unix_": SOCKET, "tcp_": NETWORK, "udp_": NETWORK, "inet_": NETWORK, "sk_": NETWORK}
-# What a system call says by itself.
+# The reason by a system call alone.
 _BY_CALL = {
     **dict.fromkeys(("nanosleep", "clock_nanosleep"), SLEEP),
     **dict.fromkeys(("fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"), DISK),
@@ -58,7 +58,7 @@ _MOST_FRAMES = 64
 
 
 class Reason(NamedTuple):
-    """What a thread was blocked by.
+    """The reasons that block threads.
 
     Attributes:
         call: the system call, or what else made it enter the kernel; "" if unknown.

@@ -106,7 +106,7 @@ class Opener:
     def open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
         """Open a regular file for reading, within some seconds.
 
-        Where a user's names have led to what does not answer, no more of them are looked up there.
+        If a user's names have led to files that do not answer, no more of them are looked up there.
         Threads take turns.
         """
         with self._turn:
@@ -276,7 +276,7 @@ def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
 def _copy(channel: socket.socket, descriptor: int, largest_bytes: int) -> None:
     """Copy a file into memory; its descriptor then refers to the copy.
 
-    The other end is told now and then that this goes on.
+    Now and then a word to the other end shows that this goes on.
     """
     memory = os.memfd_create("copy", os.MFD_CLOEXEC)
     try:

@@ -35,7 +35,7 @@ def are_same_file(path: str, other: str) -> bool:
 
 
 class RecordingFile:
-    """Where a recording goes: a file under its name from the first byte on, or one without a name.
+    """The file of a recording: under its name from the first byte on, or without a name.
 
     Both are readable by their owner only. An earlier file of that name becomes ``NAME.old``, as
     `perf record` does it.
@@ -125,7 +125,7 @@ def give_to_caller(descriptor: int) -> None:
 
 
 class ReportFile:
-    """Where a report goes: opened before the command runs, in its place once it is whole.
+    """The file of a report: opened before the command runs, in its place once it is whole.
 
     `put` a report into it; `close` without that leaves nothing.
     """
@@ -294,7 +294,7 @@ def _copy(descriptor: int, path: str) -> None:
 def _open_unnamed(directory: str, mode: int, fallback: str = "") -> tuple[int, str]:
     """Open a file without a name; where the file system cannot, one with the name `fallback`.
 
-    Without `fallback` a name of our own is given and taken away at once. Returns the descriptor
+    Without `fallback` a temporary name is given and taken away at once. Returns the descriptor
     and the name that it still has.
     """
     try:

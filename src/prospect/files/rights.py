@@ -1,8 +1,8 @@
 """With whose rights a file is read that another file or process names.
 
-A name from root's files, or from our own, is read with our rights; a name that strangers could have
-written is read with the rights that everybody has; any other with those of the owner of its source,
-if this process can take them on.
+A name from root's files, or from our own, is read with our rights. A name that strangers could
+have written is read with the rights that everybody has, and any other with those of the owner of
+its source, if this process can take them on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def weakest(*users: int) -> int:
 
 
 class Switch:
-    """Takes other users' rights on and lays them down again; for a process of its own."""
+    """Takes other users' rights on and lays them down again; for a separate process."""
 
     def __init__(self) -> None:
         self._own = os.geteuid(), os.getegid(), os.getgroups()

@@ -1,4 +1,4 @@
-"""Where the user's cache is, and whether its files are the user's own.
+"""The place of the user's cache, and whether its files are the user's own.
 
 Files that anybody else can write to count as missing. Cheap to import: it is asked on the way to
 COMMAND's start.

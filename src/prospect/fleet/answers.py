@@ -40,7 +40,7 @@ TERMINAL, PAGE = "terminal", "page"
 _BUILD_DIGITS = 12
 _NO_NAME = "[no name]"
 _MOST_FILES = 2
-# Of rows below services, which take the place of the last functions.
+# For rows below services, which take the place of the last functions.
 _LEAST_FUNCTIONS = 3
 _MOST_PROGRAMS = 3
 # Rows of hosts, and of objects without names, by layout: both fit a terminal of 24 lines.

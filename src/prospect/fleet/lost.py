@@ -34,7 +34,7 @@ _UNFINISHED_S = 3600.0
 
 
 def set_aside(store: StoreDirectory, segment: Segment) -> None:
-    """Keep the accounting of a segment that is removed unsent; takes no room on a full disk."""
+    """Keep the accounting of a segment that is removed unsent; takes no space on a full disk."""
     aside = accounting_aside(store)
     with suppress(OSError):
         for one in aside[: max(len(aside) + 1 - _MOST_ASIDE, 0)]:

@@ -1,4 +1,4 @@
-"""Where files of buckets are kept on this machine, and how many: those used longest ago go."""
+"""Files of buckets that are kept on this machine: those used longest ago go."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """An ELF file with DWARF → a symcache: its lines and inlined functions, ordered by address.
 
 In and out: bytes. The library `symbolic` reads DWARF 2 to 5; what it makes is described by its
-crate symbolic-symcache. It reads files of others: one that does not belong to root or to us is
+crate symbolic-symcache. It reads other users' files: one that does not belong to root or to us is
 read in a child that may use little time and memory; this file is its program too, and therefore
-imports nothing of ours.
+imports no other module of Prospect.
 """
 
 from __future__ import annotations

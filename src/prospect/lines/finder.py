@@ -191,7 +191,7 @@ class LineFinder:
     ) -> Iterator[tuple[tuple[FileIdentity, _Holder], bytes | None]]:
         """Make symcaches on several processors, those of other users' files in turn.
 
-        Of ours the largest is first, so that none is left to one processor at the end; of theirs
+        Our largest file is first, so that none is left to one CPU at the end; of theirs
         the smallest, so that it has its part of what all of them may take.
         """
         if not missing:

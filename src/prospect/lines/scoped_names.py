@@ -212,7 +212,7 @@ class _Search:
     def _walk(self, unit: dwarf.Unit, plans: dict[int, _Plan]) -> None:
         """Note the qualified names of the functions of a unit that are looked for."""
         position, end = unit.dies, unit.end
-        # What qualifies the names at each depth; None if no plain name does.
+        # The qualifiers of the names at each depth; None if no plain name does.
         scopes: list[bytes | None] = []
         while position < end:
             code, position = leb128(self._info, position)

@@ -33,7 +33,7 @@ def section(image: ElfImage, name: bytes) -> memoryview:
     Uncompressed sections are not copied.
 
     Raises:
-        CostlyError: too little is left of the memory that files of others may take.
+        CostlyError: too little is left of the memory that other users' files may take.
     """
     row = image.find_section(name)
     if row < 0 or not image.sections[row]["flags"] & elf_layout.SHF_COMPRESSED:

@@ -92,7 +92,7 @@ class SplitFiles:
 
         Raises:
             CostlyError: a file that may have them is too big for what is left of the memory that
-                files of others may take.
+                other users' files may take.
         """
         is_costly = False
         for path in self._paths(unit):

@@ -25,8 +25,8 @@ VERSION = 9
 MAGIC = b"SYMC"
 NONE = 0xFFFFFFFF
 
-# Magic, version, 32 bytes of debug id, architecture; then the numbers of files, functions, source
-# locations and ranges, and the bytes of text; then what is reserved.
+# Magic, version, 32 bytes of debug id, architecture. Then the numbers of files, functions,
+# source locations and ranges, and the bytes of text. The rest is reserved.
 _HEADER = struct.Struct("<4sI32sI5I16x")
 _FILE_FIELDS = 6
 _FUNCTION_FIELDS = 4
@@ -120,7 +120,7 @@ class SymCache(Record, eq=False):
     """The tables of a symcache; use `SymCache.parse`.
 
     Attributes:
-        files: u32[f, 6] offsets of compilation directory, directory and name, and of others.
+        files: u32[f, 6] offsets of compilation directory, directory and name.
         functions: u32[g, 4] offset of the name, an unused one, first address, language.
         locations: u32[m, 4] file, line, function, and the location that this one is inlined into.
         ranges: u32[r] first address of each of the last r locations, rising.

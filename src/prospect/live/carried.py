@@ -326,7 +326,7 @@ class PythonNames:
         )
 
     def _keep(self, known: _Interpreter, key: CodeKey, text: CodeText, now_ns: int) -> bool:
-        """Keep what is told of a code object; return whether anything of it is kept."""
+        """Keep the news of a code object; return whether anything of it is kept."""
         before = known.texts.get(key)
         if before:
             new = {name: one for name, one in text._asdict().items() if one is not None}

@@ -19,7 +19,7 @@ _MOST_NAMED = 3
 
 
 class Whom(NamedTuple):
-    """Whom a session follows.
+    """The processes that a session follows.
 
     Attributes:
         words: what they are called, as "process 4711 (nginx)".

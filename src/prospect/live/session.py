@@ -87,7 +87,7 @@ def _suiting_samples(cpus: int) -> int:
 class LiveSession:
     """Samples all CPUs from its making until `close`; one thread at a time may call it.
 
-    Where threads are chosen, or this user may not sample the system, only what is followed.
+    If threads are chosen, or this user may not sample the system, only what is followed.
 
     Attributes:
         began_ns: when, in CLOCK_MONOTONIC.

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
     class _Records(Protocol):
         def put(self, records: bytes) -> None:
-            """Take records of our own."""
+            """Take our own records."""
             ...
 
     class Source(Protocol):
@@ -181,7 +181,7 @@ class Drained:
             self._condensed_at = max(2 * self.size_bytes, self.gate.condensed_bytes)
 
     def put(self, records: bytes) -> None:
-        """Take records of our own, all of them."""
+        """Take all of our own records."""
         self._pieces.append(records)
         self.size_bytes += len(records)
 

@@ -154,7 +154,7 @@ class LiveTasks:
     def carried(
         self, events: Events, pids: set[int], named: set[int] | frozenset[int] = frozenset()
     ) -> Events:
-        """Return the records of a part with what stood before it in front, at time 0.
+        """Return the records of a part with the state before it in front, at time 0.
 
         Args:
             events: of the part.
@@ -234,7 +234,8 @@ class LiveTasks:
     def _name(self, pid: int, tid: int, name: bytes, time_ns: int, *, is_exec: bool) -> None:
         process = self._process(pid)
         if is_exec and time_ns:
-            # Of several threads, only the one that calls exec lives on, with the process's number.
+            # If there are several threads, only the one that calls exec lives on, with the
+            # process's number.
             self._processes[pid] = _Process(process.parent_pid, BIRTH_EXEC, time_ns, {pid: name})
             return
         process.threads[tid] = name
@@ -299,7 +300,7 @@ class _Strings:
 
 
 def pids_of(events: Events) -> set[int]:
-    """Return the processes that a part is about: sampled, or with records of their own."""
+    """Return the processes that a part is about: sampled, or with own records."""
     sampled = distinct(events.samples.task).astype(np.uint32).view(np.int32)
     columns = (sampled, events.tasks.pid, events.tasks.parent_pid, events.mmaps.pid)
     return set(np.concatenate(columns).tolist())

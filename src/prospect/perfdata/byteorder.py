@@ -99,7 +99,7 @@ def to_little_endian(records: bytes, events: Sequence[EventDescription]) -> byte
 
 
 def _by_event(records: _Rows, event: _Rows) -> Iterator[_Rows]:
-    """Yield the records of each event that has any: a file may describe thousands of others."""
+    """Yield the records of each event that has any: a file may describe thousands without."""
     order = np.argsort(event, kind="stable")
     begin = run_starts(event[order])
     for first, length in zip(begin.tolist(), run_lengths(begin, len(order)).tolist(), strict=True):

@@ -1,8 +1,9 @@
 """Facts that a recorder writes before its records, for readers of a file that was never finished.
 
 perf.data has its feature sections after the records, where a recorder that is killed writes none.
-So ours writes those that it knows from the start between the event ids and the records as well,
-where no reader of perf.data looks. A finished file has all of them at its end, and these are not
+So ours writes those that it knows from the start between the event ids and the records as
+well: no reader of perf.data looks there. A finished file has all of them at its end, and these are
+    not
 read.
 
 Layout: for each feature its bit and its size (u64 each) and the content, padded to 8 bytes; zeros

@@ -57,7 +57,7 @@ _CONFIG_MASK = 0xFFFF_FFFF
 
 
 def event_name(attr: EventAttr, name_of_type: Mapping[tuple[int, int], str] | None = None) -> str:
-    """Return what perf calls the event, ``raw 0x…`` where it has no name of its own.
+    """Return what perf calls the event, ``raw 0x…`` if it has no name.
 
     A suffix says which modes are counted where some are excluded: ``cycles:u``.
 

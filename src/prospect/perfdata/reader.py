@@ -258,7 +258,7 @@ def _must_be_walked(header: FileHeader, data: memoryview) -> bool:
     """Whether the data may hold records that are not whole words, or payloads between records."""
     if header.has(fmt.HEADER_COMPRESSED) or header.has(fmt.HEADER_AUXTRACE):
         return True
-    # The first simpleperf had no features of its own; its records begin with the kernel's symbols.
+    # The first simpleperf had no own features; its records begin with the kernel's symbols.
     type_ = int.from_bytes(data[:4], "little")
     return type_ in fmt.SIMPLEPERF_RECORD_TYPES or any(
         header.has(feature) for feature in fmt.SIMPLEPERF_FEATURES

@@ -1,6 +1,6 @@
 """Samples with the id of another recorder's event → samples with the id of their own event.
 
-Where two recorders sample one software event on a CPU, the kernel prepares a sample once for both,
+If two recorders sample one software event on a CPU, the kernel prepares a sample once for both,
 with the id of the event that came first (`events.samples`). Prospect knows whose such
 samples are; perf looks for the event by the id, takes another one's layout, and refuses the file.
 

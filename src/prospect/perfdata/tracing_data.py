@@ -37,7 +37,7 @@ _WANTED_FIELDS = {
     "sched:sched_waking": (b"pid", b"common_type"),
     "sched:sched_switch": (b"prev_state", b"next_pid"),
 }
-# Fields of records that programs of ours wrote (``--wall``); others have none of them.
+# Fields of records that our programs wrote (``--wall``); others have none of them.
 _OWN_FIELDS = {"sched:sched_switch": (b"syscall", b"followed", b"ran_ns")}
 
 

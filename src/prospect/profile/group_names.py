@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _UNIT = re.compile(r"[^/]+\.(?:service|scope|socket|mount|swap)")
 _CONTAINER = re.compile(r"(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
-# Of the API server, and, with 32 digits, of a file of the kubelet; systemd's slices have no hyphen.
+# An id of the API server or, with 32 digits, of a file of the kubelet; systemd's slices have no
+# hyphen.
 _POD = re.compile(
     r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:[/:]|$)"
 )
@@ -27,7 +28,7 @@ _SHOWN_ID = 12
 
 
 class ContainerFacts(NamedTuple):
-    """What a container runtime calls a container.
+    """A container runtime's names of a container.
 
     Attributes:
         pod, namespace: of the pod that it is part of, "" for none.

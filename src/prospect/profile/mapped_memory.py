@@ -31,7 +31,7 @@ class MemoryMap(Record):
         prot: i8[m] PROT_* bits, -1 if the recording does not say.
         hits: i64[m] of all events.
         path: what is mapped, one a row.
-        read_ns: when mappings of data stood as they are here, on the recording's clock; None if
+        read_ns: when mappings of data were as they are here, on the recording's clock; None if
             only executable ones are known.
     """
 

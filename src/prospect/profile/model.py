@@ -215,7 +215,7 @@ class ThreadTimes(Record):
 
 
 class WallTakers(Record):
-    """Who had the CPU while a thread of the path waited for one.
+    """Threads that had the CPU while a thread of the path waited for one.
 
     Attributes:
         piece: i64[k] row of `WallPath`, ascending.
@@ -474,7 +474,7 @@ class HitTable(Record):
 class SampleTable(Record):
     """When, where and by which clock each sample was taken, in the order of the recording.
 
-    What it hit is its row of hits. Estimates of error, the sample accounting and anything by time
+    Its row of hits says what it hit. Estimates of error, the sample accounting and anything by time
     need this; it is empty in profiles that were made without it.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Where a name came from, or why there is none, each with what would mend it."""
+"""Sources of names, or reasons that there is none, each with its remedy."""
 
 from __future__ import annotations
 

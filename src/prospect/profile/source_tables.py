@@ -29,7 +29,7 @@ FLOW_NAMES = ("next", "call", "jump", "branch", "return", "stop", "unknown")
 
 
 class LineTable(Record):
-    """Where in the source instructions are, through the functions that were inlined there.
+    """Places of instructions in the source, through the functions that were inlined there.
 
     A row has the frames from `frame_start[row]` to `frame_start[row + 1]`: first the function that
     holds the instruction, with the line of its call of the next; last the innermost inlined one,

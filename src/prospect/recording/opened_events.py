@@ -63,7 +63,7 @@ _TRACING_CAPABILITIES = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
 
 
 class RecordOptions(RecordingOptions):
-    """What to record, and for whom.
+    """The events to record, and their processes.
 
     Attributes:
         command: the words of the command; none to record as long as `pids` or `for_s` say, or

@@ -42,7 +42,7 @@ def _escape(code: int) -> str:
 def for_terminal(report: bytes, *, is_json: bool = False, has_colours: bool = True) -> bytes:
     r"""Return a report of any format made safe for a terminal, all but the colours of one that has.
 
-    Where a report has no colours, those in it are part of a name, which might hide others.
+    If a report has no colours, those in it are part of a name, which might hide others.
 
     Names in CSV and JSON are as they were recorded, which a program that reads them needs, and a
     terminal must not obey. JSON stays JSON and says the same: ``\u009b`` is one character.

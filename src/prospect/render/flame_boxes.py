@@ -116,7 +116,7 @@ def flame_graph(samples: StackSamples, *, inlined: bool) -> FlameGraph:
 
     Args:
         samples: with their stacks.
-        inlined: whether inlined functions are frames of their own.
+        inlined: whether inlined functions are separate frames.
     """
     profile = samples.profile
     frames = frame_table(profile, inlined=inlined)

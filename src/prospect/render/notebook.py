@@ -52,7 +52,7 @@ _CLEAR = "rgba(0,0,0,0)"
 
 
 def profile_cell(profile: Profile) -> str:
-    """Return a profile: its hottest functions, its flame graph, and what must be said of it."""
+    """Return a profile: its hottest functions, its flame graph, and its notes."""
     with Report(profile, _DETAIL, 0.0, 0.0) as report:
         hottest = hottest_functions(report)
         graph = flame_graph(

@@ -1,1 +1,1 @@
-"""Side records → which process, thread name, address space and mapping stood at a time."""
+"""Side records → which process, thread name, address space and mapping there was at a time."""

@@ -275,7 +275,7 @@ class AddressSpaces(Record):
         It is the last mapping made in this space up to this epoch that covers the address, or
         failing that in the parent up to the epoch of the fork, and so on. -1 if there is none,
         and where the space is -1. A mapping that repeats what is there already (a live record
-        of what the snapshot has, an mprotect()) is none of its own: the first is returned.
+        of what the snapshot has, an mprotect()) is no mapping: the first is returned.
 
         Each call takes a pass over all mappings: ask for all addresses at once.
 
@@ -442,7 +442,7 @@ def _last_over(first: NDArray[np.int64], end: NDArray[np.int64], cells: int) -> 
 
 
 class _Changes(Record):
-    """Where answers change: u64[k] ascending (block << 32 | version entered), i64[k]."""
+    """Changes of answers: u64[k] ascending (block << 32 | version entered), i64[k]."""
 
     keys: NDArray[np.uint64]
     mapping: NDArray[np.int64]

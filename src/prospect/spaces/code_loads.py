@@ -1,4 +1,4 @@
-"""Code that a process says it wrote → mappings of their own, at their times.
+"""Code that a process says it wrote → separate mappings, at their times.
 
 Each piece of code that a JIT logged becomes a mapping, so that time decides what was at an address
 as it does for libraries. A JIT changes the protection of its memory around every

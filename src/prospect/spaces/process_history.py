@@ -101,12 +101,12 @@ def _stretch(
 
 
 class ProcessHistory(Record):
-    """All that stood while the samples were taken.
+    """Everything that existed while the samples were taken.
 
     Attributes:
         processes: a row for each life of a pid.
         timeline: who was what, when.
-        address_spaces: what stood at an address of a space in an epoch.
+        address_spaces: the mapping at an address of a space in an epoch.
         mappings: what `AddressSpaces.locate` returns rows of.
         kernel_mappings: text of the kernel and its modules, in chronological order.
         names: the recording's names, and after them ``swapper``, ``:PID`` and the like for
@@ -180,7 +180,7 @@ def _sampled_tasks(all_runs: list[TaskRuns]) -> NDArray[np.uint64]:
 def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks, Mmaps]:
     """Leave out what describes no process, and what a snapshot says of one that it raced with.
 
-    Where the first record of a pid is its birth, it was born after they were switched
+    If the first record of a pid is its birth, it was born after they were switched
     on and the snapshot, which came later but bears time 0, saw it in the middle of its life.
     """
     keep_task = (tasks.pid >= 0) & (tasks.tid >= 0)

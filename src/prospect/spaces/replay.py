@@ -164,8 +164,8 @@ def place_in(bounds: list[int], owners: list[int], start: int, end: int, mapping
     if placed_apart(bounds, owners, start, end, mapping):
         return
     low, high = bisect_left(bounds, start), bisect_right(bounds, end)
-    # At an odd place an owner ends or is cut in two: one piece keeps what is outside. What
-    # is covered to its first or last address leaves no piece there.
+    # At an odd place an owner ends or is cut in two: one piece keeps what is outside. A
+    # piece that is covered to its first or last address is gone there.
     first, behind = low >> 1, high + 1 >> 1
     pieces = [mapping]
     new_bounds = [start, end]

@@ -10,8 +10,8 @@ samples of one function have what is left in common. So sums by function stay as
 outer frames too; an address of 0 shows that frames are missing in between.
 
 A day is a summary by function and hour: it has no addresses, threads, CPUs and numbers of
-processes, and its hits twice, with stacks and added up over them. What is written has the hits that
-its parts have, or is no segment.
+processes, and its hits twice, with stacks and added up over them. A written segment has the hits
+that its parts have.
 """
 
 from __future__ import annotations

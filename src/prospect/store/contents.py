@@ -1,4 +1,4 @@
-"""What is in a store, and whether it is whole."""
+"""The contents of a store, and whether it is whole."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _DISTRIBUTION = "prospect-profiler[store]"
-# A RuntimeError, and no error of its own.
+# A RuntimeError, and no own error.
 _INTERRUPTED = "Query interrupted"
 _SETTINGS = {
     "autoinstall_known_extensions": "false",

@@ -37,7 +37,7 @@ _MOST_HEAD_BYTES = 1 << 22
 # The sum of all hosts fits in 64.
 _CPU_BITS = 31
 
-# One row: what was hit so, in one window. `t` is the window's begin in microseconds since 1970,
+# One row: what was hit so, in one window. `t` is the window's start in microseconds since 1970,
 # `pid`, `start`, `tid` and `cpu` are -1 unless they were kept apart; process zero keeps its number.
 # `n` samples, `q` the sum over windows of n squared, `w` the sum of their periods.
 SAMPLE_KEYS = {

@@ -2,8 +2,8 @@
 
 An address of an image that was named before is not looked up again, and no file opened twice. One
 that could not be found is looked for again if other processes have it mapped: a container's files
-are gone with its last process. Only the symbols of images are kept: whoever writes to the file of a
-mapped image has to wait.
+are gone with its last process. Only the symbols of images are kept: a program that writes to the
+file of a mapped image has to wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prospect.symbols.resolution import Resolution
     from prospect.symbols.table import SymbolTable
 
-# Where programs are built and run all day, new images never end.
+# If programs are built and run all day, new images never end.
 _MOST_IMAGES = 1 << 12
 
 

@@ -1,4 +1,4 @@
-"""What naming must know of the recording, and what a person may choose about it."""
+"""Facts of the recording that naming needs, and the choices of a person."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ VDSO = b"[vdso]"
 COMPAT_VDSO = b"[vdso32]"
 # Before the path of the jitdump file that describes the code of a mapping (`spaces.code_loads`).
 JITDUMP_PREFIX = b"[jitdump] "
-# Where functions of runtimes are in every process (`symbols.runtime_code`): the upper half of the
-# address space is the kernel's, so nothing of user space is there.
+# The addresses of runtimes' functions in every process (`symbols.runtime_code`): the upper half of
+# the address space is the kernel's, so nothing of user space is there.
 RUNTIME_BASE, RUNTIME_END = 0xFFFF800000000000, 0xFFFFC00000000000
 
 _VDSO_NAMES = frozenset({VDSO, COMPAT_VDSO, b"[vdsox32]", VSYSCALL})

@@ -66,7 +66,7 @@ class RuntimeFunction(NamedTuple):
 
     @property
     def key_path(self) -> bytes:
-        """What the object of its file is known by."""
+        """The key of the object of its file."""
         return _PREFIXES[self.kind] + self.file.encode("utf-8", "surrogatepass")
 
 

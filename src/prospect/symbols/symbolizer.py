@@ -384,7 +384,7 @@ class Symbolizer:
 
     @cached_property
     def cache(self) -> SymbolCache | None:
-        """Where tables are kept between runs, None for nowhere."""
+        """The cache of tables between runs, None for none."""
         return SymbolCache.of_user() if self._options.use_cache else None
 
     @property

@@ -116,7 +116,7 @@ def _pid_in(pipe: IO[bytes]) -> bytes:
 
 
 class _Perf(Closing):
-    """perf on the target, and other commands beside it."""
+    """perf on the target, and other commands next to it."""
 
     def __init__(self, target: str, words: list[str]) -> None:
         self._connection = Connection(target)

@@ -4,7 +4,8 @@
 holds. Both begin at the same time, each in its own session, and meet at a socket whose name
 the host made up, in the kernel and in no directory. Other users may read the name among the
 arguments of programs: each side checks whose process the other is. This source is sent as it is,
-and must run on any Python from 3.6 on; it imports nothing of ours before the pump has all of it.
+and must run on any Python from 3.6 on; it imports no module of Prospect before the pump has all of
+it.
 """
 
 import array

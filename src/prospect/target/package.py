@@ -194,7 +194,7 @@ def _is_for_types(node: ast.If) -> bool:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules of ours that a module imports anywhere, but for types."""
+    """Yield the modules of Prospect that a module imports anywhere, but for types."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and _is_for_types(node):
             yield from _imported(ast.Module(node.orelse, []))

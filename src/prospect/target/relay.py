@@ -6,7 +6,8 @@ length (u32), as many bytes. Nothing is written to the target's disk: the record
 and the answer are files without a name in memory. The recorder, which has begun by itself, gets
 them when all of it is there (see `joining`).
 
-This source is sent as it is, and must run on any Python from 3.8 on; it imports nothing of ours.
+This source is sent as it is, and must run on any Python from 3.8 on; it imports no other module of
+Prospect.
 
 Frames: ``D`` offset u64 and bytes of the recording; ``T`` its new size, u64; ``A`` the recorder's
 answer; of a file that was asked for ``S`` offset u64 and bytes, ``T`` its size, ``E`` at its end,
@@ -164,7 +165,7 @@ def main(name: str) -> None:
 
 
 def met(meeting: socket.socket, agent: int, files: tuple[int, ...]) -> socket.socket | None:
-    """Hand the files to whoever has come, unless that is another user's process.
+    """Hand the files to the other side, unless that is another user's process.
 
     Returns: the connection, None if nothing was handed over.
     """
@@ -198,7 +199,7 @@ def obey(order: dict[str, object], out: Out, grown: Recording, answer: int) -> N
 def relay(order: dict[str, object], out: Out) -> bool:
     """Send what a child reads of a file; return whether that was all of it.
 
-    Whoever mapped it chose its file system, which may hold up whoever opens or reads it.
+    The process that mapped it chose its file system, which may hold up every reader.
     """
     ours, its = os.pipe()
     child = os.fork()

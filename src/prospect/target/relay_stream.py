@@ -1,4 +1,4 @@
-"""What the pump on a target sends → a recording on this machine, and its answers.
+"""The stream of a target's pump → a recording on this machine, and its answers.
 
 Lines in front of its greeting, such as a banner of ssh, are skipped. The target is trusted with
 nothing: lengths and places are checked before anything is kept or written.
@@ -52,7 +52,7 @@ def greeting_lines(descriptor: int) -> Iterator[bytes]:
 
 
 class FrameError(CaptureError):
-    """What a target sends is not what the pump sends."""
+    """A target does not send what the pump sends."""
 
 
 class Frames:
@@ -113,7 +113,7 @@ class ReceivedFile:
         self.cut = ""
 
     def write(self, content: bytes) -> None:
-        """Write what a frame says: a place, and the bytes there. What has no room is not kept."""
+        """Write a frame's bytes at its place. Bytes that do not fit are not kept."""
         (offset,) = OFFSET.unpack_from(content)
         rest = memoryview(content)[OFFSET.size :]
         if self.cut:

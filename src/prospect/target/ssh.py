@@ -51,7 +51,7 @@ class Connection(Closing):
         self._control = ["-o", f"ControlPath={self._socket}"]
 
     def begin(self, words: list[str]) -> subprocess.Popen[bytes]:
-        """Connect, and run the first command, which all others go beside, with pipes.
+        """Connect, and run the first command, which all others share, with pipes.
 
         It ends with NO_CONNECTION if there is none, and ssh has said why.
 

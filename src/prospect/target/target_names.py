@@ -181,7 +181,7 @@ def build_id_in(descriptor: int) -> bytes:
         return b""
 
 
-# Of one look, which waits for them.
+# Bounds of one look, which waits for them.
 _MOST_LIVE_FILES = 64
 _EVER = (1 << 62) - 1
 

@@ -1,4 +1,4 @@
-"""What runs on a target for one command of Prospect's, from its start to its answer.
+"""A process on a target for one command of Prospect's, from its start to its answer.
 
 Two commands run over the one connection: the pump, which begins it, holds the agent in memory and
 sends what that writes; and the agent itself, whose standard files, terminal and exit status are
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
             ...
 
 
-# Nothing is wanted of what a distribution or a user adds to the standard library. Where there is no
-# Python, it is said once, here.
+# Nothing is wanted of what a distribution or a user adds to the standard library. If there is no
+# Python, the message is here.
 _PYTHON = (
     *("exec", "sh", "-c", 'command -v python3 >/dev/null || exit 127; exec python3 "$@"', "sh"),
     *("-IS", "-X", "utf8", "-c"),
@@ -129,7 +129,7 @@ class Remote(Closing):
         if self._connection.is_made:
             self._recorder = self._connection.start(words, **files)
         hello = self._greeting(OLDEST_PYTHON)
-        if not self._recorder:  # ssh was told not to share connections
+        if not self._recorder:  # ssh does not share connections
             self._recorder = self._connection.start(words, **files)
         if bytes.fromhex(hello["magic"]) != MAGIC_NUMBER:
             packed = package(agent)

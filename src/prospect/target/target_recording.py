@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prospect.recording.opened_events import RecordOptions
 
 AGENT = "prospect.target.agent"
-# Beside the records: what describes them, and the beginning that is sent again.
+# Next to the records: what describes them, and the beginning that is sent again.
 _MORE_BYTES = 256 << 20
 _UNBOUNDED = 1 << 50
 _BY_PERF = "perf records there instead, and COMMAND's output appears on standard error"

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 AGENT = "prospect.target.sampler"
 _MOST_CHUNK_BYTES = 1 << 29
-# What waits here for somebody to ask for it.
+# Parts that wait here for somebody to ask for them.
 _MOST_WAITING_BYTES = 1 << 28
 _SILENCE_S = 20.0
-# What reading a document raises that is not as it should be.
+# Errors of reading a malformed document.
 _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 # pid_t's.
 _MOST_PID = (1 << 31) - 1
@@ -204,7 +204,7 @@ def _over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
     """Return what is said of the time between two marks, of what is said of a part of it.
 
     Raises:
-        FrameError: nothing is said, or what has no meaning.
+        FrameError: there is nothing, or nothing with a meaning.
     """
     try:
         return _said_over(extras, begin, end)

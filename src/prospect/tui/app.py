@@ -1,4 +1,4 @@
-"""What keys and the mouse do on the screen of ``prospect top``."""
+"""Keys and the mouse on the screen of ``prospect top``."""
 
 from __future__ import annotations
 

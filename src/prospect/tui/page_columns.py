@@ -72,7 +72,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII = " .:-=+*#%"
 """For terminals whose font has no blocks."""
 
-# Where the most is less, the line stays low: a single hit is no peak.
+# If the most is less, the line stays low: a single hit is no peak.
 _LEAST_FULL = 8
 
 
@@ -106,7 +106,7 @@ def layout(page: str, width: int, order: str = "", names: int = _NEVER) -> Layou
         page: of a `Place`.
         width: of the screen.
         order: what rows are ordered by; its column is shown wherever it fits at all.
-        names: how wide the widest name is. Where a column follows, that of names is not much wider:
+        names: how wide the widest name is. If a column follows, that of names is not much wider:
             over a gap nobody sees which figures belong together.
     """
     is_table, is_waiting = page in TABLES, page in (WAITING, WAIT_STACKS)

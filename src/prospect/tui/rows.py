@@ -63,10 +63,10 @@ class Page(Record):
         more: how many rows there are besides these.
         more_s: their time.
         total_s: of all rows.
-        is_text: rows are lines to be read, without figures of their own.
+        is_text: rows are lines to be read, without figures.
         title: above lines of text.
         opens_at: which line of text is to be seen first, though not at the top.
-        note: what is to be said of the page, "" for nothing.
+        note: a note on the page, "" for nothing.
     """
 
     rows: tuple[Row, ...]

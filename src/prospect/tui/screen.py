@@ -108,7 +108,7 @@ class Keyboard(LinuxDriver):
 _FOOT_LINES = 2
 _MESSAGE_S = 10.0
 _PATIENCE_S = 0.3
-# All that would end the process and leave the terminal as it is, but faults of its own.
+# All that would end the process and leave the terminal as it is, but its own faults.
 _ENDING = (
     signal.SIGHUP,
     signal.SIGINT,

@@ -1,4 +1,4 @@
-"""Where a person is on the screen: which page, of what part of the samples, and how to say so."""
+"""The place of a person on the screen: which page, of what part of the samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What unwinding takes in and gives back.
+"""Input and output of unwinding.
 
 The caller gives the registers of user space of each sample and a copy of its stack, and says which
 image is at an address and what its call-frame rows are: nothing is opened here. It gets a forest of
@@ -104,7 +104,7 @@ class CodeFinder(Protocol):
 
 
 class SiteTable(Record, eq=False):
-    """Where frames are: each place at least once, in no order.
+    """Places of frames: each at least once, in no order.
 
     Attributes:
         context: i32[s] as in the input.

@@ -31,7 +31,7 @@ _SENDER = -1 * _WORD
 _POSITIONS = (-8 * _WORD, -7 * _WORD)
 _METHOD = -3 * _WORD
 _R13 = 13
-# What an adapter puts between a compiled caller's frame and an interpreted one.
+# Bytes that an adapter puts between a compiled caller's frame and an interpreted one.
 _MOST_ADDED_BYTES = 1 << 14
 
 

@@ -79,7 +79,7 @@ class Round(NamedTuple):
 
 
 class Callers(NamedTuple):
-    """Where lanes came to: END_* u8[l], `GOES_ON` where it goes on; bytes that a cut copy lacks.
+    """Ends of lanes: END_* u8[l], `GOES_ON` if one goes on; bytes that a cut copy lacks.
 
     `interrupted` i64[k] are lanes whose new frame a signal interrupted.
     """

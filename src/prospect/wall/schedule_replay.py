@@ -71,7 +71,7 @@ def _ended(
 
 
 class _Links(NamedTuple):
-    """What each stretch depends on.
+    """The stretches that each one depends on.
 
     Attributes:
         cause: the stretch that the path goes on with, -1 for none.
@@ -94,7 +94,7 @@ class Replay:
         found, every = of.stretches, of.steps
         self._in_ns, out_ns = found.in_ns.view(np.int64), found.out_ns.view(np.int64)
         ready_ns, enter_ns = every.ready_ns.view(np.int64), every.enter_ns.view(np.int64)
-        # Where the path enters the stretch before, as a part of that one's length.
+        # The place at which the path enters the stretch before, as a part of that one's length.
         self._length = np.maximum(out_ns - self._in_ns, 1)
         at = np.maximum(every.previous, 0)
         part = np.clip((enter_ns - self._in_ns.take(at)) / self._length.take(at), 0.0, 1.0)
@@ -159,7 +159,7 @@ def saved_by(
         weight: f64[n] the part of the time of each that would be saved.
     """
     found, threads = of.stretches, of.threads
-    # Of a stretch that is not known, nobody knows how long the thread had a CPU in it.
+    # In a stretch that is not known, nobody knows how long the thread had a CPU in it.
     length = np.where(found.is_known, found.out_ns - found.in_ns, 0).astype(np.float64)
     axis = np.append(0.0, np.cumsum(length))
     tid, time_ns = samples

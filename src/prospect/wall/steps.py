@@ -32,7 +32,7 @@ _BLOCK = 1 << 18
 
 
 class Steps(Record):
-    """What was before each stretch.
+    """The time before each stretch.
 
     Attributes:
         ready_ns: u64[s] since when the thread waited for a CPU; `Stretches.in_ns` if not at all.

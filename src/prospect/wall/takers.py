@@ -21,7 +21,7 @@ _BLOCK = 1 << 18
 
 
 class Takers(Record):
-    """Who had the CPU while a thread of the path waited for it.
+    """Threads that had the CPU while a thread of the path waited for it.
 
     Attributes:
         piece: i64[k] row of `Pieces`, ascending.
@@ -91,7 +91,7 @@ def _on_cpus(cpus: Threads, found: Stretches) -> _OnCpu:
     order = by_thread_and_time(cpu, found.in_ns.take(rows))
     rows, cpu = rows.take(order), cpu.take(order)
     in_ns, out_ns = found.in_ns.take(rows), found.out_ns.take(rows)
-    # Where records are missing, stretches overlap: each then ends as the next one begins.
+    # If records are missing, stretches overlap: each then ends as the next one begins.
     is_same = cpu[1:] == cpu[:-1]
     out_ns[:-1] = np.where(is_same, np.minimum(out_ns[:-1], in_ns[1:]), out_ns[:-1])
     return _OnCpu(rows, in_ns, out_ns, cpus.key(cpu, in_ns), cpus.key(cpu, out_ns))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.wall.steps import Steps
     from prospect.wall.stretches import Stretches, Threads
 
-# Turns of threads that wait for the same long chain of others have it each.
+# Turns of threads that wait for the same long chain of threads have it each.
 MOST_TURN_STEPS = 1 << 24
 # With fewer turns left, a step of each in Python costs less than one of numpy.
 _FEW_TURNS = 24
@@ -155,7 +155,7 @@ def _parts(
 ) -> tuple[NDArray[np.int32], Parts]:
     """Return the pieces of turns in the order of these and of time, and the turn of each, i32[p].
 
-    What is before the first stretch of a thread that a turn begins with is not known.
+    The time before the first stretch of a thread that a turn begins with is not known.
     """
     left_ns = every.enter_ns.take(walked.stretch)
     start_ns = turns.start_ns.take(walked.turn)

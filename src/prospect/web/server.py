@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ADDRESS = "127.0.0.1"
 _MOST_CONNECTIONS = 16
-# Where a flood fills the queue of those to be taken, the kernel drops what a browser sends, which
+# If a flood fills the queue of waiting connections, the kernel drops what a browser sends, which
 # tries again after 1, 2, 4, 8 seconds.
 _MOST_QUEUED = 256
 _ARRIVAL_S = 5.0

@@ -56,7 +56,7 @@ THREADS = {
     "call_usermodehelper_exec_async": "usermode helper",
 }
 
-# Where a chain ends at once, because the stack is being changed under the unwinder: between two
+# A chain ends at once if the stack is being changed under the unwinder: between two
 # tasks (``arch/x86/kernel/process_64.c`` __switch_to()), and on the way into and out of exceptions
 # and, more rarely, interrupts. Only a counter that interrupts also where interrupts are masked
 # sees these places.
@@ -103,7 +103,7 @@ EXCEPTIONS = {
     "__sdei_handler": "SDEI event",
 }
 EXCEPTION = r"(?:asm_|fred_|xenpv_)?exc_(?:xenpv_)?(\w+)"
-# What follows el0_ and el1_ in the functions for arm64's exception classes.
+# The words after el0_ and el1_ in the functions for arm64's exception classes.
 ARM64_CLASSES = {
     "fpsimd_acc": "floating-point access",
     "sve_acc": "SVE access",

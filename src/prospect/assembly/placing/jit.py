@@ -221,7 +221,7 @@ def _jvm_markers(events: Events, jvms: list[tuple[int, str]]) -> list[tuple[_Mar
         code = read_hotspot(b"[JVM %d.%d]" % (pid, number), data)
         if code is None:
             continue
-        # Of several programs of a process, the one whose library was mapped when it was read.
+        # If a process ran several programs, the one whose library was mapped when it was read.
         opened_ns = code.dump.opened_ns
         mine = [
             (row, end_ns)

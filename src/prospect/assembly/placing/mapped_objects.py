@@ -161,10 +161,11 @@ def _keys_of_mappings(
 ) -> tuple[list[ObjectKey], NDArray[np.int64]]:
     """Return what hit mappings map, each object once, and i64[r] which of these each one maps.
 
-    A build id is taken from the mapping's own record; else from what the recorder read of the file
-    when it was mapped; else, if the recording knows one build id for the path, that one, unless it
-    is known to be of another file. Memory with a build id is a program that was executed from a
-    memfd, not what a JIT filled. The vdso of a 32-bit program is another image of the same name.
+    A build id is taken from the mapping's own record. Else it is taken from what the recorder read
+    of the file when it was mapped. Else, if the recording knows one build id for the path, that
+    one, unless it is known to be of another file. Memory with a build id is a program that was
+    executed from a memfd, not what a JIT filled. The vdso of a 32-bit program is another image of
+    the same name.
     """
     table = history.mappings
     is_low = table.start[hit_mappings] < _COMPAT_END

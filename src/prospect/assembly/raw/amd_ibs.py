@@ -50,7 +50,7 @@ def decode(raw: RawRecords) -> dict[str, NDArray[Any]]:
     is_valid = (raw.size >= _NEEDED_BYTES) & _is_set(control, _VALID)
     is_load = is_valid & _is_set(data3, _LOAD)
     is_miss = is_load & _is_set(data3, _DC_MISS)
-    # Where no miss buffer was allocated, and for software prefetches, models before 10h of family
+    # If no miss buffer was allocated, and for software prefetches, models before 10h of family
     # 19h give a wrong L2Miss and DataSrc (erratum 1293).
     is_sure = is_miss & ~_is_set(data3, _NO_MAB) & ~_is_set(data3, _PREFETCH)
     is_branch = is_valid & _is_set(data, _BRANCH_RETIRED)

@@ -1,6 +1,6 @@
 """Functions of runtimes that a recording has → names and lines.
 
-Whatever a recording holds, names are printable text of bounded length, and lines are bounded.
+Names in any recording are printable text of bounded length, and lines are bounded.
 """
 
 from __future__ import annotations

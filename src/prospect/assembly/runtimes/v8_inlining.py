@@ -1,6 +1,6 @@
 """Frames of V8's compiled code → frames of the functions that are inlined there, with their lines.
 
-A recording has tables of the code that was met, see `abi.v8`. Whatever they hold, a frame becomes
+A recording has tables of the code that was met, see `abi.v8`. Any table turns a frame into
 at most `_MOST_INLINED`.
 """
 
@@ -76,7 +76,7 @@ def place_v8_frames(records: RuntimeRecords) -> RuntimeRecords:
     tables = _tables(records)
     rows = np.flatnonzero(of_v8 & (kind == v8.COMPILED) & (records.last != 0))
     runs = records.owner.take(rows) & v8.RUNS
-    # What has called another function is at the instruction before the one that it returns to.
+    # A caller is at the instruction before the one that it returns to.
     at = records.last.take(rows) - (runs == 0).astype(np.uint32)
     columns = (image.take(rows), records.code.take(rows), at)
     found = alike(columns)

@@ -145,7 +145,7 @@ def cut_by_process(
 ) -> tuple[tuple[int, int], ...]:
     """Return processes and how many of their samples, bool[n], have a cut chain.
 
-    Where stacks were copied, their copies say it: there are none.
+    If stacks were copied, their copies say it: there are none.
     """
     if any(event.attr.sample_stack_user for event in events):
         return ()

@@ -259,7 +259,7 @@ def _made_apart(
     all share and the kernel can take back.
 
     Returns:
-        What `SymbolCache.load_frames` does; None if the image is small or that cannot be done.
+        The result of `SymbolCache.load_frames`; None if the image is small or that cannot be done.
     """
     if _costs(image, debug)[0] < _LARGE_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""What a recording says of its timers → which clock took a sample, and when each clock ran.
+"""A recording's description of its timers → which clock took a sample, and when each clock ran.
 
 Anybody may have written the recording. Throttle and loss records say when clocks delivered nothing:
 the `ClockStopTable`.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.events.record_columns import Events, Losses
     from prospect.profile.run_info import RunInfo
 
-# `Samples.clock` has 8 bits; no recorder of ours has more than a few.
+# `Samples.clock` has 8 bits; no recorder has more than a few.
 _MOST_CLOCKS = 64
 _NS_PER_S = 1_000_000_000
 _LARGEST_I64 = (1 << 63) - 1
@@ -95,7 +95,7 @@ def with_clocks(events: Events, info: RecordingInfo) -> tuple[Events, RecordingI
 def with_one_clock_event(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
     """Return records and description with all samples of the clocks in one event.
 
-    Where stacks of some processes only were copied, the file has the samples with copies in its
+    If stacks of some processes only were copied, the file has the samples with copies in its
     first event, and the clocks' own samples, of all other processes, in the second one.
     """
     bank = _bank(info)
@@ -158,7 +158,7 @@ def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> Clocks
 
 
 def _own_rows(info: RecordingInfo, events: Events, run: RunInfo) -> list[tuple[int, _Row]]:
-    """Return the clocks of a recording of ours, each with the id of its event."""
+    """Return the clocks of a recording by Prospect, each with the id of its event."""
     if not _timer_period_ns(info.events[0].attr):
         return []
     lost = by_number(info.extras["lost"] if "lost" in info.extras else _lost_by_records(events))

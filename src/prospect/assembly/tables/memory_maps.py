@@ -208,7 +208,7 @@ def _overlaps(
     other_start: NDArray[np.uint64],
     other_end: NDArray[np.uint64],
 ) -> NDArray[np.bool_]:
-    """Return which of some ranges share an address with any of others, bool[n]."""
+    """Return which of some ranges share an address with any of the others, bool[n]."""
     order = np.argsort(other_start, kind="stable")
     first, reached = other_start[order], np.maximum.accumulate(other_end[order])
     # Those others that begin before a range ends, and how far they reach.

@@ -207,8 +207,8 @@ def _descended(
     """Mark COMMAND, or whom was attached to, and all that descends from it.
 
     Threads are opened one after the other, and what one of them starts meanwhile may be followed
-    on some CPUs without a record of its fork. Where nothing but inheritance follows anybody, all
-    that is there descends from them.
+    on some CPUs without a record of its fork. If only inheritance follows processes, all that
+    are there descend from them.
     """
     if attached_pids(info.extras) and info.extras.get("scope") == "task":
         return np.ones_like(is_command)

@@ -53,7 +53,7 @@ def left_with(
     """Return the samples with stacks that follow the record of their switch, and its times.
 
     The program writes its record first, and nothing that is one of these comes between on that CPU.
-    Beside another profiler the sample may have that one's time.
+    Next to another profiler the sample may have that one's time.
 
     Args:
         samples: of the recording; those of one CPU in their order.

@@ -1,8 +1,8 @@
 """Births, deaths and switches of threads → which state each was in, from when to when.
 
 `ThreadStates` are intervals without gaps from each thread's birth, or the recording's start, to its
-death, or the recording's end. All marks are sorted by thread and time; a state is what the mark at
-its begin says, unless the one at its end contradicts that, as it does if records are missing.
+death, or the recording's end. All marks are sorted by thread and time; a state is what the mark
+at its start says, unless the one at its end contradicts that, as it does if records are missing.
 
 Source: ``kernel/sched/core.c`` (Linux 6.18): __schedule() takes a task off its queue that is not
 preempted and not TASK_RUNNING, try_to_wake_up() puts it back.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# What marks say, in the order of those of one thread and time.
+# Meanings of marks, in the order of those of one thread and time.
 MARK_BEGIN = 0  # the recording begins
 MARK_STAYS_IN = 1  # as it begins, the thread has a CPU
 MARK_STAYS_OUT = 2  # it waits for something since before
@@ -133,7 +133,7 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
 
     Args:
         handed_over: marks of all threads but those of process zero, which are taken out of the
-            list: of ten million switches they are 400 MB. What was recorded just before the start
+            list: of ten million switches they are 400 MB. Marks recorded just before the start
             or after the end counts as of then, in its order.
         begin_ns: when the recording begins.
         end_ns: when it ends.
@@ -149,7 +149,7 @@ def thread_states(handed_over: list[Marks], begin_ns: int, end_ns: int) -> Threa
     following = np.where(is_last, np.uint8(_MARK_END), np.roll(marks.kind, -1))
     until_ns = np.where(is_last, np.uint64(end_ns), np.roll(marks.time_ns, -1))
     until_ns = np.where(is_death, marks.time_ns, until_ns)
-    # Where a number was given again without the record of a death, that was the death.
+    # If a number was given again without the record of a death, that was the death.
     is_again = np.append(marks.tid[1:] == marks.tid[:-1], False)[: len(life)]
     given_again = is_last & ~is_death & is_again
     until_ns = np.where(given_again, np.roll(marks.time_ns, -1), until_ns)

@@ -190,9 +190,9 @@ def _with_others(
 ) -> record_columns.Switches:
     """Return the switches of a recording that follows some threads alone.
 
-    Of others it has which one got a CPU that a followed thread left, and which one left it to the
-    next. If they are the same, it had the CPU meanwhile. Otherwise the clocks' samples tell which
-    threads had it; if there was none, it is not known who had.
+    For other threads it has which one got a CPU that a followed thread left, and which one left it
+    to the next. If they are the same, it had the CPU meanwhile. Otherwise the clocks' samples tell
+    which threads had it; if there was none, it is not known who had.
 
     Args:
         switches: those of the recording.

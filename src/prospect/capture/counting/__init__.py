@@ -1,1 +1,1 @@
-"""What is counted in the kernel while a command runs."""
+"""Counts that the kernel makes while a command runs."""

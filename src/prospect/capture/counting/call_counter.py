@@ -74,7 +74,7 @@ class Windows(Record, frozen=False):
     def add_window(self, cpu_ns: int, cost_ns: float) -> None:
         """Add a window in which the command used `cpu_ns`, `cost_ns` of these for probes.
 
-        Where probes took most of it, its own time is what nobody knows, and counts as 0.
+        If probes took most of it, its own time is unknown, and counts as 0.
         """
         is_known = cost_ns <= _MOST_SHARE * cpu_ns
         self.own_ns.append(cpu_ns - cost_ns if is_known else 0.0)

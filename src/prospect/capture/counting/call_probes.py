@@ -70,7 +70,7 @@ _TIMED_CALLS, _ROUNDS = 100, 9
 # As long is waited until a loaded CPU has left alone the fewest rounds.
 _LOADED_BUDGET_NS = 50_000_000
 _FEWEST_ROUNDS = 5
-# Where the cost cannot be measured: as much as was ever seen, and so no promise is broken.
+# If the cost cannot be measured: as much as was ever seen, and so no promise is broken.
 UNKNOWN_NS = 60_000.0
 
 

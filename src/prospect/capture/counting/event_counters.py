@@ -47,7 +47,7 @@ _COUNTS = struct.Struct("=QQQ")
 
 
 class CountTarget(NamedTuple):
-    """Whom to count.
+    """The processes to count.
 
     Attributes:
         pids: tasks to follow; empty for all.

@@ -513,7 +513,7 @@ class SyscallCounter:
 def columns_of(portions: list[tuple[bytes, bytes]]) -> dict[str, dict[str, list[int]]]:
     """Turn a dump of the counters into columns: `images` and `counts` of docs/recording.md.
 
-    Groups of CPUs are added up. Process 0 represents all that are in no namespace of ours, and
+    Groups of CPUs are added up. Process 0 represents all that are in none of our namespaces, and
     becomes -1.
     """
     images: dict[tuple[int, int], int] = {}

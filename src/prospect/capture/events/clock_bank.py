@@ -18,9 +18,9 @@ MAX_SAMPLE_RATE = "/proc/sys/kernel/perf_event_max_sample_rate"
 _SHORTEST_PERIOD_NS = 10_000
 _NS_PER_S = 1_000_000_000
 # Relative rates of the clocks: primes, so that their periods have no common measure, and far
-# enough apart that clocks started together soon run apart. Of all such primes below 400 that cost
-# at most 3 % of precision, these read a program in step with a round part or multiple of the rate
-# most exactly (tests/unit/capture/test_clock_bank.py says how exactly).
+# enough apart that clocks started together soon run apart. Among all such primes below 400 that
+# cost at most 3 % of precision, these read a program in step with a round part or multiple of the
+# rate most exactly (tests/unit/capture/test_clock_bank.py says how exactly).
 _BANK_WEIGHTS = (229, 257, 293, 307)
 MOST_CLOCKS = len(_BANK_WEIGHTS)
 # With -H 1, each of four clocks would tick once in four seconds: a short run might have no sample.

@@ -113,7 +113,7 @@ class ChosenEvent(NamedTuple):
         cpus: the kernel's list of CPUs that count for all, empty if each counts for itself.
         unit, scale: the value of a count is count times scale, in units.
         recorded: attributes by which a recording describes it, if they are not those that open it.
-        format: of the tracepoint whose layout its samples follow, if a program of ours writes them.
+        format: of the tracepoint whose layout its samples follow, if our program writes them.
         is_filtered: whether a program chooses its samples, without which it does not start.
     """
 

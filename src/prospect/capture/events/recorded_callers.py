@@ -38,7 +38,7 @@ _REGISTERS = {"x86_64": 0xFF0FFF, "aarch64": (1 << 33) - 1}
 # Chains of frame pointers lack the caller of a leaf, which on arm64 is in lr (x30). The frame
 # pointer (x29) and sp show whether it is a recursion or has its frame record. The chain has pc.
 _LEAF_REGISTERS = {"aarch64": 0b111 << 29}
-# What copies of stacks may take that nobody asked for, all CPUs together, in bytes a second.
+# Space for copies of stacks that nobody asked for, all CPUs together, in bytes a second.
 MOST_DEFAULT_BYTES = 8 << 20
 # Copies that are smaller lack most callers.
 _LEAST_DEFAULT_BYTES = 1024

@@ -41,7 +41,7 @@ _FEWEST_PAIRS = 5
 _RING_SAMPLES = 256
 _USER_BYTES = 1 << 20
 _KERNEL_BYTES = 4 << 20
-# Where the kernel throttles a clock as fast as that, fewer samples are taken, at the same cost.
+# If the kernel throttles a clock as fast as that, fewer samples are taken, at the same cost.
 _PERIOD_NS = 20_000
 # About as often, on a CPU of a few GHz.
 _PERIOD_CYCLES = 60_000

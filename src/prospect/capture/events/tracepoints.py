@@ -58,7 +58,7 @@ def _own_mount() -> int:
     """Mount tracefs for this process alone; return the file descriptor of its root.
 
     Raises:
-        OSError: the kernel refused, as it does without CAP_SYS_ADMIN.
+        OSError: the kernel refused, as without CAP_SYS_ADMIN.
     """
     context = _call(_FSOPEN, b"tracefs", _FSOPEN_CLOEXEC)
     try:
@@ -188,7 +188,7 @@ def recorded_tracepoints(
 
     Args:
         events: of the recording.
-        own: the formats of records that a program of ours wrote, by tracepoint.
+        own: the formats of records that our program wrote, by tracepoint.
     """
     named = {
         e.attr.config: tuple(e.name.split(":", 1))

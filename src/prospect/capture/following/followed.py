@@ -104,7 +104,7 @@ class FollowedSwitches(Closing):
             f"\tfield:{_TYPES[size]} {field};\toffset:{offset};\tsize:{size};\tsigned:1;\n"
             for field, offset, size in added
         )
-        # What is appended follows the other fields, before the line that says how to print them.
+        # Appended fields follow the others, before the line that says how to print them.
         self._numbers[name] = number
         self._formats[name] = text.replace("\n\nprint fmt", f"\n{lines}\nprint fmt", 1).encode()
 

@@ -45,12 +45,13 @@ if TYPE_CHECKING:
 R0, R1, R2, R3, R4, R5, R6, R7, R8, _, FP = REGISTERS
 _KEY, _VALUE = -8, -16
 _DROP, _KEEP = 0, 1
-# Where struct bpf_perf_event_data has the event's period, behind the registers of the machine.
+# The offset in struct bpf_perf_event_data of the event's period, after the registers of the
+# machine.
 _PERIOD_OFFSET = {"x86_64": 168, "aarch64": 272}
 
 
 class Maps(NamedTuple):
-    """What the program at events uses.
+    """The maps and numbers that the program at events uses.
 
     Attributes:
         followed: descriptor of a map of the ids of followed processes.

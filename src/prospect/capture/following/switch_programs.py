@@ -100,7 +100,7 @@ _WAKE_REGISTER, _WAKE_WAIT = _WAKE + 8, _WAKE + 16  # where the name is written 
 
 
 class Maps(NamedTuple):
-    """What the programs use.
+    """The maps and numbers that the programs use.
 
     Attributes:
         threads: descriptor of a map: of each followed thread the call that it waits in.

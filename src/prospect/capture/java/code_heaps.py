@@ -47,7 +47,7 @@ class Heap(NamedTuple):
 
 
 class HeapLayout:
-    """Where the code cache has its heaps, and these their blocks.
+    """Places of the code cache's heaps, and of their blocks.
 
     Raises:
         UnknownError: this JVM has them in another way.

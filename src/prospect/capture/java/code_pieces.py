@@ -1,8 +1,8 @@
 """A piece of code in the code cache: its kind, its frame, its instructions and debug information.
 
 Defined by: ``src/hotspot/share/code/codeBlob.hpp`` and ``nmethod.hpp``, OpenJDK 8 to 25: up to 22
-all of a compiled method is in one block; later ones have tables of addresses in memory of their
-own. 9 to 22 have addresses of the instructions, the others offsets.
+all of a compiled method is in one block; later ones have tables of addresses in their own
+memory. 9 to 22 have addresses of the instructions, the others offsets.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class PieceReader:
     def _late(
         self, content: bytes, begin: int
     ) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """Return the places of tables that are in memory of their own."""
+        """Return the places of tables that are in their own memory."""
         layout = self._layout
         if not layout.is_late:
             return (0, 0), (0, 0), (0, 0)

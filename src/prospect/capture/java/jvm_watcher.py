@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Between two looks at a process: at first, at most, and as a multiple of what a look takes.
 _SOON_S, _LATE_S, _REST = 0.005, 0.25, 50.0
-# What is there when a JVM is met, and what it compiles first, is read as soon as possible, as far
-# as that takes no longer than this.
+# Code that is there when a JVM is met, and that it compiles first, is read as soon as possible, as
+# far as that takes no longer than this.
 _FIRST_S = 1.0
 _SLOWER = 1.3
 # A JVM that has mapped its library is not ready for so long at most.
@@ -50,7 +50,8 @@ def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool) -> 
         result_fd: a file in memory, see `told`.
         with_classes: whether methods that are only interpreted are wanted too.
     """
-    # What was compiled and is gone before a look has no name. The time that looks take is bounded.
+    # Code that was compiled and is gone before a look has no name. The time that looks take is
+    # bounded.
     come_first()
     watcher = _Watcher(Teller(result_fd), with_classes=with_classes)
     poll = select.poll()

@@ -46,7 +46,7 @@ class UnknownError(ValueError):
 
 
 class VmTables(NamedTuple):
-    """What a JVM says of its structures.
+    """A JVM's description of its structures.
 
     Attributes:
         offsets: of fields, by `Type::field`.

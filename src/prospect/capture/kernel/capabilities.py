@@ -1,4 +1,4 @@
-"""What a process of root may do, and how it gives the rest up for good.
+"""Rights of a root process, and how it gives up the rest for good.
 
 Defined by: capabilities(7), capget(2), ``include/uapi/linux/capability.h``; prctl(2),
 PR_CAPBSET_DROP and PR_SET_NO_NEW_PRIVS.

@@ -1,6 +1,6 @@
 """Offsets of fields of the kernel's tasks, which the kernel itself fills into programs.
 
-A program is loaded with types of its own: a ``task_struct`` that has only the fields it reads, at
+A program is loaded with its own types: a ``task_struct`` that has only the fields it reads, at
 offsets of our choice. The kernel looks for fields of these names in its own types, and puts their
 offsets into the instructions. So nobody here reads the kernel's types, which takes 20 ms.
 

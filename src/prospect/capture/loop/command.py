@@ -49,7 +49,7 @@ class Command(Closing):
     """The child process.
 
     Attributes:
-        until_ns: 0: it has no time of its own.
+        until_ns: 0: it has no own time.
         pid: its process id, known before it is executed.
         pidfd: readable once it has ended; -1 if the kernel has none (before Linux 5.3).
         exec_fd: end of file once it is executed, an errno where that failed.

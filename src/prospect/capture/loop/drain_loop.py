@@ -52,7 +52,7 @@ class RingDrain:
         """Write what all rings hold, and `end` behind it if there is anything.
 
         Args:
-            end: records of our own.
+            end: our own records.
             follows_cpus: whether events are on, so that CPUs that came or went are looked for.
 
         Raises:

@@ -26,7 +26,7 @@ def attached_tasks(pids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[in
 
     Args:
         pids: the processes; none of the recorder's own is followed, also below one of them.
-        attr: an event that this user may have of processes of his own.
+        attr: an event that this user may have of their own processes.
         cpu: an on-line CPU for the tries.
 
     Raises:

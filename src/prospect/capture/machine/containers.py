@@ -66,7 +66,7 @@ _KEYS = (
         "io.kubernetes.cri-o.ImageName",
     ),
 )
-# What the kubelet and Docker's shim call a pod's own container, which holds its namespaces.
+# Names that the kubelet and Docker's shim give a pod's own container, which holds its namespaces.
 _SANDBOX = "POD"
 
 

@@ -50,7 +50,7 @@ _ELF64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
 _HEADER = struct.Struct("<40xQ10xHHH")  # e_shoff, e_shentsize, e_shnum, e_shstrndx
 _SECTION = struct.Struct("<II16xQQ")  # sh_name, sh_type, sh_offset, sh_size
 _SHT_NOBITS = 8
-# What names and call chains are read of.
+# Sections that names and call chains are read from.
 _NAMING = frozenset(
     {
         *(b".symtab", b".strtab", b".dynsym", b".dynstr", b".shstrtab", b".gnu.hash", b".hash"),

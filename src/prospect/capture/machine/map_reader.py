@@ -181,7 +181,7 @@ class MapReader:
         texts = self._texts.values()
         rows = [(one.pid, one.read_ns, len(one.text)) for one in texts]
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
-        # Where files may not grow so large, the recording, which would hold it, cannot either.
+        # If files may not grow so large, the recording, which would hold it, cannot either.
         with suppress(OSError):
             tell(fd, (rows, packed, self._groups, limits, copies, self._containers))
 

@@ -1,4 +1,4 @@
-"""What the reader of mapped files has read, in memory that it shares with the recorder."""
+"""Results of the reader of mapped files, in memory that it shares with the recorder."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def image_key(stat: bytes) -> bytes:
 
 
 def executes_runtime(pid: int) -> bool:
-    """Return whether a child of ours has executed a runtime; until then it is Python as we are."""
+    """Return whether a child has executed a runtime; until then it is Python as we are."""
     try:
         path = os.readlink(b"/proc/%d/exe" % pid)
     except OSError:

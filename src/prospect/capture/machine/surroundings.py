@@ -159,7 +159,7 @@ class Background(NamedTuple):
 def describe_surroundings(
     loop: Loop, plan: EventPlan, pid: int = NO_COMMAND, tasks: tuple[int, ...] = ()
 ) -> Background:
-    """Record what stood before the command `pid`, draining the rings between the portions.
+    """Record what was there before the command `pid`, draining the rings between the portions.
 
     Args:
         loop: takes the records.

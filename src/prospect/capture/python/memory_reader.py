@@ -8,7 +8,7 @@ memory of its descendants only.
 CPython's are read by `memory_walk`; those of other runtimes by the instructions that the kernel
 would run (`runtimes.memory_machine`).
 
-What is read is what the thread does by then. So this is less exact than the walker: by the time
+The reader sees what the thread does by then. So this is less exact than the walker: by the time
 that passes between a sample and its reading, which is measured. The CPU time for it is bounded.
 
 Defined by: `abi.runtime_frames`; ``include/uapi/linux/perf_event.h`` for the records.

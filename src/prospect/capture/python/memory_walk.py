@@ -39,7 +39,7 @@ _MASK = (1 << 64) - 1
 
 
 class Walk(NamedTuple):
-    """What a walk found.
+    """The result of a walk.
 
     Attributes:
         status: as in `abi.runtime_frames`.

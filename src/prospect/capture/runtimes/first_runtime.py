@@ -3,7 +3,7 @@
 MMAP2 records and /proc show the mappings of runtimes. Most recordings end here, so that nothing is
 imported that is slow.
 
-Where programs start all the time there are thousands of mappings a second, each of which would wake
+If programs start all the time, there are thousands of mappings a second, each of which would wake
 the child. It rests after a look for so long that its looks take no more than their share of the
 CPUs. A program that begins meanwhile has no such functions until the rest is over.
 

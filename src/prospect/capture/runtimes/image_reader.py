@@ -38,7 +38,7 @@ _MOST_MESSAGE = 1 << 16
 # Files that a reader remembers for each user; the oldest are forgotten.
 _MOST_FILES = 64
 _MOST_USERS = 256
-# What a question begins with that is not about a mapping.
+# The first word of a question that is not about a mapping.
 _FUNCTIONS = "functions"
 
 
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """What `function_records.FunctionRecords.of` returns, and the CPU time that it took."""
+    """The result of `function_records.FunctionRecords.of`, and the CPU time that it took."""
 
     looked_at: int
     records: tuple[bytes, ...]
@@ -71,7 +71,7 @@ class ImageReader(Closing):
     """Asks the process that reads, and starts another one after one that was held up."""
 
     def __init__(self, started: Callable[[int], None]) -> None:
-        """Prepare; `started` is told the process id of each reader."""
+        """Prepare; `started` gets the process id of each reader."""
         self._started = started
         self._child = Child()
         self._ask_fd = self._answer_fd = -1

@@ -1,8 +1,8 @@
 """PHP: the chain of calls from executor_globals.
 
-Where executor_globals has the innermost call, and where a function has its file, differs between
+The offsets of the innermost call in executor_globals, and of a function's file, differ between
 versions. Two short functions of PHP's own load these: their code says where. In builds with threads
-(ZTS) each thread has globals of its own, in a block that a thread-local variable leads to: a third
+(ZTS) each thread has its own globals, in a block that a thread-local variable leads to: a third
 function says where that is, from PHP 8.0 on.
 
 Defined by: `abi.php`; zend_is_executing() and zend_get_executed_filename_ex() in
@@ -67,7 +67,7 @@ _WITH_THREADS, _BLOCK = b"executor_globals_offset", b"tsrm_get_ls_cache_tcb_offs
 # How the globals are found: they are at one place, or by an offset from the thread pointer, which
 # the function has in its code or loads from memory.
 _AT_ONE_PLACE, _FIXED, _BY_OFFSET = range(3)
-# mov imm32, %rax; mov disp32(%rip), %rax; maybe behind endbr64.
+# mov imm32, %rax; mov disp32(%rip), %rax; maybe after endbr64.
 _MOVE_NUMBER, _MOVE_MEMORY = b"\x48\xc7\xc0", b"\x48\x8b\x05"
 _MOVE_BYTES, _LANDING = 7, b"\xf3\x0f\x1e\xfa"
 _MOST_CODE_BYTES = 128

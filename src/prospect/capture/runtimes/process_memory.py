@@ -1,7 +1,7 @@
 """The memory of a process that runs on: read from outside, by process_vm_readv().
 
-Nothing stops the process meanwhile. What is read at once is as good as from one moment; what is
-read one after the other may not fit together.
+Nothing stops the process meanwhile. Bytes of one read are as good as from one moment. Those of
+several reads may not fit together.
 
 Defined by: process_vm_readv(2); ptrace(2), "Ptrace access mode checking", for whose memory may be
 read; ``Documentation/admin-guide/LSM/Yama.rst``.

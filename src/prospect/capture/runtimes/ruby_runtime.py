@@ -1,6 +1,6 @@
 """Ruby: control frames of the thread's execution context, which is in thread-local storage.
 
-Where a thread has the pointer to its context is known from the code of rb_thread_current(), which
+The place of a thread's pointer to its context is known from the code of rb_thread_current(), which
 loads it. Before 3.0 there is one pointer, to the context of the thread that has the interpreter's
 lock: other threads are not read. C functions have control frames without an instruction sequence:
 they are not shown, and a frame that one of them called begins a run of the evaluation loop.
@@ -134,7 +134,7 @@ def _start(maps: Maps) -> Iterator[Item]:
     """Go from the thread pointer to the execution context, and to its innermost frame."""
     yield from find_recalled(maps)
     yield from _find_context()
-    # What was never used of a module's storage is not there.
+    # Storage of a module that was never used is not there.
     yield from read(POINTER, 8)
     yield from probe("no_thread")
     yield asm.load(abi.BPF_DW, R3, FP, POINTER)

@@ -1,4 +1,4 @@
-"""What the programs of other tracers take of the CPUs, which is what reading Python's frames costs.
+"""CPU time of other tracers' programs, which is what reading Python's frames costs.
 
 While a program of a kprobe or a tracepoint runs on a CPU, the kernel runs no other there, and drops
 the sample at which one was to run. So as many samples are lost as these programs take of the time.

@@ -21,7 +21,7 @@ _FILES_S, _FILES_SHARE = 0.25, 0.01
 # Mappings to look at: at once, and each second and CPU; a CPU starts no more interpreters.
 _MAPPINGS, _MAPPINGS_A_S = 500.0, 200.0 * (os.cpu_count() or 1)
 # How long a device that did not answer is left alone, and a user who has several such devices.
-# Root alone can mount those of others.
+# Root alone can mount those of other users.
 _HELD_UP_S, _MOST_HELD_UP = 60.0, 3
 _MOST_USERS = 1 << 12
 _NOBODY = 65534

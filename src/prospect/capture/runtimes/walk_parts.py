@@ -39,9 +39,9 @@ LAST = -160
 MARK = -168
 # Slots of a runtime's own, in one step of its.
 OWN = (-176, -184, -192, -200, -208)
-# What a name is read from, if it is not `CODE`.
+# The object that a name is read from, if it is not `CODE`.
 HANDLE = -216
-# What was found out before, and where `recall` has looked.
+# Earlier results, and where `recall` has looked.
 RECALLED = -232
 PLACE = -240
 # Kept of a new function.

@@ -1,4 +1,4 @@
-"""What became of the walker, in memory that the recorder and its watcher share."""
+"""The walker's state, in memory that the recorder and its watcher share."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Loading the walker costs more than all else of a short recording: `first_runtime
 is something to read. It is a child so that COMMAND starts without waiting for that. Its own child
 (`image_reader`) reads the mapped files, which other users may control.
 
-Its work is bounded for each user, so that no user's processes use up the time of others. The
+Its work is bounded for each user, so that no user's processes use up the time of other users. The
 user is that of the process that mapped a file. Refusals are counted; a mapping that was refused is
 looked at when the process maps the file again.
 

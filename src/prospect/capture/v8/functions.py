@@ -82,7 +82,7 @@ class FunctionReader:
     def __init__(self, memory: ProcessMemory, layout: Layout) -> None:
         self._memory = memory
         self._layout = layout
-        # Where a source's lines end, by the object and the length of the source.
+        # Ends of a source's lines, by the object and the length of the source.
         self._line_ends: dict[tuple[int, int], array[int]] = {}
 
     def signature(self, shared: int) -> int:

@@ -34,7 +34,7 @@ NEWS = struct.Struct("=QQQQ")
 # Functions that wait, of all processes and of one.
 MOST_WAITING, _MOST_OF_IMAGE = 1 << 14, 1 << 12
 _AT_ONCE = 64
-# What cannot be read is tried again so often.
+# The number of attempts to read something.
 _MOST_TRIES = 3
 _MOST_KNOWN = 1 << 14
 _SOON_MS = 20
@@ -133,7 +133,7 @@ class NewFunctions(Closing):
                     self._name(image, process)
 
     def wait_ms(self) -> int | None:
-        """Return when to look though nothing was told; None without."""
+        """Return when to look without news; None without."""
         return _SOON_MS if self._waiting or self._unwritten else None
 
     def _name(self, image: int, process: _Process) -> None:

@@ -60,7 +60,7 @@ class Agreement(Record):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the difference is explained; None if that cannot be said."""
+        """Whether the difference is explained; None if that is unknown."""
         if self.difference_s is None or self.half_width_s is None:
             return None
         least = -self.half_width_s - self.unsampled_s + min(self.unbooked_s, 0.0)

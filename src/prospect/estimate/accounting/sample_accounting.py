@@ -183,7 +183,7 @@ def _missing(
     period_ns = grid.stretches.period_ns.take(gaps.stretch)
     limit_ns = np.maximum(period_ns * _ON_TIME, _LEAST_ON_TIME_NS)
     limit_ns = np.minimum(limit_ns, period_ns * _MOST_ON_TIME)
-    # Where a clock stopped before a sample came, there is no sign that its timer was held up.
+    # If a clock stopped before a sample came, there is no sign that its timer was held up.
     late_ns = np.append(grid.late_ns, 0.0).take(gaps.behind)
     before, behind = is_idle.take(gaps.before), is_idle.take(gaps.behind)
     row = group.take(grid.stretches.clock_index.take(gaps.stretch))

@@ -117,7 +117,7 @@ class AnnotatedFunction(Record):
         stray_hits: hits in the function that are at no instruction's first byte.
         blocks: its basic blocks and jumps.
         hottest: its instruction with the most hits, -1 without any.
-        likely: the one that is likely meant by those hits, -1 if that cannot be said.
+        likely: the one that is likely meant by those hits, -1 if that is unknown.
         unmasking: the instruction before `hottest` that lets a timer's interrupts in, so that
             the hits are of the time without them too; -1 for none.
     """
@@ -229,7 +229,7 @@ def ran_before(code: CodeTable, function: int, instructions: list[int]) -> list[
 def _instruction_before(code: CodeTable, start: int, hottest: int, blocks: Blocks) -> int:
     """Return the instruction that ran before the hottest; -1 if another one may have.
 
-    A jump may have led to the hottest; after a call it was the callee's return; and the
+    A jump may have led to the hottest. After a call it was the callee's return. The
     instruction after a jump or a return is reached from elsewhere.
     """
     if hottest <= 0 or hottest in blocks.jump_to:

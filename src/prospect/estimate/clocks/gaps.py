@@ -76,7 +76,7 @@ class MissingTicks(NamedTuple):
 class _Ends(Record):
     """The grid at both ends of each stretch.
 
-    Where there is no sample, the phase counts as 0; of a timer that ran before, as if it had begun
+    Without a sample, the phase counts as 0; of a timer that ran before, as if it had begun
     at time 0: so windows that follow each other have as many ticks as all of their time.
 
     Attributes:
@@ -155,7 +155,7 @@ def missing_of_one_clock(grid: Grid, stretch: Rows, start: Rows) -> MissingTicks
 def missing_of_bank(
     grid: Grid, line: tuple[Numbers, Numbers], stretch: Rows, start: Rows
 ) -> MissingTicks:
-    """Count them where the gap of a clock may hold samples of others.
+    """Count them where the gap of a clock may hold samples of other clocks.
 
     Args:
         grid: the recording's.
@@ -237,12 +237,12 @@ def throttled_ticks(grid: Grid) -> Numbers:
     """
     stretches, ends = grid.stretches, _ends(grid)
     period_ns = stretches.period_ns
-    # Where not even tick 1 was due before the throttle, time counts from the start: tick 0.
+    # If not even tick 1 was due before the throttle, time counts from the start: tick 0.
     last_due_ns = np.maximum(ends.last_phase_ns + ends.last_tick * period_ns, 0.0)
     first_due_ns = ends.first_phase_ns + (ends.tick_before + 1) * period_ns
     passed_ns = np.diff(stretches.begin_ns, prepend=0) + first_due_ns - np.roll(last_due_ns, 1)
     ticks = passed_ns / period_ns - 1
-    # Where no tick followed, the last period was not a whole one.
+    # If no tick followed, the last period was not a whole one.
     ticks = np.where(ends.has_samples, ticks, np.floor(ticks))
     ticks[stretches.is_first] = 0.0
     clipped: Numbers = np.clip(ticks, 0.0, _MOST_TICKS)

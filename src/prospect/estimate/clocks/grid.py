@@ -329,7 +329,7 @@ class Periods(Record):
     time_ns: NDArray[np.uint64]
 
     def since_begin(self, part: slice) -> _Since:
-        """Divide the time since the stretch's begin by the period."""
+        """Divide the time since the stretch's start by the period."""
         stretch = self.members.of_part(part)
         period_ns = self.stretches.period_ns.take(stretch)
         begin_ns = self.stretches.begin_ns.take(stretch).astype(np.uint64)
@@ -367,7 +367,7 @@ def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, Numbers]:
         since_ns -= phase_ns
         since_ns -= whole * period
         late_ns[part] = since_ns
-        # Beside the part before, but for the first.
+        # Next to the part before, except for the first.
         first = max(part.start - 1, 0)
         with_before = tick[first : part.stop]
         again.append(np.flatnonzero(with_before[1:] <= with_before[:-1]) + first + 1)
@@ -448,7 +448,7 @@ class Grid(Record):
 
     @property
     def start(self) -> Rows:
-        """Where each stretch's samples begin, i64[s + 1]."""
+        """First rows of each stretch's samples, i64[s + 1]."""
         return self.members.start
 
     def phase_ns(self, rows: Rows) -> Numbers:

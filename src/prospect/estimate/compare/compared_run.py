@@ -92,7 +92,7 @@ class ComparedRun(Record):
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        """Time of every hit of the event, f64[h]; 0 for hits of others."""
+        """Time of every hit of the event, f64[h]; 0 for hits of other events."""
         return self.design.seconds
 
 
@@ -130,7 +130,7 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
 def _without_addresses(profile: CompleteProfile) -> ProfileByFunction:
     """Return the profile with fewer hits: no table of a comparison knows addresses.
 
-    Where there are no samples, as in a part of a store, hits alone know their stacks, and stay.
+    Without samples, as in a part of a store, hits alone know their stacks, and stay.
     """
     has_stacks = profile.hits.stack_index is not None and not len(profile.samples)
     return profile if has_stacks else by_function(profile)
@@ -276,7 +276,7 @@ def row_times(
     parts = merged.parts if merged else None
     bars = error_bars(run.design, row_of_hit.astype(np.int32), row_count, parts=parts)
     error = bars.half_width_s / student_quantile(CONFIDENCE, np.full(row_count, np.inf))
-    # Whatever else is known, a hit more or less may have been just missed.
+    # In any case, a hit more or less may have been just missed.
     sampling = np.maximum(error, seconds_per_hit(run)) ** 2
     samples, row_of = run.blocks, row_of_hit
     if merged:

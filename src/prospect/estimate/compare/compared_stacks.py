@@ -336,7 +336,7 @@ class ComparedStacks(Record):
         q_value: f64[t] how likely by chance; NaN for rows with too few hits to be tested.
         significant: bool[t] whether q_value is within the rate of false discoveries; of row 0, all
             samples, which is no row among others, whether its interval leaves out no change.
-        calls: pairs of caller and callee, a family of tests of their own.
+        calls: pairs of caller and callee, their own family of tests.
         has_callers: whether all recordings have call chains; without, stacks have one frame.
     """
 

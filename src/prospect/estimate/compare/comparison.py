@@ -68,7 +68,7 @@ class Comparison(Record):
         load_allowance: the part of an assumed variation that is for other load, of A and of B.
         verdict: the condition's; None if none was given.
         stacks: the call stacks of both sides; None if they were not asked for.
-        inclusive: functions with all that they call, a family of tests of its own; None if they
+        inclusive: functions with all that they call, their own family of tests; None if they
             were not asked for, or a recording has no callers.
         wall: what made the command's wall time longer or shorter; None unless all recordings have
             switches.

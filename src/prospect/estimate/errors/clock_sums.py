@@ -373,7 +373,7 @@ def _take_ends_out(
     """Take out of each block's sums what its ends put in; return what the outer ends did, f64[p].
 
     The row that ran across an end has the sawtooth of each clock in the block before, and the
-    negative of it in the block after. Where the hits on either side are of two rows, it is half
+    negative of it in the block after. If the hits on either side are of two rows, it is half
     of one and half of the other.
     """
     stretches = len(blocks.before)

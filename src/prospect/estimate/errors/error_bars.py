@@ -1,8 +1,8 @@
 """Error bars: how far each row's time may be from the truth, by sampling.
 
 For each row, with each hit in at most one, there is an interval that holds the row's true time in
-95 of 100 runs, as far as taking samples is what makes it uncertain. What the program does
-differently next time is no error of this report.
+95 of 100 runs, as far as taking samples is what makes it uncertain. Differences in the
+program's next run are no error of this report.
 
 Two estimates of the variance are compared. The one of `local_error` is precise, and right for
 programs without a rhythm. The clocks' disagreement over the whole run is right for any program,
@@ -237,7 +237,7 @@ def _hits_of_rows(
     design: Design, row_of_hit: NDArray[np.int32], row_count: int, parts: Parts | None
 ) -> NDArray[np.float64]:
     """Return the samples of each row, f64[r]: whole numbers, in whatever order they are added."""
-    # Shifted by one, so that hits in no row need no pass of their own.
+    # Shifted by one, so that hits in no row need no extra pass.
     if parts is None:
         found = np.bincount(row_of_hit + 1, design.hits, row_count + 1)
     else:

@@ -335,7 +335,7 @@ def _added_up(
     is_compared = bool((other >= 0).any())
     if not rows:
         return np.zeros(0), np.zeros(0)
-    # Shifted by one, so that rows of -1 need no pass of their own.
+    # Shifted by one, so that rows of -1 need no extra pass.
     found, between = np.zeros(rows + 1), np.zeros(rows + 1)
     # Each block takes a pass over all rows.
     for pairs in changes.pairs(_TICKS_A_ROW * rows):

@@ -163,7 +163,7 @@ class CallShares(Record):
         return sorted(arcs, key=self._weight, reverse=True)
 
     def flat(self) -> list[int]:
-        """Return the functions that ran or were called, by falling time of their own."""
+        """Return the functions that ran or were called, by falling own time."""
         has_any = (self.self_s > 0) | (self.calls > 0)
         rows = [
             node for node in self.order[has_any.take(self.order)].tolist() if node < self.functions

@@ -105,7 +105,7 @@ def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> C
 
     Args:
         graph: the calls.
-        frames: i64 the functions. Where one of them is called from another, the outermost counts.
+        frames: i64 the functions. If one of them is called from another, the outermost counts.
         share: rows with a smaller part of the functions' hits are left out.
     """
     return _tree(graph, _outwards(graph, _outermost_row_of(graph, frames)), share)
@@ -116,7 +116,7 @@ def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -
 
     Args:
         graph: the calls.
-        frames: i64 the functions. Where one of them is called from another, the outermost counts.
+        frames: i64 the functions. If one of them is called from another, the outermost counts.
         share: rows with a smaller part of the functions' hits are left out.
     """
     top = _outermost_row_of(graph, frames)

@@ -1,7 +1,7 @@
 """Whose code a frame is: the user's own, that of installed packages and the system, or a start.
 
-It is told by where the code was mapped from, by its source file where that is known, and by names
-that only standard libraries have.
+It follows from the file that the code was mapped from, by its source file where that is known, and
+by names that only standard libraries have.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STANDARD = re.compile(
 _GO_START = ("runtime.goexit", "runtime.mcall", "runtime.main")
 _JS_FILE = re.compile(r"^JS:\S+ (\S+?)(?::\d+)*$")
 _JS_NODE = re.compile(r"^(?:node:|internal/|$)")
-# Where programs and threads begin: they have all of the time, whatever it is spent on.
+# Functions in which programs and threads begin: they have all of the time, whatever it is spent on.
 _STARTS = re.compile(
     r"^(?:main|_start|_start_c|(?:__)?libc_start_(?:call_)?main\S*|__libc_start_\S+|__clone3?|clone3?"
     r"|start_thread|_dl_start\S*|<module>|Py_(?:Bytes)?Main|Py_RunMain|pymain_\S+"
@@ -51,7 +51,7 @@ _STARTS = re.compile(
 )
 MODULE = "<module>"  # the code of a Python file outside its functions
 IMPORT = "_find_and_load"  # what an import statement of Python calls, whatever it runs
-# Parts of a function that have no name of their own.
+# Parts of a function that have no own name.
 _ANONYMOUS = re.compile(
     r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>$|\{\{?closure|\{lambda|\.func\d+(?:\.\d+)*$"
     r"|^JS:\S?\s"

@@ -59,8 +59,8 @@ _KIND_OF_CALL = {
     for names, kind in ((LOOPS, LOOP), (POLLS, POLL), (SLEEPS, SLEEP), (CHILDREN, CHILD))
     for name in names
 }
-# glibc waits for condition variables and semaphores, and for the end of threads, in the first; Rust
-# in the next; the JVM's and Go's are made of these or of their own.
+# glibc waits for condition variables and semaphores, and for the end of threads, in the first, and
+# Rust in the next. The JVM's and Go's are made of these or of other calls.
 _CONDITIONS = (
     *("__futex_abstimed_wait", "cond_wait", "cond_timedwait", "cond_clockwait", "sem_wait"),
     *("sem_timedwait", "sem_clockwait", "condvar::futex", "Condvar", "thread_parking"),
@@ -80,7 +80,7 @@ _SCHEDULERS = (
     *("runtime.findRunnable", "runtime.findrunnable", "runtime.stopm", "runtime.sysmon"),
     *("runtime.stoplockedm", "runtime.templateThread", "runtime.notetsleep"),
 )
-# Of the stacks of places, and of other stacks, those of most samples first: these are followed.
+# From the stacks of places, and from other stacks, those of most samples first: these are followed.
 _MOST_FRAMES = 1 << 22
 _LEAST_STACKS = 10  # of a thread, to know where its work is
 _TRUNK = 0.5  # of the thread's other stacks are above its idle place
@@ -93,7 +93,7 @@ _NEAR = 6  # frames from a loop to its wait, as of a queue, are its own
 
 
 class UserStacks(Record):
-    """What is known of the program's part of each row of a forest of named stacks, [t] each.
+    """Facts about the program's part of each row of a forest of named stacks, [t] each.
 
     Attributes:
         user_row: i64 the row of its innermost frame of the program, -1 for none.

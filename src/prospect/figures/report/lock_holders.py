@@ -1,9 +1,9 @@
-"""What threads did that had a lock which others waited for.
+"""Functions of threads that had a lock which others waited for.
 
-Who wakes the waiter had the lock. What it did meanwhile is known from its samples on a CPU within
-the wait, each worth its time, and from its own waits, whose length is exact; not before it got the
-lock, if it waited for it too. A wait for Python's global lock that ends by its time-out, after
-5 ms, is followed by others, until its holder ends one.
+The thread that wakes the waiter had the lock. Its functions meanwhile are known from its samples on
+a CPU within the wait, each worth its time, and from its own waits, whose length is exact; not
+before it got the lock, if it waited for it too. A wait for Python's global lock that ends by its
+time-out, after 5 ms, is followed by others, until its holder ends one.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ class EventView:
 
     @cached_property
     def _is_detailed(self) -> NDArray[np.bool_]:
-        # The command is what was asked about: shown even where it took no time to speak of. Where
-        # nothing is to be left out, so is whatever ran at all.
+        # The command is what was asked about: shown even where it took no time to speak of. If
+        # nothing is to be left out, every process that ran is shown.
         report, processes = self.report, self.report.profile.processes
         is_shown = self.processes.kept | processes.is_command
         if not (report.user_threshold_s or report.kernel_threshold_s):

@@ -438,13 +438,13 @@ class BlockedWaits(Record):
 
     @cached_property
     def own_forest(self) -> NamedForest:
-        """The stacks without what called Python, by which idle waits are told."""
+        """The stacks without what called Python, which shows idle waits."""
         frames, _, forest = self.forest
         return from_outermost_python(forest, is_python_frame(self.samples.profile, frames))
 
     @cached_property
     def user_stacks(self) -> UserStacks:
-        """What is known of the program's part of each stack."""
+        """Facts about the program's part of each stack."""
         frames, labels, _ = self.forest
         return user_stacks(self.samples.profile, frames, labels, self.own_forest)
 

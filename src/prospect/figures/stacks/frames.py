@@ -80,7 +80,7 @@ def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable
 
     Args:
         profile: with `lines`, if inlined functions are to be known.
-        inlined: whether inlined functions are frames of their own.
+        inlined: whether inlined functions are separate frames.
     """
     functions, lines = profile.functions, profile.lines
     start, location, row = _line_rows(profile, inlined=inlined)

@@ -169,7 +169,7 @@ class _View(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was asked for, and the `-V` that is shown."""
+        """The options, and the `-V` that is shown."""
         choice = nested_asdict(self.view.choice)
         choice["samples"]["detail"] = self.view.detail
         return choice

@@ -53,7 +53,7 @@ class CodeFunction(NamedTuple):
 
     @property
     def targets(self) -> list[int | None]:
-        """Where each instruction calls or jumps to, None if it does not or is indirect."""
+        """The target of each call or jump, None if it does not or is indirect."""
         targets = of_code("target")(self).tolist()
         return [None if target == NO_TARGET else target for target in targets]
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 79, 24
 _EMPTY_LINES = 4
 _PROGRAM_WIDTH = 24
-# Where services are shown, of both.
+# With services, of both tables.
 _SERVICE_WIDTH = 18
 # Widths of functions, callers and programs, with and without the callers.
 _FUNCTION_WIDTHS = (30, 22)
@@ -252,7 +252,7 @@ def _program_lines(short: InShort, figures: Figures, style: Style, most: int) ->
         Column("±", bars),
         Column(escaped(short.event.samples_title), [str(row.hits) for row in rows]),
         Column("User", [_percent(row.user_share) for row in rows]),
-        # Services take its room: it is what is not of the user.
+        # Services take its place: it is what is not of the user.
         Column("Kernel", kernel, when=not short.has_services),
         Column("Processes", [str(row.processes) for row in rows]),
         Column("Service", services, right=False, when=short.has_services),

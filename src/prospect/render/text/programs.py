@@ -2,7 +2,7 @@
 
 *Programs* and *Functions* are the first screen's tables, as far as `-m` goes: processes of a name
 are one program, and a function is one row wherever it ran; `--separate process` gives each process
-rows of its own. The extrapolated summary has every process that took time, by user time, and one
+its own rows. The extrapolated summary has every process that took time, by user time, and one
 total.
 """
 

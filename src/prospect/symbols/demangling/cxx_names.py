@@ -4,7 +4,7 @@ Defined by the Itanium C++ ABI, 5.1 "External Names (a.k.a. Mangling)", and for 
 its 3.4 "Demangler API". The runtime prints each substitution (S1_) and template parameter (T_) in
 full, and each element of a pack (Dp): a name of 300 bytes can ask for gigabytes. Names that refer
 back that often are demangled in a child that may use little time and memory; this file is its
-program too, and therefore imports nothing of ours.
+program too, and therefore imports no other module of Prospect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names as linkers see them → names as programmers wrote them: C++ and Rust.
 
 Names of D, Go and Swift stay as they are, and so do those of C++ where its runtime is not
-installed. Names come from files of others: what one may cost is bounded.
+installed. Names come from other users' files: the cost of each is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME_BYTES = 1 << 13
 _BRACKET = b"->"
-# What `SymbolTable.names` adds to names; a mangled one has neither a space nor an @.
+# Characters that `SymbolTable.names` adds to names; a mangled one has neither a space nor an @.
 _ADDITIONS = (b" [fn ", b"@plt")
 
 
@@ -34,7 +34,7 @@ def demangle(
     Returns:
         One text a name; bytes that are not UTF-8 as surrogates (PEP 383).
     """
-    # In their order, in which they stand in memory too: half the time of that of a set.
+    # In their order, in which they are in memory too: half the time of that of a set.
     mangled = [name for name in dict.fromkeys(names) if _may_be_mangled(name)]
     if not mangled:  # as of most programs
         return [_as_text(name) for name in names]

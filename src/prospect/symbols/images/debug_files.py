@@ -35,7 +35,7 @@ _OLD_CLIENT_DIRECTORY = ".debuginfod_client_cache"
 
 
 def has_debug_info(image: ElfImage) -> bool:
-    """Whether an image has DWARF of its own."""
+    """Whether an image has its own DWARF."""
     return any(image.find_section(name) >= 0 for name in (b".debug_info", b".zdebug_info"))
 
 

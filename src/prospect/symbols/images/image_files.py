@@ -1,8 +1,8 @@
 """Find the file that was mapped, and the debug file that belongs to it.
 
 A path proves nothing: the file may have been replaced since, or mean another file in a container.
-So an image is known to be the recorded one, or there is a reason why there is none. Where debug
-files are is defined by the GDB manual, "Debugging Information in Separate Files", and
+So an image is known to be the recorded one, or there is a reason why there is none. Places of
+debug files are defined by the GDB manual, "Debugging Information in Separate Files", and
 perf-buildid-cache(1). A file that several debug files share (.gnu_debugaltlink, made by dwz(1)) is
 not looked for here: it has DWARF of theirs, but no symbols.
 """
@@ -149,7 +149,7 @@ def find_debug_image(
 
     Args:
         found: the image.
-        directory: where the image lay in its own root, for .gnu_debuglink.
+        directory: the image's directory in its own root, for .gnu_debuglink.
         debug_dir: see `SymbolOptions`.
 
     Returns:
@@ -279,7 +279,7 @@ def _home() -> Iterator[bytes]:
 
 
 class _Places(NamedTuple):
-    """Where a file may be: its key, who had it mapped, and which mounts to keep away from.
+    """A search for a file: its key, who had it mapped, and which mounts to keep away from.
 
     Attributes:
         key, processes, served, named_by, target, sysroot, debug_dir: see `find_image`.

@@ -1,4 +1,4 @@
-"""Where a process's jitdump file is, and how far the clock of its writer is ahead.
+"""The place of a process's jitdump file, and how far the clock of its writer is ahead.
 
 The copy in the recording counts, else the file on this machine. A user who could write the file
 could name code of another user's process as he likes, so its owner must be the process's, root or

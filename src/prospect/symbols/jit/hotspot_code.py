@@ -64,7 +64,7 @@ class _Method(NamedTuple):
 
 
 class _Details(NamedTuple):
-    """What is known of a piece of code, and where its tables are in the file."""
+    """Facts about a piece of code, and the places of its tables in the file."""
 
     frame_words: int
     complete: int
@@ -153,7 +153,7 @@ class HotspotCode(JitCode, eq=False):
 
     @property
     def shown(self) -> str:
-        """What reports name the object."""
+        """The object's name in reports."""
         return "[JVM]"
 
     @cached_property
@@ -356,7 +356,7 @@ def _places(dump: JitDump, bytecode: Container[int]) -> NDArray[np.uint64]:
             taken.add(place)
             place_of[name] = place
         half = 2 * place_of[name] + (row in bytecode)
-        # What does not fit any more shares its addresses with the last that did.
+        # A row that does not fit any more shares its addresses with the last that did.
         offset = min(used.get(half, 0), _HALF_BYTES - min(size, _HALF_BYTES))
         used[half] = offset + size
         found.append(half * _HALF_BYTES + offset)

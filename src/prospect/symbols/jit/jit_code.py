@@ -67,7 +67,7 @@ class JitCode(Record, eq=False):
 
     @property
     def shown(self) -> str:
-        """What reports name the object."""
+        """The object's name in reports."""
         return self.path.decode(errors="surrogateescape")
 
     @cached_property

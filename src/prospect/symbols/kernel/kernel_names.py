@@ -227,7 +227,7 @@ def _agree(given: SymbolTable, running: SymbolTable) -> bool:
 def kernel_symbol_table(records: KernelSymbols | None, names: Sequence[bytes]) -> SymbolTable:
     """Make a table of what was loaded during the recording, by AVMA.
 
-    A program that was loaded before is known by its unloading. Where several had the same address
+    A program that was loaded before is known by its unloading. If several had the same address
     in turn, the last one names it.
     """
     address = records.address if records else np.zeros(0, np.uint64)

@@ -139,7 +139,7 @@ class _Run:
             threading.Thread(target=self._work, daemon=True).start()
 
     def stop(self) -> Answers:
-        """Take no more answers; leave nothing half written; say what became of each request."""
+        """Take no more answers, leave nothing half written, and return the end of each request."""
         with self._lock:
             self._is_stopped = True
             unasked = Outcome.FAILED if self._unwritable else Outcome.LATE
