@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Record `command`, or running processes; say what was left out; return the exit status.
+    """Record `command`, or running processes, say what was left out, and return the exit status.
 
     Raises:
         ProspectError: it cannot be recorded.

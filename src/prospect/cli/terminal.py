@@ -11,7 +11,7 @@ _STDERR = 2
 
 
 def occupy_closed_standard_files() -> None:
-    """Open /dev/null where stdin, stdout or stderr is closed.
+    """Open /dev/null instead of a closed stdin, stdout or stderr.
 
     The next file would get its number, and COMMAND's output would land in the recording. COMMAND
     itself finds the file closed, as it was: these descriptors end at exec.

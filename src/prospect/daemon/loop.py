@@ -452,8 +452,8 @@ def _woken_by_signals(noted: list[int], ending: Ending) -> Iterator[int]:
 #
 # Source: setitimer(2); signal(7).
 
-# Of the daemon's first thread, and of what it starts from then on: the end is short, and a busy
-# machine would make it long.
+# The priority of the daemon's first thread, and of what it starts from then on: the end is short,
+# and a busy machine would make it long.
 _LAST_PRIORITY = -10
 _SOON_S = 0.01
 

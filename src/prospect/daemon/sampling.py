@@ -203,7 +203,7 @@ class Sampling(Closing):
         return LOOK_S if has_copies else LOOK_WITHOUT_COPIES_S
 
     def keep_small(self) -> None:
-        """Take in what was recorded where that is much, as copies of many processors' stacks are.
+        """Take in the records if there are many, such as copies of many CPUs' stacks.
 
         Raises:
             CaptureError: the system cannot be sampled any more.

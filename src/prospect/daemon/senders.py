@@ -154,7 +154,7 @@ class Shipping(_Sender):
         url, share, _, host = self._shipment
         if (
             url
-            and segment.tier != DAY  # whose hours were sent, or are said
+            and segment.tier != DAY  # the hours were sent, or are reported
             and segment.last >= sent_before(self._store, url).next
             and is_chosen(segment, host, share)
         ):
@@ -186,7 +186,7 @@ class Shipping(_Sender):
         self._plan()
 
     def _look(self, shipment: Shipment) -> None:
-        with suppress(StoreError):  # which whoever writes to the store says
+        with suppress(StoreError):  # the writer of the store reports it
             found = waiting(self._store, shipment, time.time())
             self._waiting_bytes, self._oldest_s = found.size_bytes, found.oldest_s
 

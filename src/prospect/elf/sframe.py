@@ -245,13 +245,13 @@ def _places(
 
 
 class _Place(NamedTuple):
-    """How something is found, by row: a control word, 0 if nothing is said, and a distance."""
+    """How something is found, by row: a control word, 0 if nothing is known, and a distance."""
 
     control: NDArray[np.int64]
     distance: NDArray[np.int64]
 
     def or_fixed(self, distance: int) -> _Place:
-        """Return a distance from the CFA if nothing is said, unless that is 0."""
+        """Return a distance from the CFA where the table has none, unless that is 0."""
         is_fixed = (self.control == 0) & (distance != 0)
         return _Place(
             np.where(is_fixed, _IS_READ, self.control), np.where(is_fixed, distance, self.distance)

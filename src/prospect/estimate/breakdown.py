@@ -60,7 +60,7 @@ class RowErrors(NamedTuple):
 
     Attributes:
         half_width_s: f64[r] half of the 95 % interval, NaN if unknown.
-        is_like_above: bool[r] whether a row cannot be told from the one above.
+        is_like_above: bool[r] whether a row ties with the one above.
         needed_s: f64[r] how long a run would have to be to tell it from that; see `needed_seconds`.
     """
 
@@ -172,7 +172,7 @@ class Breakdown(Record):
 
     @property
     def is_like_above(self) -> NDArray[np.bool_]:
-        """Which rows cannot be told from the one above, bool[r]."""
+        """Which rows tie with the one above, bool[r]."""
         return self._errors.is_like_above
 
     @cached_property

@@ -105,7 +105,7 @@ class FunctionRow(NamedTuple):
         object_path: where its code was mapped from.
         hits, seconds, half_width_s: as of programs; its own, without what it calls.
         share: of all that is asked for, 0 to 1.
-        is_like_above: whether it cannot be told from the row above.
+        is_like_above: whether it ties with the row above.
         program: in which most of its time was spent.
         other_programs: in how many others it was hit.
         caller: who called it most often, "" if that is not known.

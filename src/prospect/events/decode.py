@@ -242,7 +242,7 @@ def with_deferred_chains(samples: Samples, records: Sequence[Words]) -> Samples:
     mark = mark.take(first)
     words = np.concatenate([np.zeros(1, np.uint64), *records])
     cookie, begin, count = _deferred(words)
-    # Where a chain ends with its marker, the word behind is another sample's, and no cookie.
+    # If a chain ends with its marker, the word after it is another sample's, and no cookie.
     wanted = chain.take(mark + 1, mode="clip")
     place = np.searchsorted(cookie, wanted)
     place[place == len(cookie)] = 0

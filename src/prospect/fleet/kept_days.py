@@ -65,7 +65,7 @@ class Ranges(NamedTuple):
     runs: dict[str, list[tuple[int, int]]]
 
     def has(self, others: Ranges) -> bool:
-        """Whether all windows of others are among them."""
+        """Whether all windows of `others` are among them."""
         return all(
             any(first <= begin and end <= last for first, last in self.runs.get(place, ()))
             for place, runs in others.runs.items()

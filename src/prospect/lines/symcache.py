@@ -210,7 +210,7 @@ class SymCache(Record, eq=False):
         """Follow each location to the outermost that it is inlined into, all in lock-step.
 
         Returns:
-            The locations of all addresses, the outermost first, and where each address's begin.
+            The locations of all addresses, the outermost first, and the first row of each address.
         """
         row = np.flatnonzero(innermost >= 0)
         location = innermost.take(row)

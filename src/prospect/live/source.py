@@ -461,8 +461,8 @@ class KernelSource(Closing):
     def _empty_rings_at_once(self) -> None:
         """Empty all rings, again if that took long; raises as `RingDrain.drain`.
 
-        A full ring loses samples until it has been written, after the time that it was read. What
-        the kernel counted then would not be losses of this part.
+        A full ring loses samples until it has been written, after the time that it was read. Counts
+        of the kernel then would not be losses of this part.
         """
         for _ in range(_TRIES):
             began_ns = monotonic_ns()

@@ -1,4 +1,4 @@
-"""What a store keeps how long, and hours of it that a person removes or copies.
+"""How long a store keeps what, and hours of it that a person removes or copies.
 
 The oldest segments go, by their age and by the bytes of all.
 

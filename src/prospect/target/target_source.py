@@ -201,7 +201,7 @@ def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:
 
 
 def _over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
-    """Return what is said of the time between two marks, of what is said of a part of it.
+    """Return the facts of the time between two marks, of what is said of a part of it.
 
     Raises:
         FrameError: there is nothing, or nothing with a meaning.
@@ -237,7 +237,7 @@ def _said_over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]
 
 
 class _End(NamedTuple):
-    """The end of a part, what is said of the time of it, and maybe who ran then."""
+    """The end of a part, facts of its time, and maybe the processes that ran."""
 
     mark: Mark
     extras: dict[str, Any]

@@ -269,7 +269,7 @@ class Picture(Record):
     """Figures and the page that was made of them, for one view.
 
     Attributes:
-        view: of the stand that it was made for.
+        view: that it was made for.
         figures: of the state that it shows.
         page: its rows.
     """
@@ -284,7 +284,7 @@ def take_picture(figures: LiveFigures, stand: Stand, code: CodeMemory) -> Pictur
 
     Args:
         figures: of a state.
-        stand: what is looked at.
+        stand: the part of the screen.
         code: the instructions that were read so far.
     """
     place = stand.place

@@ -34,7 +34,7 @@ class Row(NamedTuple):
         history: hits of each stretch of the last minute, -1 if it was not seen.
         ready_s: time without a CPU, although it could have gone on; NaN if it is not known.
         blocked_s: time in which it waited for anything else; the same.
-        is_like_above: cannot be told from the row above.
+        is_like_above: ties with the row above.
         target: what Enter leads to, None for nothing.
     """
 

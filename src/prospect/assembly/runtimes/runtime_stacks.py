@@ -113,7 +113,7 @@ def with_runtimes(
         named: processes that have files with names of their compiled code: those of V8 go first.
 
     Returns:
-        The events, as they are where there are no Python frames; and what there is for callers.
+        The events, unchanged without Python frames; and what there is for callers.
     """
     stacks = find_runtime_stacks(events, named)
     if stacks is None or events.runtimes is None:
@@ -308,7 +308,7 @@ _MOST_MAKERS = 1 << 16
 
 
 class MadeCode(NamedTuple):
-    """Where processes have such memory, at any time.
+    """Places of such memory in processes, at any time.
 
     Attributes:
         pid: i64[p] the processes that have some, ascending.

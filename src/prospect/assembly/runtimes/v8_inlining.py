@@ -174,7 +174,7 @@ def _decoded(start: int, data: bytes) -> _Code | None:
 # Whose code the native frames of V8's processes are in: V8's own, or that of C++.
 #
 # V8's compiled code is in memory without a file, and so is its copy of the builtins, if it has
-# one. The builtins are in the program's file too. Where they begin follows from the entry that
+# one. The builtins are in the program's file too. Their start follows from the entry that
 # C++ enters JavaScript by, whose address is in the stacks that were read.
 
 _OWN, _ENTRY = 1, 2
@@ -207,7 +207,7 @@ class V8Code(Record):
         """Return whose code native frames are in, those of other stacks as they were.
 
         Args:
-            kind: i8[w] of each frame: 0 for code of others, 1 for the runtime's own, 2 for the
+            kind: i8[w] of each frame: 0 for other code, 1 for the runtime's own, 2 for the
                 entry from others to it.
             stack: i64[w] the stack.
             address: u64[w] of the instruction.
@@ -287,7 +287,8 @@ def _files_of(events: Events, pid: int) -> tuple[Words, Words]:
     begin = mmaps.start.take(rows)
     end = begin + mmaps.length.take(rows)
     order = np.argsort(begin, kind="stable")
-    # Of mappings that overlap, which were there one after the other, the longest reaches furthest.
+    # If mappings overlap, because they were there one after the other, the longest reaches
+    # furthest.
     return begin.take(order), np.maximum.accumulate(end.take(order))
 
 

@@ -50,8 +50,8 @@ _OUTER = np.uint64(1 << 63)
 class SampleCallers(Record):
     """Callers of all samples, their distinct addresses, and which address each of them has.
 
-    `row` is as from `caller_addresses`. `copies` says what became of copies of stacks, where there
-    are any.
+    `row` is as from `caller_addresses`. `copies` says the state of copies of stacks, if there are
+    any.
     """
 
     callers: Callers

@@ -314,7 +314,7 @@ def _cut_at_execs(pieces: Pieces, tasks: Tasks) -> Pieces:
 
 
 class TurnSource(Record):
-    """What turns are made of, kept until waits have stacks and these have names."""
+    """Sources of turns, kept until waits have stacks and these have names."""
 
     records: SchedulerRecords
 

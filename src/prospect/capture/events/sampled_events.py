@@ -104,7 +104,7 @@ def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEv
     # A probe cannot be inherited, see `event_counters`.
     dropped = SIDE_BAND_FLAGS | abi.FLAG_FREQ | _PRECISE_IP
     dropped |= abi.FLAG_INHERIT if event.path else 0
-    # PMUs of their own have data of their own, which event sources decode (docs/plugins.md).
+    # Such PMUs have their own data, which event sources decode (docs/plugins.md).
     has_data = own.type > abi.PERF_TYPE_BREAKPOINT and not event.path
     is_raw = has_data or own.type == abi.PERF_TYPE_TRACEPOINT
     raw = abi.PERF_SAMPLE_RAW if is_raw else 0

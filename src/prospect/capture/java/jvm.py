@@ -235,7 +235,7 @@ class Jvm:
     def _replaced(
         self, changes: Changes, found: dict[int, tuple[Piece, int]]
     ) -> list[tuple[int, int]]:
-        """Return the addresses of code that is gone where there is new code; forget it."""
+        """Return the addresses of old code that new code replaced; forget it."""
         gone = [self._live.pop(block) for block in changes.gone if block in self._live]
         if not gone or not found:
             return []
@@ -383,7 +383,7 @@ class ClassReader:
         self._layout = layout
         # By loader the class that its list began with, up to which it was walked.
         self._first: dict[int, int] = {}
-        # Where a loader has its classes, if its tables do not say so and it is not found yet.
+        # The place of a loader's classes, if its tables do not say so and it is not found yet.
         self._list_at = layout.classes
         self._waiting: deque[int] = deque()
         self._classes = self._methods = 0

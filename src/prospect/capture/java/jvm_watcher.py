@@ -211,7 +211,7 @@ _MOST_USERS = 1 << 10
 
 
 class _Use:
-    """What one user has left."""
+    """The rest of one user's bounds."""
 
     def __init__(self, now_s: float) -> None:
         self.at_s = now_s

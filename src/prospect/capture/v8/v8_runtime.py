@@ -72,7 +72,7 @@ _MINE, _WHO, _MAYBE = SIGNATURE, TAG, POINTER
 _BYTECODE, _OFFSET = CODE, PAIR
 _SMI_SHIFT = 32
 _MOST_OFFSET = 1 << 24
-# Compiled code is told of in pieces of so many bytes, and of few of them at one sample.
+# News of compiled code has pieces of so many bytes, and of few of them at one sample.
 _PIECE_BITS, _MOST_PIECES = 8, 8
 _STATE_MASK = (1 << THREADS_BITS) - 1
 
@@ -235,8 +235,8 @@ def _function() -> Iterator[Item]:
     yield _field(R3, v8.FRAME_FUNCTION)
     yield asm.store(abi.BPF_DW, FP, POINTER, R3)
     yield from _go_out("v8_called_by")
-    # Code of the builtins runs the bytecode, in the file or in the copy that V8 makes of it. What
-    # compiled code keeps in the frame may look like bytecode.
+    # Code of the builtins runs the bytecode, in the file or in the copy that V8 makes of it. A
+    # value that compiled code keeps in the frame may look like bytecode.
     yield asm.load(abi.BPF_DW, R1, FP, LAST)
     yield asm.load(abi.BPF_DW, R2, ENTRY, entry.TEXT_END)
     yield asm.jump_if(abi.BPF_JGE, R1, R2, "v8_in_copy")
@@ -270,7 +270,7 @@ def _function() -> Iterator[Item]:
     yield asm.jump_if(abi.BPF_JGE, R1, _MOST_OFFSET, "v8_compiled")
     yield asm.store(abi.BPF_DW, FP, LAST, R1)
     yield asm.jump("v8_compiled")
-    # A builtin that has a function's frame of its own.
+    # A builtin that has its own frame of a function.
     yield Label("v8_builtin")
     yield from _put(LAST, 0)
     yield Label("v8_compiled")

@@ -49,7 +49,7 @@ class RowEstimates(Record):
             time.
         low_s, high_s: f64 the 95 % interval, which is not even around the time of a rare row.
         aliased: bool the program runs in step with a clock here: the time may be off by more.
-        tied: bool cannot be told from the row above at 95 %.
+        tied: bool indistinguishable from the row above at 95 %.
         needed_s: f64 how long a run would have to be to tell it from the row above; NaN if
             there is none, infinite if no run of reasonable length would do.
     """

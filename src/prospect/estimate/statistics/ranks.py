@@ -42,7 +42,7 @@ def alike(
     above: NDArray[np.int64],
     difference_half_width_s: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Return bool[r]: the rows that cannot be told from the one above them at 95 %.
+    """Return bool[r]: the rows that tie with the one above them, at 95 %.
 
     `above` i64[r] is the row above, -1 for none; `difference_half_width_s` as in `error_bars`.
     """

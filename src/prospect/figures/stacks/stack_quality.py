@@ -82,9 +82,9 @@ class StackQuality(Record):
 
     @property
     def size_to_ask_for(self) -> int:
-        """A size of copies that holds 99 % of the stacks, 0 where the kernel copies less.
+        """A size of copies that holds 99 % of the stacks, 0 if the kernel copies less.
 
-        If `size_for_99` is the least, how much of the stack lies above is not known: then this is
+        If `size_for_99` is the least, the rest of the stack above it is not known: then this is
         twice as much, so that nobody records again and again.
         """
         if self.size_for_99 > MOST_COPY_BYTES:

@@ -115,7 +115,7 @@ def _is_known(seconds: float, half_width_s: float) -> bool:
 def rank_column(estimates: RowEstimates) -> list[str]:
     """Return the cells of a column of ranks, from 1.
 
-    `=` marks a row that cannot be told from the one above, `!` one in step with a clock.
+    `=` marks a row that ties with the one above, `!` one in step with a clock.
     """
     marks = zip(estimates.tied.tolist(), estimates.aliased.tolist(), strict=True)
     return [
