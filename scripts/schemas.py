@@ -78,7 +78,7 @@ def of_class(of: type[Any], name: str = "") -> Object:
     kinds: dict[str, Any] = {"str": TEXT, "int": INTEGER, "float": NUMBER, "list[str]": TEXTS}
     for row in ROWS:
         if any(row.__name__ in kind for kind in of.__annotations__.values()):
-            inner = of_class(row)
+            inner = of_class(row, re.sub(r"(?<!^)(?=[A-Z])", "_", row.__name__).lower())
             kinds |= {
                 row.__name__: inner,
                 f"{row.__name__} | None": inner.or_null,
