@@ -101,6 +101,8 @@ def assert_perf_agrees(path, counts):
         ["-a", "-e", "cpu-clock", "-e", "sched:sched_switch"],
         ["-e", "{cpu-clock,page-faults}:S"],
         ["-a", "-z", "-F", "5000"],
+        ["-a", "--threads=cpu", "-F", "999"],
+        ["-a", "--threads=cpu", "-z", "-F", "999"],
         ["-a", "--buildid-mmap"],
         ["-k", "CLOCK_MONOTONIC", "-d", "-T", "--sample-cpu"],
         ["--switch-events", "--namespaces"],

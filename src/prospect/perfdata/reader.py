@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from prospect.abi.recorded_facts import RecordBlock
 from prospect.errors import RecordingError
 from prospect.files.held_files import hold_contents, releaser
-from prospect.files.rights import speaks_for
+from prospect.files.rights import EVERYBODY, speaks_for
 from prospect.light import Closing
 from prospect.perfdata import format as fmt
 from prospect.perfdata.file_header import (
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from prospect.perfdata.stream import RecordStream
 
 _PIECE_BYTES = 1 << 20
+# perf makes one for each thread of --threads, of which a CPU has one.
+_MOST_FILES = 4096
 STDIN = "-"
 _STDIN_FD = 0
 _CUT = (
@@ -99,7 +101,7 @@ class Recording(Closing):
         self.damage = damage
         self.size_bytes = size_bytes
         self._metadata = metadata
-        self._records = records
+        self._records = [records]
         self._recorded_at = recorded_at
 
     @property
@@ -114,10 +116,10 @@ class Recording(Closing):
     @property
     def unread_bytes(self) -> int:
         """Bytes of records that are there and in no block; complete once `blocks` is exhausted."""
-        return self._records.unread_bytes
+        return sum(records.unread_bytes for records in self._records)
 
     def blocks(self) -> Iterator[RecordBlock]:
-        """Yield the records in the recording's order.
+        """Yield the records in the recording's order, and one file after another.
 
         A plain file is one block over the whole file: the chain of its records is not checked.
         Everything else arrives in blocks of whole records.
@@ -125,18 +127,37 @@ class Recording(Closing):
         Raises:
             RecordingError: the stream cannot be read.
         """
-        yield from self._records.blocks()
+        for records in self._records:
+            yield from records.blocks()
+
+    def append(self, file: memoryview, header: FileHeader, path: str) -> None:
+        """Add a file that has nothing but records, of the same recording as `header`."""
+
+        def walked(at: int) -> RecordStream:
+            from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - few are
+
+            rest = StreamPlace(path, at, may_end_cut=True)
+            return RecordStream(_slices(file[at:]), self._metadata, self.damage, rest)
+
+        if header.order != "<" or _must_be_walked(header, file):
+            self._records.append(walked(0))
+            self.size_bytes = 0
+            return
+        block = RecordBlock(file[: len(file) // 8 * 8], path, 0, may_end_cut=True)
+        self._records.append(_OneBlock(block._replace(release=releaser(file, 0)), walked))
+        self.size_bytes += len(block.data)
 
     def close(self) -> None:
         """Let go of the file; blocks that are still held keep its bytes."""
-        self._records = _OneBlock(RecordBlock(memoryview(b"")))
+        self._records.clear()
 
 
 def open_recording(path: str) -> Recording:
     """Open a recording in any of the forms that perf writes.
 
     Args:
-        path: a regular file, or ``-`` for standard input (a pipe or a file).
+        path: a regular file, a directory that ``perf record --threads`` made, or ``-`` for standard
+            input (a pipe or a file).
 
     Raises:
         RecordingError: there is no such file, or it is no recording, or its head is damaged.
@@ -150,7 +171,8 @@ def open_recording(path: str) -> Recording:
         # O_NONBLOCK: opening somebody's FIFO must not hang.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            return _open_file(fd, name)
+            is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
+            return _open_directory(fd, path) if is_directory else _open_file(fd, name)
         finally:
             os.close(fd)
     except OSError as error:
@@ -178,32 +200,48 @@ def _open_file(fd: int, path: str, *, may_map: bool = True) -> Recording:
     return recording
 
 
-def _directory_words(fd: int) -> str:
-    """Say what a directory is that perf made, and what of it can be read.
+def _open_directory(directory: int, path: str) -> Recording:
+    """Open what ``perf record --threads`` or ``--kcore`` made.
+
+    The file ``data`` is a recording. With --threads it has what was known before; ``data.0`` and so
+    on are the records of one thread each, without a header.
 
     Source: ``tools/perf/Documentation/perf.data-directory-format.txt``, Linux 6.18.
     """
-    names = set(os.listdir(fd))
-    if "kcore_dir" in names:
-        return (
-            "a directory of perf record --kcore: give the file data in it, and for the kernel's"
-            " names -K kcore_dir/kallsyms"
-        )
-    if "data.0" in names:
-        return (
-            "a directory of perf record --threads, whose samples are in several files, which only"
-            " perf reads: record without --threads"
-        )
-    if "data" in names:
-        return "a directory of perf's: give the file data in it"
-    return "a directory, not a recording"
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        data = os.open("data", flags, dir_fd=directory)
+    except FileNotFoundError:
+        raise RecordingError("a directory, not a recording") from None
+    speakers = {speaks_for(os.fstat(directory))}
+    try:
+        file, status = _take_file(data, may_map=True)
+    finally:
+        os.close(data)
+    speakers.add(speaks_for(status))
+    header = read_file_header(file, read_byte_order(bytes(file[:8])))
+    recording = _open_sections(file, header, f"{path}/data", status.st_mtime)
+    for number in range(_MOST_FILES):
+        name = f"data.{number}"
+        try:
+            descriptor = os.open(name, flags, dir_fd=directory)
+        except FileNotFoundError:
+            break
+        try:
+            status = os.fstat(descriptor)
+            speakers.add(speaks_for(status))
+            if status.st_size or not stat.S_ISREG(status.st_mode):
+                recording.append(_take_file(descriptor, may_map=True)[0], header, f"{path}/{name}")
+        finally:
+            os.close(descriptor)
+    # Whoever may write to one of them speaks in it.
+    recording.named_by = speakers.pop() if len(speakers) == 1 else EVERYBODY
+    return recording
 
 
 def _take_file(fd: int, *, may_map: bool) -> tuple[memoryview, os.stat_result]:
     """Return the file's bytes, and whose it is and when it was written."""
     status = os.fstat(fd)
-    if stat.S_ISDIR(status.st_mode):
-        raise RecordingError(_directory_words(fd))
     if not stat.S_ISREG(status.st_mode):
         raise RecordingError("not a regular file; a pipe is read as standard input: report - <PIPE")
     if not status.st_size:

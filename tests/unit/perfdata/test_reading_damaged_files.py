@@ -154,19 +154,3 @@ def test_paths_that_are_no_regular_file_are_refused_at_once(tmp_path):
     for path in (tmp_path / "fifo", tmp_path, tmp_path / "missing", "/dev/zero", "a\0b"):
         with pytest.raises(RecordingError):
             open_recording(str(path))
-
-
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        (("data", "kcore_dir"), "perf record --kcore: give the file data in it"),
-        (("data", "data.0", "data.1"), "perf record --threads, whose samples are in several files"),
-        (("data",), "give the file data in it"),
-        ((), "a directory, not a recording"),
-    ],
-)
-def test_a_directory_says_what_it_is(tmp_path, names, words):
-    for name in names:
-        (tmp_path / name).mkdir()
-    with pytest.raises(RecordingError, match=words), open_recording(str(tmp_path)):
-        pass
