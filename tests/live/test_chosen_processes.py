@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from builders.recordings import PROSPECT
+from builders.recordings import PROSPECT, build_program
 from prospect.abi import constants as abi
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
@@ -17,8 +17,10 @@ from prospect.assembly.tables.clocks import clock_of_id, with_clocks
 from prospect.assembly.threads.waits import with_switches
 from prospect.events.decode import decode
 from prospect.events.record_columns import TASK_FORK
+from prospect.figures.report.waiting import waiting
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
+from prospect.profile.complete import complete
 from prospect.recording.opened_events import filter_obstacle
 
 pytestmark = [
@@ -147,6 +149,32 @@ def test_switches_of_strangers_are_not_recorded(tmp_path, stranger):
     assert stranger not in of_followed
     # The clocks' samples tell who had a CPU all the same.
     assert (found.is_clock & (found.pid == stranger)).any()
+
+
+def test_each_stack_of_a_thread_is_copied_once(tmp_path):
+    """Two processes pass a byte to each other, and wait at one place each, with all callers."""
+    program = build_program(tmp_path, "wall", "-pthread")
+    line = ("--off-cpu", "--call-graph", "dwarf", str(program), "pipe", str(tmp_path))
+    recording = record(tmp_path, *line)
+    events = decode(recording.blocks(), recording.info.events, [])
+    copied, plain = (
+        events.samples.event == row
+        for row, event in enumerate(recording.info.events)
+        if event.attr.config == abi.PERF_COUNT_SW_CONTEXT_SWITCHES
+    )
+    # Preempted threads may be anywhere.
+    assert plain.sum() > 400
+    assert copied.sum() < plain.sum() / 2
+    waits = build_profile(
+        recording,
+        NamingOptions(use_cache=False, debuginfod_s=0),
+        ProfileRequest(stacks=True, waits=True),
+    )
+    found = waiting(complete(waits), "2")
+    reads = [stack for stack in found.stacks if "read" in stack.user and "main" in stack.user]
+    assert sum(stack.waits for stack in reads) > 0.95 * sum(
+        one.waits for one in found.blockers if one.name == "read"
+    )
 
 
 def test_attached_process_and_its_children(tmp_path, stranger):

@@ -256,7 +256,12 @@ class _ChosenProcesses:
 
         plan = self._events.plan
         has_copies = plan.copies is not None
-        started = ProcessFilter(plan.periods, copies=has_copies, at_events=plan.filters)
+        started = ProcessFilter(
+            plan.periods,
+            copies=has_copies,
+            at_events=plan.filters,
+            copies_of_waits=plan.copies_of_waits,
+        )
         try:
             started.start(self._events, self._pids)
         except OSError:

@@ -57,19 +57,37 @@ def test_clocks_copy_nothing_and_the_events_behind_them_all():
 
 def test_times_of_switches_do_not_wait_for_the_programs():
     plan = with_filtered_copies(plan_of_copies())._replace(may_filter=True)
-    times, samples = with_switches(plan, CallGraph(), 0, (), wakers=False).beside
+    times, *samples = with_switches(plan, CallGraph(), 0, (), wakers=False).beside
     assert times.attr.flags & abi.FLAG_CONTEXT_SWITCH
     assert not times.is_filtered
-    assert not samples.attr.flags & abi.FLAG_CONTEXT_SWITCH
-    assert samples.is_filtered
-    assert samples.attr.sample_stack_user
+    assert not any(one.attr.flags & abi.FLAG_CONTEXT_SWITCH for one in samples)
     # Programs that follow threads write the times too.
     chosen = [ChosenEvent(name, plan.attr) for name in ("sched:sched_switch", "sched:sched_waking")]
     beside = with_switches(plan, CallGraph(), 0, tuple(chosen), wakers=True).beside
-    assert beside == (samples, *chosen)
+    assert beside == (*samples, *chosen)
     (both,) = with_switches(plan_of_copies(), CallGraph(), 0, (), wakers=False).beside
     assert both.attr.flags & abi.FLAG_CONTEXT_SWITCH
     assert not both.is_filtered
+
+
+def test_a_program_writes_samples_of_switches_with_and_without_copies():
+    plan = with_filtered_copies(plan_of_copies())._replace(may_filter=True)
+    _, begin, copied, plain = with_switches(plan, CallGraph(), 0, (), wakers=False).beside
+    assert (begin.is_filtered, begin.is_recorded) == (True, False)
+    # The kernel prepares what this event asks for, whoever writes the sample.
+    assert not begin.attr.sample_type & (abi.PERF_SAMPLE_CALLCHAIN | abi.PERF_SAMPLE_STACK_USER)
+    for one in (copied, plain):
+        assert one.attr.config == abi.PERF_COUNT_SW_BPF_OUTPUT
+        assert one.recorded.config == abi.PERF_COUNT_SW_CONTEXT_SWITCHES
+        wanted = abi.PERF_SAMPLE_CALLCHAIN | abi.PERF_SAMPLE_RAW
+        assert one.attr.sample_type & wanted == wanted
+    assert copied.attr.sample_stack_user
+    assert not plain.attr.sample_stack_user
+    # Large copies, and chains alone, are the event's own.
+    for graph in (CallGraph("dwarf", 32768), CallGraph("fp")):
+        _, alone = with_switches(plan, graph, 0, (), wakers=False).beside
+        assert alone.is_filtered
+        assert alone.is_recorded
 
 
 def test_offsets_are_at_the_instructions_that_use_them():

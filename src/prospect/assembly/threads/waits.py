@@ -93,6 +93,19 @@ class Waits(Record):
     calls: NDArray[np.int64] | None = None
 
 
+def with_one_switch_event(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
+    """Return records and description with all samples of switches in one event.
+
+    See `wait_copies.with_one_switch_event`.
+    """
+    row = switch_event(info)
+    if row < 0 or not info.events[row].attr.sample_stack_user:
+        return events, info
+    from prospect.assembly.threads import wait_copies  # noqa: PLC0415 - only with copies of waits
+
+    return wait_copies.with_one_switch_event(events, info)
+
+
 def records_switches(info: RecordingInfo) -> bool:
     """Return whether a recording's events make records or samples of context switches."""
     makes_records = any(event.attr.flags & abi.FLAG_CONTEXT_SWITCH for event in info.events)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prospect.capture.events.event_choice import ChosenEvent, EventPlan
     from prospect.capture.sink import Sink
 
-    Filter = Callable[[int, list[int], list[int]], None]
+    Filter = Callable[[int, list[int], list[int], list[int]], None]
 
 _MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes; programs and maps of the reader of
@@ -223,7 +223,8 @@ class EventSet(Closing):
         """Let a program choose the samples of every CPU's events from now on.
 
         Args:
-            attach: attaches it to events: of a CPU, those that write copies, and the others.
+            attach: attaches it to events: of a CPU, those that write copies, those whose samples
+                are chosen, and those that write samples of switches.
 
         Raises:
             OSError: the kernel refused.
@@ -237,7 +238,12 @@ class EventSet(Closing):
         clocks = len(self.plan.periods)
         copies = list(fds[clocks : self._first_beside])
         of_switches = [fds[number] for number in self._filtered()]
-        attach(cpu, copies, [*fds[:clocks], *of_switches])
+        of_waits = [
+            fds[self._first_beside + number]
+            for number, event in enumerate(self.plan.beside)
+            if event.is_of_waits
+        ]
+        attach(cpu, copies, [*fds[:clocks], *of_switches], of_waits)
         if cpu in self._started:
             for fd in of_switches:
                 perf_syscalls.enable_event(fd)
@@ -447,6 +453,7 @@ class EventSet(Closing):
             *(
                 EventDescription(event.recorded or event.attr, tuple(ids), event.name)
                 for event, ids in zip(self._beside(), self._beside_ids, strict=True)
+                if event.is_recorded
             ),
         )
 

@@ -115,6 +115,8 @@ class ChosenEvent(NamedTuple):
         recorded: attributes by which a recording describes it, if they are not those that open it.
         format: of the tracepoint whose layout its samples follow, if our program writes them.
         is_filtered: whether a program chooses its samples, without which it does not start.
+        is_recorded: whether it has samples in the recording, which then describes it.
+        is_of_waits: whether the program writes samples of switches by it.
     """
 
     name: str
@@ -128,6 +130,8 @@ class ChosenEvent(NamedTuple):
     recorded: EventAttr | None = None
     format: bytes = b""
     is_filtered: bool = False
+    is_recorded: bool = True
+    is_of_waits: bool = False
 
     @property
     def has_modifiers(self) -> bool:
@@ -210,6 +214,12 @@ class EventPlan(NamedTuple):
     def filters(self) -> bool:
         """Whether a program chooses samples by process."""
         return self.copies is not None or any(event.is_filtered for event in self.beside)
+
+    @property
+    def copies_of_waits(self) -> int:
+        """How many bytes of a stack samples of switches copy that a program writes; 0 without."""
+        of_waits = (event.attr.sample_stack_user for event in self.beside if event.is_of_waits)
+        return max(of_waits, default=0)
 
     @property
     def periods_ns(self) -> tuple[int, ...]:

@@ -50,6 +50,8 @@ SWITCH_TIMES = "switches"
 # Threads wait in a few functions of a library, most of which keep no frame pointers: their
 # frames fit into this, and what called them is followed from there.
 _STACK_BYTES = 1024
+# A program hashes as much of a stack, which the kernel looks through before COMMAND starts.
+LARGEST_COPIED_ONCE_BYTES = 1 << 14
 # A busy CPU with a server's work; if there are more, rings are emptied more often.
 _SWITCHES_A_SECOND = 10_000
 # Both records of a switch: header, the other task, pid and tid, time, cpu, identifier.
@@ -128,7 +130,11 @@ def with_switches(
         attr = attr._replace(flags=attr.flags & ~abi.FLAG_CONTEXT_SWITCH)
         # Their records begin with the clocks, samples when the program that chooses them runs.
         times = () if has_times else (_switch_records(plan),)
-        beside = (*plan.beside, *times, ChosenEvent(NAME, attr, is_filtered=plan.may_filter))
+        beside = (*plan.beside, *times)
+        if plan.may_filter and 0 < attr.sample_stack_user <= LARGEST_COPIED_ONCE_BYTES:
+            beside += _copied_once(attr)
+        else:
+            beside += (ChosenEvent(NAME, attr, is_filtered=plan.may_filter),)
     if wakers and programs:
         beside += programs
     elif wakers:
@@ -137,6 +143,30 @@ def with_switches(
         except CaptureError as error:
             limits += (f"{_NO_WAKERS} ({error}).",)
     return plan._replace(beside=beside, limits=limits)
+
+
+def _copied_once(attr: EventAttr) -> tuple[ChosenEvent, ...]:
+    """Return the events by which each stack of a thread that leaves its CPU is copied once.
+
+    The first one lets the program run that writes samples by the second, with a copy, or by the
+    third (`following.wait_stacks`). These are described as samples of switches, which they are.
+    """
+    plain = _without_callers(attr)
+    written = attr._replace(
+        config=abi.PERF_COUNT_SW_BPF_OUTPUT, sample_type=attr.sample_type | abi.PERF_SAMPLE_RAW
+    )
+    without = written._replace(
+        sample_type=written.sample_type & ~(abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER),
+        sample_regs_user=0,
+        sample_stack_user=0,
+    )
+    return (
+        ChosenEvent(NAME, plain, is_filtered=True, is_recorded=False),
+        *(
+            ChosenEvent(NAME, one, recorded=one._replace(config=attr.config), is_of_waits=True)
+            for one in (written, without)
+        ),
+    )
 
 
 def with_switch_times(

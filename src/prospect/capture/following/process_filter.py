@@ -12,6 +12,7 @@ import struct
 from prospect.abi import bpf as abi
 from prospect.abi import constants as perf
 from prospect.capture.following import process_programs as programs
+from prospect.capture.following import wait_stacks
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.cpus import possible_cpus
 from prospect.capture.kernel.task_fields import TaskFields
@@ -32,36 +33,50 @@ class ProcessFilter(Closing):
         maps: those of the program at events.
     """
 
-    def __init__(self, periods: tuple[int, ...], *, copies: bool, at_events: bool = True) -> None:
+    def __init__(
+        self,
+        periods: tuple[int, ...],
+        *,
+        copies: bool,
+        at_events: bool = True,
+        copies_of_waits: int = 0,
+    ) -> None:
         """Load all of it.
 
         Args:
             periods: of the clocks.
             copies: whether samples of followed processes are those of events with copies.
             at_events: whether a program runs at events; else there is only the map of processes.
+            copies_of_waits: how many bytes of a stack samples of switches copy that a program
+                writes; 0 if none does.
 
         Raises:
             OSError: the kernel refused.
         """
         self._held = bpf_objects.Held()
         try:
-            self._load(periods, copies=copies, at_events=at_events)
+            self._load(periods, copies_of_waits, copies=copies, at_events=at_events)
         except OSError:
             self.close()
             raise
 
-    def _load(self, periods: tuple[int, ...], *, copies: bool, at_events: bool) -> None:
+    def _load(
+        self, periods: tuple[int, ...], copies_of_waits: int, *, copies: bool, at_events: bool
+    ) -> None:
         keep, layout = self._held.keep, bpf_objects.MapLayout
         cpus = possible_cpus()
         create = bpf_objects.create_map
         followed = keep(create(layout("followed", abi.BPF_MAP_TYPE_HASH, 4, 4, MOST_PROCESSES)))
-        walker = outputs = self._at_events = -1
+        walker = outputs = self._at_events = self._of_waits = -1
         if at_events:
-            walker = keep(create(layout("walker", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1)))
+            walker = keep(create(layout("walker", abi.BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 2)))
         if copies:
             kind, entries = abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, len(periods) * cpus
             outputs = keep(create(layout("copies", kind, 4, 4, entries)))
-        self.maps = programs.Maps(followed, outputs, walker, cpus, periods)
+        of_waits = bool(copies_of_waits)
+        self.maps = programs.Maps(followed, outputs, walker, cpus, periods, of_waits)
+        if copies_of_waits:
+            self._load_copies_of_waits(copies_of_waits)
         fields = TaskFields()
         keep(fields.fd)
         if at_events:
@@ -72,6 +87,26 @@ class ProcessFilter(Closing):
             "sched_process_fork": keep(load("forks", programs.fork_program(self.maps.followed))),
             "sched_process_free": keep(load("ends", programs.free_program(self.maps.followed))),
         }
+
+    def _load_copies_of_waits(self, copied_bytes: int) -> None:
+        keep, layout, cpus = self._held.keep, bpf_objects.MapLayout, self.maps.cpus
+        outputs, seen, scratch = (
+            keep(bpf_objects.create_map(one))
+            for one in (
+                layout("waits", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, 2 * cpus),
+                layout(
+                    "wait_stacks", abi.BPF_MAP_TYPE_LRU_HASH, 8, 8, wait_stacks.MOST_WAIT_STACKS
+                ),
+                layout("stack_piece", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, wait_stacks.PIECE_BYTES, 1),
+            )
+        )
+        self._of_waits = outputs
+        code = wait_stacks.switch_program(
+            wait_stacks.WaitMaps(outputs, seen, scratch, cpus, copied_bytes)
+        )
+        program = keep(bpf_objects.load_perf_event_program("waits", code))
+        element = struct.pack("=I", program)
+        bpf_objects.write_element(self.maps.walker, programs.OF_SWITCHES, element)
 
     def start(self, events: EventSet, pids: tuple[int, ...]) -> None:
         """Follow these processes and all that descend from them, and choose samples from now on.
@@ -95,13 +130,15 @@ class ProcessFilter(Closing):
         if self._at_events >= 0:
             events.use_filter(self.attach)
 
-    def attach(self, cpu: int, copies: list[int], filtered: list[int]) -> None:
+    def attach(self, cpu: int, copies: list[int], filtered: list[int], of_waits: list[int]) -> None:
         """Choose the samples of a CPU's events.
 
         Args:
             cpu: its number.
             copies: events that write copies, one a clock.
             filtered: the events whose samples are chosen.
+            of_waits: events that write samples of switches: with copies of stacks, and without;
+                empty if these are events whose samples are chosen.
 
         Raises:
             OSError: the kernel refused.
@@ -109,6 +146,9 @@ class ProcessFilter(Closing):
         for clock, fd in enumerate(copies):
             at = clock * self.maps.cpus + cpu
             bpf_objects.write_element(self.maps.copies, at, struct.pack("=I", fd))
+        for number, fd in enumerate(of_waits):
+            at = number * self.maps.cpus + cpu
+            bpf_objects.write_element(self._of_waits, at, struct.pack("=I", fd))
         for fd in filtered:
             fcntl.ioctl(fd, perf.PERF_EVENT_IOC_SET_BPF, self._at_events)
 

@@ -9,8 +9,8 @@ writes the sample:
 the thread's       a clock's tick             a switch, from events with stacks
 process is
 =================  =========================  ==========================================
-followed           a sample of a second       the event's own sample
-                   event, with the copy
+followed           a sample of a second       the event's own sample, or one of
+                   event, with the copy       two others (`wait_stacks`)
 not followed       the clock's own sample,    none; records of switches have the times
                    without callers
 =================  =========================  ==========================================
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 R0, R1, R2, R3, R4, R5, R6, R7, R8, _, FP = REGISTERS
 _KEY, _VALUE = -8, -16
 _DROP, _KEEP = 0, 1
+# What the array of `Maps.walker` has at which place.
+OF_RUNTIMES, OF_SWITCHES = 0, 1
 # The offset in struct bpf_perf_event_data of the event's period, after the registers of the
 # machine.
 _PERIOD_OFFSET = {"x86_64": 168, "aarch64": 272}
@@ -61,6 +63,8 @@ class Maps(NamedTuple):
             there is no program at events, and that one looks the process up itself.
         cpus: how many CPUs there may be.
         periods: of the clocks, all different; they tell which of them has ticked.
+        copies_of_waits: whether the array of `walker` also has room for the program that writes
+            samples of switches (`wait_stacks`).
     """
 
     followed: int
@@ -68,6 +72,7 @@ class Maps(NamedTuple):
     walker: int
     cpus: int
     periods: tuple[int, ...]
+    copies_of_waits: bool = False
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -125,7 +130,7 @@ def sample_program(maps: Maps) -> bytes:
             # It goes on here if there is no such program.
             asm.move(R1, R6),
             asm.load_map(R2, maps.walker),
-            asm.move(R3, 0),
+            asm.move(R3, OF_RUNTIMES),
             asm.call(abi.BPF_FUNC_tail_call),
             *write_sample(maps),
             Label("not followed"),
@@ -141,11 +146,20 @@ def sample_program(maps: Maps) -> bytes:
 
 def write_sample(maps: Maps) -> Items:
     """Write the sample of a followed process, and end; R6 is the program's context."""
+    yield from _load_period()
+    if maps.copies_of_waits:
+        yield asm.jump_if(abi.BPF_JNE, R7, 1, "of a clock")
+        yield asm.move(R1, R6)
+        yield asm.load_map(R2, maps.walker)
+        yield asm.move(R3, OF_SWITCHES)
+        yield asm.call(abi.BPF_FUNC_tail_call)
+        yield asm.move(R0, _DROP)
+        yield EXIT
+        yield Label("of a clock")
     if maps.copies < 0:
         yield asm.move(R0, _KEEP)
         yield EXIT
         return
-    yield from _load_period()
     for number, period in enumerate(maps.periods):
         yield asm.move(R8, number * maps.cpus)
         yield asm.jump_if(abi.BPF_JEQ, R7, period, "write copy")
