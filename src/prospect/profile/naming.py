@@ -27,6 +27,7 @@ class NameSource(IntEnum):
     GO_TABLE = 16
     JVM = 17
     RUNTIME = 18
+    ENTRY_POINT = 19
 
     NO_STRIPPED = 32
     NO_FILE = 33
@@ -67,6 +68,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.JITDUMP: "jitdump file",
     NameSource.SYSTEM_MAP: "System.map",
     NameSource.GO_TABLE: "Go's own function table",
+    NameSource.ENTRY_POINT: "the program's entry point, which calls main",
     NameSource.JVM: "the JVM's own structures",
     NameSource.PYTHON: "Python's code objects; own time is bytecode and the interpreter's file",
     NameSource.RUNTIME: "a runtime's own functions; own time is code and the runtime's file",

@@ -48,6 +48,7 @@ _NAMED = (
     NameSource.DEBUG_SERVER,
     NameSource.DYNSYM,
     NameSource.GO_TABLE,
+    NameSource.ENTRY_POINT,
 )
 # Unwinders know the frame of a signal by the bytes at its return address, which is this function.
 _NEVER = {b"__restore_rt", b"__restore"}

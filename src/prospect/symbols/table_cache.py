@@ -35,7 +35,7 @@ LINES_SUFFIX = ".lines"
 FRAMES_SUFFIX = ".frames"
 
 # The last byte changes with the form of an entry and with the rules by which its names are found.
-_MAGIC = b"PROSPST\x04"
+_MAGIC = b"PROSPST\x05"
 # Magic, digest of the key, numbers of rows, of aliases and of bytes of text, which columns; then a
 # CRC-32 of what precedes it.
 _HEADER = struct.Struct("<8s16sQQQI")

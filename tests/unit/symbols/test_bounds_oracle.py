@@ -4,6 +4,7 @@ Images are built here, and numpy's own, which wheels bring unstripped. Of every 
 whole image names, the twin must know the function's bounds, or at least the bracket that it is in.
 """
 
+import platform
 import shutil
 import subprocess
 from collections import Counter
@@ -20,7 +21,10 @@ from prospect.symbols.images.image_symbols import read_symbol_table
 LEAST_AGREEMENT = 0.99
 SAMPLES = 20000
 MOST_BETWEEN = 500
-EXACT = [NameSource.DYNSYM, NameSource.PLT, NameSource.BOUNDS, NameSource.NO_NAME_BOUNDS]
+EXACT = [
+    *(NameSource.DYNSYM, NameSource.PLT, NameSource.BOUNDS, NameSource.NO_NAME_BOUNDS),
+    NameSource.ENTRY_POINT,
+]
 
 C_SOURCE = (
     "\n".join(
@@ -137,6 +141,20 @@ def test_bounds_are_those_of_the_true_symbols(case, tmp_path):
     share, counts = agreement(build(tmp_path, case), tmp_path)
     assert share >= LEAST_AGREEMENT
     assert counts[NameSource.BOUNDS] + counts[NameSource.NO_NAME_BOUNDS] > SAMPLES / 10
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere nothing is looked for")
+@pytest.mark.parametrize("case", BUILDS)
+def test_main_is_the_only_function_that_the_entry_point_names(case, tmp_path):
+    whole, twin = both(build(tmp_path, case), tmp_path / "twin")
+    truth, table = read_symbol_table(whole), read_symbol_table(twin)
+    rows = np.flatnonzero(table.source == NameSource.ENTRY_POINT).tolist()
+    if case.endswith("library"):
+        assert not rows
+        return
+    assert table.names(rows) == [b"main"]
+    mains = [row for row, name in enumerate(truth.names(range(len(truth)))) if name == b"main"]
+    assert table.start[rows].tolist() == truth.start[mains].tolist()
 
 
 def test_bounds_in_a_library_of_others_are_those_of_its_true_symbols(tmp_path):

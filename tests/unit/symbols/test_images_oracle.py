@@ -126,7 +126,7 @@ def test_a_stripped_program_and_its_debug_file_name_what_the_whole_one_named(pro
     assert table.names(range(len(table))) == expected.names(rows)
     assert table.end.tolist() == expected.end.tolist()
     assert NameSource.DEBUG_FILE in table.source
-    assert b"main" not in read_symbol_table(image).names(range(len(read_symbol_table(image))))
+    assert NameSource.DEBUG_FILE not in read_symbol_table(image).source
 
 
 def test_the_c_librarys_code_is_named_without_a_gap():

@@ -7,10 +7,13 @@ bounds cut it into `bsearch->qsort [fn 1 of 3]` and so on: not a name either, bu
 Bounds are from .eh_frame: compilers leave an entry for each function, which strip(1) does not
 remove; of programs without it, from .sframe. A function of which a part was laid elsewhere
 (``f.cold``) is two; hand-written code mostly has no entry.
+
+The entry point of a program of glibc names one of them: ``main``.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +22,7 @@ from prospect.elf import elf_layout
 from prospect.elf.frame_entries import read_frames
 from prospect.elf.plt import PLT_SECTIONS
 from prospect.elf.sframe import read_sframe
+from prospect.elf.symbols import area_at
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -28,6 +32,15 @@ if TYPE_CHECKING:
     from prospect.symbols.table import SymbolTable
 
 _MOST_BETWEEN = 500
+# `_start` of glibc (sysdeps/x86_64/start.S) clears %ebp, takes the arguments, aligns the stack,
+# loads %rdi with the address of main, and calls __libc_start_main, which does not return: hlt.
+_START_X86_64 = re.compile(
+    rb"\x31\xed\x49\x89\xd1\x5e\x48\x89\xe2\x48\x83\xe4\xf0\x50\x54.{0,24}?"
+    rb"\x48(?:\x8d\x3d(?P<distance>.{4})|\xc7\xc7(?P<address>.{4}))"
+    rb"(?:\xff\x15|\x67?\xe8).{4}\xf4",
+    re.DOTALL,
+)
+_START_BYTES = 80
 
 
 class FunctionBounds(Record, eq=False):
@@ -60,6 +73,24 @@ def find_function_bounds(image: ElfImage) -> FunctionBounds:
     start, end, region = start[in_code], end[in_code], region[in_code]
     following = np.append(start[1:], np.uint64(2**64 - 1))[: len(start)]
     return FunctionBounds(start, np.minimum(np.minimum(end, following), high.take(region)))
+
+
+def find_main(image: ElfImage) -> int:
+    """Return the SVMA of the function that the entry point starts; 0 where it is not glibc's.
+
+    Only of x86-64: elsewhere the address of ``main`` may be in a relocation.
+    """
+    if image.machine != elf_layout.EM_X86_64 or not image.is_64:
+        return 0
+    entry = int(np.frombuffer(image.data, elf_layout.EHDR_64, 1)[0]["entry"])
+    code = bytes(area_at(image, entry)[:_START_BYTES])
+    started = _START_X86_64.search(code)
+    if started is None:
+        return 0
+    if (address := started["address"]) is not None:
+        return int.from_bytes(address, "little")
+    distance = int.from_bytes(started["distance"], "little", signed=True)
+    return max(entry + started.end("distance") + distance, 0)
 
 
 def code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

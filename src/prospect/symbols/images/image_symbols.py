@@ -2,8 +2,8 @@
 
 The best source that has code in it is used: .symtab of the debug file, .symtab of the image,
 .dynsym with .gnu_debugdata, .dynsym with Go's own function table and with brackets, which .eh_frame
-cuts at function bounds. Stubs of the procedure linkage table, which no symbol table names, are
-added to each.
+cuts at function bounds; of these the entry point names ``main``. Stubs of the procedure linkage
+table, which no symbol table names, are added to each.
 
 Which symbols name code, and which of several at one address is shown, are as in perf, so that both
 name the same function: what counts is from ``tools/perf/util/symbol-elf.c:dso__load_sym_internal``,
@@ -25,7 +25,12 @@ from prospect.elf.symbols import ElfSymbols, read_symbols, read_without_sections
 from prospect.errors import ElfError
 from prospect.profile.naming import NameSource
 from prospect.records import Record, field_names, replace
-from prospect.symbols.images.brackets import cut_brackets, find_brackets, find_function_bounds
+from prospect.symbols.images.brackets import (
+    cut_brackets,
+    find_brackets,
+    find_function_bounds,
+    find_main,
+)
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
 _MINI_DEBUG_LIMIT_BYTES = 64 << 20
 _LZMA_MEMORY_LIMIT_BYTES = 128 << 20
 _MAPPING_SYMBOL_MACHINES = {elf_layout.EM_ARM, elf_layout.EM_AARCH64, elf_layout.EM_RISCV}
+_NAMELESS = (NameSource.BOUNDS, NameSource.NO_NAME_BOUNDS)
 # A rank holds the grade, then 4 bits of leading underscores, then 16 of the name's length.
 _MOST_UNDERSCORES = 15
 _LONGEST_COMPARED_BYTES = (1 << 16) - 1
@@ -81,8 +87,9 @@ def read_symbol_table(
     # A NUL after each string table is the empty name, and ends a last name that lacks its own.
     own_strings = full[0].strings if full else go_table.names if go_table else b""
     dynamic_strings = dynamic.strings if dynamic else b""
-    strings = b"".join((own_strings, b"\0", dynamic_strings, b"\0"))
+    strings = b"".join((own_strings, b"\0", dynamic_strings, b"\0", b"main\0"))
     empty_name, dynamic_base = len(own_strings), len(own_strings) + 1
+    main_name = dynamic_base + len(dynamic_strings) + 1
 
     parts = [full[1]] if full else [_go_functions(go_table)] if go_table else []
     bounds = None if full else find_function_bounds(image)
@@ -94,6 +101,7 @@ def read_symbol_table(
     if bounds is not None:
         named = _add_brackets(image, table, bounds, empty_name)
         named = _add_nameless(named, bounds, empty_name)
+        _name_main(named, find_main(image), main_name)
     return _add_stubs(image, dynamic, dynamic_base, named, functions=table)
 
 
@@ -190,6 +198,14 @@ def _add_nameless(table: SymbolTable, bounds: FunctionBounds, empty_name: int) -
         name_start=np.full(len(row), empty_name),
     )
     return _insert(table, rows)
+
+
+def _name_main(table: SymbolTable, start: int, name_start: int) -> None:
+    """Name the nameless function that the entry point starts."""
+    row = np.searchsorted(table.start, np.uint64(start))
+    if row < len(table) and table.start[row] == start and table.source[row] in _NAMELESS:
+        table.source[row] = NameSource.ENTRY_POINT
+        table.name_start[row] = name_start
 
 
 def _add_stubs(
