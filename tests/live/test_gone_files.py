@@ -11,7 +11,7 @@ import pytest
 
 import prospect
 from builders.command_line import run_here
-from builders.recordings import PROSPECT, build_program, hits_by, profile_of, record
+from builders.recordings import PROGRAMS, PROSPECT, build_program, hits_by, profile_of, record
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [
@@ -134,3 +134,21 @@ def test_usual_programs_are_not_kept(tmp_path):
     profile_of(tmp_path / "r", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
     with open_recording(str(tmp_path / "r")) as recording:
         assert recording.info.images == ()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_a_source_is_as_new_as_it_is_next_to_the_kept_file(tmp_path, elsewhere, is_newer):
+    elsewhere.mkdir(mode=0o755)
+    source = elsewhere / "burner.c"  # a kept file grants no rights to others
+    shutil.copy(PROGRAMS / "burner.c", source)
+    build = ["gcc", "-O1", "-g", "-static", "-I", PROGRAMS, "-o", tmp_path / "burner", source]
+    subprocess.run(build, check=True, timeout=60)
+    file = tmp_path / "r"
+    record(file, "sh", "-c", TEMPORARY, tmp_path / "burner")
+    (tmp_path / "burner").unlink()
+    if is_newer:
+        source.touch()
+    text = run_here("annotate", "--source", str(file)).stdout.decode()
+    assert "static_spins" in text
+    assert ("The source is newer than" in text) == is_newer

@@ -59,6 +59,7 @@ class KeptImage(NamedTuple):
         size: of the file.
         pieces: (offset in the file, length) of what is kept.
         content: returns the pieces, concatenated; raises ValueError if they are damaged.
+        modified_ns: when the file was modified, since the epoch; 0 if unknown.
     """
 
     file: tuple[int, int, int]
@@ -67,6 +68,7 @@ class KeptImage(NamedTuple):
     size: int
     pieces: tuple[tuple[int, int], ...]
     content: Callable[[], bytes | memoryview]
+    modified_ns: int = 0
 
 
 class RecordingInfo(NamedTuple):

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from prospect.perfdata.fields import FieldReader
 
 MAGIC = b"PRSPIMGS"
-VERSION = 1
+VERSION = 2
 _LEVEL = 1
 _HEAD = "8sII"  # magic, version, files
-# device (major, minor), inode, size, bytes of content; pieces, bytes of build id and of path,
-# is packed
-_FILE = "IIQQQIHHI"
+# device (major, minor), inode, size, time of modification, bytes of content; pieces, bytes of build
+# id and of path, is packed. Version 1 has no time.
+_FILE = "IIQQqQIHHI"
 _PIECE = struct.Struct("<QQ")
 _MOST_PIECES = 1 << 14
 _LARGEST_FILE_BYTES = 1 << 40
@@ -48,7 +48,7 @@ def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
 
             content = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
         sizes = len(image.pieces), len(image.build_id), len(image.path)
-        numbers = (*image.file, image.size, len(content), *sizes, int(packs))
+        numbers = (*image.file, image.size, image.modified_ns, len(content), *sizes, int(packs))
         parts += [
             struct.pack("<" + _FILE, *numbers),
             *(_PIECE.pack(*piece) for piece in image.pieces),
@@ -68,13 +68,15 @@ def decode_images(fields: FieldReader) -> tuple[KeptImage, ...]:
         RecordingError: it was not written by this version, or a file's numbers are impossible.
     """
     magic, version, count = fields.unpack(_HEAD)
-    if magic != MAGIC or version != VERSION:
+    if magic != MAGIC or version not in {1, VERSION}:
         raise RecordingError("it was not written by this version of Prospect")
-    return tuple(_decoded(fields) for _ in range(count))
+    return tuple(_decoded(fields, has_time=version == VERSION) for _ in range(count))
 
 
-def _decoded(fields: FieldReader) -> KeptImage:
-    *file, size, content_bytes, count, id_bytes, path_bytes, is_packed = fields.unpack(_FILE)
+def _decoded(fields: FieldReader, *, has_time: bool) -> KeptImage:
+    major, minor, inode, size = fields.unpack("IIQQ")
+    modified_ns = fields.unpack("q")[0] if has_time else 0
+    content_bytes, count, id_bytes, path_bytes, is_packed = fields.unpack("QIHHI")
     if count > _MOST_PIECES or size > _LARGEST_FILE_BYTES:
         raise RecordingError("a file in it is larger than any that is kept")
     pieces = tuple(_PIECE.iter_unpack(fields.take(_PIECE.size * count)))
@@ -88,9 +90,9 @@ def _decoded(fields: FieldReader) -> KeptImage:
         raise RecordingError("sizes in it contradict each other")
     build_id, path = bytes(fields.take(id_bytes)), bytes(fields.take(path_bytes))
     content = fields.take(content_bytes)
-    major, minor, inode = file
     unpacked = _unpacker(content, kept_bytes) if is_packed else lambda: content
-    return KeptImage((major, minor, inode), build_id, path, size, pieces, unpacked)
+    file = major, minor, inode
+    return KeptImage(file, build_id, path, size, pieces, unpacked, modified_ns)
 
 
 def _unpacker(content: memoryview, size: int) -> Callable[[], bytes]:

@@ -54,6 +54,7 @@ def _kept_image(copy: ImageCopy, copies: mmap.mmap) -> KeptImage:
         size=copy.size,
         pieces=tuple(copy.pieces),
         content=lambda: copies[copy.at : end],
+        modified_ns=copy.modified_ns,
     )
 
 

@@ -16,7 +16,7 @@ from prospect.perfdata.kept_images import decode_images, encode_images
 PIECES = ((0, 64), (4096, 32))
 CONTENT = bytes(range(64)) + b"x" * 32
 IMAGES = (
-    KeptImage((8, 1, 77), bytes(range(20)), b"/tmp/a", 10_000, PIECES, lambda: CONTENT),
+    KeptImage((8, 1, 77), bytes(range(20)), b"/tmp/a", 10_000, PIECES, lambda: CONTENT, 1 << 60),
     KeptImage((0, 40, 78), b"", b"/b\xff", 96, ((0, 96),), lambda: CONTENT),
 )
 
@@ -30,7 +30,17 @@ def test_files_are_read_as_they_were_written(packs):
     section = encode_images(IMAGES, packs=packs)
     again = decode_feature(HEADER_PROSPECT_IMAGES, memoryview(section), "<")["images"]
     assert [one[:5] for one in again] == [one[:5] for one in IMAGES]
+    assert [one.modified_ns for one in again] == [1 << 60, 0]
     assert [bytes(one.content()) for one in again] == [CONTENT, CONTENT]
+
+
+def test_files_without_a_time_are_read():
+    section = bytearray(encode_images([IMAGES[1]], packs=False))
+    struct.pack_into("<I", section, 8, 1)
+    time_at = struct.calcsize("<8sIIIIQQ")
+    (image,) = decoded(bytes(section[:time_at] + section[time_at + 8 :]))
+    assert image[:5] == IMAGES[1][:5]
+    assert image.modified_ns == 0
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -57,6 +67,6 @@ def test_a_frame_that_unpacks_to_something_else_is_damaged():
 
 def test_another_version_is_refused():
     section = bytearray(encode_images(IMAGES, packs=False))
-    struct.pack_into("<I", section, 8, 2)
+    struct.pack_into("<I", section, 8, 3)
     with pytest.raises(RecordingError, match="this version"):
         decoded(bytes(section))

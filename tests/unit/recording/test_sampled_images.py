@@ -10,7 +10,7 @@ from prospect.recording.sampled_images import met
 
 
 def copy(*ranges):
-    return ImageCopy((8, 1, 2), b"", b"/x", 1, [(0, 1)], 0, list(ranges))
+    return ImageCopy((8, 1, 2), b"", b"/x", 1, [(0, 1)], 0, list(ranges), 0)
 
 
 def words_of(words):

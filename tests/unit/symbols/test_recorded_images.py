@@ -82,7 +82,7 @@ def test_nothing_is_known_of_files_that_are_gone_or_on_other_machines(file: Path
 def kept(number: int, build_id: bytes, content: bytes, size: int | None = None) -> KeptImage:
     size = len(content) if size is None else size
     pieces = ((0, len(content)),)
-    return KeptImage((8, 1, number), build_id, b"/gone", size, pieces, lambda: content)
+    return KeptImage((8, 1, number), build_id, b"/gone", size, pieces, lambda: content, 10**18)
 
 
 def test_a_file_that_is_gone_is_the_one_that_the_recording_keeps() -> None:
@@ -97,6 +97,7 @@ def test_a_file_that_is_gone_is_the_one_that_the_recording_keeps() -> None:
     assert not isinstance(by_inode, Missing)
     assert by_inode.file.data == second
     assert by_inode.file.owner == EVERYBODY
+    assert by_inode.file.modified_ns == 10**18
     for absent in (ObjectKey(b"/gone", OTHER_ID), ObjectKey(b"/gone", b"", 8, 2, 7)):
         assert isinstance(found.find(absent, ()), Missing)
 

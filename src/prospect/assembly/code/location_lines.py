@@ -144,7 +144,8 @@ def _look_up(
         frames = select_frames(found, np.searchsorted(distinct, one.address))
         recorded.keep_frames(one.row, profile.locations.address.take(one.hit), frames, note)
         _add(lines, one.row, one.hit, frames, note)
-        lines.built_ns[one.row] = one.found.file.modified_ns
+        if one.found.file.modified_ns:  # of a file in an archive it is not known
+            lines.built_ns[one.row] = one.found.file.modified_ns
 
 
 def _add(lines: _Found, row: int, hit: NDArray[np.int64], frames: Frames, note: str) -> None:

@@ -73,6 +73,7 @@ class ImageCopy(NamedTuple):
         pieces: (offset in the file, length).
         at: where the first piece is.
         ranges: where it was mapped.
+        modified_ns: when the file was modified, since the epoch.
     """
 
     file: File
@@ -82,6 +83,7 @@ class ImageCopy(NamedTuple):
     pieces: list[Range]
     at: int
     ranges: list[Range]
+    modified_ns: int
 
 
 class Copied(Record, frozen=False):
@@ -89,12 +91,10 @@ class Copied(Record, frozen=False):
 
     Attributes:
         facts: of it.
-        identity: size and time of modification of the file.
         ranges: where it was mapped.
     """
 
     facts: ImageCopy
-    identity: tuple[int, int]
     ranges: dict[Range, None]
 
 
@@ -179,13 +179,20 @@ class ImageCopies:
             self._copy(fd, pieces)
         finally:
             os.close(fd)
-        identity = status.st_size, status.st_mtime_ns
-        path = mapping.path.removesuffix(DELETED)
-        facts = ImageCopy(mapping.file, build_id, path, status.st_size, pieces, self._end, [])
+        facts = ImageCopy(
+            file=mapping.file,
+            build_id=build_id,
+            path=mapping.path.removesuffix(DELETED),
+            size=status.st_size,
+            pieces=pieces,
+            at=self._end,
+            ranges=[],
+            modified_ns=status.st_mtime_ns,
+        )
         self._end += size
         self._of_others += 0 if is_trusted(status.st_uid) else size
         ranges: dict[Range, None] = {(mapping.start, mapping.end): None}
-        copied = Copied(facts, identity, ranges)
+        copied = Copied(facts, ranges)
         self._copied.append(copied)
         self._latest[mapping.file] = copied
 
@@ -224,13 +231,13 @@ class ImageCopies:
     def _is_there(
         self, copied: Copied, status_at: Callable[[bytes], os.stat_result | None]
     ) -> bool:
-        path = copied.facts.path
-        if path.startswith(self._temporary):
+        facts = copied.facts
+        if facts.path.startswith(self._temporary):
             return False
-        status = status_at(path)
-        if status is None or status.st_ino != copied.facts.file[2]:
+        status = status_at(facts.path)
+        if status is None or status.st_ino != facts.file[2]:
             return False
-        return copied.identity == (status.st_size, status.st_mtime_ns)
+        return (facts.size, facts.modified_ns) == (status.st_size, status.st_mtime_ns)
 
     def _may_go(self, mapping: MappingRecord, status: os.stat_result) -> bool:
         """Return whether a file of our own root may be gone or another one later."""

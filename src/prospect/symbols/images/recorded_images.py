@@ -175,7 +175,8 @@ class RecordedImages:
                 if isinstance(found, NameSource):
                     is_damaged = found == NameSource.NO_ELF
                     return Missing(found, _DAMAGED if is_damaged else OTHERS_TAKE_ALL)
-                self._copies[number] = found
+                own_file = found.file._replace(modified_ns=image.modified_ns)
+                self._copies[number] = found._replace(file=own_file)
             return self._copies[number]
         return None
 
