@@ -85,7 +85,7 @@ def _base_name(attr: EventAttr) -> str:
 
 
 def _has_key(attr: EventAttr) -> bool:
-    """Return whether samples of switches have raw data, which a program of ours wrote."""
+    """Return whether samples of switches have raw data, which our program wrote."""
     kind = abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_CONTEXT_SWITCHES
     return (attr.type, attr.config) == kind and bool(attr.sample_type & abi.PERF_SAMPLE_RAW)
 

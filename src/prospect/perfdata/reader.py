@@ -234,7 +234,7 @@ def _open_directory(directory: int, path: str) -> Recording:
                 recording.append(_take_file(descriptor, may_map=True)[0], header, f"{path}/{name}")
         finally:
             os.close(descriptor)
-    # Whoever may write to one of them speaks in it.
+    # Any user who may write to one of them can write records.
     recording.named_by = speakers.pop() if len(speakers) == 1 else EVERYBODY
     return recording
 

@@ -1,7 +1,7 @@
 """The functions of runtimes in a recording, each line of which has an address.
 
 `RuntimeCode` names addresses as other code is: a file is an object, a function a symbol in it, a
-line an instruction. In processes they are where no process has memory (`RUNTIME_BASE`). A
+line an instruction. In processes they are at addresses without memory (`RUNTIME_BASE`). A
 function's place follows from its file, name and line, so that it is the same in all processes, and
 in all parts of a session.
 

@@ -201,7 +201,7 @@ def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:
 
 
 def _over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
-    """Return the facts of the time between two marks, of what is said of a part of it.
+    """Return the facts of the time between two marks, from the facts of a part of it.
 
     Raises:
         FrameError: there is nothing, or nothing with a meaning.

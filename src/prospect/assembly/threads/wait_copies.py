@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def with_one_switch_event(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
     """Return records and description with samples of switches in one event, all with their stacks.
 
-    A recording that copies each stack anew stays as it is.
+    A recording that copies each stack again stays as it is.
     """
     row = _with_copies(info.events)
     if row < 0:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 R0, R1, R2, R3, R4, R5, R6, R7, R8, _, FP = REGISTERS
 _KEY, _VALUE = -8, -16
 _DROP, _KEEP = 0, 1
-# What the array of `Maps.walker` has at which place.
+# Places in the array of `Maps.walker`.
 OF_RUNTIMES, OF_SWITCHES = 0, 1
 # The offset in struct bpf_perf_event_data of the event's period, after the registers of the
 # machine.

@@ -70,7 +70,7 @@ _REGISTERS_AT = _FREE - max(machine.size for machine in _MACHINES.values())
 
 
 class WaitMaps(NamedTuple):
-    """What the program uses.
+    """The maps and numbers that the program uses.
 
     Attributes:
         outputs: descriptor of an array of events: those with copies of each CPU, then those

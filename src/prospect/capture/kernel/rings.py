@@ -96,7 +96,7 @@ class Ring:
     def hide(self, ids: frozenset[int], mark: bytes, distance: int) -> None:
         """Let `pending` give samples of some events a type that perf passes over.
 
-        The kernel lets nobody write among its records, so the type is a buffer of its own.
+        The kernel lets nobody write among its records, so the type is a separate buffer.
 
         Args:
             ids: of the events; a sample begins with its own.

@@ -271,8 +271,7 @@ class SampledProcesses:
 #
 # The kernel does not say to users what it loads into the register. It points to the C library's
 # struct pthread, which begins with its own address, twice, and has the number that gettid()
-# returns. For a new thread that is at the end of its stack, for the first one in pages of their
-# own.
+# returns. For a new thread that is at the end of its stack, for the first one in its own pages.
 #
 # Defined by: ``sysdeps/x86_64/nptl/tls.h`` (tcbhead_t) and ``nptl/descr.h`` of glibc.
 

@@ -76,7 +76,7 @@ def find_function_bounds(image: ElfImage) -> FunctionBounds:
 
 
 def find_main(image: ElfImage) -> int:
-    """Return the SVMA of the function that the entry point starts; 0 where it is not glibc's.
+    """Return the SVMA of the function that the entry point starts; 0 if it is not glibc's.
 
     Only of x86-64: elsewhere the address of ``main`` may be in a relocation.
     """
