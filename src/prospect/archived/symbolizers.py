@@ -29,8 +29,8 @@ from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO, SOURCE_KINDS
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
-from prospect.symbols.images.kept_pieces import restored as restored_file
 from prospect.symbols.images.recorded_images import RecordedImages
+from prospect.symbols.images.recorded_images import restored as restored_file
 from prospect.symbols.objects import Missing
 from prospect.symbols.resolution import Resolution, nameless
 from prospect.symbols.symbolizer import Symbolizer

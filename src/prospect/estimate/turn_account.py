@@ -17,11 +17,12 @@ from prospect.estimate.wall_account import (
     Owned,
     Programs,
     Taker,
+    quota_ns,
     rows_by_owner,
     samples_of_event,
+    stolen_ns,
     takers_by_owner,
 )
-from prospect.estimate.wall_limits import quota_ns, stolen_ns
 from prospect.figures.function_names import shown_names
 from prospect.figures.processes import shown_processes
 from prospect.figures.wall_waits import blocked_by

@@ -1,4 +1,4 @@
-"""Rows of the functions that spend most with all that they call, for every format."""
+"""Rows of the functions that spend most with all that they call, with ±, for every format."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.inclusive import hits_of_frames, inclusive_half_widths
-from prospect.figures.calls.call_graph import call_graph, frame_totals
+from prospect.estimate.errors.error_bars import half_widths, parts_of
+from prospect.figures.calls.call_graph import call_graph, frame_totals, numbers_within, of_each_hit
 from prospect.figures.calls.spenders import spenders
 from prospect.figures.processes import chosen_hits, idle_hits
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.error_bars import Parts
     from prospect.figures.calls.call_graph import CallGraph, FrameTotals
     from prospect.figures.calls.spenders import Spender
     from prospect.options import Detail
@@ -125,3 +129,46 @@ def _programs(graph: CallGraph, frame: int) -> list[str]:
         name = graph.profile.processes.name[row]
         by_name[name] = by_name.get(name, 0.0) + float(amount[row])
     return sorted(by_name, key=lambda name: -by_name[name])
+
+
+# Error bars of functions with all that they call: half widths of 95 % intervals, as `error_bars`.
+#
+# The hits of a function and of what it calls are one set of hits. Sets of several functions
+# overlap.
+
+_FRAMES_OF_A_SET = 31  # bits of an i32 but its sign
+
+
+def inclusive_half_widths(
+    graph: CallGraph, design: Design, frames: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Estimate the error of the time of frames with all that they call, f64[n]."""
+    if not design.has_bars:
+        return np.full(len(frames), np.nan)
+    sets = hits_of_frames(graph, frames)
+    parts = parts_of(design, [one - np.int32(1) for one in sets])
+    return half_widths_of_sets(design, sets, len(frames), parts)
+
+
+def hits_of_frames(graph: CallGraph, frames: NDArray[np.int64]) -> list[NDArray[np.int32]]:
+    """Return which frames are on the stack of each hit, as bits of i32[h] each."""
+    found = []
+    for first in range(0, len(frames), _FRAMES_OF_A_SET):
+        bits = np.zeros(len(graph.forest) + 1, np.int32)
+        for bit, frame in enumerate(frames[first : first + _FRAMES_OF_A_SET].tolist()):
+            rows = np.flatnonzero(graph.forest.frame_index == frame)
+            bits |= numbers_within(graph, rows).astype(np.int32) << bit
+        found.append(of_each_hit(graph, bits))
+    return found
+
+
+def half_widths_of_sets(
+    design: Design, sets: list[NDArray[np.int32]], count: int, parts: Parts
+) -> NDArray[np.float64]:
+    """Estimate the error of sets of hits, f64[count]: bits of i32[h] each, as `hits_of_frames`."""
+    found = []
+    for nth in range(count):
+        which, bit = divmod(nth, _FRAMES_OF_A_SET)
+        row_of_hit = (sets[which] >> bit & 1) - np.int32(1)
+        found.append(half_widths(design, row_of_hit, 1, parts)[0])
+    return np.array(found, np.float64)

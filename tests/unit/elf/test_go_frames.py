@@ -5,10 +5,9 @@ import pytest
 
 from builders.go_table import TEXT, VERSIONS, GoFunction, go_image
 from builders.stack_copies import rule
-from prospect.elf import elf_layout, go_frames
+from prospect.elf import elf_layout, frame_rows
 from prospect.elf import frame_rules as rules
-from prospect.elf.frame_rows import read_frame_rows
-from prospect.elf.go_frames import go_rows
+from prospect.elf.frame_rows import go_rows, read_frame_rows
 from prospect.elf.go_table import ASSEMBLY, GO_1_16, GO_1_20, WRITES_SP, read_go_table
 from prospect.elf.image import ElfImage
 
@@ -82,7 +81,7 @@ def test_frames_of_arm64():
 
 
 def test_functions_that_share_one_long_list_do_not_cost_memory(monkeypatch):
-    monkeypatch.setattr(go_frames, "_MOST_ROWS", 50)
+    monkeypatch.setattr(frame_rows, "_MOST_ROWS", 50)
     frame = tuple((8 * (k % 2), 1) for k in range(40))
     functions = [GoFunction(f"main.f{k}", 64, frame=frame) for k in range(20)]
     table = read_go_table(ElfImage.parse(go_image(functions)))

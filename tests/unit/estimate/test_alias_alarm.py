@@ -5,9 +5,8 @@ from builders.examples import simulated
 from builders.programs import periodic, switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
-from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.error_bars import alarms, error_bars
 
 RUNS = simulated(1000)
 

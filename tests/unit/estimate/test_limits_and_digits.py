@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from prospect.estimate.errors.alias import chi_square_tail
+from prospect.estimate.errors.error_bars import chi_square_tail
 from prospect.estimate.statistics.limits import (
     approximate_student_quantile,
     count_limits,

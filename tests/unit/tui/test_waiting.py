@@ -12,8 +12,9 @@ from builders.switches import SWITCH, switched_profile
 from prospect.figures.report.waiting import waiting
 from prospect.profile.complete import complete
 from prospect.records import replace
-from prospect.tui import waiting_pages as waiting_rows
+from prospect.tui import pictures
 from prospect.tui.figures import live_figures
+from prospect.tui.pictures import NO_SWITCHES, wait_stacks_page, waiting_page
 from prospect.tui.rows import Row
 from prospect.tui.screen_places import PAGES, TABLES, WAIT_STACKS, WAITING, Place
 from prospect.tui.table_pages import (
@@ -25,7 +26,6 @@ from prospect.tui.table_pages import (
     orders_of,
     table_page,
 )
-from prospect.tui.waiting_pages import NO_SWITCHES, wait_stacks_page, waiting_page
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_rows_stand_in_the_order_that_was_asked_for(monkeypatch, figures):
         return Row((name,), name, seconds=ran, ready_s=ready, blocked_s=blocked)
 
     rows = [row("c", 1, 2, 9), row("a", 2, 1, 5), row("b", 3, 3, 1)]
-    monkeypatch.setattr(waiting_rows, "_rows", lambda *_: list(rows))
+    monkeypatch.setattr(pictures, "_waiting_rows", lambda *_: list(rows))
     names = {
         order: "".join(one.name for one in waiting_page(figures, Place(), View("", order)).rows)
         for order in orders_of(WAITING)

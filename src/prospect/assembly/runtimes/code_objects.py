@@ -14,7 +14,7 @@ import numpy as np
 from prospect.abi import cpython, ruby
 from prospect.abi import runtime_frames as wire
 from prospect.assembly.runtimes.described import Described, decoded
-from prospect.assembly.runtimes.v8_functions import describe_v8
+from prospect.assembly.runtimes.v8_inlining import describe_v8
 from prospect.columns.grouping import alike
 from prospect.events.runtime_records import CodeKey
 from prospect.profile.model import KIND_JAVASCRIPT, KIND_NAMES, KIND_PHP, KIND_PYTHON, KIND_RUBY

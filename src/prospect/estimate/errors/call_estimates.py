@@ -13,8 +13,7 @@ import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import half_widths, parts_of
-from prospect.estimate.errors.inclusive import half_widths_of_sets, hits_of_frames
-from prospect.estimate.with_callees import callees_rows
+from prospect.estimate.with_callees import callees_rows, half_widths_of_sets, hits_of_frames
 from prospect.figures.calls.spenders import spenders
 from prospect.records import Record, replace
 

@@ -6,16 +6,21 @@ remembered, so `find_all` weighs them first.
 
 from __future__ import annotations
 
+import mmap
 from bisect import insort
 from typing import TYPE_CHECKING
 
+from prospect.elf.image import ElfImage
+from prospect.errors import ElfError
 from prospect.files.budget import of_others
-from prospect.files.rights import is_trusted
+from prospect.files.rights import EVERYBODY, is_trusted
 from prospect.files.served_mounts import ServedMounts
+from prospect.files.untrusted_open import OpenFile
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.symbols.images.image_files import (
     OTHERS_TAKE_ALL,
+    FoundImage,
     find_debug_image,
     find_image,
     same_build_id,
@@ -25,15 +30,13 @@ from prospect.symbols.objects import Missing
 from prospect.symbols.table_cache import FileIdentity, cache_key
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from prospect.abi.recorded_facts import KeptImage
-    from prospect.symbols.images.image_files import DebugImage, FoundImage
+    from prospect.symbols.images.image_files import DebugImage
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.naming_options import SymbolOptions
     from prospect.symbols.objects import ObjectKey
-
 
 _DAMAGED = "the recording's copy of it cannot be read"
 
@@ -169,7 +172,7 @@ class RecordedImages:
                 return of_others.hold(memory, size)
 
             if number not in self._copies:
-                from prospect.symbols.images.kept_pieces import restored  # noqa: PLC0415 - few recordings keep files
+                from prospect.symbols.images.recorded_images import restored  # noqa: PLC0415 - few recordings keep files
 
                 found = restored(image.path, number, image.size, _pieces(image), may_hold)
                 if isinstance(found, NameSource):
@@ -273,3 +276,43 @@ def identity_of(found: FoundImage | DebugImage) -> FileIdentity:
 def key_of(found: FoundImage, debug: DebugImage | None) -> str | None:
     """Name the bytes of an image and its debug file in the cache; see `cache_key`."""
     return cache_key(*((identity_of(one), one.image) for one in (found, debug) if one))
+
+
+# Pieces of a file that an archive or a recording holds → the file, with holes where they are not.
+#
+# Nobody's rights go with such a file: it may come from anyone.
+
+# mmap(2); Python 3.11 has no name for it.
+_MAP_NORESERVE = 0x4000
+_NO_DEVICE = -1
+_FAILURES = (OSError, ValueError, IndexError, OverflowError, ElfError)
+
+
+def restored(
+    path: bytes,
+    number: int,
+    size: int,
+    pieces: Iterable[tuple[int, bytes | memoryview]],
+    may_hold: Callable[[mmap.mmap], bool] | None = None,
+) -> FoundImage | NameSource:
+    """Return the file that pieces are of; NO_ELF or NO_BUDGET if it cannot be read.
+
+    Args:
+        path: of the file.
+        number: of this file among all of the archive or recording.
+        size: of the file.
+        pieces: by their offset.
+        may_hold: counts the memory, and says whether there is as much.
+    """
+    try:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        area = mmap.mmap(-1, size, flags=flags)
+        if may_hold and not may_hold(area):
+            return NameSource.NO_BUDGET
+        for offset, piece in pieces:
+            area[offset : offset + len(piece)] = piece
+        data = memoryview(area).toreadonly()
+        file = OpenFile(path, data, _NO_DEVICE, number, 0, EVERYBODY, EVERYBODY, 0)
+        return FoundImage(file, ElfImage.parse(data))
+    except _FAILURES:
+        return NameSource.NO_ELF
