@@ -30,7 +30,13 @@ import numpy as np
 from prospect.records import replace
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
-from prospect.store.file_schema import COLUMNS, ORDER, WHOLE_WINDOW, written_head
+from prospect.store.file_schema import (
+    COLUMNS,
+    ORDER,
+    WHOLE_WINDOW,
+    SegmentAccounting,
+    written_head,
+)
 from prospect.store.segment_reading import choose
 from prospect.store.segments import (
     COVERAGE,
@@ -38,6 +44,7 @@ from prospect.store.segments import (
     DAY,
     FUNCTIONS,
     KINDS,
+    NAMED,
     SAMPLES,
     STACKS,
     SUMS,
@@ -118,7 +125,9 @@ def make_day(source: str, path: Path, number: int) -> None:
         for kind, query in TABLES_OF_A_DAY.items():
             engine.keep(f"day_{kind}", query)
         head = part.heads[-1]
-        head = replace(head, run={**head.run, "hostname": "host", "cpus": CPUS})
+        accounting = SegmentAccounting(*engine.rows(ACCOUNTING)[0])
+        run = {**head.run, "hostname": "host", "cpus": CPUS}
+        head = replace(head, run=run, accounting=accounting)
         with StoreDirectory(str(path), create=True) as store:
             write_day(store, engine, written_head(head))
         engine.close()
@@ -255,6 +264,13 @@ TABLES_OF_A_DAY = {
         f" FROM functions AS f CROSS JOIN mix AS m CROSS JOIN {_VARIANTS} AS v) WHERE function IN"
         " (SELECT function FROM day_totals UNION SELECT function FROM day_stacks)"
     ),
+    NAMED: (
+        "WITH names AS (SELECT function, min(function) OVER (PARTITION BY path, name) AS least"
+        " FROM day_functions) SELECT service, '' AS process, '' AS comm, 0 AS kind, event,"
+        " 0 AS mode, 0 AS cause_kind, '' AS cause, least AS function, 0 AS address, 0 AS stack,"
+        " pid, -1 AS start, -1 AS tid, -1 AS cpu, min(t) AS t, sum(n) AS n, sum(q) AS q,"
+        f" sum(w) AS w FROM day_{SUMS} JOIN names USING (function) GROUP BY ALL"
+    ),
     COVERAGE: (
         f"SELECT {BEGIN_US} + m * 60000000 AS t, {BEGIN_US} + (m + 1) * 60000000"
         f' AS "until", c AS cpu, 0 AS event, {_TICKS} AS expected,'
@@ -264,6 +280,13 @@ TABLES_OF_A_DAY = {
         f" (SELECT unnest(range({WHOLE_WINDOW}, {CPUS})) AS c)"
     ),
 }
+
+ACCOUNTING = (
+    'SELECT min(t), max("until"), sum("until" - t) FILTER (WHERE cpu < 0)::BIGINT,'
+    " count(*) FILTER (WHERE cpu < 0), "
+    + ", ".join(f"sum({name})::BIGINT" for name in SegmentAccounting._fields[4:])
+    + f" FROM day_{COVERAGE}"
+)
 
 if __name__ == "__main__":
     main()

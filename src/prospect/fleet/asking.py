@@ -14,12 +14,12 @@ from prospect.store.choosing import conditions_of
 from prospect.store.engine import EngineError
 from prospect.store.file_schema import WHOLE_WINDOW
 from prospect.store.segment_reading import choose
-from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
+from prospect.store.segments import COVERAGE, FUNCTIONS, NAMED, SAMPLES, SUMS
 from prospect.store.specification import Specification
 from prospect.store.tables import make_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from prospect.announcing import Announce
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _OF_FUNCTIONS = [
     name for name, word in WORDS.items() if word.table == FUNCTION_ROWS and not word.excludes
 ]
+# Words that choose of sums by service and name.
+_OF_NAMED = {"service", "container", "host", "session", "event"}
 _US = 1e-6
 _ACCOUNTED = ("expected", "recorded", "lost", "throttled", "idle", "missing")
 
@@ -96,8 +98,16 @@ def question(
     make_engine: EngineMaker,
     *,
     hours: bool = False,
+    by_name: bool = False,
 ) -> Iterator[Question]:
-    """Ask a store while the block runs; hits of different hours are told apart where `hours`.
+    """Ask a store while the block runs.
+
+    Args:
+        store: that is asked.
+        chosen: what is asked for.
+        make_engine: makes the engine that answers.
+        hours: whether hits of different hours are told apart.
+        by_name: whether hits are told apart by nothing but host, service and name of the function.
 
     Raises:
         StoreError: nothing matches, or nothing can be read.
@@ -105,8 +115,11 @@ def question(
     engine = make_engine(store)
     try:
         fine = bool(chosen.numbers)
-        part = choose(store, engine.planner, chosen, fine=fine, sums=not hours)
-        make_tables(store, engine, part, (SAMPLES, FUNCTIONS, COVERAGE), hours=hours)
+        is_named = by_name and chosen.texts.keys() <= _OF_NAMED
+        sums = () if hours else (NAMED, SUMS) if is_named else (SUMS,)
+        part = choose(store, engine.planner, chosen, fine=fine, sums=sums)
+        kinds = (SAMPLES, FUNCTIONS, COVERAGE)
+        make_tables(store, engine, part, kinds, accounted=part.accounted)
         yield Question(store, engine, part, part.chosen)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
@@ -161,7 +174,35 @@ def accounting_of(asked: Question) -> list[HostAccounting]:
         " FROM accounting JOIN hosts USING (host_number) ORDER BY host",
         [*parameters, *parameters],
     )
-    return [
+    found = [
         HostAccounting(host, cpus, begin, ended, max(length, 0) * _US, windows, *accounting)
         for host, cpus, begin, ended, length, windows, *accounting in rows
     ]
+    part = asked.part
+    cpus_of = dict(zip(part.hosts, (head.run["cpus"] for head in part.heads), strict=True))
+    accounted = part.accounted
+    for segment, host, head in zip(part.segments, part.hosts, part.heads, strict=True):
+        if segment in accounted and head.accounting:
+            begin, ended, length, *counts = head.accounting
+            found.append(HostAccounting(host, cpus_of[host], begin, ended, length * _US, *counts))
+    return by_host([found])
+
+
+def by_host(pieces: Iterable[list[HostAccounting]]) -> list[HostAccounting]:
+    """Add up what was measured of each host in several pieces, in the order of their names."""
+    found: dict[str, HostAccounting] = {}
+    for one in (each for accounting in pieces for each in accounting):
+        before = found.get(one.host)
+        if before is None:
+            found[one.host] = one
+            continue
+        sums = {
+            name: getattr(before, name) + getattr(one, name) for name in HostAccounting._fields[4:]
+        }
+        found[one.host] = one._replace(
+            cpus=max(before.cpus, one.cpus),
+            begin_us=min(before.begin_us, one.begin_us),
+            end_us=max(before.end_us, one.end_us),
+            **{**sums, "measured_s": before.measured_s + one.measured_s},
+        )
+    return [found[host] for host in sorted(found)]

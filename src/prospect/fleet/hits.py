@@ -166,7 +166,7 @@ def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
         EngineError: a file cannot be read.
     """
     store, part, engine = asked.store, asked.part, asked.engine
-    placed = placed_hits(store, part, stacks=False, hours=False)
+    placed = placed_hits(store, part, stacks=False)
     if engine.most_rows is None:
         return [placed]
     rows = dict(

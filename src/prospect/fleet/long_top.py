@@ -17,7 +17,7 @@ import numpy as np
 from prospect.announcing import pluralize
 from prospect.dimensions import WORDS
 from prospect.estimate.statistics.clusters import ClusterSums
-from prospect.fleet.asking import HostAccounting, accounting_of, question
+from prospect.fleet.asking import HostAccounting, accounting_of, by_host, question
 from prospect.fleet.host_counts import SKETCH, STANDARD_ERROR, estimated, merged_columns
 from prospect.fleet.keeping import summed
 from prospect.fleet.kept_days import DAY_S, FUNCTIONS_COLUMNS, HOSTS_COLUMNS, days_of, ranges_of
@@ -175,7 +175,7 @@ def summed_with_days(
                     )
                 remarks += asked.part.remarks
         found, total = pieces.rows(chosen, rows), pieces.total()
-    times, accounting = pieces.most_times, _by_host(pieces.accounting)
+    times, accounting = pieces.most_times, by_host(pieces.accounting)
     remarks.append(_of_days(kept.days, times))
     every = len(accounting)
     n, w, hosts_hit, squares, _ = total
@@ -304,26 +304,6 @@ def _hosts(found: dict[str, Any], every: int) -> list[int]:
     most = np.minimum(found["all_hosts"], every)
     counts = np.clip(np.rint(estimated(sketches)).astype(np.int64), found["most"], most)
     return [int(one) for one in np.where(found["pieces"] == 1, found["most"], counts)]
-
-
-def _by_host(pieces: list[list[HostAccounting]]) -> list[HostAccounting]:
-    """Add up what was measured of each host."""
-    found: dict[str, HostAccounting] = {}
-    for one in (each for accounting in pieces for each in accounting):
-        before = found.get(one.host)
-        if before is None:
-            found[one.host] = one
-            continue
-        sums = {
-            name: getattr(before, name) + getattr(one, name) for name in HostAccounting._fields[4:]
-        }
-        found[one.host] = one._replace(
-            cpus=max(before.cpus, one.cpus),
-            begin_us=min(before.begin_us, one.begin_us),
-            end_us=max(before.end_us, one.end_us),
-            **{**sums, "measured_s": before.measured_s + one.measured_s},
-        )
-    return [found[host] for host in sorted(found)]
 
 
 def _of_days(days: list[KeptDay], times: int) -> str:

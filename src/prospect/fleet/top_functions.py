@@ -145,7 +145,7 @@ def _summed(
     wanted: Wanted,
 ) -> Summed:
     """Add up what hosts' stores have."""
-    with question(store, chosen, make_engine) as asked:
+    with question(store, chosen, make_engine, by_name=True) as asked:
         busy = keep_hits(asked, wanted.announce)
         accounting = accounting_of(asked)
         found = asked.engine.rows(

@@ -25,7 +25,15 @@ import numpy as np
 
 from prospect.profile.run_notes import counted_notes
 from prospect.records import NamedTuple, replace
-from prospect.store.file_schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS, kind_of
+from prospect.store.file_schema import (
+    COLUMNS,
+    ORDER,
+    SAMPLE_KEYS,
+    SAMPLE_SUMS,
+    WHOLE_WINDOW,
+    SegmentAccounting,
+    kind_of,
+)
 from prospect.store.lost_names import lost_names
 from prospect.store.removal import remove
 from prospect.store.segment_reading import checked, files, name_files
@@ -36,6 +44,7 @@ from prospect.store.segments import (
     HOUR,
     HOUR_US,
     MINUTE,
+    NAMED,
     SAMPLES,
     STACKS,
     SUMS,
@@ -88,6 +97,21 @@ _OF_DAY = (
     f"SELECT row_number() OVER (ORDER BY {_ORDER}) AS number, * FROM (SELECT {_SAME},"
     " min(address) AS address, min(t) AS t, sum(n)::BIGINT AS n, sum(q)::BIGINT AS q,"
     f" sum(w)::BIGINT AS w FROM {_READ} GROUP BY {_SAME})"
+)
+_OF_NAMES = (
+    "WITH names AS (SELECT function, min(function) OVER (PARTITION BY path, name) AS least"
+    f" FROM {_READ}) SELECT service, '' AS process, '' AS comm, 0 AS kind, event, 0 AS mode,"
+    " 0 AS cause_kind, '' AS cause, coalesce(names.least, d.function) AS function, 0 AS address,"
+    " 0 AS stack, pid, -1 AS start, -1 AS tid, -1 AS cpu, min(t) AS t, sum(n) AS n, sum(q) AS q,"
+    " sum(w) AS w FROM of_day AS d LEFT JOIN names USING (function)"
+    " GROUP BY service, event, pid, coalesce(names.least, d.function)"
+)
+_IS_WHOLE = f"FILTER (WHERE cpu = {WHOLE_WINDOW})"
+_ACCOUNTING = (
+    f'SELECT min(t) {_IS_WHOLE}, max("until") {_IS_WHOLE}, sum("until" - t) {_IS_WHOLE}::BIGINT,'
+    f" count(*) {_IS_WHOLE}, "
+    + ", ".join(f"sum({name})::BIGINT" for name in SegmentAccounting._fields[4:])
+    + f" FROM {_READ}"
 )
 _SORTED = (
     f"SELECT {_SAME}, h.address, h.t, h.n, h.q, h.w FROM (SELECT number, {_EACH} FROM {_READ} AS s"
@@ -249,11 +273,18 @@ class _Merge:
             self._engine.unregister("frames")
         self._engine.register("cut", {"old": old, "new": new})
         if self._into.tier == DAY:
+            head = replace(head, accounting=self._accounting())
             self._summarize(TOTALS, _summary(f"{_READ} AS s", "0"))
             self._summarize(SAMPLES, _summary(_CUT, _STACK), head)
         else:
             self._copy(SAMPLES, _ALL, [self._samples], head)
         self._engine.unregister("cut")
+
+    def _accounting(self) -> SegmentAccounting | None:
+        """Return the sums of its coverage, None if no window has a row of its own."""
+        paths = files(self._store, self._parts, COVERAGE)
+        (sums,) = self._engine.rows(_ACCOUNTING, [paths])
+        return None if None in sums else SegmentAccounting(*sums)
 
     def _summarize(self, kind: str, query: str, head: Head | None = None) -> None:
         """Write sums by hour; those of one hour after the other, for all at once take much memory.
@@ -270,6 +301,8 @@ class _Merge:
             self._engine.keep("of_day", _OF_DAY, [parts])
             if kind == TOTALS:
                 self._copy(SUMS, "SELECT * FROM of_day")
+                if names := files(self._store, [self._into], FUNCTIONS):
+                    self._copy(NAMED, _OF_NAMES, [names])
             self._copy(kind, _SORTED, [parts], head, is_sorted=True)
             self._engine.run("DROP TABLE of_day")
 
@@ -288,7 +321,7 @@ class _Merge:
         content = Content(
             f"SELECT {chosen} FROM ({query})" + ("" if is_sorted else f" ORDER BY {ORDER[kind]}"),
             parameters or [],
-            self._hits if kind in (SAMPLES, TOTALS, SUMS) else None,
+            self._hits if kind in (SAMPLES, TOTALS, SUMS, NAMED) else None,
             _LEVEL,
             _GROUP,
         )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError
 from prospect.profile.run_info import EventInfo, RunInfo
-from prospect.records import Record, asdict
-from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS, SUMS, TOTALS
+from prospect.records import NamedTuple, Record, asdict
+from prospect.store.segments import COVERAGE, FUNCTIONS, NAMED, SAMPLES, STACKS, SUMS, TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +36,7 @@ LOST_SAMPLES = (
 _MOST_HEAD_BYTES = 1 << 22
 # The sum of all hosts fits in 64.
 _CPU_BITS = 31
+_SUM_BITS = 62
 
 # One row: what was hit so, in one window. `t` is the window's start in microseconds since 1970,
 # `pid`, `start`, `tid` and `cpu` are -1 unless they were kept apart; process zero keeps its number.
@@ -65,6 +66,9 @@ COLUMNS: dict[str, dict[str, str]] = {
     TOTALS: SAMPLE_KEYS | SAMPLE_SUMS,
     # These, added up over hours: `t` is the first. Days of earlier versions have none.
     SUMS: SAMPLE_KEYS | SAMPLE_SUMS,
+    # These, added up over all but `service`, `event`, `pid` and the functions of one name, of
+    # which `function` is the least. Days of earlier versions have none.
+    NAMED: SAMPLE_KEYS | SAMPLE_SUMS,
     # A frame and, by `caller`, those outside of it; 0 for none.
     STACKS: {
         "stack": "UBIGINT",
@@ -112,6 +116,7 @@ ORDER = {
     SAMPLES: "service, process, comm, event, mode, cause_kind, cause, function, address, stack, t",
     TOTALS: "service, process, comm, event, mode, cause_kind, cause, function, t",
     SUMS: "service, process, comm, event, mode, cause_kind, cause, function, t",
+    NAMED: "service, event, function, pid",
     STACKS: "depth, caller, stack",
     FUNCTIONS: "path, address, function",
     COVERAGE: "cpu, event, t",
@@ -136,6 +141,28 @@ _RUN_FIELDS = (
 _LOOSE = ("limits", "recorder_command_line", "cpu_mhz")
 
 
+class SegmentAccounting(NamedTuple):
+    """The sums of a segment's coverage.
+
+    Attributes:
+        begin_us, end_us: begin and end of its windows, in microseconds since 1970.
+        length_us: the sum of its windows' lengths.
+        windows: their number.
+        expected, recorded, lost, throttled, idle, missing: numbers of ticks.
+    """
+
+    begin_us: int
+    end_us: int
+    length_us: int
+    windows: int
+    expected: int
+    recorded: int
+    lost: int
+    throttled: int
+    idle: int
+    missing: int
+
+
 class Head(Record):
     """The facts that hold for all of a segment.
 
@@ -145,6 +172,7 @@ class Head(Record):
         separate: what was kept apart: some of "process", "thread", "cpu".
         window_us: how long a window ought to be.
         host_share: of hosts that sent the hour that it is of; what sums of periods are divided by.
+        accounting: of a day; None for other segments, and for days of earlier versions.
     """
 
     run: dict[str, Any]
@@ -152,6 +180,7 @@ class Head(Record):
     separate: tuple[str, ...]
     window_us: int
     host_share: float = 1.0
+    accounting: SegmentAccounting | None = None
 
 
 def head_of(run: RunInfo, separate: tuple[str, ...], window_us: int) -> Head:
@@ -165,7 +194,7 @@ def kind_of(head: Head | None) -> object:
     if head is None:
         return None
     run = [(name, value) for name, value in head.run.items() if name not in _LOOSE]
-    return asdict(head) | {"run": run}
+    return asdict(head) | {"run": run, "accounting": None}
 
 
 def written_head(head: Head) -> str:
@@ -177,6 +206,7 @@ def written_head(head: Head) -> str:
         "separate": head.separate,
         "window_us": head.window_us,
         "host_share": head.host_share,
+        "accounting": head.accounting,
     }
     return base64.b64encode(zlib.compress(json.dumps(fields).encode())).decode()
 
@@ -201,7 +231,8 @@ def read_head(written: bytes) -> Head:
         run = _checked_run(fields["run"])
         separate = tuple(map(_text, fields["separate"]))
         share = _checked_share(fields.get("host_share", 1.0))
-        return Head(run, events, separate, _count(fields["window_us"]), share)
+        accounting = _checked_accounting(fields.get("accounting"))
+        return Head(run, events, separate, _count(fields["window_us"]), share, accounting)
     except (
         ArithmeticError,  # a number that no float has, or infinity instead of a whole number
         AttributeError,
@@ -225,6 +256,10 @@ def _checked_share(field: Any) -> float:
     if not 0.0 < share <= 1.0:
         raise ValueError(share)
     return share
+
+
+def _checked_accounting(field: Any) -> SegmentAccounting | None:
+    return None if field is None else SegmentAccounting(*(_count(one, _SUM_BITS) for one in field))
 
 
 def _checked_run(fields: Mapping[str, Any]) -> dict[str, Any]:

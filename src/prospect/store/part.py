@@ -36,7 +36,7 @@ from prospect.store.hosts import asked
 from prospect.store.measured import Measured, measured
 from prospect.store.names import Names, read_names
 from prospect.store.segment_reading import choose
-from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES
+from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, SUMS
 from prospect.store.tables import local_engine, make_tables
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def _read_part(
         fine = apart.addresses or bool(chosen.numbers) or is_separate
         part = choose(store, engine.planner, chosen, fine=fine)
         hours = part.is_share_of_hosts or "hour" in apart.classes
-        make_tables(store, engine, part, kinds, hours=hours)
+        part = part._replace(sums=() if hours else (SUMS,))
+        make_tables(store, engine, part, kinds)
         rows = chosen_rows(store, engine, part, stacks=apart.stacks, apart=apart.classes)
         names = read_names(engine, rows, stacks=apart.stacks)
         accounting = measured(engine, part)

@@ -19,6 +19,7 @@ from prospect.store.segments import (
     HOST_PREFIX,
     HOUR_US,
     MINUTE,
+    NAMED,
     SAMPLES,
     SUMS,
     TOTALS,
@@ -27,7 +28,7 @@ from prospect.store.segments import (
 from prospect.store.sizes import refuse_bombs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
@@ -48,12 +49,25 @@ class Part(NamedTuple):
         heads: of each.
         remarks: a sentence for each thing that is left out, or cannot be told apart.
         chosen: what was asked for; whole hours where only these are told apart.
+        sums: kinds of files with sums of whole days that may be read instead of hits by hour, those
+            with the fewest rows first.
     """
 
     segments: list[Segment]
     heads: list[Head]
     remarks: list[str]
     chosen: Specification
+    sums: tuple[str, ...] = ()
+
+    @property
+    def accounted(self) -> set[Segment]:
+        """The segments whose heads say all of their accounting that is asked for."""
+        span = self.chosen.since_us, self.chosen.until_us
+        return {
+            one
+            for one, head in zip(self.segments, self.heads, strict=True)
+            if self.sums and head.accounting and one.is_within(*span)
+        }
 
     @property
     def hosts(self) -> list[str]:
@@ -89,7 +103,7 @@ def choose(
     chosen: Specification,
     *,
     fine: bool = True,
-    sums: bool = False,
+    sums: tuple[str, ...] = (),
 ) -> Part:
     """Find the segments that a specification means, and check them.
 
@@ -100,7 +114,8 @@ def choose(
         engine: to query it with.
         chosen: which part of it.
         fine: whether hits are told apart by more than function and hour, as far as the store does.
-        sums: whether of days within the span nothing but their sums and accounting is read.
+        sums: as `Part` has it; nothing else is read of days within the span then, but their
+            accounting.
 
     Raises:
         StoreError: there are none, or none that can be read.
@@ -128,7 +143,7 @@ def choose(
         new = [one for one in segments if one not in heads]
         if not new:
             break
-        whole, reasons = checked(store, engine, new, span if sums else None)
+        whole, reasons = checked(store, engine, new, span, sums)
         heads |= whole
         refused |= reasons
     if refused.keys() - set(store.segments()):
@@ -145,7 +160,7 @@ def choose(
     if not segments:
         raise StoreError(f"{store.path}: no segment can be read: {'; '.join(remarks)}")
     chosen, rounded = _whole_hours(segments, chosen)
-    part = Part(segments, [heads[one] for one in segments], [*remarks, *rounded], chosen)
+    part = Part(segments, [heads[one] for one in segments], [*remarks, *rounded], chosen, sums)
     return _of_like_events(_of_hosts(store, part))
 
 
@@ -175,21 +190,23 @@ def checked(
     store: StoreDirectory,
     engine: Engine,
     segments: list[Segment],
-    summed: tuple[int, int] | None = None,
+    span: tuple[int, int] = (0, 0),
+    sums: tuple[str, ...] = (),
 ) -> tuple[dict[Segment, Head], dict[Segment, str]]:
     """Return the heads of segments that can be read, and why others cannot.
 
-    Damage within a file shows if the store `reads_all`. `summed` is as `heads_of_segments` has it.
+    Damage within a file shows if the store `reads_all`. `span` and `sums` are as
+    `heads_of_segments` has them.
     """
     try:
-        return heads_of_segments(store, engine, segments, summed), {}
+        return heads_of_segments(store, engine, segments, span, sums), {}
     except (EngineError, StoreError, OSError) as error:
         if len(segments) == 1:
             return {}, {segments[0]: str(error).replace(engine.root, "")}
     # One of many is at fault: bisect.
     middle = len(segments) // 2
-    first_heads, first_refused = checked(store, engine, segments[:middle], summed)
-    heads, refused = checked(store, engine, segments[middle:], summed)
+    first_heads, first_refused = checked(store, engine, segments[:middle], span, sums)
+    heads, refused = checked(store, engine, segments[middle:], span, sums)
     return first_heads | heads, first_refused | refused
 
 
@@ -197,28 +214,50 @@ def heads_of_segments(
     store: StoreDirectory,
     engine: Engine,
     segments: list[Segment],
-    summed: tuple[int, int] | None = None,
+    span: tuple[int, int] = (0, 0),
+    sums: tuple[str, ...] = (),
 ) -> dict[Segment, Head]:
     """Return the heads of these segments; read all of them, so that what is damaged shows.
 
-    Only the ends of many hosts' files are read. Days within the span `summed` (begin and end in
-    microseconds since 1970) are read by their sums: the ends of their files by hour, four fifths
-    of what the ends of all files hold, are left out.
+    Only the ends of many hosts' files are read. Days within a span, begin and end in microseconds
+    since 1970, are read by their `sums`, as `Part` has them: the ends of their files by hour, four
+    fifths of what the ends of all files hold, are left out, and so is the coverage that a head has.
     """
-    within = [one for one in segments if summed and one.tier == DAY and one.is_within(*summed)]
-    with_sums = set(files(store, within, SUMS))
-    within = [one for one in within if store.root + one.path(SUMS) in with_sums]
-    unread = {store.root + one.path(kind) for one in within for kind in (TOTALS, SAMPLES)}
-    for kind in (COVERAGE, TOTALS, SUMS, SAMPLES):
-        having = [one for one in segments if kind not in (TOTALS, SUMS) or one.tier == DAY]
-        paths = files(store, having, kind)
-        if len(paths) < len(having) and kind != SUMS:
+    summed = _sums_of_days(store, segments, span, sums)
+    unread = {store.root + one.path(kind) for one in summed for kind in (TOTALS, SAMPLES)}
+    found: dict[str, list[str]] = {}
+    for kind in (COVERAGE, TOTALS, SUMS, NAMED, SAMPLES):
+        having = [one for one in segments if kind in (COVERAGE, SAMPLES) or one.tier == DAY]
+        if sums and kind in (SUMS, NAMED):
+            having = [one for one in having if summed.get(one) == kind]
+        found[kind] = files(store, having, kind)
+        if len(found[kind]) < len(having) and kind not in (SUMS, NAMED):
             why = store.refused.get(having[0].path(kind), "they are missing")
             raise StoreError(f"its {kind}: {why}")
+    heads = _heads(store, engine, segments)
+    unread |= {store.root + one.path(COVERAGE) for one in summed if heads[one].accounting}
+    for kind, paths in found.items():
         read = [path for path in _of_others(store, paths) if path not in unread]
         refuse_bombs(engine, read, kind)
         if store.reads_all and paths:
             _read_all(engine, paths, kind)
+    return heads
+
+
+def _sums_of_days(
+    store: StoreDirectory, segments: Iterable[Segment], span: tuple[int, int], kinds: Iterable[str]
+) -> dict[Segment, str]:
+    """Return the first kind of sums that each day within a span has, if it has any."""
+    left = [one for one in segments if one.tier == DAY and one.is_within(*span)]
+    found: dict[Segment, str] = {}
+    for kind in kinds:
+        there = set(files(store, left, kind))
+        found |= {one: kind for one in left if store.root + one.path(kind) in there}
+        left = [one for one in left if one not in found]
+    return found
+
+
+def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> dict[Segment, Head]:
     written = {
         path: value
         for path, key, value in engine.rows(
@@ -246,17 +285,13 @@ def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str
     return [store.root + name for name in names if store.has_ours(name, _MOST_FILE_BYTES)]
 
 
-def hit_files(
-    store: StoreDirectory, part: Part, *, stacks: bool = False, hours: bool = True
-) -> list[str]:
+def hit_files(store: StoreDirectory, part: Part, *, stacks: bool = False) -> list[str]:
     """Return the paths of the files that hold the hits of a part, each hit once.
 
     Args:
         store: that is read.
         part: whose segments' windows are different ones.
         stacks: whether hits of different stacks are told apart.
-        hours: whether hits of different hours are; if not, a day within the span may have
-            all of its hits in the first.
 
     Raises:
         EngineError: one is not there any more, as where its minutes became an hour just now; who
@@ -265,13 +300,12 @@ def hit_files(
     days = [] if stacks else [one for one in part.segments if one.tier == DAY]
     others = [one for one in part.segments if stacks or one.tier != DAY]
     span = part.chosen.since_us, part.chosen.until_us
-    within = [] if hours else [one for one in days if one.is_within(*span)]
-    sums = set(files(store, within, SUMS))
-    by_hour = [one for one in days if store.root + one.path(SUMS) not in sums]
+    sums = _sums_of_days(store, days, span, part.sums)
+    by_hour = [one for one in days if one not in sums]
     return [
         *_all_files(store, others, SAMPLES),
         *_all_files(store, by_hour, TOTALS),
-        *sorted(sums),
+        *sorted(store.root + one.path(kind) for one, kind in sums.items()),
     ]
 
 

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 MINUTE, HOUR, DAY = "minute", "hour", "day"
 TIERS = (MINUTE, HOUR, DAY)  # the finest first
 # The files of a segment, in the order in which they get their names: the last one makes it whole.
-# Totals and sums are of days: samples added up over stacks, and over stacks and hours.
+# Totals and sums are of days: samples added up over stacks, and over stacks and hours; named, by
+# nothing but service and name of the function.
 COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "samples"
-TOTALS, SUMS = "totals", "sums"
-KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SUMS, SAMPLES)
+TOTALS, SUMS, NAMED = "totals", "sums", "named"
+KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SUMS, NAMED, SAMPLES)
 # Rows that later windows of an hour may refer to.
 NAME_KINDS = (FUNCTIONS, STACKS)
 SUFFIX = ".parquet"

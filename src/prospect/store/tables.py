@@ -18,7 +18,7 @@ from prospect.store.engine import Engine, EngineError, Placed
 from prospect.store.file_schema import COLUMNS, LOST
 from prospect.store.hosts import HostsDirectory
 from prospect.store.segment_reading import book_files, choose, hit_files, name_files
-from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, STACKS, SUMS, TOTALS
+from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, NAMED, SAMPLES, STACKS, SUMS, TOTALS
 from prospect.store.specification import Specification
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns
     from prospect.store.segment_reading import Part
+    from prospect.store.segments import Segment
 
 HITS, OBJECTS, FRAMES, HOSTS = "hits", "objects", "frames", "hosts"
 TABLES = (SAMPLES, FUNCTIONS, STACKS, COVERAGE, HITS, OBJECTS, FRAMES, HOSTS)
@@ -152,7 +153,7 @@ def make_tables(
     part: Part,
     kinds: Collection[str] = KINDS,
     *,
-    hours: bool = True,
+    accounted: Collection[Segment] = (),
 ) -> None:
     """Let queries read a part of a store by the names `TABLES`.
 
@@ -161,7 +162,7 @@ def make_tables(
         engine: that is to be queried.
         part: what of the store.
         kinds: of files that are wanted, for finding those of names reads them; all tables need all.
-        hours: whether hits of different hours are to be told apart; see `reading.hit_files`.
+        accounted: segments whose accounting is not read.
 
     Raises:
         EngineError: a file cannot be read.
@@ -169,9 +170,14 @@ def make_tables(
     for kind in (SAMPLES, COVERAGE):
         if kind in kinds:
             placed = (
-                placed_hits(store, part, stacks=STACKS in kinds, hours=hours)
+                placed_hits(store, part, stacks=STACKS in kinds)
                 if kind == SAMPLES
-                else _placed(store, part, (kind,), book_files(store, part.segments))
+                else _placed(
+                    store,
+                    part,
+                    (kind,),
+                    book_files(store, [one for one in part.segments if one not in accounted]),
+                )
             )
             make_placed(engine, f"{kind}_files", kind, part, placed)
             more = f", {_cpu_ns(part)} AS cpu_ns" if kind == SAMPLES else ""
@@ -206,22 +212,19 @@ def _cpu_ns(part: Part) -> str:
     return f"CASE event{''.join(worth)} END" if worth else "NULL::BIGINT"
 
 
-def placed_hits(
-    store: StoreDirectory, part: Part, *, stacks: bool, hours: bool
-) -> list[tuple[str, int]]:
+def placed_hits(store: StoreDirectory, part: Part, *, stacks: bool) -> list[tuple[str, int]]:
     """Return the files that hold the hits of a part, and the place of each one's segment.
 
     Args:
         store: that is read.
         part: of it.
-        stacks: as `reading.hit_files` has it.
-        hours: the same.
+        stacks: as `segment_reading.hit_files` has it.
 
     Raises:
         EngineError: the same.
     """
-    paths = hit_files(store, part, stacks=stacks, hours=hours)
-    return _placed(store, part, (SAMPLES, TOTALS, SUMS), paths)
+    paths = hit_files(store, part, stacks=stacks)
+    return _placed(store, part, (SAMPLES, TOTALS, SUMS, NAMED), paths)
 
 
 def _placed(

@@ -21,7 +21,7 @@ from prospect.fleet.top_functions import top
 from prospect.store import segment_reading
 from prospect.store.engine import Engine, OutOfMemoryError
 from prospect.store.hosts import HostsDirectory
-from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, SUMS, TOTALS
+from prospect.store.segments import FUNCTIONS, NAMED, SAMPLES, SUMS, TOTALS
 from prospect.store.specification import Specification
 
 duckdb = pytest.importorskip("duckdb")
@@ -125,6 +125,32 @@ def test_turns_say_how_far_they_are(fleet, monkeypatch):
     assert float(named[1]) == pytest.approx(100 * whole.rows[0].share, rel=0.2)
 
 
+def test_days_say_what_their_minutes_say_whatever_files_they_have(tmp_path, capfd):
+    place = tmp_path / "fleet"
+    for host in range(3):
+        hits = [*usual(host, service="web"), *usual(9 + host, 7, service="db"), Hit("f0", 3, pid=0)]
+        fill_host(place, f"h{host}", {0: hits, 7: usual(20 + host)}, lost=host)
+    words = ("--store", str(place), "--rows", "100")
+
+    def answers():
+        found = [answer(capfd, "top", *more, *words) for more in ((), ("service:web",))]
+        return [*found, answer(capfd, "coverage", *words)]
+
+    by_minute = answers()
+    assert by_minute[0]["services"]
+    assert by_minute[2]["hosts"][0]["windows"] == 2
+    for host in range(3):
+        assert main(["store", "compact", "--store", str(place / f"host=h{host}")]) == 0
+        capfd.readouterr()
+        assert answers() == by_minute
+    assert len(list(place.glob("**/*.named.parquet"))) == 3
+    for path in place.glob("host=h[01]/**/*.named.parquet"):
+        path.unlink()
+    for path in place.glob("host=h1/**/*.sums.parquet"):
+        path.unlink()
+    assert answers() == by_minute
+
+
 def test_of_whole_days_only_the_ends_of_files_that_are_read_are_looked_at(
     tmp_path, capfd, monkeypatch
 ):
@@ -143,7 +169,10 @@ def test_of_whole_days_only_the_ends_of_files_that_are_read_are_looked_at(
 
     monkeypatch.setattr(segment_reading, "refuse_bombs", refuse)
     assert answer(capfd, "top", "--store", str(place)) == by_hour
-    assert Counter(looked) == {COVERAGE: 2, SUMS: 2, FUNCTIONS: 2}
+    assert Counter(looked) == {NAMED: 2, FUNCTIONS: 2}
+    looked.clear()
+    assert answer(capfd, "top", "comm:*", "--store", str(place)) == by_hour
+    assert Counter(looked) == {SUMS: 2, FUNCTIONS: 2}
     looked.clear()
     assert main(["report", "--store", str(place), "--columns", "hour"]) == 0
     assert looked.count(TOTALS) == 2
