@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -129,6 +130,7 @@ def test_a_lost_connection_ends_the_recording_and_leaves_nothing_there(target, t
     _, said = child.communicate(timeout=60)
     assert child.returncode
     assert "the connection to there was lost" in said
+    assert re.search(r", (about )?[1-9]\d+ samples; next:", said), said
     _wait_for(lambda: not _runs(mark))
     with open_recording(str(tmp_path / "r")) as recording:
         assert sum(len(block.data) for block in recording.blocks()) > 1000
