@@ -321,12 +321,15 @@ class RecordingOptions(Options):
             value="always",
         ),
         typed(
-            "--no-python", "do not record functions of Python, Ruby, PHP", "records", value="never"
+            "--no-python",
+            "do not record functions of Python, Ruby, PHP and Node",
+            "records",
+            value="never",
         ),
         default="auto",
-        doc="read the functions of CPython, Ruby and PHP at each sample, by eBPF as root; of "
-        'CPython from memory otherwise: "auto" unless another tracer\'s programs would then cost '
-        'samples, "always" or "never"',
+        doc="read the functions of CPython, Ruby, PHP and Node at each sample, by eBPF as root; "
+        'otherwise of the first three, from memory: "auto" unless another tracer\'s programs would '
+        'then cost samples, "always" or "never"',
     )
     events: tuple[str, ...] = option(
         typed(

@@ -219,16 +219,6 @@ _RUNTIMES = (
         _always("set DOTNET_PerfMapEnabled=1"),
     ),
     _Runtime(
-        re.compile(r"libllvmlite\.so"),
-        _JIT,
-        "numba functions",
-        _always(
-            "",
-            "NUMBA_ENABLE_PROFILING=1 names them if llvmlite's LLVM was built with LLVM_USE_PERF,"
-            " which that of its wheels is not",
-        ),
-    ),
-    _Runtime(
         re.compile(r"pypy3?[\d.]*|libpypy[\w.-]*\.so[\d.]*"),
         _JIT,
         "Python functions of PyPy",

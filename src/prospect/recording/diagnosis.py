@@ -43,6 +43,7 @@ STATUS_NOTHING = 2
 # Recording with its defaults is what is tried.
 _DEFAULTS = RecordOptions(command=())
 _WANTED_HZ = 1000
+_RUNTIMES = "functions of runtimes"
 # include/uapi/linux/capability.h
 _CAP_SYS_PTRACE = 19
 _SETTINGS = "sudo sysctl kernel.perf_event_paranoid=0 kernel.kptr_restrict=0"
@@ -67,7 +68,7 @@ class Facts(Record):
         open_files: the hard limit.
         call_graphs: modes of ``--call-graph`` that events can be opened with.
         has_nmis: whether hardware counters interrupt where interrupts are masked.
-        no_python: why Python functions cannot be read by eBPF, "" where they can.
+        no_python: why functions of runtimes cannot be read by eBPF, "" where they can.
         no_choice: why stacks cannot be recorded of some processes only, "" where they can.
         no_memory: why they cannot be read from memory either, "" where they can.
         only_started: whether they can be read from memory of what Prospect starts only.
@@ -222,8 +223,8 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
             "charged to the instruction that re-enables them",
         )
     callers = _call_graph_check(facts.call_graphs)
-    stacks, python = _stacks_check(facts, plan), _python_check(facts, plan)
-    return processes, kernel, names, others, clock, callers, stacks, python
+    stacks, runtimes = _stacks_check(facts, plan), _runtimes_check(facts, plan)
+    return processes, kernel, names, others, clock, callers, stacks, runtimes
 
 
 def _stacks_check(facts: Facts, plan: EventPlan) -> Check:
@@ -236,15 +237,15 @@ def _stacks_check(facts: Facts, plan: EventPlan) -> Check:
     return Check(name, OK, "of COMMAND or -p, and their descendants; with -V 4 of every process")
 
 
-def _python_check(facts: Facts, plan: EventPlan) -> Check:
-    """Say how Python functions are read; what only another kernel changes is a note."""
-    name = "Python functions"
+def _runtimes_check(facts: Facts, plan: EventPlan) -> Check:
+    """Say how functions of runtimes are read; what only another kernel changes is a note."""
+    name = _RUNTIMES
     reason = facts.no_python
     if not reason and plan.scope != SCOPE_SYSTEM:
         reason = "only if every process is sampled"
     if not reason:
         beside = "; another tracer's programs may cost samples" if facts.has_tracers else ""
-        return Check(name, OK, f"of CPython, Ruby and PHP, by eBPF{beside}")
+        return Check(name, OK, f"of CPython, Ruby, PHP and Node, by eBPF{beside}")
     is_a_matter_of_rights = facts.no_python in ("", NEEDS_RIGHTS)
     state = LIMITED if is_a_matter_of_rights else NOTE
     if facts.no_memory:
@@ -295,7 +296,7 @@ def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:
     # Marks of a container are left in images too: only what root cannot do is its runtime's doing.
     if facts.user_id == 0 or facts.is_filtered:
         return _CONTAINER
-    if wrong <= {"other users", "Python functions"}:
+    if wrong <= {"other users", _RUNTIMES}:
         return "run prospect as root"
     return f"{_SETTINGS}  (or run prospect as root)"
 

@@ -30,7 +30,7 @@ CpuTimes = dict[str, list[int]]
 
 _KNOWN_AT_END = (
     *("interval_ns", "cpu_changes", "proc_stat", "recorder_rusage", "lost", "lost_by_cpu"),
-    "lost_python_frames",
+    "lost_runtime_frames",
     "processes",  # as many as there are: the records that follow name them too
 )
 
@@ -107,7 +107,7 @@ def describe_interval(
         "recorder_rusage": _own_usage(),
         "lost": dict(lost),
         "lost_by_cpu": lost_by_cpu,
-        "lost_python_frames": lost_frames,
+        "lost_runtime_frames": lost_frames,
         "kernel_build_id": "".join(kernel_build_ids),
         "kptr_restrict": read_setting("/proc/sys/kernel/kptr_restrict"),
         "uname": background.machine.uname,

@@ -272,7 +272,7 @@ def _sum_up(
     lost_frames = sum(lost.get(one, 0) for one in events.python_ids())
     if lost_frames:
         limits += (
-            f"Python functions of {lost_frames} samples found no room in the kernel's buffers.",
+            f"Functions of runtimes: stacks without room in the kernel's buffers: {lost_frames}.",
         )
     ended = command.reap()
     exit_status = 0

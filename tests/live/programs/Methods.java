@@ -74,9 +74,9 @@ public class Methods {
         }
     }
 
-    static void run(long untilNs) {
+    static void run(long cpuTimeNs) {
         ThreadMXBean bean = ManagementFactory.getThreadMXBean();
-        while (System.nanoTime() < untilNs) {
+        while (bean.getCurrentThreadCpuTime() < cpuTimeNs) {
             for (int which = 0; which < NAMES.length; which++) {
                 long before = bean.getCurrentThreadCpuTime();
                 sink += call(which);
@@ -90,10 +90,10 @@ public class Methods {
     }
 
     public static void main(String[] words) throws InterruptedException {
-        long untilNs = System.nanoTime() + (long) (Double.parseDouble(words[0]) * 1e9);
-        Thread other = new Thread(() -> run(untilNs), "other");
+        long cpuTimeNs = (long) (Double.parseDouble(words[0]) * 1e9);
+        Thread other = new Thread(() -> run(cpuTimeNs), "other");
         other.start();
-        run(untilNs);
+        run(cpuTimeNs);
         other.join();
         long all = 0;
         for (int which = 0; which < NAMES.length; which++) {

@@ -150,12 +150,12 @@ def test_a_counter_is_for_masked_interrupts_only_where_it_is_an_nmi():
         (replace(USER, no_memory="forbidden"), "limited", "not read: forbidden; by eBPF"),
     ],
 )
-def test_whether_python_functions_are_read_is_said(facts, state, words):
-    (check,) = (one for one in diagnose(facts).checks if one.name == "Python functions")
+def test_whether_functions_of_runtimes_are_read_is_said(facts, state, words):
+    (check,) = (one for one in diagnose(facts).checks if one.name == "functions of runtimes")
     assert check.state == state
     assert words in check.finding
 
 
-def test_root_reads_python_functions_where_nobody_else_does():
+def test_root_reads_functions_of_runtimes_where_nobody_else_does():
     facts = replace(ROOT, user_id=1000, no_python=NEEDS_RIGHTS)
     assert diagnose(facts).remedy == "run prospect as root"
