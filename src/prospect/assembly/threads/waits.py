@@ -346,10 +346,11 @@ def _marks(
         switches.is_out.view(np.uint8) + (switches.is_out & switches.is_preempted),
     ]
     parts = [] if waking < 0 else _wake_marks(events, switches, waking)
+    parts.append(_marks_of(switches.task, switches.time_ns, kind_of_switch))
+    del switches, kind_of_switch
     marks = states.joined_marks(
         [
             *parts,
-            _marks_of(switches.task, switches.time_ns, kind_of_switch),
             _marks_of(
                 samples.task.take(of_switch),
                 left_ns,
@@ -364,6 +365,7 @@ def _marks(
             ),
         ]
     )
+    del parts
     if is_followed is not None:
         marks = followed_threads.marks_of_followed(marks, first, samples, waking)
     # Process zero has a thread on each CPU, all of one number, which run while nobody else does.
