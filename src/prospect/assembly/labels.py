@@ -17,6 +17,7 @@ import numpy as np
 
 from prospect.errors import PluginError, UsageError
 from prospect.plugins import LABELS, called, described, names, plugin
+from prospect.profile.model import NO_LABELS
 from prospect.records import Record, replace
 from prospect.spaces.runs import task_pid, task_tid
 
@@ -113,13 +114,13 @@ def label_by(samples: Samples, entry_reason: NDArray[np.uint16] | None, wanted: 
     try:
         texts, row = _asked(source, samples, argument)
     except PluginError as error:
-        return Labelled(entry_reason, failure=f"{error}; samples have no labels")
+        return Labelled(entry_reason, failure=f"{error}; {NO_LABELS}")
     before = (
         np.zeros(len(samples), np.int64) if entry_reason is None else entry_reason.astype(np.int64)
     )
     both, state = np.unique(before * (len(texts) + 1) + row, return_inverse=True)
     if len(both) > _MOST_STATES:
-        failure = f"{described(source)} gave too many labels; samples have none"
+        failure = f"{described(source)} gave too many labels; {NO_LABELS}"
         return Labelled(entry_reason, failure=failure)
     of_state, label = np.divmod(both, len(texts) + 1)
     return Labelled(

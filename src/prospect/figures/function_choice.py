@@ -205,4 +205,6 @@ def _not_found(
     known = {functions.name[row].partition("(")[0] for row in hit.tolist()}
     known |= {_basename(profile.objects.path[row]) for row in functions.object_index[hit].tolist()}
     hint = suggestion(choice.what, sorted(known), parts=True)
-    return f"no function and no image with samples is called '{choice.what}'{hint}"
+    command = profile.run.command[:1]
+    where = f" in the recording of '{command[0]}'" if command else ""
+    return f"no function and no image with samples is called '{choice.what}'{where}{hint}"

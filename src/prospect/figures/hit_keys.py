@@ -21,7 +21,7 @@ from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.function_names import shown_name
 from prospect.figures.modes import MODE_NAMES, hit_modes
 from prospect.profile.group_names import service_names
-from prospect.profile.model import ENTRY_REASON_NONE, NO_CPU, HitClasses
+from prospect.profile.model import ENTRY_REASON_NONE, NO_CPU, NO_LABELS, HitClasses
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ class HitColumns:
         """
         names, index = self.profile.labels, self.profile.hits.label_index
         if names is None or index is None:
-            raise UsageError("samples have no labels; --label says where they come from")
+            failures = [one for one in self.profile.run.limits if one.endswith(NO_LABELS)]
+            raise UsageError(*failures[:1] or [f"{NO_LABELS}; --label says where they come from"])
         return self.rows(index.astype(np.int64), names, lambda row: names[row] or "(none)")
 
     def hosts(self) -> Keys:

@@ -84,6 +84,7 @@ NO_TURNS = "the profile has no turns: record with --off-cpu, and open it with st
 # Threads of a turn's pieces.
 THREADS_OF_TURNS = ("own thread", "other thread", "other process")
 PATH_STATES = ("running", "waiting for a CPU", "blocked", "not known")
+NO_LABELS = "samples have no labels"
 NO_PATH = "the profile has no critical path: record a command with --off-cpu or --wall"
 
 # States of a thread that does not run.

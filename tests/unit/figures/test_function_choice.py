@@ -5,6 +5,7 @@ from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.figures.function_choice import FunctionChoice, choose_functions
 from prospect.profile.model import CPUMODE_KERNEL, KIND_KERNEL
+from prospect.records import replace
 
 
 def chosen(profile, what="", **options):
@@ -85,6 +86,12 @@ def test_what_is_not_there_is_said(profile, what, says):
     with pytest.raises(UsageError) as refused:
         chosen(profile, what)
     assert says in str(refused.value)
+
+
+def test_the_recording_is_named_if_it_lacks_the_function(profile):
+    run = replace(profile.run, command=("./lock", "-v"))
+    with pytest.raises(UsageError, match=r"'nothing like it' in the recording of '\./lock'$"):
+        chosen(replace(profile, run=run), "nothing like it")
 
 
 def test_every_process_counts_where_no_command_is_known():

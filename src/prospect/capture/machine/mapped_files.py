@@ -168,8 +168,8 @@ class MappedFiles(Closing):
         count = counts.late + counts.lost
         if count:
             self.limits.append(
-                f"The build ids of {count} mapping{'s' * (count > 1)} were read too late: their"
-                " files are known by inode and time only."
+                f"The build ids of {count} mapping{'s' * (count > 1)} were not read in time: inode"
+                " and modification time identify the files instead."
             )
         return [row for row in self._found.rows() if row.inode <= _LARGEST_INODE]
 

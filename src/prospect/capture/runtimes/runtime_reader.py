@@ -82,8 +82,8 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
         )
     if count := more["lost"]:
         said.append(
-            "Functions of runtimes: mappings that the kernel had no room for, which were looked for"
-            f" in the running processes: {count}."
+            f"Functions of runtimes: mappings that did not fit in the kernel's buffer: {count}."
+            " Prospect looked for them in the running processes."
         )
     if count := more["refused"]:
         pid = state["refused_pid"]
