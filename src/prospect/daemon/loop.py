@@ -75,6 +75,8 @@ class ServiceManager:
 
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
+# What was sampled in this time is no window of its own when sampling begins anew.
+SHORT_S = 1.0
 
 
 class Daemon:
@@ -246,6 +248,7 @@ class Daemon:
         """End the window, and hand it to the process that writes."""
         if self._sampling is None:
             return
+        began_s = time.monotonic()
         try:
             with self._ending.in_time():
                 window, lost = self._sampling.take()
@@ -258,7 +261,7 @@ class Daemon:
         self._writing.add(window)
         del window
         give_back()
-        self._keep_limits()
+        self._keep_limits(time.monotonic() - began_s)
 
     def _begun(self) -> Sampling:
         """Begin to sample, with the steps that are taken; raises as `Sampling`."""
@@ -267,8 +270,12 @@ class Daemon:
         sampling.follow(options, self._ceiling.notes())
         return sampling
 
-    def _keep_limits(self) -> None:
-        """Go without something, or no more, as what was used until now demands."""
+    def _keep_limits(self, took_s: float) -> None:
+        """Go without something, or no more, as what was used until now demands.
+
+        Args:
+            took_s: how long it took to make the window, since when more was sampled.
+        """
         if self._sampling is None:
             return
         before = self._ceiling.options
@@ -288,6 +295,8 @@ class Daemon:
         if options.opened == before.opened:
             self._sampling.follow(options, steps)
             return
+        if took_s > SHORT_S:
+            self._end_window(is_last=True)
         self._stop_sampling()
         self._sampling = self._begun()
 

@@ -12,6 +12,7 @@ import pytest
 
 from builders.stored import window_at
 from prospect.daemon import loop, window_writing
+from prospect.daemon.ceiling import PYTHON
 from prospect.daemon.daemon_options import DaemonOptions
 from prospect.daemon.loop import Daemon, Ending
 from prospect.daemon.store_children import Outcome, unpacked
@@ -169,6 +170,26 @@ def test_windows_end_on_time_while_one_is_written(play):
     assert (len(play.taken), len(play.written)) == (4, 1)
     play.ends_writing()
     assert (len(play.written), play.status["windows_merged"]) == (4, 2)
+
+
+@pytest.mark.parametrize(("blocks_s", "windows"), [(0.0, 1), (0.05, 2)])
+def test_what_was_sampled_while_a_window_was_made_is_kept_when_sampling_begins_anew(
+    play, monkeypatch, blocks_s, windows
+):
+    ceiling = play._daemon._ceiling
+
+    def note(_used):
+        ceiling.steps = [PYTHON]
+        return True
+
+    monkeypatch.setattr(ceiling, "note", note)
+    monkeypatch.setattr(loop, "SHORT_S", 0.05)
+    play.blocks_s = blocks_s
+    play.asks("dump")
+    play.ends_writing()
+    assert (len(play.taken), len(play.begun)) == (windows, 2)
+    play.ends_writing()
+    assert play.status["windows"] == windows
 
 
 def test_a_window_goes_on_while_there_is_no_room_for_it(play, monkeypatch):
