@@ -38,7 +38,8 @@ _KNOWN = {
 
 def document_errors(found: Any) -> list[str]:
     """Return where a document breaks the schema of its kind."""
-    named = {of.fields["schema"].kind.schema["const"]: of for of in SCRIPT["DOCUMENTS"]}
+    documents = [of for of in SCRIPT["DOCUMENTS"] if "schema" in of.fields]
+    named = {of.fields["schema"].kind.schema["const"]: of for of in documents}
     schema = SCRIPT["schema"](named[found["schema"]])
     return schema_errors(found, schema, schema)
 

@@ -125,7 +125,7 @@ def status_text(status: dict[str, Any]) -> str:
             + (f"; {status['push_complaint']}" if status["push_complaint"] else "")
         )
     if status["left_out"]:
-        rows["left out"] = " ".join(status["left_out"])
+        rows["left out"] = _left_out(status["left_out"])
     if status["complaint"]:
         rows["complaint"] = status["complaint"]
     if "removed" in status:
@@ -139,6 +139,15 @@ def _no_answer(status: dict[str, Any]) -> dict[str, str]:
         return {}
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["alive_s"]))
     return {"no answer": f"since {since}: {status['no_answer']}"}
+
+
+def _left_out(sentences: list[str]) -> str:
+    """Join what windows lack; a subject that several sentences share is named once."""
+    joined: dict[str, list[str]] = {}
+    for sentence in sentences:
+        subject, colon, rest = sentence.partition(": ")
+        joined.setdefault(subject + colon, []).append(rest.removesuffix("."))
+    return " ".join(f"{subject}{'; '.join(rests)}." for subject, rests in joined.items())
 
 
 def _unsent(status: dict[str, Any]) -> str:

@@ -207,7 +207,7 @@ def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
         windows, stay = drop_portion(store, chosen)
     sentence = f"removed: {pluralize(windows, 'window')}"
     if stay:
-        sentence += f"; kept, because their hours hold more: {pluralize(stay, 'segment')}"
+        sentence += f"; kept, for their hours have other windows too: {pluralize(stay, 'segment')}"
     return {"windows": windows, "segments_left": stay}, sentence
 
 
@@ -227,7 +227,7 @@ def _export(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
                 count = copy_portion(store, target, chosen)
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
-    return {"segments": count}, f"copied to {path}: {pluralize(count, 'segment')}"
+    return {"segments": count}, f"copied to {path}: {pluralize(count, 'segment')}, of whole hours"
 
 
 def _chosen(word: str, words: list[str]) -> Specification:

@@ -237,7 +237,7 @@ def _files_of(rows: Sequence[BuildOutlier]) -> Iterator[str]:
         first.setdefault(row.build_id, row)
     for row in [*first.values()][:_MOST_FILES]:
         yield (
-            f"{row.build_id[:8]} is of {_end(escaped(row.object), 36)}; usual is"
+            f"{row.build_id[:8]} is of {path_end(escaped(row.object), 36)}; usual is"
             f" {row.usual_build_id[:8]}, on {pluralize(row.usual_hosts, 'host')}"
         )
 
@@ -246,7 +246,7 @@ def _deploys_parts(answer: Deploys, layout: str) -> Iterator[str | AnswerTable]:
     build = answer.build
     if build is not None:
         programs = ", ".join(escaped(one) for one in answer.processes[:_MOST_PROGRAMS])
-        path = _end(escaped(build.object), _WIDEST_FILE[layout])
+        path = path_end(escaped(build.object), _WIDEST_FILE[layout])
         yield (
             f"{build.build_id[:_BUILD_DIGITS]} of {path} since {clock(build.first_us)}:"
             f" {answer.significant} of {pluralize(answer.functions, 'function')} changed"
@@ -360,7 +360,7 @@ _Q = AnswerColumn("q", lambda row: f"{row.q:.0e}")
 def _path(title: str, name: str, widest: int = 0, *, only: str = "") -> AnswerColumn:
     """Return a column of paths, hosts or programs, whose ends tell most."""
     return AnswerColumn(
-        title, attrgetter(name), right=False, brief=lambda text: _end(text, widest), only=only
+        title, attrgetter(name), right=False, brief=lambda text: path_end(text, widest), only=only
     )
 
 
@@ -408,8 +408,15 @@ def _span(begin_us: int, end_us: int) -> str:
     return _length(max(end_us - begin_us, 0) / _US)
 
 
-def _end(text: str, widest: int) -> str:
-    return text if len(text) <= widest else f"...{text[-(widest - 3) :]}"
+def path_end(text: str, widest: int) -> str:
+    """Return the end of a text; of a path whose file's name is too long, both ends of that."""
+    if len(text) <= widest:
+        return text
+    name = text.rpartition("/")[2]
+    if name != text and len(name) > widest - 3:
+        tail = widest // 3
+        return f"{name[: widest - tail - 3]}...{name[-tail:]}"
+    return f"...{text[-(widest - 3) :]}"
 
 
 def _differ(number: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.fleet.asking import accounting_of, question
+from prospect.profile.naming import LABELS
 from prospect.records import NamedTuple, Record
 from prospect.store.conditions import is_one_of
 from prospect.store.names import SOURCES_WITH_NAMES
@@ -87,13 +88,13 @@ def coverage(
         named, numbers = is_one_of("source", SOURCES_WITH_NAMES)
         found = asked.engine.rows(
             # Few functions are nameless: only their hits are added up by host.
-            "WITH nameless AS (SELECT function, path, build_id, note FROM functions"
+            "WITH nameless AS (SELECT function, path, build_id, note, source FROM functions"
             f" WHERE NOT {named} AND {of_functions}),"
             " hit AS (SELECT segment, function, sum(n)::BIGINT AS n FROM samples"
             f" WHERE {condition} AND function IN (SELECT function FROM nameless)"
             " GROUP BY segment, function)"
             " SELECT path, build_id, sum(n)::BIGINT AS n, count(DISTINCT host_number),"
-            " min(note), sum(sum(n)) OVER ()::BIGINT, count(*) OVER () FROM hit"
+            " min(note), sum(sum(n)) OVER ()::BIGINT, count(*) OVER (), min(source) FROM hit"
             " JOIN nameless USING (function) JOIN segments USING (segment)"
             f" GROUP BY path, build_id ORDER BY n DESC, path, build_id LIMIT {int(wanted.rows)}",
             [*numbers, *more, *parameters],
@@ -107,7 +108,7 @@ def coverage(
             end_us=end,
             samples=samples,
             nameless_samples=found[0][5] if found else 0,
-            nameless=[NamelessObject(*row[:5]) for row in found],
+            nameless=[NamelessObject(*row[:4], row[4] or LABELS.get(row[7], "")) for row in found],
             nameless_objects=found[0][6] if found else 0,
             remarks=list(asked.part.remarks),
         )

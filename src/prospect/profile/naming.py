@@ -86,7 +86,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.NO_NAME_BOUNDS: "stripped, only function bounds",
     NameSource.NO_BUDGET: "file too big for this report's memory",
     NameSource.NO_CALLERS: "cut",
-    NameSource.NO_TURN: "not read yet, for the daemon's limits",
+    NameSource.NO_TURN: "not read: daemon's limit",
 }
 
 _DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFOD_URLS"

@@ -176,7 +176,7 @@ def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
         )
         if not found:
             there = _commonest(engine, part, chosen, one)
-            said.append(f"{one.word.name}: there is {', '.join(there) or 'nothing'}")
+            said.append(f"{one.word.name}: there is {', '.join(there) or 'no sample in this span'}")
     if not said and len(asked) > 1:
         said.append("each word matches some samples, but no sample matches all")
     return "".join(f"; {one}" for one in said)

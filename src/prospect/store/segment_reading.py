@@ -133,7 +133,7 @@ def choose(
         and not (one.place and host_of(one) in store.exhausting)
     ]
     if not any(one.overlaps(*span) for one in found):
-        there_is = _there_is(every)
+        there_is = _there_is(every, chosen)
         raise StoreError(f"{store.path}: nothing matches {' '.join(chosen.words)}; {there_is}")
     refused: dict[Segment, str] = {}
     heads: dict[Segment, Head] = {}
@@ -423,16 +423,19 @@ def _of_like_events(part: Part) -> Part:
     return part.only(alike)._replace(remarks=[*part.remarks, sentence])
 
 
-def _there_is(segments: list[Segment]) -> str:
+def _there_is(segments: list[Segment], chosen: Specification) -> str:
     """Say what there is if nothing was found."""
     from datetime import UTC, datetime  # noqa: PLC0415 - of an error
 
+    newest_s = max(one.end_s for one in segments)
     begin, end = (
         datetime.fromtimestamp(at, UTC).astimezone().isoformat(" ", "minutes")
-        for at in (min(one.begin_s for one in segments), max(one.end_s for one in segments))
+        for at in (min(one.begin_s for one in segments), newest_s)
     )
     sessions = Counter(one.session for one in segments)
     named = ", ".join(name for name, _ in sessions.most_common(_MOST_NAMED))
     hosts = sorted({host_of(one) for one in segments if one.place})
     of_hosts = f", host {', '.join(hosts[:_MOST_NAMED])}" if hosts else ""
-    return f"there is {begin} to {end}, session {named}{of_hosts}"
+    is_current = not hosts and chosen.since_us // 10**6 >= newest_s
+    hint = "; prospect control dump writes a daemon's current window" if is_current else ""
+    return f"there is {begin} to {end}, session {named}{of_hosts}{hint}"

@@ -152,6 +152,7 @@ def test_what_a_store_does_not_keep_is_refused(store, capfd, words):
         (["host:elsewhere"], "host: there is "),
         (["service:web"], "service: there is none"),
         (["comm:a*", "symbol:jitted"], "each word matches some samples"),
+        (["since:-0s"], "; prospect control dump writes a daemon's current window"),
     ],
 )
 def test_an_empty_choice_says_what_there_is(store, capfd, words, said):

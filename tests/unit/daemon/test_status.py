@@ -81,3 +81,5 @@ def test_the_table_has_every_figure_a_person_asks_for(told):
     totals.left_out = ("Python functions: names left out: 7, most of them of process 5.",)
     status = {**figures([]), "segments": 2, "store_bytes": 1_500_000}
     assert f"left out   {totals.left_out[0]}\n" in status_text(status)
+    status["left_out"] = ["Limits: short windows: 2.", "Names: 1.", "Limits: few names: 3."]
+    assert "left out   Limits: short windows: 2; few names: 3. Names: 1.\n" in status_text(status)

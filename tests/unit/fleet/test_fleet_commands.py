@@ -15,6 +15,7 @@ from builders.fleet import NEW, OLD, TICK_NS, Hit, canaries, fill_host, fleet_st
 from builders.json_schema import document_errors
 from prospect.cli.main import main
 from prospect.fleet import hits
+from prospect.fleet.answers import path_end
 from prospect.fleet.asking import Wanted
 from prospect.fleet.opening import engine_of
 from prospect.fleet.top_functions import top
@@ -323,6 +324,18 @@ def test_coverage_says_what_is_missing(fleet, capfd):
     assert found["nameless_samples"] == 31 * 5
     (nameless,) = found["nameless"]
     assert (nameless["build_id"], nameless["hosts"], nameless["why"]) == ("cc" * 20, 8, "stripped")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/usr/lib/x86_64-linux-gnu/libc.so.6", "...x86_64-linux-gnu/libc.so.6"),
+        ("/v/lib/_duckdb.cpython-311-x86_64-linux-gnu.so", "_duckdb.cpython-3...ux-gnu.so"),
+        ("a-host-with-a-rather-long-name", "...st-with-a-rather-long-name"),
+    ],
+)
+def test_a_long_path_keeps_the_name_of_its_file(path, shown):
+    assert path_end(path, 29) == shown
 
 
 @pytest.mark.parametrize("question", [("top",), ("outliers",), ("deploys",), ("deploys", "b")])

@@ -40,6 +40,11 @@ def test_the_first_screen_says_what_a_turn_consists_of():
     ]
 
 
+def test_turns_without_a_function_are_those_after_their_idle_wait():
+    first, *_ = summary_of(turns_of([REQUEST] * 20, ("after poll",)))
+    assert first.startswith("Turns:  shell, 20 after poll: median 25.0 ms,")
+
+
 def test_what_has_no_room_is_added_up():
     turns = turns_of([REQUEST], (f"a_view_with_a_long_name_{'x' * 200}",))
     turns.pieces.names[2] = "server" * 10

@@ -67,7 +67,7 @@ def test_whole_hours_are_removed_and_the_day_is_made_again(store, capfd):
 def test_what_reaches_beyond_a_part_stays_and_is_said(store, capfd):
     words = [f"since:{at('14:30')}", f"until:{at('15:30')}"]
     answer = said(capfd, "drop", *words, "--store", str(store))
-    assert answer == "removed: 1 window; kept, because their hours hold more: 1 segment"
+    assert answer == "removed: 1 window; kept, for their hours have other windows too: 1 segment"
     assert windows_in(store) == 4
     # The minutes of an hour share their names.
     answer = said(
@@ -80,7 +80,9 @@ def test_what_reaches_beyond_a_part_stays_and_is_said(store, capfd):
 def test_a_copy_is_a_store_of_its_own(store, tmp_path, capfd):
     copy = tmp_path / "copy"
     words = [f"since:{at('15:00')}", "--store", str(store)]
-    assert said(capfd, "export", str(copy), *words) == f"copied to {copy}: 3 segments"
+    assert (
+        said(capfd, "export", str(copy), *words) == f"copied to {copy}: 3 segments, of whole hours"
+    )
     assert windows_in(copy) == 3
     assert said(capfd, "check", "--store", str(copy)).startswith("3 segments, whole")
     assert by_function(read_store(str(copy), [f"until:{at('16:00')}"])) == by_function(

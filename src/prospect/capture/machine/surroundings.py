@@ -206,6 +206,6 @@ def _unreadable_maps(unreadable: dict[int, bytes]) -> str:
     return (
         f"{UNREADABLE_MAPPINGS}{shown}"
         + (f" and {more} more" if more > 0 else "")
-        + ": code that they mapped before the start has no names. This takes root with"
+        + ": code that was mapped before the start has no names. This takes root with"
         " CAP_SYS_PTRACE, which containers often lack."
     )

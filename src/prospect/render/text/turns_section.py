@@ -51,7 +51,8 @@ def turns_summary(account: TurnAccount, width: int) -> Iterator[str]:
     kind = _first(account)
     times = f"median {_ms(kind.median.value)} ms, 95 % {_ms(kind.tail.value)}"
     times += f", longest {_ms(kind.longest_s)}:"
-    whose = f"{_HEAD}{escaped(kind.program)}, {kind.turns} of {'its loop, ' * kind.is_loop}"
+    of = "" if kind.kind.startswith(AFTER) and not kind.is_loop else "of "
+    whose = f"{_HEAD}{escaped(kind.program)}, {kind.turns} {of}{'its loop, ' * kind.is_loop}"
     room = max(width - display_width(f"{whose}: {times}"), _LEAST_WIDTH)
     head = f"{whose}{short_names([escaped(kind.kind)], room)[0]}: {times} "
     items = _items(kind)

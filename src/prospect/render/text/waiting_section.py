@@ -61,9 +61,10 @@ def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
         yield from style.section("Locks, by What Their Holders Did while Others Waited")
         yield from _holders(found)
         yield ""
-    yield from style.section("Blocked, by Stack, from the Inside out")
-    yield from _stacks(found, style)
-    yield ""
+    if found.stacks:
+        yield from style.section("Blocked, by Stack, from the Inside out")
+        yield from _stacks(found, style)
+        yield ""
 
 
 def _threads(view: ReportView, found: Waiting, style: Style) -> Iterator[str]:
@@ -145,8 +146,9 @@ def _closure(view: ReportView, found: Waiting) -> Iterator[str]:
     waited_ns = threads.runnable_ns.take(rows).sum() + threads.blocked_ns.take(rows).sum()
     if stackless_s > 0:
         share = percent(stackless_s / max(float(waited_ns) * _NS, stackless_s), 1)
+        lack = "without a stack" if found.stacks else "of unknown reason"
         yield (
-            f"Waits without a stack: {_seconds(stackless_s)} Sec ({share} of all), which began"
+            f"Waits {lack}: {_seconds(stackless_s)} Sec ({share} of all), which began"
             " before the recording or before the thread's first turn, or whose sample was lost."
         )
 
@@ -173,7 +175,7 @@ def _blockers(found: Waiting, style: Style) -> Iterator[str]:
     idle_s = math.fsum(blocker.seconds for blocker in found.blockers or () if blocker.idle)
     yield (
         f"Within work {_seconds(total_s - idle_s)} Sec; idle {_seconds(idle_s)} Sec: sleeps, event"
-        " loops, and conditions that a thread waits for."
+        " loops, conditions that a thread waits for, and ends of children."
     )
 
 

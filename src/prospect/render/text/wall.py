@@ -38,7 +38,7 @@ _LEAST_KNOWN = 0.5  # of the time, to name who had it
 _NAME_WIDTH = 24
 _MOST_ROWS = 40
 _MOST_HAD = 10
-_NOBODY_WORDS = "no thread"
+_NOBODY_WORDS = "nobody"
 _NO_PROGRAMS = (NOBODY, UNRECORDED, QUOTA, HOST)
 _WHOSE = ("another", "the command")  # by `is_own`
 
