@@ -15,6 +15,7 @@ from builders.turns import REQUEST, profile_with_turns, turns_of
 from prospect.estimate.finished_report import Report
 from prospect.profile.model import PATH_RAN
 from prospect.render.registry import make_renderer
+from prospect.render.text import turns_section
 from prospect.render.text.turns_section import turns_summary
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
@@ -43,6 +44,15 @@ def test_the_first_screen_says_what_a_turn_consists_of():
 def test_turns_without_a_function_are_those_after_their_idle_wait():
     first, *_ = summary_of(turns_of([REQUEST] * 20, ("after poll",)))
     assert first.startswith("Turns:  shell, 20 after poll: median 25.0 ms,")
+
+
+def test_rows_of_less_than_is_shown_are_left_out(monkeypatch):
+    profile = profile_with_turns(turns_of([REQUEST] * 20))
+    assert " 5.000  - " in rendered(profile, "text")
+    monkeypatch.setattr(turns_section, "_LEAST_MS", 6.0)
+    text = rendered(profile, "text")
+    assert " 8.000  - " in text
+    assert " 5.000  - " not in text
 
 
 def test_what_has_no_room_is_added_up():

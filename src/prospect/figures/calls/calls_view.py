@@ -180,6 +180,8 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
     entry_reason = (
         "Their code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
     )
+    if run.store_part:
+        return f"{entry_reason}: start the daemon with --call-graph auto."
     return f"{entry_reason}: record with --call-graph auto or dwarf."
 
 

@@ -40,6 +40,7 @@ _FUNCTION_WIDTH, _KIND_WIDTH, _LEAST_WIDTH = 22, 40, 12
 _MOST_KINDS = 20
 _MOST_DETAILED = 5
 _MOST_ROWS = 12
+_LEAST_MS = 0.0005  # what is shown as 0.000 says nothing
 _MOST_CHANGES = 5
 _LOCKS = ("a mutex", "Python's global lock", "futex")
 
@@ -221,7 +222,7 @@ def _parts(kind: KindOfTurns, style: Style) -> Iterator[str]:
         f" a turn of {kind.mean_s * _MS:.3f} ms on average of {kind.turns} consists of"
     )
     yield from turns_words(kind, _WIDTH)
-    rows = kind.rows[:_MOST_ROWS]
+    rows = [row for row in kind.rows[:_MOST_ROWS] if row.seconds / kind.turns * _MS >= _LEAST_MS]
     has_during = any(row.during for row in rows)
     yield from table_lines(
         [
