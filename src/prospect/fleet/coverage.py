@@ -108,7 +108,10 @@ def coverage(
             end_us=end,
             samples=samples,
             nameless_samples=found[0][5] if found else 0,
-            nameless=[NamelessObject(*row[:4], row[4] or LABELS.get(row[7], "")) for row in found],
+            nameless=[
+                NamelessObject(path, build, n, hosts, why or LABELS.get(how, ""))
+                for path, build, n, hosts, why, _, _, how in found
+            ],
             nameless_objects=found[0][6] if found else 0,
             remarks=list(asked.part.remarks),
         )
