@@ -46,7 +46,9 @@ def test_the_remedy_is_named_if_a_good_part_of_hits_has_no_caller(paths, recorde
 def test_no_remedy_beside_copies_of_stacks():
     profile = profile_of([[0], [1]], has_user_callers=True)
     assert remedy_of(profile)
-    assert not remedy_of(replace(profile, stack_copies=stack_copies([1], ["complete"])))
+    copies = stack_copies([1], ["complete"])
+    assert not remedy_of(replace(profile, stack_copies=copies))
+    assert remedy_of(replace(profile, stack_copies=replace(copies, only_of_waits=True)))
 
 
 def test_a_report_without_stacks_says_that_there_are_some():

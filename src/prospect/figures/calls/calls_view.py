@@ -173,7 +173,8 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
     is_much = 2 * alone > int(count.sum())
     if run.has_user_callers:
         is_much |= alone > max(_LEAST_ALONE * int(count.sum()), _LEAST_HITS)
-    if graph.profile.stack_copies is not None or not is_much:
+    copies = graph.profile.stack_copies
+    if not is_much or not (copies is None or copies.only_of_waits):
         return ""
     if not run.recorder:  # nor could it be recorded otherwise
         return ""
