@@ -141,7 +141,7 @@ def test_a_counter_is_for_masked_interrupts_only_where_it_is_an_nmi():
 @pytest.mark.parametrize(
     ("facts", "state", "words"),
     [
-        (ROOT, "ok", "of CPython, Ruby and PHP, by eBPF"),
+        (ROOT, "ok", "of CPython, Ruby, PHP and Node, by eBPF"),
         (replace(ROOT, has_tracers=True), "ok", "may cost samples"),
         (replace(USER, no_python=NEEDS_RIGHTS), "limited", "CAP_BPF and CAP_PERFMON"),
         (replace(ROOT, no_python="this kernel has no BTF"), "note", "no BTF"),
