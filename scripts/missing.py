@@ -27,6 +27,7 @@ PROGRAMS = {
     "llvm-symbolizer": "llvm",
     "make": "make",
     "node": "nodejs",
+    "objcopy": "binutils",
     "objdump": "binutils",
     "perf": "linux-perf",
     "readelf": "binutils",

@@ -82,7 +82,7 @@ def left_out(state: WalkState, since: Mapping[str, int]) -> list[str]:
         )
     if count := more["lost"]:
         said.append(
-            f"Functions of runtimes: mappings that did not fit in the kernel's buffer: {count}."
+            f"Functions of runtimes: mappings that did not fit into the ring buffer: {count}."
             " Prospect looked for them in the running processes."
         )
     if count := more["refused"]:
