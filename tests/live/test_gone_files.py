@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,9 @@ REASON = "none: file gone"
 TEMPORARY = 'd=$(mktemp -d) && cp "$0" $d/passing && $d/passing 300; rm -r $d'
 ELSEWHERE = 'mkdir "$1" && cp "$0" "$1/passing" && "$1/passing" 300; rm -r "$1"'
 UNMOUNTED = (
-    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing"; "$1/passing" 300; umount "$1"'
+    'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing"; "$1/passing" 300;'
+    # The child that keeps files may read this one at this moment.
+    ' umount "$1" || { sleep 2; umount "$1"; }'
 )
 CONTAINER = (
     'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing" && mkdir "$1/old" && cd "$1" &&'
@@ -42,9 +45,9 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def elsewhere():
     """A place that is not for temporary files."""
-    place = Path(f"/var/lib/prospect-gone-{os.getpid()}")
-    yield place
-    shutil.rmtree(place, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir="/var/lib", ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory) / "place"
 
 
 def check_named(profile):

@@ -107,7 +107,7 @@ def test_a_process_that_is_attached_to_has_a_whole_map(tmp_path):
     with running(words, stdout=subprocess.DEVNULL) as witness:
         time.sleep(0.5)
         file = tmp_path / "r.data"
-        attach = ("record", "-p", witness.pid, "--for", "0.5", "-o", file)
+        attach = ("record", "-p", witness.pid, "--for", "1.5", "-o", file)
         report(*attach)
     rows = section_of(report("report", file))
     assert [row for row in rows if row.endswith("[stack]")]

@@ -111,7 +111,7 @@ def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_ro
 def test_a_process_there_whose_main_thread_has_ended_has_names(target, tmp_path):
     file = tmp_path / "r"
     with process_without_main_thread(busy=True) as pid:
-        words = ("record", "--target", "there", "-p", pid, "--for", 0.6, "-H", 400, "-o", file)
+        words = ("record", "--target", "there", "-p", pid, "--for", 1.5, "-H", 400, "-o", file)
         ran = target.prospect(*words)
     assert ran.returncode == 0, ran.stderr
     functions = hits_by(prospect.open(file), "function", pid=pid)

@@ -51,7 +51,6 @@ def hints_of(profile, detail="2", jit_pids=(), **run):
         ("/usr/lib/libruby.so.3.4", "record as root"),
         ("/usr/bin/luajit-2.1.0-beta3", "luajit -jperfmap"),
         ("/usr/share/dotnet/shared/libcoreclr.so", "DOTNET_PerfMapEnabled=1"),
-        ("/venv/llvmlite/binding/libllvmlite.so", "NUMBA_ENABLE_PROFILING=1"),
         ("/usr/lib/libpypy3.9-c.so", "pypy3 -m perfmap"),
         ("/usr/bin/perl", "C functions"),
     ],
