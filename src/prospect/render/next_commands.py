@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prospect.figures.function_names import function_names
+from prospect.figures.stacks.stack_quality import copies_of_waits_alone
 from prospect.options import DEFAULT_RECORDING
 from prospect.profile.model import KIND_ELF, KIND_KERNEL, KIND_MODULE, SOURCE_KINDS
 from prospect.profile.naming import NameSource
@@ -111,7 +112,7 @@ def _of_recording(
     if _may_be_inlined(view, first):
         commands.append(command("report", "--lines", *file))
     if name:
-        if view.profile.stacks is not None or view.profile.run.has_user_callers:
+        if _has_callers(view, first):
             commands.append(command("calls", "--callers-of", name, *file))
         if (how := _how_to_annotate(view, first.function)) is not None:
             # A single word may name a recording, and one in front is taken for options.
@@ -120,6 +121,13 @@ def _of_recording(
             end = ("--",) if name.startswith("-") else ()
             commands.append(command("annotate", *how, *end, name, *files))
     return [*commands, command("view", *file)][:_MOST_READERS]
+
+
+def _has_callers(view: Report, row: FunctionRow) -> bool:
+    """Return whether samples of a function, and not only its waits, may have known callers."""
+    profile = view.profile
+    recorded = profile.run.has_user_callers and not copies_of_waits_alone(profile)
+    return bool(row.caller) or recorded
 
 
 def _without_samples(

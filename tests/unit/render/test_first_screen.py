@@ -144,6 +144,18 @@ def test_cut_stacks_are_those_that_were_asked_for(detail, only_of_waits, said):
     assert said in line
 
 
+@pytest.mark.parametrize("only_of_waits", [False, True])
+def test_callers_are_proposed_if_samples_have_them_and_not_only_waits(only_of_waits):
+    build = ProfileBuilder(run_info(command=("work",), has_user_callers=True))
+    process = build.process("work", 7, is_command=True)
+    build.hit(process, build.function("main", build.object("/bin/work"), 0x1000), 10)
+    copies = replace(stack_copies([7] * 10, ["complete"] * 10), only_of_waits=only_of_waits)
+    out = io.BytesIO()
+    renderer = TextRenderer(recording="run.data")
+    renderer.render(replace(build.build(), stack_copies=copies), out)
+    assert ("calls --callers-of main" in out.getvalue().decode()) is not only_of_waits
+
+
 def test_copies_that_go_on_in_a_chain_are_not_cut():
     profile = stacks_profile()
     copies = stack_copies([77] * 10, ["cut"] * 10)

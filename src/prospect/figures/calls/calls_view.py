@@ -21,6 +21,7 @@ from prospect.figures.modes import event_has_time
 from prospect.figures.processes import shown_detail
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
+from prospect.figures.stacks.stack_quality import copies_of_waits_alone
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.wall_time import with_waits
 from prospect.profile.complete import complete
@@ -173,8 +174,8 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
     is_much = 2 * alone > int(count.sum())
     if run.has_user_callers:
         is_much |= alone > max(_LEAST_ALONE * int(count.sum()), _LEAST_HITS)
-    copies = graph.profile.stack_copies
-    if not is_much or not (copies is None or copies.only_of_waits):
+    has_copies = graph.profile.stack_copies is not None
+    if not is_much or (has_copies and not copies_of_waits_alone(graph.profile)):
         return ""
     if not run.recorder:  # nor could it be recorded otherwise
         return ""

@@ -14,6 +14,7 @@ from prospect.announcing import pluralize
 from prospect.estimate.summary import summary
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
+from prospect.figures.stacks.stack_quality import copies_of_waits_alone
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.profile.run_info import MAX_STACK
 from prospect.records import NamedTuple
@@ -464,17 +465,12 @@ def _cut_stacks(view: Report) -> Iterator[str]:
     if quality is None:
         return
     cut = f"{_percent(quality.cut_share)} of stacks cut"
+    of_waits = copies_of_waits_alone(view.profile)
     if quality.most_frames and quality.cut_stacks:
         yield f"{cut} at {quality.most_frames} frames ({MAX_STACK})"
-    elif quality.size_for_99 and quality.cut_share >= _LEAST_CUT and not _are_of_waits(view):
+    elif quality.size_for_99 and quality.cut_share >= _LEAST_CUT and not of_waits:
         size = quality.size_to_ask_for
         yield f"{cut} (--call-graph {f'dwarf,{size}' if size else 'fp'})"
-
-
-def _are_of_waits(view: Report) -> bool:
-    """Return whether the copies of stacks are those of waits alone, not of samples."""
-    copies = view.profile.stack_copies
-    return copies is not None and copies.only_of_waits
 
 
 def _brief(name: str, width: int) -> str:
