@@ -13,6 +13,7 @@ import pytest
 import prospect
 from builders.recordings import PROSPECT, build_program, record
 from builders.sums import check_sums
+from prospect.profile.naming import NameSource
 
 pytestmark = [
     pytest.mark.live,
@@ -51,8 +52,8 @@ def run_perf(*words, **options):
 def perf_rows(file):
     """Return perf's samples by (comm, file name of the object, raw symbol); it must not complain.
 
-    Names that only one of the two has are left out: brackets are ours, and of the procedure
-    linkage table we name more stubs.
+    Names that only one of the two has are left out: brackets and main of stripped programs are
+    ours, and of the procedure linkage table we name more stubs.
     """
     options = ("--stdio", "--no-children", "--no-demangle", "-g", "none", "-t", "\t")
     fields = ("-F", "sample,comm,dso,sym")
@@ -77,11 +78,12 @@ def our_rows(profile):
         hits.comm_index.tolist(), function.tolist(), hits.count.tolist(), strict=True
     ):
         comm, name = profile.comms[comm_row], functions.linkage_name[row]
+        is_ours = functions.source[row] == NameSource.ENTRY_POINT or NAMELESS.fullmatch(name)
         path = profile.objects.path[functions.object_index[row]]
         key = (
             ":-1" if comm == "unknown" else comm,  # a task that has already left the task table
             path.rpartition("/")[2] if path.startswith("/") else path,
-            "" if NAMELESS.fullmatch(name) else name,
+            "" if is_ours else name,
         )
         counts[key] = counts.get(key, 0) + count
     return counts
