@@ -711,6 +711,12 @@ class PartOf(Record):
         return PartOf(self.profile, hit_index)
 
 
+def copies_of_waits_alone(profile: Profile) -> bool:
+    """Return whether the stacks that were copied are those of waits, not of samples."""
+    copies = profile.stack_copies
+    return copies is not None and copies.only_of_waits
+
+
 def sampled(profile: Profile) -> PartOf:
     """Return the recording whose samples a profile's hits are: itself, unless it is a part."""
     return profile.part_of or PartOf(profile, profile.samples.hit_index)

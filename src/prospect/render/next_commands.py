@@ -6,9 +6,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prospect.figures.function_names import function_names
-from prospect.figures.stacks.stack_quality import copies_of_waits_alone
 from prospect.options import DEFAULT_RECORDING
-from prospect.profile.model import KIND_ELF, KIND_KERNEL, KIND_MODULE, SOURCE_KINDS
+from prospect.profile.model import (
+    KIND_ELF,
+    KIND_KERNEL,
+    KIND_MODULE,
+    SOURCE_KINDS,
+    copies_of_waits_alone,
+)
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.shell import operand, shell_line

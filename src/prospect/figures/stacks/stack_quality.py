@@ -93,12 +93,6 @@ class StackQuality(Record):
         return min(factor * self.size_for_99, MOST_COPY_BYTES)
 
 
-def copies_of_waits_alone(profile: Profile) -> bool:
-    """Return whether the stacks that were copied are those of waits, not of samples."""
-    copies = profile.stack_copies
-    return copies is not None and copies.only_of_waits
-
-
 def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None:
     """Sum up what became of the stacks of the processes that `-V` asks for.
 

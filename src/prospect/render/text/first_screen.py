@@ -14,7 +14,7 @@ from prospect.announcing import pluralize
 from prospect.estimate.summary import summary
 from prospect.figures.processes import asked_for
 from prospect.figures.remarks import nothing_chosen
-from prospect.figures.stacks.stack_quality import copies_of_waits_alone
+from prospect.profile.model import copies_of_waits_alone
 from prospect.profile.naming import IN_SHORT, NameSource
 from prospect.profile.run_info import MAX_STACK
 from prospect.records import NamedTuple
