@@ -27,7 +27,7 @@ ELSEWHERE = 'mkdir "$1" && cp "$0" "$1/passing" && "$1/passing" 300; rm -r "$1"'
 UNMOUNTED = (
     'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing"; "$1/passing" 300;'
     # The child that keeps files may read this one at this moment.
-    ' umount "$1" || { sleep 2; umount "$1"; }'
+    ' for i in $(seq 40); do umount "$1" && exit; sleep 0.5; done; exit 1'
 )
 CONTAINER = (
     'mkdir "$1" && mount -t tmpfs none "$1" && cp "$0" "$1/passing" && mkdir "$1/old" && cd "$1" &&'
