@@ -127,9 +127,11 @@ def check(found, told, begun_share=0.9):
 @pytest.mark.parallel
 @pytest.mark.parametrize("python", every_python(), ids=str)
 def test_each_function_has_its_share(python, tmp_path):
-    told = record(tmp_path / "perf.data", python)
-    # An interpreter may start slowly: without compiled modules, or as a build for debugging.
-    check(chains(tmp_path / "perf.data", lines=True), told, begun_share=0.7)
+    # On a slow machine the reader attaches after a quarter of a second of CPU time.
+    told = record(tmp_path / "perf.data", python, seconds=2 * SECONDS)
+    # A build for debugging starts slowly.
+    begun_share = 0.7 if python.path.endswith("d") else 0.9
+    check(chains(tmp_path / "perf.data", lines=True), told, begun_share)
 
 
 @pytest.mark.parallel
