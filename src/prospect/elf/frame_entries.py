@@ -88,7 +88,7 @@ def read_frames(image: ElfImage) -> FrameTable | None:
     Returns:
         The table; None if there is no .eh_frame, or none that can be read.
     """
-    header = _header_data(image)
+    header = described_data(image, b".eh_frame_hdr", elf_layout.PT_GNU_EH_FRAME)
     data = _section(image, b".eh_frame") or (_data_behind(image, header) if header else None)
     if data is None:
         return None
@@ -122,12 +122,12 @@ def walk_entries(data: EhData) -> NDArray[np.int64]:
     return np.array(offsets, np.int64)
 
 
-def _header_data(image: ElfImage) -> EhData | None:
-    """Return .eh_frame_hdr, by its segment where an image has no section headers."""
-    found = np.flatnonzero(image.segments["type"] == elf_layout.PT_GNU_EH_FRAME)
+def described_data(image: ElfImage, name: bytes, segment_type: int) -> EhData | None:
+    """Return a section, by its segment if an image has no section headers; None without."""
+    found = np.flatnonzero(image.segments["type"] == segment_type)
     # A debug file has the segment too, but something else is where it says.
-    if image.find_section(b".eh_frame_hdr") >= 0 or not len(found):
-        return _section(image, b".eh_frame_hdr")
+    if image.find_section(name) >= 0 or not len(found):
+        return _section(image, name)
     segment = image.segments[int(found[0])]
     offset, size = int(segment["offset"]), int(segment["filesz"])
     return _eh_data(image, image.data[offset : offset + size], int(segment["vaddr"]))

@@ -314,9 +314,8 @@ def _landmarks(image: ElfImage) -> list[Landmark]:
 
 def _entry(image: ElfImage) -> Iterator[Landmark]:
     """Say that the entry point has no caller: dynamic linkers and musl do not describe theirs."""
-    entry = int(np.frombuffer(image.data, elf_layout.EHDR_64, 1)[0]["entry"])
-    if entry:
-        yield Landmark(entry, entry + _ENTRY_BYTES, rules.END)
+    if image.entry:
+        yield Landmark(image.entry, image.entry + _ENTRY_BYTES, rules.END)
 
 
 def _trampolines(image: ElfImage) -> list[Landmark]:

@@ -118,6 +118,12 @@ class ElfImage(Record, eq=False):
         """The linker's identity of this image, None if it carries none."""
         return find_build_id(self._notes())
 
+    @property
+    def entry(self) -> int:
+        """SVMA of the entry point, 0 if there is none."""
+        header_type = elf_layout.EHDR_64 if self.is_64 else elf_layout.EHDR_32
+        return int(np.frombuffer(self.data, header_type, 1)[0]["entry"])
+
     @cached_property
     def debug_link(self) -> DebugLink | None:
         """What .gnu_debuglink says of the separate debug file, None if nothing readable."""

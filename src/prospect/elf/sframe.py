@@ -24,13 +24,14 @@ from prospect.columns.buffers import segments
 from prospect.elf import elf_layout
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
-from prospect.elf.eh_pointers import EhData
+from prospect.elf.frame_entries import described_data
 from prospect.elf.frame_states import SavedRegister
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.elf.eh_pointers import EhData
     from prospect.elf.frame_rules import MachineRegisters
     from prospect.elf.image import ElfImage
 
@@ -102,8 +103,8 @@ class SframeTable(Record, eq=False):
 
 def read_sframe(image: ElfImage) -> SframeTable | None:
     """Read the functions of an image's .sframe; None if it has none that can be read."""
-    data = _section(image)
-    if len(data) < _HEADER.size or data.address >= _LAST_ADDRESS:
+    data = described_data(image, b".sframe", elf_layout.PT_GNU_SFRAME)
+    if data is None or len(data) < _HEADER.size or data.address >= _LAST_ADDRESS:
         return None
     fields = _HEADER.unpack_from(data.content)
     magic, version, flags, abi, fixed_fp, fixed_return, more, functions = fields[:8]
@@ -146,19 +147,6 @@ def read_sframe(image: ElfImage) -> SframeTable | None:
         is_signal=(info & _IS_SIGNAL != 0) & (version == _V3),
     )
     return table if len(table) else None
-
-
-def _section(image: ElfImage) -> EhData:
-    """Return .sframe, by its segment in an image without section headers."""
-    row = image.find_section(b".sframe")
-    content, address = image.section_data(row), 0
-    if row >= 0:
-        address = int(image.sections[row]["addr"])
-    else:
-        for segment in image.segments[image.segments["type"] == elf_layout.PT_GNU_SFRAME][:1]:
-            offset, address = int(segment["offset"]), int(segment["vaddr"])
-            content = image.data[offset : offset + int(segment["filesz"])]
-    return EhData(content, address, 8)
 
 
 def sframe_rows(

@@ -12,7 +12,7 @@ from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.choosing import conditions_of
 from prospect.store.engine import EngineError
-from prospect.store.file_schema import WHOLE_WINDOW
+from prospect.store.file_schema import TICK_COUNTS, WHOLE_WINDOW
 from prospect.store.segment_reading import choose
 from prospect.store.segments import COVERAGE, FUNCTIONS, NAMED, SAMPLES, SUMS
 from prospect.store.specification import Specification
@@ -33,7 +33,6 @@ _OF_FUNCTIONS = [
 # Words that choose of sums by service and name.
 _OF_NAMED = {"service", "container", "host", "session", "event"}
 _US = 1e-6
-_ACCOUNTED = ("expected", "recorded", "lost", "throttled", "idle", "missing")
 
 
 class Question(NamedTuple):
@@ -158,8 +157,8 @@ def accounting_of(asked: Question) -> list[HostAccounting]:
     times = Specification(since_us=asked.chosen.since_us, until_us=asked.chosen.until_us)
     conditions, parameters = conditions_of(asked.part, times)
     condition = " AND ".join(conditions)
-    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _ACCOUNTED)
-    named = ", ".join(_ACCOUNTED)
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in TICK_COUNTS)
+    named = ", ".join(TICK_COUNTS)
     # Windows are counted by the row that each of them has for itself: to group the rows of all CPUs
     # by window, 1,440 of a host's day, is most of what this would take.
     rows = asked.engine.rows(

@@ -11,7 +11,7 @@ from prospect.errors import StoreError
 from prospect.fleet.host_counts import SKETCH
 from prospect.records import NamedTuple
 from prospect.store.engine import Engine, EngineError
-from prospect.store.file_schema import HEAD_KEY, read_head
+from prospect.store.file_schema import HEAD_KEY, TICK_COUNTS, read_head
 from prospect.store.hosts import FLEET
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ HOSTS_COLUMNS = {
     "begin_us": "BIGINT",
     "end_us": "BIGINT",
     "measured_s": "DOUBLE",
-    **dict.fromkeys(
-        ("windows", "expected", "recorded", "lost", "throttled", "idle", "missing"), "BIGINT"
-    ),
+    **dict.fromkeys(("windows", *TICK_COUNTS), "BIGINT"),
 }
 PARTS_COLUMNS = {
     "place": "VARCHAR",

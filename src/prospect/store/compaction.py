@@ -30,6 +30,7 @@ from prospect.store.file_schema import (
     ORDER,
     SAMPLE_KEYS,
     SAMPLE_SUMS,
+    TICK_COUNTS,
     WHOLE_WINDOW,
     SegmentAccounting,
     kind_of,
@@ -110,7 +111,7 @@ _IS_WHOLE = f"FILTER (WHERE cpu = {WHOLE_WINDOW})"
 _ACCOUNTING = (
     f'SELECT min(t) {_IS_WHOLE}, max("until") {_IS_WHOLE}, sum("until" - t) {_IS_WHOLE}::BIGINT,'
     f" count(*) {_IS_WHOLE}, "
-    + ", ".join(f"sum({name})::BIGINT" for name in SegmentAccounting._fields[4:])
+    + ", ".join(f"sum({name})::BIGINT" for name in TICK_COUNTS)
     + f" FROM {_READ}"
 )
 _SORTED = (

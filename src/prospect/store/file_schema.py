@@ -163,6 +163,9 @@ class SegmentAccounting(NamedTuple):
     missing: int
 
 
+TICK_COUNTS = SegmentAccounting._fields[4:]
+
+
 class Head(Record):
     """The facts that hold for all of a segment.
 

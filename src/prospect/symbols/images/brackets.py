@@ -82,15 +82,14 @@ def find_main(image: ElfImage) -> int:
     """
     if image.machine != elf_layout.EM_X86_64 or not image.is_64:
         return 0
-    entry = int(np.frombuffer(image.data, elf_layout.EHDR_64, 1)[0]["entry"])
-    code = bytes(area_at(image, entry)[:_START_BYTES])
+    code = bytes(area_at(image, image.entry)[:_START_BYTES])
     started = _START_X86_64.search(code)
     if started is None:
         return 0
     if (address := started["address"]) is not None:
         return int.from_bytes(address, "little")
     distance = int.from_bytes(started["distance"], "little", signed=True)
-    return max(entry + started.end("distance") + distance, 0)
+    return max(image.entry + started.end("distance") + distance, 0)
 
 
 def code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
