@@ -24,7 +24,7 @@ _LEVEL = 1
 _HEAD = "8sII"  # magic, version, files
 # device (major, minor), inode, size, time of modification, bytes of content; pieces, bytes of build
 # id and of path, is packed. Version 1 has no time.
-_FILE = "IIQQqQIHHI"
+_FILE, _TIME, _REST = "IIQQ", "q", "QIHHI"
 _PIECE = struct.Struct("<QQ")
 _MOST_PIECES = 1 << 14
 _LARGEST_FILE_BYTES = 1 << 40
@@ -50,7 +50,7 @@ def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
         sizes = len(image.pieces), len(image.build_id), len(image.path)
         numbers = (*image.file, image.size, image.modified_ns, len(content), *sizes, int(packs))
         parts += [
-            struct.pack("<" + _FILE, *numbers),
+            struct.pack(f"<{_FILE}{_TIME}{_REST}", *numbers),
             *(_PIECE.pack(*piece) for piece in image.pieces),
             image.build_id,
             image.path,
@@ -74,9 +74,9 @@ def decode_images(fields: FieldReader) -> tuple[KeptImage, ...]:
 
 
 def _decoded(fields: FieldReader, *, has_time: bool) -> KeptImage:
-    major, minor, inode, size = fields.unpack("IIQQ")
-    modified_ns = fields.unpack("q")[0] if has_time else 0
-    content_bytes, count, id_bytes, path_bytes, is_packed = fields.unpack("QIHHI")
+    major, minor, inode, size = fields.unpack(_FILE)
+    modified_ns = fields.unpack(_TIME)[0] if has_time else 0
+    content_bytes, count, id_bytes, path_bytes, is_packed = fields.unpack(_REST)
     if count > _MOST_PIECES or size > _LARGEST_FILE_BYTES:
         raise RecordingError("a file in it is larger than any that is kept")
     pieces = tuple(_PIECE.iter_unpack(fields.take(_PIECE.size * count)))

@@ -132,20 +132,10 @@ class Recording(Closing):
 
     def append(self, file: memoryview, header: FileHeader, path: str) -> None:
         """Add a file that has nothing but records, of the same recording as `header`."""
-
-        def walked(at: int) -> RecordStream:
-            from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - few are
-
-            rest = StreamPlace(path, at, may_end_cut=True)
-            return RecordStream(_slices(file[at:]), self._metadata, self.damage, rest)
-
-        if header.order != "<" or _must_be_walked(header, file):
-            self._records.append(walked(0))
-            self.size_bytes = 0
-            return
-        block = RecordBlock(file[: len(file) // 8 * 8], path, 0, may_end_cut=True)
-        self._records.append(_OneBlock(block._replace(release=releaser(file, 0)), walked))
-        self.size_bytes += len(block.data)
+        block = RecordBlock(file, path, 0, may_end_cut=True, release=releaser(file, 0))
+        records, size_bytes = _records_of(block, header, self._metadata, self.damage)
+        self._records.append(records)
+        self.size_bytes = self.size_bytes + size_bytes if size_bytes else 0
 
     def close(self) -> None:
         """Let go of the file; blocks that are still held keep its bytes."""
@@ -271,25 +261,35 @@ def _open_sections(
     for bit, content in find:
         metadata.add_feature(bit, content)
     data = _data_section(file, header, damage, is_described=bool(metadata.info().extras))
-    may_end_cut = not is_finished or len(data) < header.data.size
+    block = RecordBlock(
+        data,
+        path,
+        header.data.offset,
+        may_end_cut=not is_finished or len(data) < header.data.size,
+        release=releaser(file, header.data.offset),
+    )
+    records, size_bytes = _records_of(block, header, metadata, damage)
+    return Recording(metadata, records, damage, recorded_at, size_bytes)
+
+
+def _records_of(
+    block: RecordBlock, header: FileHeader, metadata: Metadata, damage: list[str]
+) -> tuple[RecordStream | _OneBlock, int]:
+    """Return the records of a file's data, and how many bytes they have; 0 if that is not known."""
+    data = block.data
 
     def walked(at: int) -> RecordStream:
         """Return the records from a place in the data on, to be followed one by one."""
-        from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - as below
+        from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - few are
 
-        place = StreamPlace(path, header.data.offset + at, may_end_cut)
+        place = StreamPlace(block.origin, block.file_offset + at, block.may_end_cut)
         return RecordStream(_slices(data[at:]), metadata, damage, place)
 
     if header.order != "<" or _must_be_walked(header, data):
-        return Recording(metadata, walked(0), damage, recorded_at)
-    block = RecordBlock(
-        data[: len(data) // 8 * 8] if may_end_cut else data,
-        path,
-        header.data.offset,
-        may_end_cut=may_end_cut,
-        release=releaser(file, header.data.offset),
-    )
-    return Recording(metadata, _OneBlock(block, walked), damage, recorded_at, len(block.data))
+        return walked(0), 0
+    if block.may_end_cut:
+        block = block._replace(data=data[: len(data) // 8 * 8])
+    return _OneBlock(block, walked), len(block.data)
 
 
 def _must_be_walked(header: FileHeader, data: memoryview) -> bool:
