@@ -75,7 +75,7 @@ sframe_functions = st.lists(
     st.tuples(st.integers(-128, 127), st.integers(-128, 127)),
     st.lists(st.tuples(st.integers(0, 200), st.binary(min_size=1, max_size=8)), max_size=3),
 )
-def test_any_sframe(functions, version, machine, flags, fixed, changes):  # noqa: PLR0917
+def test_any_sframe(functions, version, machine, flags, fixed, changes):  # noqa: PLR0917 - given by name
     content = bytearray(
         sframe(functions, version=version, abi=machine[0], flags=flags, fixed=fixed).data
     )

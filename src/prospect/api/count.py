@@ -40,7 +40,7 @@ class CountRequest(CountingOptions):
     )
     events: Sequence[str] = option(default=())  # type: ignore[assignment]  # kept as a tuple
     pids: Sequence[int] = option(default=())  # type: ignore[assignment]  # kept as a tuple
-    cpus: Sequence[int] | None = option(default=None)  # type: ignore[assignment]  # the same
+    cpus: Sequence[int] | None = option(default=None)  # type: ignore[assignment]  # kept as a tuple
 
 
 @takes(CountRequest)

@@ -96,9 +96,9 @@ def _places(data: Records, begin: int, events: Sequence[EventDescription]) -> li
     """Return where the records of symbols and of programs begin, in bytes."""
     import numpy as np  # noqa: PLC0415 - most recordings have no program
 
-    from prospect.events.decode import looks_of  # noqa: PLC0415 - the same
-    from prospect.events.record_starts import Ignored, find_records  # noqa: PLC0415 - the same
-    from prospect.events.sample_schema import schema_of  # noqa: PLC0415 - the same
+    from prospect.events.decode import looks_of  # noqa: PLC0415 - most recordings have no program
+    from prospect.events.record_starts import Ignored, find_records  # noqa: PLC0415 - most recordings have no program
+    from prospect.events.sample_schema import schema_of  # noqa: PLC0415 - most recordings have no program
 
     words = np.frombuffer(data, "<u8", (len(data) - begin) // 8, begin)
     found = _Programs()

@@ -89,7 +89,7 @@ class FlameGraph(Record):
         kept = np.flatnonzero(self.value >= max(total * least, 1))
         labels = frame_labels(self.profile, self.frames)
         marks = frame_annotations(self.profile, self.frames)
-        hues = frame_colours(self.profile, self.frames)
+        hues = frame_colours(self.profile, self.frames, marks)
         forest = self.forest
         rows = []
         for index in kept.tolist():

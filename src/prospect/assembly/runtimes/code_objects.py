@@ -140,7 +140,7 @@ class _PhpLines(NamedTuple):
         return last if last <= self.last else 0
 
 
-def describe_php(text: CodeText, image: RuntimeImage) -> Described:  # noqa: ARG001 - as others
+def describe_php(text: CodeText, image: RuntimeImage) -> Described:  # noqa: ARG001 - a `_Describe`
     """Return a function; one that is written in C has no file and no lines."""
     first, last = text.beginning & _LINE_MASK, text.beginning >> _LAST_SHIFT
     is_known = 0 < first <= last < _MOST_LINE

@@ -178,12 +178,10 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
         return ""
     if not run.recorder:  # nor could it be recorded otherwise
         return ""
-    entry_reason = (
-        "Their code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
-    )
+    why = "Their code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
     if run.store_part:
-        return f"{entry_reason}: start the daemon with --call-graph auto."
-    return f"{entry_reason}: record with --call-graph auto or dwarf."
+        return f"{why}: start the daemon with --call-graph auto."
+    return f"{why}: record with --call-graph auto or dwarf."
 
 
 def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:

@@ -228,10 +228,11 @@ def frame_annotations(profile: CompleteProfile, frames: FrameTable) -> list[str]
     return found
 
 
-def frame_colours(profile: CompleteProfile, frames: FrameTable) -> list[str]:
+def frame_colours(
+    profile: CompleteProfile, frames: FrameTable, annotations: list[str]
+) -> list[str]:
     """Return the annotation that each frame has the colour of: runtimes' functions as JIT code."""
     is_runtime = (frame_languages(profile, frames) >= 0).tolist()
-    annotations = frame_annotations(profile, frames)
     return [
         "_[j]" if of_runtime and not mark else mark
         for of_runtime, mark in zip(is_runtime, annotations, strict=True)

@@ -15,7 +15,7 @@ from prospect.estimate.annotate.annotation_view import is_timer, skid
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.modes import MODE_NAMES, event_has_time
 from prospect.figures.stacks.call_forest import THREADS
-from prospect.figures.stacks.frames import frame_colours
+from prospect.figures.stacks.frames import frame_annotations, frame_colours
 from prospect.records import NamedTuple
 from prospect.render.html.cells import sample_cells
 from prospect.render.html.instructions import code_cells
@@ -81,7 +81,7 @@ def _processes(processes: ProcessTable) -> list[tuple[Any, ...]]:
 
 def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
     profile = names.samples.profile
-    marks = frame_colours(profile, names.frames)
+    marks = frame_colours(profile, names.frames, frame_annotations(profile, names.frames))
     threads, processes = names.threads, profile.processes
     return {
         "labels": names.labels,
