@@ -22,7 +22,7 @@ from prospect.tui.page_columns import (
 from prospect.tui.screen_edges import busy_line, foot_line, run_line, tab_line
 
 if TYPE_CHECKING:
-    from prospect.tui.pictures import Picture, Stand
+    from prospect.tui.pictures import PageState, Picture
     from prospect.tui.rows import Page, Row
     from prospect.tui.screen_edges import Mode
 
@@ -84,34 +84,36 @@ def draw_patience(width: int) -> list[list[Span]]:
     return [[], [Span(fitted(_PATIENCE, width))]]
 
 
-def draw_head(picture: Picture, stand: Stand, screen: Screen, mode: Mode) -> list[list[Span]]:
+def draw_head(
+    picture: Picture, page_state: PageState, screen: Screen, mode: Mode
+) -> list[list[Span]]:
     """Return the lines above the rows: the run, the CPUs, the pages, the titles of columns."""
     width = screen.width
     return [
         run_line(picture.figures, mode, width),
         busy_line(picture.figures, width),
-        tab_line(stand.place, mode, width),
-        _titles(picture.page, stand, width),
+        tab_line(page_state.place, mode, width),
+        _titles(picture.page, page_state, width),
     ]
 
 
-def _titles(page: Page, stand: Stand, width: int) -> list[Span]:
+def _titles(page: Page, page_state: PageState, width: int) -> list[Span]:
     if page.is_text:
         return [Span(fitted(page.title, width), FAINT)]
-    order = stand.order if stand.place.function is None else ""
-    return title_line(layout(stand.place.page, width, order, _widest(page)), order)
+    order = page_state.order if page_state.place.function is None else ""
+    return title_line(layout(page_state.place.page, width, order, _widest(page)), order)
 
 
-def draw_rows(picture: Picture, stand: Stand, screen: Screen) -> list[list[Span]]:
+def draw_rows(picture: Picture, page_state: PageState, screen: Screen) -> list[list[Span]]:
     """Return the lines of the rows that fit on the screen."""
-    page, cursor = picture.page, stand.cursor
+    page, cursor = picture.page, page_state.cursor
     if not page.rows:
-        return [[], [Span(f"  {escaped(_why_empty(picture, stand))}")]]
+        return [[], [Span(f"  {escaped(_why_empty(picture, page_state))}")]]
     shown = page.rows[cursor.top : cursor.top + screen.rows]
     if page.is_text:
         lines = text_lines(shown, screen.width)
     else:
-        form = layout(stand.place.page, screen.width, stand.order, _widest(page))
+        form = layout(page_state.place.page, screen.width, page_state.order, _widest(page))
         scale = Scale(picture.figures.span_s, screen.ramp)
         lines = row_lines(shown, cursor.top, form, scale, cursor.row)
     if page.note and not page.is_text and len(lines) < screen.rows:
@@ -128,19 +130,19 @@ def _widest(page: Page) -> int:
     return max((cell_len(row.lead + row.name) for row in page.rows), default=0)
 
 
-def _why_empty(picture: Picture, stand: Stand) -> str:
+def _why_empty(picture: Picture, page_state: PageState) -> str:
     if picture.page.note:
         return picture.page.note
-    if stand.words:
-        return f"Nothing here has '{stand.words}' in its name. Esc shows everything."
+    if page_state.words:
+        return f"Nothing here has '{page_state.words}' in its name. Esc shows everything."
     if not len(picture.figures.profile.hits):
         return _WAITING
     return "Nothing here but idle CPUs so far."
 
 
-def draw_status(picture: Picture, stand: Stand, width: int) -> list[Span]:
+def draw_status(picture: Picture, page_state: PageState, width: int) -> list[Span]:
     """Say in words what the chosen row takes, and how sure that is."""
-    page, at = picture.page, stand.cursor.row
+    page, at = picture.page, page_state.cursor.row
     if page.is_text:
         return [Span(fitted(page.note if page.rows else "", width), FAINT)]
     if at >= len(page.rows):
@@ -167,9 +169,9 @@ def _full_name(row: Row) -> str:
     return f"{row.name}{place}{process}"
 
 
-def draw_foot(picture: Picture, stand: Stand, width: int) -> list[Span]:
+def draw_foot(picture: Picture, page_state: PageState, width: int) -> list[Span]:
     """Name the keys."""
-    return foot_line(picture.page, stand.place, width)
+    return foot_line(picture.page, page_state.place, width)
 
 
 def draw_message(text: str, width: int, *, is_warning: bool) -> list[Span]:

@@ -246,8 +246,8 @@ class Cursor(Record):
         return replace(self, row=row, top=max(min(top, count - height), 0))
 
 
-class Stand(Record):
-    """A place, and how it is looked at.
+class PageState(Record):
+    """A page, and how it is looked at.
 
     Attributes:
         place: the page.
@@ -266,16 +266,16 @@ class Stand(Record):
         """The parts that decide which rows there are; the cursor does not."""
         return self.place, self.words, self.order
 
-    def reordered(self) -> Stand:
+    def reordered(self) -> PageState:
         """Return the next order of rows, from the first row on."""
         orders = orders_of(self.place.page)
         order = orders[(orders.index(self.order) + 1) % len(orders)]
         return replace(self, order=order, cursor=Cursor())
 
-    def at(self, place: Place) -> Stand:
+    def at(self, place: Place) -> PageState:
         """Return another place, in the same order as far as its rows have it."""
         orders = orders_of(place.page)
-        return Stand(place, order=self.order if self.order in orders else orders[0])
+        return PageState(place, order=self.order if self.order in orders else orders[0])
 
 
 class Picture(Record):
@@ -292,28 +292,28 @@ class Picture(Record):
     page: Page
 
 
-def take_picture(figures: LiveFigures, stand: Stand, code: CodeMemory) -> Picture:
+def take_picture(figures: LiveFigures, page_state: PageState, code: CodeMemory) -> Picture:
     """Compute a page.
 
     Args:
         figures: of a state.
-        stand: the part of the screen.
+        page_state: the page, and how it is looked at.
         code: the instructions that were read so far.
     """
-    place = stand.place
+    place = page_state.place
     if place.page == WAITING:
-        page = waiting_page(figures, place, View(stand.words, stand.order))
+        page = waiting_page(figures, place, View(page_state.words, page_state.order))
     elif place.page == TURNS:
-        page = turns_page(figures, stand.words)
+        page = turns_page(figures, page_state.words)
     elif place.page == WAIT_STACKS:
         page = wait_stacks_page(figures, place)
     elif place.function is None:
-        page = table_page(figures, place, View(stand.words, stand.order))
+        page = table_page(figures, place, View(page_state.words, page_state.order))
     elif place.page == INSTRUCTIONS:
         page = code.page(figures, place.function)
     else:
         page = calls_page(figures, place, place.function)
-    return Picture(stand.view, figures, page)
+    return Picture(page_state.view, figures, page)
 
 
 # The pages of `prospect top` for threads without a CPU, and for the stacks of a thread's waits.

@@ -46,7 +46,7 @@ from prospect.tui.drawing import (
 from prospect.tui.figures import live_figures
 from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.page_columns import ASCII, BLOCKS
-from prospect.tui.pictures import Cursor, Picture, Stand, take_picture
+from prospect.tui.pictures import Cursor, PageState, Picture, take_picture
 from prospect.tui.prompt import PromptLine
 from prospect.tui.screen_edges import Mode
 from prospect.tui.screen_places import Place
@@ -177,8 +177,8 @@ class Trail(Record):
         before: what was looked at before, the latest last.
     """
 
-    here: Stand = field(default_factory=Stand)
-    before: tuple[Stand, ...] = ()
+    here: PageState = field(default_factory=PageState)
+    before: tuple[PageState, ...] = ()
 
     def entered(self, row: Row) -> Trail:
         """Go where a row leads; stay where it leads nowhere."""
@@ -355,11 +355,11 @@ class TopScreen(App[None]):
 
     async def _look(self) -> None:
         """Compute the page of where a person is by now, and draw it."""
-        stand = self.trail.here
-        picture = await self._looks.run(partial(self._watch.look, stand))
+        page_state = self.trail.here
+        picture = await self._looks.run(partial(self._watch.look, page_state))
         begin_s = time.thread_time()
         here = self.trail.here
-        if here.view != stand.view:
+        if here.view != page_state.view:
             self._wake.set()
             return
         page, cursor = picture.page, here.cursor
@@ -382,36 +382,36 @@ class TopScreen(App[None]):
         return Mode(self.trail.here.words, self._watch.is_frozen, self._watch.pause_s)
 
     @property
-    def _seen(self) -> tuple[Picture, Stand] | None:
+    def _seen(self) -> tuple[Picture, PageState] | None:
         """The page that is looked at, None while it is being computed, and from where."""
-        picture, stand = self._watch.picture, self.trail.here
-        return (picture, stand) if picture and picture.view == stand.view else None
+        picture, page_state = self._watch.picture, self.trail.here
+        return (picture, page_state) if picture and picture.view == page_state.view else None
 
     def _draw(self) -> None:
         """Show what is known; only lines that changed reach the terminal."""
         seen = self._seen
         if seen is None or not self.is_running:
             return
-        picture, stand = seen
+        picture, page_state = seen
         screen = Screen(self.size.width, self._height, self._ramp)
         lines = {part: self.query_one(f"#{part}", Lines) for part in ("head", "rows", "status")}
-        lines["head"].show(draw_head(picture, stand, screen, self._mode))
+        lines["head"].show(draw_head(picture, page_state, screen, self._mode))
         if self._help_top == HELP_CLOSED:
-            lines["rows"].show(draw_rows(picture, stand, screen))
+            lines["rows"].show(draw_rows(picture, page_state, screen))
         else:
             limits = picture.figures.state.limits
             lines["rows"].show(draw_help(limits, screen, self._help_top))
-        lines["status"].show([self._status(picture, stand, screen.width)])
-        foot = draw_foot(picture, stand, screen.width)
+        lines["status"].show([self._status(picture, page_state, screen.width)])
+        foot = draw_foot(picture, page_state, screen.width)
         self.query_one("#foot", Lines).show([foot])
 
-    def _status(self, picture: Picture, stand: Stand, width: int) -> list[Span]:
+    def _status(self, picture: Picture, page_state: PageState, width: int) -> list[Span]:
         if time.monotonic() < self._message_until:
             return draw_message(self._message, width, is_warning=self._is_warning)
         if self._help_top != HELP_CLOSED:
             words = draw_help_status(picture.figures.state.limits, self._height, self._help_top)
             return draw_message(words, width, is_warning=False)
-        return draw_status(picture, stand, width)
+        return draw_status(picture, page_state, width)
 
     def _say(self, message: str, *, is_warning: bool = False) -> None:
         self._message, self._is_warning = message, is_warning
@@ -427,9 +427,9 @@ class TopScreen(App[None]):
 
     def _draw_patience(self) -> None:
         """Show where it goes, where a page takes time."""
-        picture, stand = self._watch.picture, self.trail.here
+        picture, page_state = self._watch.picture, self.trail.here
         if picture and self._seen is None and self.is_running:
-            head = draw_head(picture, stand, Screen(self.size.width, 0), self._mode)
+            head = draw_head(picture, page_state, Screen(self.size.width, 0), self._mode)
             self.query_one("#head", Lines).show(head[:-1])
             self.query_one("#rows", Lines).show(draw_patience(self.size.width))
             self.query_one("#status", Lines).show([])
@@ -482,14 +482,14 @@ class Watch:
         news, self._news = state.news if state.news != self._news else "", state.news
         return news
 
-    def look(self, stand: Stand) -> Picture:
-        """Compute the page that `stand` sees; `advance` was called before."""
+    def look(self, page_state: PageState) -> Picture:
+        """Compute a page; `advance` was called before."""
         begin_s = time.thread_time()
         if not self.is_frozen or self._shown is None:
             self._shown = self._latest
         if self._shown is None:
             raise ValueError("nothing was taken in yet")
-        self.picture = take_picture(self._shown, stand, self._code)
+        self.picture = take_picture(self._shown, page_state, self._code)
         self.spend(time.thread_time() - begin_s)
         return self.picture
 

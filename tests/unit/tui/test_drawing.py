@@ -23,7 +23,7 @@ from prospect.tui.figures import live_figures
 from prospect.tui.instruction_page import CodeMemory
 from prospect.tui.lines import fitted, name_fitted, strip
 from prospect.tui.page_columns import ASCII, Scale, layout, row_lines, sparkline
-from prospect.tui.pictures import Cursor, Stand, take_picture
+from prospect.tui.pictures import Cursor, PageState, take_picture
 from prospect.tui.rows import Row
 from prospect.tui.screen_edges import Mode, run_line
 from prospect.tui.screen_places import CALLERS, PAGES, WAIT_STACKS, Place
@@ -35,22 +35,24 @@ def text(spans):
     return "".join(span.text for span in spans)
 
 
-def picture_of(profile, stand):
+def picture_of(profile, page_state):
     figures = live_figures(state_of(profile, lost=3, limits=("No \x1b[2J samples.",)))
-    return take_picture(figures, stand, CodeMemory(use_cache=False))
+    return take_picture(figures, page_state, CodeMemory(use_cache=False))
 
 
 def switches_profile():
     return switched_profile(CLOCK, SWITCH, stacks=True)
 
 
-def lines_of(picture, stand, width):
+def lines_of(picture, page_state, width):
     screen = Screen(width, 30)
     return [
-        *draw_head(picture, stand, screen, Mode(stand.words, is_frozen=True, pause_s=9.0)),
-        *draw_rows(picture, stand, screen),
-        draw_status(picture, stand, width),
-        draw_foot(picture, stand, width),
+        *draw_head(
+            picture, page_state, screen, Mode(page_state.words, is_frozen=True, pause_s=9.0)
+        ),
+        *draw_rows(picture, page_state, screen),
+        draw_status(picture, page_state, width),
+        draw_foot(picture, page_state, width),
         *draw_help(("No \x1b[2J samples.",), screen, 0),
     ]
 
@@ -59,8 +61,8 @@ def lines_of(picture, stand, width):
 @pytest.mark.parametrize("page", [*PAGES, WAIT_STACKS])
 @pytest.mark.parametrize("make", [hostile_profile, empty_profile, stacks_profile, switches_profile])
 def test_every_line_is_printable_and_of_the_screens_width(make, page, width):
-    stand = Stand(Place(page), words="\x1b[31m" if make is hostile_profile else "")
-    for wanted in (stand, Stand(Place(page))):
+    page_state = PageState(Place(page), words="\x1b[31m" if make is hostile_profile else "")
+    for wanted in (page_state, PageState(Place(page))):
         picture = picture_of(make(), wanted)
         for spans in lines_of(picture, wanted, width):
             assert text(spans).isprintable()
@@ -115,9 +117,11 @@ def test_a_share_has_the_digits_that_its_bar_supports():
 
 def test_the_head_tells_the_run_its_cost_and_its_losses():
     profile = with_times(interrupted_profile(), 83.0)
-    stand = Stand(Place())
-    picture = picture_of(profile, stand)
-    run, busy, tabs, _ = (text(line) for line in draw_head(picture, stand, Screen(160, 9), Mode()))
+    page_state = PageState(Place())
+    picture = picture_of(profile, page_state)
+    run, busy, tabs, _ = (
+        text(line) for line in draw_head(picture, page_state, Screen(160, 9), Mode())
+    )
     for part in (
         "fctype2",
         "2 CPUs",
@@ -134,29 +138,29 @@ def test_the_head_tells_the_run_its_cost_and_its_losses():
 
 
 def test_a_page_without_rows_says_why():
-    for stand, words in (
-        (Stand(words="zzz"), "Nothing here has 'zzz' in its name"),
-        (Stand(), "Waiting for the first samples"),
+    for page_state, words in (
+        (PageState(words="zzz"), "Nothing here has 'zzz' in its name"),
+        (PageState(), "Waiting for the first samples"),
     ):
-        profile = interrupted_profile() if stand.words else empty_profile()
-        lines = draw_rows(picture_of(profile, stand), stand, Screen(80, 9))
+        profile = interrupted_profile() if page_state.words else empty_profile()
+        lines = draw_rows(picture_of(profile, page_state), page_state, Screen(80, 9))
         assert words in "".join(map(text, lines))
 
 
 def test_the_status_line_says_in_words_how_sure_the_chosen_row_is():
-    stand = Stand(cursor=Cursor(row=1))
-    picture = picture_of(with_times(interrupted_profile(), 40.0), stand)
+    page_state = PageState(cursor=Cursor(row=1))
+    picture = picture_of(with_times(interrupted_profile(), 40.0), page_state)
     row = picture.page.rows[1]
-    status = text(draw_status(picture, stand, 120))
+    status = text(draw_status(picture, page_state, 120))
     assert status.startswith(row.name)
     assert interval_words(row, Scale(40.0)) in status
 
 
 def test_callers_of_a_hostile_name_are_harmless_too():
-    picture = picture_of(hostile_profile(), Stand())
+    picture = picture_of(hostile_profile(), PageState())
     for row in picture.page.rows[:3]:
-        stand = Stand(Place(CALLERS, function=row.target.function))
-        for spans in lines_of(picture_of(hostile_profile(), stand), stand, 80):
+        page_state = PageState(Place(CALLERS, function=row.target.function))
+        for spans in lines_of(picture_of(hostile_profile(), page_state), page_state, 80):
             assert text(spans).isprintable()
 
 
