@@ -32,14 +32,13 @@ from prospect.recording.opened_events import RecordOptions
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.parallel,
     pytest.mark.skipif(
         os.uname().machine not in {"x86_64", "aarch64"}, reason="reads CPython on x86-64 and arm64"
     ),
 ]
 PROGRAM = PROGRAMS / "python_batches.py"
 FUNCTIONS = ("recursion", "looping", "in_c")
-SECONDS = "0.8"
+SECONDS = "1.2"
 # What an ordinary user gets, whoever runs the tests: events of COMMAND alone, and no eBPF.
 CODE = """
 from prospect.capture.events import event_choice
@@ -73,18 +72,24 @@ def chains(file):
     return found, profile.run.limits
 
 
-def check(file, told):
+def named(chain):
+    """Return the one of the three functions that a chain is in, "" if it is in none."""
+    return next((one for one in FUNCTIONS for name in chain if name.split(".")[0] == one), "")
+
+
+def check(file, told, least_rooted):
     """Compare the recording with what the program says of itself."""
     found, limits = chains(file)
     assert len(found) > 100
     python = [chain for chain in found if chain]
     assert len(python) >= 0.9 * len(found)
-    begun = [chain for chain in python if "spin" in chain]
+    # Of the threads' loops: one of the three functions, or what calls it.
+    working = [chain for chain in python if named(chain) or "spin" in chain]
     rooted = [
-        chain for chain in begun if chain[-1] == "<module>" or chain[-1].endswith("bootstrap")
+        chain for chain in working if chain[-1] == "<module>" or chain[-1].endswith("bootstrap")
     ]
-    assert len(rooted) >= 0.99 * len(begun)
-    inside = [chain[chain.index("spin") - 1] for chain in begun if chain[0] != "spin"]
+    assert len(rooted) >= least_rooted * len(working)
+    inside = [name for name in map(named, python) if name]
     total = sum(told.values())
     for name in FUNCTIONS:
         assert inside.count(name) / len(inside) == pytest.approx(told[name] / total, abs=SLACK)
@@ -94,12 +99,16 @@ def check(file, told):
 @pytest.mark.parametrize("python", every_python(), ids=str)
 def test_each_function_has_its_share(python, tmp_path):
     file = tmp_path / "perf.data"
-    line = [*WITHOUT_EBPF, "record", "-H", "500", "-o", str(file)]
-    line += python.line(PROGRAM, SECONDS)
+    # Alone, and at the default rate: the share of a CPU that reading may take is enough for it, not
+    # for 500 Hz on every machine.
+    line = [*WITHOUT_EBPF, "record", "-o", str(file), *python.line(PROGRAM, SECONDS)]
     ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
-    check(file, json.loads(ran.stdout.splitlines()[-1]))
+    # Up to CPython 3.10 a thread that leaves a frame while it is read cuts the chain there.
+    is_cut = any(f"python3.{minor}" in python.path for minor in (8, 9, 10))
+    check(file, json.loads(ran.stdout.splitlines()[-1]), 0.5 if is_cut else 0.93)
 
 
+@pytest.mark.parallel
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads them on x86-64 only")
 @pytest.mark.parametrize(("command", "script"), [("ruby", "split.rb"), ("php", "split.php")])
 def test_ruby_and_php_have_their_shares(command, script, tmp_path):
@@ -137,6 +146,7 @@ def place():
         yield Path(directory)
 
 
+@pytest.mark.parallel
 @needs_another_user
 @pytest.mark.parametrize("words", [(), ("sh", "-c", 'sleep 0.2; exec "$@"', "sh")])
 def test_another_user_sees_the_functions_of_a_program(words, place):
@@ -167,6 +177,7 @@ def cpu_ticks(pid):
     return sum(map(int, fields[11:13]))
 
 
+@pytest.mark.parallel
 @needs_another_user
 def test_another_user_attaches_to_a_program(place):
     program = place / "program.py"
@@ -194,6 +205,7 @@ def test_another_user_attaches_to_a_program(place):
     assert set(FUNCTIONS[:1]) <= set(profile.functions.name)
 
 
+@pytest.mark.parallel
 def test_a_session_shows_them_too(monkeypatch):
     scopes = event_choice._scopes
     monkeypatch.setattr(event_choice, "_scopes", lambda: scopes()[1:])

@@ -27,7 +27,7 @@ from prospect.capture.runtimes.walk_state import WalkState
 from prospect.events.decode import decode
 
 SIZE = 16 * mmap.PAGESIZE
-STACK = Walk(wire.WALKED, (wire.FRAME.pack(0x1000, 6, 7 << wire.SIGNATURE_SHIFT),), {})
+STACK = Walk(wire.WALKED, (wire.FRAME.pack(0x1000, 6, 7 << wire.SIGNATURE_SHIFT),))
 
 
 class Played:
@@ -79,7 +79,7 @@ class Played:
 
     def walk(self, tid):
         self.walks.append(tid)
-        return STACK
+        return STACK._replace(read_ns=self.now_ns)
 
     def sample(self, tid=5, pid=5, age_ns=0):
         record = SAMPLES.sample(pid=pid, tid=tid, id=7, time=self.now_ns - age_ns)
@@ -139,7 +139,9 @@ def test_a_late_reading_is_used_only_without_an_earlier_one(played, runs):
     played.frames.look()
     played.drained()
     before = played.process.before[5][1]
-    played.process.python.frames.walk = lambda _: STACK._replace(rows=STACK.rows * 2)
+    played.process.python.frames.walk = lambda _: STACK._replace(
+        rows=STACK.rows * 2, read_ns=played.now_ns
+    )
     played.runs = runs
     played.sample(age_ns=age_ns)
     played.frames.look()

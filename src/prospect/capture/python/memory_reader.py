@@ -287,13 +287,12 @@ class MemoryFrames(Closing):
         """Read a thread's frames for its samples."""
         self._send_again()
         try:
-            *names, stack = self._records_of(process, tid)
+            read_ns, (*names, stack) = self._records_of(process, tid)
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES):
                 self._processes.refused(process.pid)
             return
         self._runtimes.add(process.placed.runtime)
-        read_ns = monotonic_ns()
         runs = process.runs(tid)
         for sample in samples:
             delay_ns = read_ns - sample.time_ns
@@ -312,8 +311,8 @@ class MemoryFrames(Closing):
             sample.ring.insert(sample.position, records)
             names = []
 
-    def _records_of(self, process: SampledProcess, tid: int) -> list[bytes]:
-        """Return the records that the walker would write, the stack at last.
+    def _records_of(self, process: SampledProcess, tid: int) -> tuple[int, list[bytes]]:
+        """Return when it read the frames, and the records of the walker's, the stack at last.
 
         Raises:
             UnreadableError: the memory cannot be read.
@@ -331,11 +330,11 @@ class MemoryFrames(Closing):
         )
         if not found:
             raise UnreadableError
-        return found
+        return monotonic_ns(), found
 
     def _python_records(
         self, process: SampledProcess, python: PythonReader, tid: int
-    ) -> list[bytes]:
+    ) -> tuple[int, list[bytes]]:
         begun_ns = monotonic_ns()
         walk = python.frames.walk(tid)
         took_ns = min(monotonic_ns() - begun_ns, _MOST_WALK_NS)
@@ -348,7 +347,8 @@ class MemoryFrames(Closing):
             names = self._names[process.image] = NameReader(process.image, python.code_layout)
         first = [] if process.image in self._described else [python.description]
         self._described.add(process.image)
-        return [*first, *names.read(process.memory, walk.codes), head + b"".join(walk.rows)]
+        told = names.read(process.memory, walk.codes)
+        return walk.read_ns, [*first, *told, head + b"".join(walk.rows)]
 
     def _send_again(self) -> None:
         """Have the names of functions that run on sent again, now and then."""

@@ -5,6 +5,11 @@ found by its number among those of all interpreters. All that is read may be any
 changed meanwhile, or may be made to mislead: every loop is bounded, and what does not fit is read
 again once.
 
+The pages on which a thread's frames were at its last walk are read together with its state: most
+walks see the frames of one moment. The call copies for some microseconds, in which the thread may
+leave a frame. Up to CPython 3.10 that cuts the chain there, and reading again does not help where
+functions call each other all the time (tried: 4 times).
+
 Defined by: `abi.cpython`.
 """
 
@@ -15,7 +20,8 @@ import struct
 from prospect.abi import cpython
 from prospect.abi import runtime_frames as wire
 from prospect.capture.python.interpreters import first_interpreter, layouts_of
-from prospect.capture.runtimes.process_memory import Snapshot, UnreadableError
+from prospect.capture.runtimes.process_memory import PAGE, Snapshot, UnreadableError
+from prospect.light import monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -33,6 +39,8 @@ _MOST_INTERPRETERS, _MOST_THREADS = 64, 4096
 # Pages that one walk reads; 40 frames of usual size are on one.
 _MOST_PAGES = 2 * wire.MOST_FRAMES
 _ATTEMPTS = 2
+# Pages of a thread's last walk that are read with its state: they fit into one call.
+_MOST_KEPT_PAGES = 12
 _MOST_COPIES = 1 << 16
 _WORD, _HALF = struct.Struct("<Q"), struct.Struct("<I")
 _MASK = (1 << 64) - 1
@@ -44,11 +52,13 @@ class Walk(NamedTuple):
     Attributes:
         status: as in `abi.runtime_frames`.
         rows: a `wire.FRAME` of each frame, the innermost first.
+        read_ns: when its frames were read.
         codes: of the frames.
     """
 
     status: int
     rows: tuple[bytes, ...] = ()
+    read_ns: int = 0
     codes: Codes = {}  # noqa: RUF012 - nobody changes it
 
 
@@ -73,10 +83,13 @@ class FrameReader:
         # Thread → where its state is; the interpreter is the only one.
         self._known: dict[int, int] = {}
         self._only = 0
+        # Thread → the pages of its last walk.
+        self._kept: dict[int, list[int]] = {}
 
     def forget(self, tid: int) -> None:
-        """Forget where a thread that has ended had its state."""
+        """Forget where a thread that has ended had its state and its frames."""
         self._known.pop(tid, None)
+        self._kept.pop(tid, None)
 
     def walk(self, tid: int) -> Walk:
         """Return the frames of a thread, by its number in the process's own PID namespace.
@@ -86,29 +99,39 @@ class FrameReader:
         """
         walk = Walk(wire.NO_THREAD)
         for _ in range(_ATTEMPTS):
-            status, frame = self._innermost(tid)
+            snapshot = Snapshot(self._memory, _MOST_PAGES)
+            status, frame = self._innermost(tid, snapshot)
             if not frame:
-                return Walk(status)
-            walk = self._walk(frame)
+                return Walk(status, read_ns=monotonic_ns())
+            walk = self._walk(frame, snapshot)
             if walk.status != wire.FAULT:
+                self._kept[tid] = list(snapshot.used)[:_MOST_KEPT_PAGES]
                 break
+            self._kept.pop(tid, None)
         return walk
 
-    def _innermost(self, tid: int) -> tuple[int, int]:
-        """Return the innermost frame of a thread, 0 and a status if there is none."""
+    def _innermost(self, tid: int, snapshot: Snapshot) -> tuple[int, int]:
+        """Return the innermost frame of a thread, 0 and a status if there is none.
+
+        `snapshot` holds the pages that were read at the same moment.
+        """
         state = self._known.get(tid)
         if state and self._only:
+            kept = self._kept.get(tid, [])
             pieces = [
                 (self._first, 8),
                 (self._only + self._threads.next_interpreter, 8),
                 (state, self._state_bytes),
+                *((page, PAGE) for page in kept),
             ]
             try:
-                first, following, content = self._memory.read_pieces(pieces)
+                first, following, content, *pages = self._memory.read_pieces(pieces)
             except UnreadableError:
-                first = following = content = b""
+                self._kept.pop(tid, None)
+                return self._search(tid)
             is_only = first == _WORD.pack(self._only) and following == bytes(8)
             if is_only and self._is_of(content, tid):
+                snapshot.hold(dict(zip(kept, pages, strict=True)))
                 return self._frame_of(content)
         return self._search(tid)
 
@@ -169,11 +192,10 @@ class FrameReader:
                 return wire.FAULT, 0
         return wire.NO_FRAME, at
 
-    def _walk(self, at: int) -> Walk:
+    def _walk(self, at: int, snapshot: Snapshot) -> Walk:
         """Follow the frames from the inside out."""
         frames: list[tuple[int, int, int]] = []
         status = wire.WALKED
-        snapshot = Snapshot(self._memory, _MOST_PAGES)
         layout = self._frame
         try:
             while at:
@@ -191,12 +213,12 @@ class FrameReader:
             status = wire.FAULT
         codes = self._signatures({code for code, _, _ in frames})
         if codes is None:
-            return Walk(wire.FAULT)
+            return Walk(wire.FAULT, read_ns=snapshot.read_ns)
         rows = tuple(
             wire.FRAME.pack(code, last, owner | codes[code][0] << wire.SIGNATURE_SHIFT)
             for code, last, owner in frames
         )
-        return Walk(status, rows, codes)
+        return Walk(status, rows, snapshot.read_ns, codes)
 
     def _bytecode_of(self, code: int, content: bytes, begin: int) -> int:
         """Return what offsets of instructions are measured from: the code object, but for copies.

@@ -14,6 +14,11 @@ import os
 import struct
 
 from prospect.capture.kernel.procfs import read_setting
+from prospect.light import monotonic_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SYSCALLS = {"x86_64": 310, "aarch64": 270}
 # Pieces that one call reads, and bytes of all of them: each is bounded by its reader.
@@ -96,16 +101,28 @@ class ProcessMemory:
         done = self._call(self._number, self.pid, self._local, 1, remote, count, 0)
         if done != size:
             raise UnreadableError(ctypes.get_errno() if done < 0 else 0, "")
-        return self._buffer.raw[:size] if size > PAGE else ctypes.string_at(self._buffer, size)
+        return ctypes.string_at(self._buffer, size)
 
 
 class Snapshot:
-    """Pages of a process, each read once, when something in it is asked for."""
+    """Pages of a process, each read once, when something in it is asked for.
+
+    Attributes:
+        used: the addresses of the pages that were asked for, in order.
+        read_ns: when the last of these was read.
+    """
 
     def __init__(self, memory: ProcessMemory, most_pages: int) -> None:
         self._memory = memory
         self._left = most_pages
         self._pages: dict[int, bytes] = {}
+        self.used: dict[int, None] = {}
+        self.read_ns = 0
+
+    def hold(self, pages: Mapping[int, bytes]) -> None:
+        """Take pages, by address, that have just been read with something else."""
+        self._pages |= pages
+        self.read_ns = monotonic_ns()
 
     def at(self, address: int, size: int) -> tuple[bytes, int]:
         """Return bytes, and where in them `size` bytes at an address begin.
@@ -121,11 +138,13 @@ class Snapshot:
 
     def _page(self, address: int) -> bytes:
         page = self._pages.get(address)
+        self.used[address] = None
         if page is None:
             if not self._left or not 0 < address < _ADDRESS_END:
                 raise UnreadableError
             self._left -= 1
             page = self._pages[address] = self._memory.read(address, PAGE)
+            self.read_ns = monotonic_ns()
         return page
 
 
