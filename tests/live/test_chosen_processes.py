@@ -14,7 +14,7 @@ from prospect.abi import constants as abi
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.tables.clocks import clock_of_id, with_clocks
-from prospect.assembly.threads.waits import with_switches
+from prospect.assembly.threads.waits import with_copies_of_waits, with_switches
 from prospect.events.decode import decode
 from prospect.events.record_columns import TASK_FORK
 from prospect.figures.report.waiting import waiting
@@ -71,7 +71,8 @@ class Recorded:
     def __init__(self, recording):
         info = recording.info
         events = decode(recording.blocks(), info.events, [], clock_of_id(info))
-        self.events, self.info = with_clocks(events, info)
+        events, self.info = with_clocks(events, info)
+        self.events = with_copies_of_waits(events, self.info)
         samples = self.events.samples
         self.pid = samples.task.astype(np.uint32).astype(np.int64)
         self.is_clock = samples.event == 0
@@ -151,20 +152,24 @@ def test_switches_of_strangers_are_not_recorded(tmp_path, stranger):
     assert (found.is_clock & (found.pid == stranger)).any()
 
 
-def test_each_stack_of_a_thread_is_copied_once(tmp_path):
+def test_each_piece_of_a_waiting_stack_is_copied_once(tmp_path):
     """Two processes pass a byte to each other, and wait at one place each, with all callers."""
     program = build_program(tmp_path, "wall", "-pthread")
     line = ("--off-cpu", "--call-graph", "dwarf", str(program), "pipe", str(tmp_path))
     recording = record(tmp_path, *line)
     events = decode(recording.blocks(), recording.info.events, [])
-    copied, plain = (
-        events.samples.event == row
+    (row,) = (
+        row
         for row, event in enumerate(recording.info.events)
         if event.attr.config == abi.PERF_COUNT_SW_CONTEXT_SWITCHES
     )
-    # Preempted threads may be anywhere.
-    assert plain.sum() > 400
-    assert copied.sum() < plain.sum() / 2
+    data = events.samples.data
+    assert set(events.samples.event[data.sample].tolist()) == {row}
+    size = data.words[data.start[:-1]] & np.uint64(0xFFFF_FFFF)
+    assert len(size) > 400
+    # The kernel fills words up. The rest has new pieces: preempted threads may be anywhere.
+    assert (size < 16).sum() > len(size) / 2
+    assert size.sum() < len(size) * 8192 / 8
     waits = build_profile(
         recording,
         NamingOptions(use_cache=False, debuginfod_s=0),
@@ -175,6 +180,46 @@ def test_each_stack_of_a_thread_is_copied_once(tmp_path):
     assert sum(stack.waits for stack in reads) > 0.95 * sum(
         one.waits for one in found.blockers if one.name == "read"
     )
+
+
+# A thread waits in a recursion of changing depth, whose frames hold other numbers each time.
+DEEP = """
+#include <time.h>
+#include <stdlib.h>
+static volatile long sink;
+__attribute__((noinline)) void down(int depth) {
+    volatile long numbers[40];
+    for (int i = 0; i < 40; i++) numbers[i] = rand();
+    if (depth) down(depth - 1);
+    else { struct timespec t = {0, 100000}; clock_nanosleep(CLOCK_MONOTONIC, 0, &t, 0); }
+    sink += numbers[depth % 40];
+}
+int main(void) { for (int i = 0; i < 600; i++) down(5 + i % 10); }
+"""
+
+
+def test_callers_are_those_of_each_switch(tmp_path):
+    """Stacks from shared pieces have as many callers as the program called, each time."""
+    source, program = tmp_path / "deep.c", tmp_path / "deep"
+    source.write_text(DEEP)
+    subprocess.run(["gcc", "-O1", "-fomit-frame-pointer", "-o", program, source], check=True)
+    recording = record(tmp_path, "--off-cpu", "--call-graph", "dwarf", str(program))
+    waits = build_profile(
+        recording,
+        NamingOptions(use_cache=False, debuginfod_s=0),
+        ProfileRequest(stacks=True, waits=True),
+    )
+    found = waiting(complete(waits), "2")
+    sleeps = [stack for stack in found.stacks if "clock_nanosleep" in "".join(stack.user)]
+    counts = {}
+    for stack in sleeps:
+        assert stack.user.count("main") == 1
+        depth = stack.user.count("down")
+        counts[depth] = counts.get(depth, 0) + stack.waits
+    assert sum(counts.values()) > 550
+    assert set(counts) == set(range(6, 16))
+    assert min(counts.values()) >= 50
+    assert max(counts.values()) <= 60
 
 
 def test_attached_process_and_its_children(tmp_path, stranger):

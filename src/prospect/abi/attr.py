@@ -55,6 +55,14 @@ class EventAttr(NamedTuple):
         """Whether one sample is prepared for all such events on a CPU (`events.samples`)."""
         return self.type == abi.PERF_TYPE_SOFTWARE and self.config not in _OWN_SAMPLES
 
+    @property
+    def has_pieces_of_stacks(self) -> bool:
+        """Whether samples of switches have pieces of stacks as their raw data (`following`)."""
+        kind = abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_CONTEXT_SWITCHES
+        parts = self.sample_type & (abi.PERF_SAMPLE_RAW | abi.PERF_SAMPLE_STACK_USER)
+        is_written = (self.type, self.config, parts) == (*kind, abi.PERF_SAMPLE_RAW)
+        return is_written and self.sample_stack_user > 0
+
     def pack(self) -> bytes:
         """Return the 136 bytes that perf_event_open() of Linux 6.18 knows (VER8)."""
         return _NATIVE.pack(

@@ -288,7 +288,7 @@ def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) ->
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
     events, info = with_clocks(handed_over.pop(), info)
-    events, info = off_cpu.with_one_switch_event(events, info)
+    events = off_cpu.with_copies_of_waits(events, info)
     events = off_cpu.with_switches(events, info)
     path, turns = _of_switches(events, info, order)
     waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)

@@ -237,7 +237,7 @@ class Schema(Record):
         shared_event: that of samples with unknown ids, -1 for none; see `samples.SharedSamples`.
         switch_event: that of context switches, -1 for none.
         raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
-        raw_data: rows of events whose raw data is kept whole: those of special PMUs.
+        raw_data: rows of events whose raw data is kept whole: special PMUs', pieces of stacks.
         switch_tail: where records of switches have their time and task, words from their end.
     """
 
@@ -344,7 +344,9 @@ def _shared_event(events: Sequence[EventDescription]) -> int:
 
 
 def _has_own_data(attr: EventAttr) -> bool:
-    """Return whether samples have raw data that only who knows the event's PMU can read."""
+    """Return whether samples have raw data that is neither fields nor known here."""
+    if attr.has_pieces_of_stacks:
+        return True
     return attr.type > abi.PERF_TYPE_BREAKPOINT and bool(attr.sample_type & abi.PERF_SAMPLE_RAW)
 
 

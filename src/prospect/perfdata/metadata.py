@@ -54,8 +54,6 @@ _CACHES = ("L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node")
 _CACHE_OPERATIONS = (("load", "loads"), ("store", "stores"), ("prefetch", "prefetches"))
 # With PERF_PMU_TYPE_SHIFT the upper half of a hardware event's config is the PMU's type.
 _CONFIG_MASK = 0xFFFF_FFFF
-# Offset and size of the key of a stack (`EventDescription.fields`).
-_KEY = ((0, 8),)
 
 
 def event_name(attr: EventAttr, name_of_type: Mapping[tuple[int, int], str] | None = None) -> str:
@@ -82,12 +80,6 @@ def _base_name(attr: EventAttr) -> str:
     if attr.type == abi.PERF_TYPE_TRACEPOINT:
         return f"tracepoint {attr.config}"
     return f"raw {attr.config:#x}"
-
-
-def _has_key(attr: EventAttr) -> bool:
-    """Return whether samples of switches have raw data, which our program wrote."""
-    kind = abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_CONTEXT_SWITCHES
-    return (attr.type, attr.config) == kind and bool(attr.sample_type & abi.PERF_SAMPLE_RAW)
 
 
 def _cache_name(config: int) -> str:
@@ -163,8 +155,6 @@ class Metadata:
             name = names.get(event.ids[0], "") if event.ids else in_order
             name = name or event_name(event.attr, self._name_of_type)
             wanted = self._fields_of_type.get((event.attr.type, event.attr.config), ())
-            if _has_key(event.attr):
-                wanted = _KEY
             events.append(event._replace(name=name, fields=wanted))
         # That of runtimes' frames is kept from perf, which makes its events of the attrs.
         hidden = (e for e in self._described[len(events) :] if is_frames_event(e.attr, e.name))

@@ -70,19 +70,17 @@ def test_times_of_switches_do_not_wait_for_the_programs():
     assert not both.is_filtered
 
 
-def test_a_program_writes_samples_of_switches_with_and_without_copies():
+def test_a_program_writes_samples_of_switches_with_pieces_of_stacks():
     plan = with_filtered_copies(plan_of_copies())._replace(may_filter=True)
-    _, begin, copied, plain = with_switches(plan, CallGraph(), 0, (), wakers=False).beside
+    _, begin, written = with_switches(plan, CallGraph(), 0, (), wakers=False).beside
     assert (begin.is_filtered, begin.is_recorded) == (True, False)
     # The kernel prepares what this event asks for, whoever writes the sample.
     assert not begin.attr.sample_type & (abi.PERF_SAMPLE_CALLCHAIN | abi.PERF_SAMPLE_STACK_USER)
-    for one in (copied, plain):
-        assert one.attr.config == abi.PERF_COUNT_SW_BPF_OUTPUT
-        assert one.recorded.config == abi.PERF_COUNT_SW_CONTEXT_SWITCHES
-        wanted = abi.PERF_SAMPLE_CALLCHAIN | abi.PERF_SAMPLE_RAW
-        assert one.attr.sample_type & wanted == wanted
-    assert copied.attr.sample_stack_user
-    assert not plain.attr.sample_stack_user
+    assert written.attr.config == abi.PERF_COUNT_SW_BPF_OUTPUT
+    assert written.recorded.config == abi.PERF_COUNT_SW_CONTEXT_SWITCHES
+    assert written.recorded.has_pieces_of_stacks
+    wanted = abi.PERF_SAMPLE_CALLCHAIN | abi.PERF_SAMPLE_RAW | abi.PERF_SAMPLE_REGS_USER
+    assert written.attr.sample_type & wanted == wanted
     # Large copies, and chains alone, are the event's own.
     for graph in (CallGraph("dwarf", 32768), CallGraph("fp")):
         _, alone = with_switches(plan, graph, 0, (), wakers=False).beside

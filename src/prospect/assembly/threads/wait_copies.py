@@ -1,93 +1,188 @@
-"""Samples of switches whose stacks are copied once: both events become one, with all copies.
+"""Copies of stacks of samples of switches, whose pieces are recorded once each.
 
-Source: `prospect.capture.following.wait_stacks` writes the samples, with a key of each stack as
-their raw data.
+Source: `prospect.capture.following.wait_stacks`, which defines the samples' raw data.
 """
 
 from __future__ import annotations
 
-import itertools
+import mmap
+import os
+import tempfile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.abi import constants as abi
-from prospect.records import replace
+from prospect.columns.buffers import segments
+from prospect.events.record_columns import RawData
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from prospect.abi.attr import EventDescription
     from prospect.abi.recorded_facts import RecordingInfo
     from prospect.events.record_columns import Events, UserStates
 
+    Rows = NDArray[np.int64]
+    Words = NDArray[np.uint64]
 
-def with_one_switch_event(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
-    """Return records and description with samples of switches in one event, all with their stacks.
+_WORD_BYTES = 8
+_PIECE_WORDS = 64
+_PIECE_BYTES = _PIECE_WORDS * _WORD_BYTES
+# Copies share their pieces, so a small recording may hold many; those beyond have call chains.
+MOST_COPIED_BYTES = 1 << 30
+# More than this are in a file without a name, which the kernel may write out.
+_HELD_BYTES = 1 << 26
+_NEW = np.uint64(1)
+_ROWS_AT_ONCE = 1 << 12
+_SP = {"x86_64": 7, "aarch64": 31}
 
-    A recording that copies each stack again stays as it is.
+
+class _Stacks(Record):
+    """The stacks that raw data describes.
+
+    Attributes:
+        key: u64[s] ascending.
+        begin: i64[s] word of the raw data where the keys of its pieces begin.
+        pieces: i64[s] how many keys there are.
+        piece_key: u64[p] ascending.
+        piece_begin: i64[p] word of the raw data where the piece is.
     """
-    row = _with_copies(info.events)
-    if row < 0:
-        return events, info
-    copied, plain = info.events[row : row + 2]
-    one = copied._replace(ids=(*copied.ids, *plain.ids), fields=())
+
+    key: Words
+    begin: Rows
+    pieces: Rows
+    piece_key: Words
+    piece_begin: Rows
+
+
+def with_copies_of_waits(events: Events, info: RecordingInfo, row: int) -> Events:
+    """Return the records, with copies for the samples of switches, without their raw data.
+
+    `row` is that of their event.
+    """
     samples = events.samples
-    of_switch = (samples.event == row) | (samples.event == row + 1)
-    user = samples.user and _with_known_stacks(events, samples.user, of_switch)
-    event = samples.event - (samples.event > row)
-    return (
-        replace(events, samples=replace(samples, event=event, user=user)),
-        info._replace(events=(*info.events[:row], one, *info.events[row + 2 :])),
+    data = samples.data
+    if data is None:
+        return events
+    of_switch = samples.event.take(data.sample) == row
+    chosen, others = np.flatnonzero(of_switch), np.flatnonzero(~of_switch)
+    user = samples.user
+    if user is not None and len(user) and len(chosen) and info.arch in _SP:
+        user = _with_copies(user, data, chosen, _SP[info.arch])
+    return replace(events, samples=replace(samples, user=user, data=_of_rows(data, others)))
+
+
+def _of_rows(data: RawData, rows: Rows) -> RawData | None:
+    if not len(rows):
+        return None
+    begin, length = data.start.take(rows), np.diff(data.start).take(rows)
+    words = data.words.take(segments(begin, length))
+    return RawData(data.sample.take(rows), np.append(0, np.cumsum(length)), words)
+
+
+def _with_copies(states: UserStates, data: RawData, chosen: Rows, sp_number: int) -> UserStates:
+    """Return the states with copies, for the chosen rows of raw data."""
+    size = _sizes(data, chosen)
+    chosen, size = chosen[size >= _WORD_BYTES], size[size >= _WORD_BYTES]
+    # A size of 32 bits is in front, so all words are from the middle of a recorded one on.
+    words = _shifted(data)
+    begin = data.start.take(chosen)
+    key = words.take(begin)
+    found = _stacks(words, key, begin + 1, size)
+    stack_pointer = states.register(sp_number)
+    if stack_pointer is None or not len(found.piece_key):
+        return states
+    row = np.minimum(np.searchsorted(states.sample, data.sample.take(chosen)), len(states) - 1)
+    stack = np.minimum(np.searchsorted(found.key, key), len(found.key) - 1)
+    sp = stack_pointer.take(row)
+    is_known = states.sample.take(row) == data.sample.take(chosen)
+    is_known &= found.key.take(stack) == key
+    is_known &= sp % np.uint64(_WORD_BYTES) == 0
+    row, stack, sp = row[is_known], stack[is_known], sp[is_known]
+    most = int(found.pieces.max(initial=0)) * _PIECE_BYTES
+    used, block = _room(np.unique(stack), most)
+    held_bytes = _copy(words, found, used, block)
+    place = np.minimum(np.searchsorted(used, stack), max(len(used) - 1, 0))
+    is_held = used.take(place) == stack if len(used) else np.zeros(len(stack), np.bool_)
+    row, place, sp = row[is_held], place[is_held], sp[is_held]
+    offset = (sp % np.uint64(_PIECE_BYTES)).astype(np.int64)
+    columns = {
+        name: getattr(states, name).copy() for name in ("stack_block", "stack_begin", "stack_bytes")
+    }
+    columns["stack_block"][row] = len(states.blocks)
+    columns["stack_begin"][row] = place * most + offset
+    columns["stack_bytes"][row] = np.maximum(held_bytes.take(place) - offset, 0)
+    return replace(states, blocks=(*states.blocks, block), **columns)
+
+
+def _sizes(data: RawData, rows: Rows) -> Rows:
+    """Return how many bytes of raw data samples have."""
+    return (data.words.take(data.start.take(rows)) & np.uint64(0xFFFF_FFFF)).astype(np.int64)
+
+
+def _shifted(data: RawData) -> Words:
+    """Return the words that are 4 bytes after the beginning of each recorded word."""
+    halves = data.words.view("<u4")
+    return np.append(halves[1:], np.uint32(0)).view("<u8")
+
+
+def _stacks(words: Words, key: Words, begin: Rows, size: Rows) -> _Stacks:
+    """Find the stacks and the pieces of raw data; those of damaged data are left out."""
+    body = size // _WORD_BYTES - 1
+    pieces, new = body % _PIECE_WORDS, body // _PIECE_WORDS
+    listed = np.flatnonzero(body > 0)
+    at = segments(begin.take(listed), pieces.take(listed))
+    of_stack = np.repeat(np.arange(len(listed)), pieces.take(listed))
+    is_new = (words.take(at) & _NEW) > 0
+    counted = np.bincount(of_stack, is_new, len(listed)).astype(np.int64)
+    whole = counted == new.take(listed)
+    kept = np.flatnonzero(is_new & whole.take(of_stack))
+    # The number of each new piece within its sample.
+    owner = of_stack.take(kept)
+    number = np.arange(len(kept)) - np.searchsorted(owner, owner)
+    bodies = (begin + pieces).take(listed).take(owner) + _PIECE_WORDS * number
+    piece_key, first = np.unique(words.take(at.take(kept)) & ~_NEW, return_index=True)
+    listed = listed[whole]
+    stack_key, first_stack = np.unique(key.take(listed), return_index=True)
+    listed = listed.take(first_stack)
+    return _Stacks(
+        stack_key, begin.take(listed), pieces.take(listed), piece_key, bodies.take(first)
     )
 
 
-def _with_copies(described: Sequence[EventDescription]) -> int:
-    """Return the row of the event with copies, which the one without follows; -1 for none."""
-    for row, (one, following) in enumerate(itertools.pairwise(described)):
-        attr = one.attr
-        is_switch = (attr.type, attr.config) == (
-            abi.PERF_TYPE_SOFTWARE,
-            abi.PERF_COUNT_SW_CONTEXT_SWITCHES,
-        )
-        has_copies = attr.sample_type & abi.PERF_SAMPLE_STACK_USER
-        is_pair = (following.attr.type, following.attr.config) == (attr.type, attr.config)
-        is_pair &= not following.attr.sample_type & abi.PERF_SAMPLE_STACK_USER
-        if is_switch and has_copies and is_pair and one.fields and following.fields:
-            return row
-    return -1
+def _copy(words: Words, found: _Stacks, used: Rows, block: NDArray[np.uint8]) -> Rows:
+    """Write the copies of some stacks, one after the other; return how many bytes each has."""
+    most = int(found.pieces.max(initial=0))
+    copies = block.view("<u8").reshape(len(used), most * _PIECE_WORDS)
+    within = np.arange(_PIECE_WORDS)
+    is_going_on = np.ones(len(used), np.bool_)
+    held = np.zeros(len(used), np.int64)
+    for number in range(most):
+        begin, pieces = found.begin.take(used), found.pieces.take(used)
+        key = words.take(begin + number, mode="clip") & ~_NEW
+        at = np.minimum(np.searchsorted(found.piece_key, key), len(found.piece_key) - 1)
+        is_going_on &= (number < pieces) & (key > 0) & (found.piece_key.take(at) == key)
+        rows = np.flatnonzero(is_going_on)
+        source = found.piece_begin.take(at.take(rows))
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(first, first + _ROWS_AT_ONCE)
+            copies[rows[part, None], number * _PIECE_WORDS + within] = words.take(
+                source[part, None] + within
+            )
+        held[rows] += _PIECE_BYTES
+    return held
 
 
-def _with_known_stacks(
-    events: Events, states: UserStates, of_switch: NDArray[np.bool_]
-) -> UserStates:
-    """Return the states with those of samples whose stack another sample has."""
-    raw = events.samples.raw
-    if raw is None or not len(states.sample):
-        return states
-    chosen = np.flatnonzero(of_switch.take(raw.sample))
-    sample, key = raw.sample.take(chosen), raw.values[0].take(chosen)
-    place = np.minimum(np.searchsorted(states.sample, sample), max(len(states.sample) - 1, 0))
-    has_own = states.sample.take(place) == sample
-    known, first = np.unique(key[has_own], return_index=True)
-    if not len(known):
-        return states
-    wanted = np.flatnonzero(~has_own)
-    at = np.searchsorted(known, key.take(wanted))
-    is_known = known.take(at, mode="clip") == key.take(wanted)
-    of_state = place[has_own].take(first.take(at[is_known]))
-    every = np.concatenate((states.sample, sample.take(wanted[is_known])))
-    rows = np.concatenate((np.arange(len(states.sample)), of_state))
-    order = np.argsort(every, kind="stable")
-    rows = rows.take(order)
-    return replace(
-        states,
-        sample=every.take(order),
-        abi=states.abi.take(rows),
-        registers=states.registers[rows],
-        stack_block=states.stack_block.take(rows),
-        stack_begin=states.stack_begin.take(rows),
-        stack_bytes=states.stack_bytes.take(rows),
-    )
+def _room(stacks: Rows, each_bytes: int) -> tuple[Rows, NDArray[np.uint8]]:
+    """Return the stacks that there is room for, and the room."""
+    stacks = stacks[: MOST_COPIED_BYTES // max(each_bytes, 1)]
+    size_bytes = len(stacks) * each_bytes
+    if size_bytes > _HELD_BYTES:
+        try:
+            with tempfile.TemporaryFile() as file:
+                os.posix_fallocate(file.fileno(), 0, size_bytes)
+                return stacks, np.frombuffer(mmap.mmap(file.fileno(), size_bytes), np.uint8)
+        except OSError:
+            stacks = stacks[: _HELD_BYTES // each_bytes]
+            size_bytes = len(stacks) * each_bytes
+    return stacks, np.zeros(size_bytes, np.uint8)

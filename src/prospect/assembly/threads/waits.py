@@ -93,17 +93,14 @@ class Waits(Record):
     calls: NDArray[np.int64] | None = None
 
 
-def with_one_switch_event(events: Events, info: RecordingInfo) -> tuple[Events, RecordingInfo]:
-    """Return records and description with all samples of switches in one event.
-
-    See `wait_copies.with_one_switch_event`.
-    """
+def with_copies_of_waits(events: Events, info: RecordingInfo) -> Events:
+    """Return the records with the copies of stacks whose pieces are recorded once."""
     row = switch_event(info)
-    if row < 0 or not info.events[row].attr.sample_stack_user:
-        return events, info
+    if row < 0 or not info.events[row].attr.has_pieces_of_stacks:
+        return events
     from prospect.assembly.threads import wait_copies  # noqa: PLC0415 - only with copies of waits
 
-    return wait_copies.with_one_switch_event(events, info)
+    return wait_copies.with_copies_of_waits(events, info, row)
 
 
 def records_switches(info: RecordingInfo) -> bool:

@@ -217,7 +217,7 @@ class EventPlan(NamedTuple):
 
     @property
     def copies_of_waits(self) -> int:
-        """How many bytes of a stack samples of switches copy that a program writes; 0 without."""
+        """How many bytes of a stack a program copies that writes samples of switches; 0 without."""
         of_waits = (event.attr.sample_stack_user for event in self.beside if event.is_of_waits)
         return max(of_waits, default=0)
 

@@ -35,6 +35,8 @@ _LEAST_STACK_BYTES = 8
 # General registers as PERF_REG_* bits: on x86-64 ax to ip, flags and r8 to r15, without the segment
 # registers; on arm64 x0 to x30, sp and pc.
 _REGISTERS = {"x86_64": 0xFF0FFF, "aarch64": (1 << 33) - 1}
+# Those by which callers are found: bx, bp, sp, ip, r10; x29, lr, sp, pc.
+UNWOUND_REGISTERS = {"x86_64": 0x4_01C2, "aarch64": 0xF << 29}
 # Chains of frame pointers lack the caller of a leaf, which on arm64 is in lr (x30). The frame
 # pointer (x29) and sp show whether it is a recursion or has its frame record. The chain has pc.
 _LEAF_REGISTERS = {"aarch64": 0b111 << 29}

@@ -31,6 +31,7 @@ from prospect.capture.events.recorded_callers import (
     BY_IMAGE,
     FRAME_POINTERS,
     KERNEL_CHAINS,
+    UNWOUND_REGISTERS,
     CallGraph,
     sample_bytes,
     with_callers,
@@ -146,26 +147,22 @@ def with_switches(
 
 
 def _copied_once(attr: EventAttr) -> tuple[ChosenEvent, ...]:
-    """Return the events by which each stack of a thread that leaves its CPU is copied once.
+    """Return the events by which each piece of a waiting thread's stack is copied once.
 
-    The first one lets the program run that writes samples by the second, with a copy, or by the
-    third (`following.wait_stacks`). These are described as samples of switches, which they are.
+    The first one lets the program run that writes samples by the second (`following.wait_stacks`).
+    This is described as samples of switches, which they are. Copies are in their raw data; the size
+    of a copy is only in the description.
     """
-    plain = _without_callers(attr)
+    registers = UNWOUND_REGISTERS[os.uname().machine]
     written = attr._replace(
-        config=abi.PERF_COUNT_SW_BPF_OUTPUT, sample_type=attr.sample_type | abi.PERF_SAMPLE_RAW
+        config=abi.PERF_COUNT_SW_BPF_OUTPUT,
+        sample_type=attr.sample_type & ~abi.PERF_SAMPLE_STACK_USER | abi.PERF_SAMPLE_RAW,
+        sample_regs_user=registers,
     )
-    without = written._replace(
-        sample_type=written.sample_type & ~(abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER),
-        sample_regs_user=0,
-        sample_stack_user=0,
-    )
+    recorded = written._replace(config=attr.config)
     return (
-        ChosenEvent(NAME, plain, is_filtered=True, is_recorded=False),
-        *(
-            ChosenEvent(NAME, one, recorded=one._replace(config=attr.config), is_of_waits=True)
-            for one in (written, without)
-        ),
+        ChosenEvent(NAME, _without_callers(attr), is_filtered=True, is_recorded=False),
+        ChosenEvent(NAME, written, recorded=recorded, is_of_waits=True),
     )
 
 

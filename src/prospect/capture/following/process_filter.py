@@ -89,21 +89,19 @@ class ProcessFilter(Closing):
         }
 
     def _load_copies_of_waits(self, copied_bytes: int) -> None:
-        keep, layout, cpus = self._held.keep, bpf_objects.MapLayout, self.maps.cpus
+        keep, layout = self._held.keep, bpf_objects.MapLayout
+        raw_bytes = wait_stacks.scratch_bytes(copied_bytes)
         outputs, seen, scratch = (
             keep(bpf_objects.create_map(one))
             for one in (
-                layout("waits", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, 2 * cpus),
-                layout(
-                    "wait_stacks", abi.BPF_MAP_TYPE_LRU_HASH, 8, 8, wait_stacks.MOST_WAIT_STACKS
-                ),
-                layout("stack_piece", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, wait_stacks.PIECE_BYTES, 1),
+                layout("waits", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, self.maps.cpus),
+                layout("pieces", abi.BPF_MAP_TYPE_LRU_HASH, 8, 8, wait_stacks.MOST_WAIT_PIECES),
+                layout("waits_raw", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, raw_bytes, 1),
             )
         )
         self._of_waits = outputs
-        code = wait_stacks.switch_program(
-            wait_stacks.WaitMaps(outputs, seen, scratch, cpus, copied_bytes)
-        )
+        maps = wait_stacks.WaitMaps(outputs, seen, scratch, copied_bytes)
+        code = wait_stacks.switch_program(maps)
         program = keep(bpf_objects.load_perf_event_program("waits", code))
         element = struct.pack("=I", program)
         bpf_objects.write_element(self.maps.walker, programs.OF_SWITCHES, element)
@@ -137,8 +135,8 @@ class ProcessFilter(Closing):
             cpu: its number.
             copies: events that write copies, one a clock.
             filtered: the events whose samples are chosen.
-            of_waits: events that write samples of switches: with copies of stacks, and without;
-                empty if these are events whose samples are chosen.
+            of_waits: the event that writes samples of switches; empty if it is one whose samples
+                are chosen.
 
         Raises:
             OSError: the kernel refused.
@@ -146,9 +144,8 @@ class ProcessFilter(Closing):
         for clock, fd in enumerate(copies):
             at = clock * self.maps.cpus + cpu
             bpf_objects.write_element(self.maps.copies, at, struct.pack("=I", fd))
-        for number, fd in enumerate(of_waits):
-            at = number * self.maps.cpus + cpu
-            bpf_objects.write_element(self._of_waits, at, struct.pack("=I", fd))
+        for fd in of_waits:
+            bpf_objects.write_element(self._of_waits, cpu, struct.pack("=I", fd))
         for fd in filtered:
             fcntl.ioctl(fd, perf.PERF_EVENT_IOC_SET_BPF, self._at_events)
 

@@ -9,8 +9,8 @@ writes the sample:
 the thread's       a clock's tick             a switch, from events with stacks
 process is
 =================  =========================  ==========================================
-followed           a sample of a second       the event's own sample, or one of
-                   event, with the copy       two others (`wait_stacks`)
+followed           a sample of a second       the event's own sample, or that of
+                   event, with the copy       another one (`wait_stacks`)
 not followed       the clock's own sample,    none; records of switches have the times
                    without callers
 =================  =========================  ==========================================

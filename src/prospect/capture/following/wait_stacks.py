@@ -1,15 +1,20 @@
-"""The BPF program that records the copy of a stack once for all switches of a thread from there.
+"""The BPF program that records each piece of a thread's stack once for all its switches.
 
-A thread waits in few places. The program runs as a thread of a followed process leaves its CPU
-(`process_programs`), and writes the sample by one of two events: the first time with a copy of the
-stack, and without one if a copy with the same key is in the ring already. Both have the key as
-their raw data, and call chains, so that nothing but the copy is missing; a report takes it from the
-other sample.
+A thread waits in few places, and its outer callers stay the same while the inner ones come and go.
+The program runs as a thread of a followed process leaves its CPU (`process_programs`), and writes
+the sample, with the registers that unwinding needs. Its raw data is u64 words:
 
-The key is a hash of the thread's number, its registers, and all words of the copy that may be
-addresses, with their places. So stacks of one key have the same callers: these follow from return
-addresses, saved frame pointers, and sizes of frames. Counters and texts on a stack make no
-difference.
+==================  ================================================================
+the stack's key     for a stack that is in the recording, nothing follows
+keys of pieces      of PIECE_BYTES each, from the one with the stack pointer outwards;
+                    0 where the stack ends, or could not be read
+the pieces          whose key has its lowest bit set, in this order
+==================  ================================================================
+
+A key is a hash of the thread's number, the address, and all words from the stack pointer on that
+may be addresses, with their places. So stacks of one key have the same callers, if registers agree
+too: these follow from return addresses, saved frame pointers, and sizes of frames. Counters and
+texts on a stack make no difference.
 
 Defined by: ``arch/x86/include/asm/ptrace.h`` and ``arch/arm64/include/asm/ptrace.h`` for the
 registers, Linux 6.18.
@@ -33,59 +38,47 @@ if TYPE_CHECKING:
 
     Items = Iterator[Instruction | Label]
 
-# Those used least recently are forgotten if there are more; such a stack is copied again.
-MOST_WAIT_STACKS = 1 << 15
-PIECE_BYTES, _SMALL_PIECE_BYTES = 1024, 128
+# Those used least recently are forgotten if there are more; such a piece is copied again.
+MOST_WAIT_PIECES = 1 << 16
+PIECE_BYTES = 512
 
 R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FP = REGISTERS
-_KEY, _FREE = -8, -16
+_KEY, _FREE, _THREAD, _SP, _USED_BYTES, _PIECE = -8, -16, -24, -32, -40, -48
+_WORD_BYTES = 8
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _LEAST_ADDRESS = 1 << 16
 _DROP = 0
-
-
-class _Machine(NamedTuple):
-    """A machine's struct pt_regs.
-
-    Attributes:
-        begin, size: what is read of it.
-        hashed: offsets there of the program counter, the frame pointer, and the like.
-        sp: offset of the stack pointer there.
-        address_bits: how many an address has; 64 if some are signed.
-    """
-
-    begin: int
-    size: int
-    hashed: tuple[int, ...]
-    sp: int
-    address_bits: int
-
-
-# x86-64 from bp to sp: bp, ip. arm64 from x29 to pc: x29, lr, pc.
-_MACHINES = {
-    "x86_64": _Machine(32, 128, (0, 96), 120, 47),
-    "aarch64": _Machine(232, 32, (0, 8, 24), 16, 64),
-}
-_REGISTERS_AT = _FREE - max(machine.size for machine in _MACHINES.values())
+# Offset of the stack pointer in a machine's struct pt_regs.
+_SP_OFFSET = {"x86_64": 152, "aarch64": 248}
+# How many bits an address has; 64 if some are signed.
+_ADDRESS_BITS = {"x86_64": 47, "aarch64": 64}
 
 
 class WaitMaps(NamedTuple):
     """The maps and numbers that the program uses.
 
     Attributes:
-        outputs: descriptor of an array of events: those with copies of each CPU, then those
-            without.
-        seen: descriptor of a map of the keys whose copies are recorded.
-        scratch: descriptor of an array of PIECE_BYTES for each CPU.
-        cpus: how many CPUs there may be.
-        copied_bytes: how much of a stack is copied.
+        outputs: descriptor of an array of the events of each CPU that write samples.
+        seen: descriptor of a map of the keys of stacks and pieces that are recorded.
+        scratch: descriptor of an array with one element of `scratch_bytes` for each CPU.
+        copied_bytes: how much of a stack is copied at least.
     """
 
     outputs: int
     seen: int
     scratch: int
-    cpus: int
     copied_bytes: int
+
+
+def scratch_bytes(copied_bytes: int) -> int:
+    """Return the size of a sample's raw data, at most."""
+    pieces = _pieces(copied_bytes)
+    return _WORD_BYTES * (1 + pieces) + PIECE_BYTES * pieces
+
+
+def _pieces(copied_bytes: int) -> int:
+    """Return how many pieces hold a copy, wherever in the first one the stack pointer is."""
+    return -(-copied_bytes // PIECE_BYTES) + 1
 
 
 def switch_program(maps: WaitMaps) -> bytes:
@@ -94,102 +87,127 @@ def switch_program(maps: WaitMaps) -> bytes:
 
 
 def _switch(maps: WaitMaps) -> Items:
-    # R6 the context, R7 the scratch memory, R8 a place on the thread's stack, R9 the hash.
-    machine = _MACHINES[os.uname().machine]
+    # R6 the context, R7 the raw data, R8 a piece of the thread's stack, R9 the stack's hash.
+    pieces = _pieces(maps.copied_bytes)
     yield asm.move(R6, R1)
     yield asm.store(BPF_W, FP, _FREE, 0)
     yield from _look_up(maps.scratch, _FREE)
     yield asm.jump_if(abi.BPF_JEQ, R0, 0, "out")
     yield asm.move(R7, R0)
-    yield from _registers(machine)
+    yield from _read_stack_pointer()
     yield asm.call(abi.BPF_FUNC_get_current_pid_tgid)
+    yield asm.store(BPF_DW, FP, _THREAD, R0)
     yield asm.move(R9, R0)
+    yield asm.load(BPF_DW, R8, FP, _SP)
+    yield asm.move(R3, R8)
     yield asm.load_imm64(R4, _MULTIPLIER)
-    for place in (machine.sp, *machine.hashed):
-        yield asm.load(BPF_DW, R3, FP, _REGISTERS_AT + place)
-        yield from _mix()
-    yield asm.load(BPF_DW, R8, FP, _REGISTERS_AT + machine.sp)
-    yield from _hash_stack(maps.copied_bytes, machine)
+    yield from _mix(R9)
+    yield asm.alu(abi.BPF_AND, R8, -PIECE_BYTES)
+    yield asm.store(BPF_DW, FP, _USED_BYTES, 0)
+    for piece in range(pieces):
+        yield asm.store(BPF_DW, R7, _key_place(piece), 0)
+    for piece in range(pieces):
+        yield from _add_piece(maps, piece, pieces)
+    yield Label("all read")
     yield asm.alu(abi.BPF_OR, R9, 1)
     yield asm.store(BPF_DW, FP, _KEY, R9)
+    yield asm.store(BPF_DW, R7, 0, R9)
     yield from _look_up(maps.seen, _KEY)
-    yield asm.move(R8, maps.cpus)
+    yield asm.move(R8, _WORD_BYTES)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "known")
-    yield asm.move(R8, 0)
+    yield asm.load(BPF_DW, R8, FP, _USED_BYTES)
+    yield asm.jump_if(abi.BPF_JGT, R8, PIECE_BYTES * pieces, "out")
+    yield asm.alu(abi.BPF_ADD, R8, _key_place(pieces))
     yield Label("known")
     yield from _write(maps)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "out")  # the ring was full
-    yield asm.jump_if(abi.BPF_JEQ, R8, maps.cpus, "out")
-    yield asm.store(BPF_DW, FP, _FREE, 0)
-    yield asm.load_map(R1, maps.seen)
-    yield from _address(R2, _KEY)
-    yield from _address(R3, _FREE)
-    yield asm.move(R4, abi.BPF_ANY)
-    yield asm.call(abi.BPF_FUNC_map_update_elem)
+    yield asm.jump_if(abi.BPF_JEQ, R8, _WORD_BYTES, "out")
+    yield from _remember(maps.seen)
+    for piece in range(pieces):
+        yield from _remember_piece(maps.seen, piece)
     yield Label("out")
     yield asm.move(R0, _DROP)
     yield EXIT
 
 
-def _registers(machine: _Machine) -> Items:
-    """Read the registers with which the thread left user space."""
+def _key_place(piece: int) -> int:
+    """Return where in the raw data a piece's key is."""
+    return _WORD_BYTES * (1 + piece)
+
+
+def _read_stack_pointer() -> Items:
+    """Read the stack pointer with which the thread left user space."""
     yield asm.call(abi.BPF_FUNC_get_current_task_btf)
     yield asm.move(R1, R0)
     yield asm.call(abi.BPF_FUNC_task_pt_regs)
     yield asm.move(R3, R0)
-    yield asm.alu(abi.BPF_ADD, R3, machine.begin)
-    yield from _address(R1, _REGISTERS_AT)
-    yield asm.move(R2, machine.size)
+    yield asm.alu(abi.BPF_ADD, R3, _SP_OFFSET[os.uname().machine])
+    yield from _address(R1, _SP)
+    yield asm.move(R2, _WORD_BYTES)
     yield asm.call(abi.BPF_FUNC_probe_read_kernel)
 
 
-def _hash_stack(size_bytes: int, machine: _Machine) -> Items:
-    """Hash the addresses on the stack, to the end of its mapping if that comes first."""
-    for piece in range(-(-size_bytes // PIECE_BYTES)):
-        yield from _read_user(PIECE_BYTES, "at the end")
-        yield from _hash(PIECE_BYTES, machine, f"piece {piece}")
-    yield asm.jump("hashed")
-    yield Label("at the end")
-    for piece in range(PIECE_BYTES // _SMALL_PIECE_BYTES - 1):
-        yield from _read_user(_SMALL_PIECE_BYTES, "hashed")
-        yield from _hash(_SMALL_PIECE_BYTES, machine, f"small piece {piece}")
-    yield Label("hashed")
-
-
-def _read_user(size_bytes: int, out: str) -> Items:
-    yield asm.move(R1, R7)
-    yield asm.move(R2, size_bytes)
+def _add_piece(maps: WaitMaps, piece: int, pieces: int) -> Items:
+    """Read a piece behind those that are new so far, and keep it if it is new too."""
+    yield asm.load(BPF_DW, R1, FP, _USED_BYTES)
+    yield asm.jump_if(abi.BPF_JGT, R1, PIECE_BYTES * piece, "out")
+    yield asm.alu(abi.BPF_ADD, R1, R7)
+    yield asm.alu(abi.BPF_ADD, R1, _key_place(pieces))
+    yield asm.store(BPF_DW, FP, _PIECE, R1)
+    yield asm.move(R2, PIECE_BYTES)
     yield asm.move(R3, R8)
     yield asm.call(abi.BPF_FUNC_probe_read_user)
-    yield asm.jump_if(abi.BPF_JNE, R0, 0, out)
-    yield asm.alu(abi.BPF_ADD, R8, size_bytes)
+    yield asm.jump_if(abi.BPF_JNE, R0, 0, "all read")
+    yield from _hash_piece(piece)
+    yield asm.alu(abi.BPF_AND, R5, -2)
+    yield asm.store(BPF_DW, FP, _KEY, R5)
+    yield asm.move(R3, R5)
+    yield from _mix(R9)
+    yield from _look_up(maps.seen, _KEY)
+    yield asm.load(BPF_DW, R1, FP, _KEY)
+    yield asm.jump_if(abi.BPF_JNE, R0, 0, f"known {piece}")
+    yield asm.alu(abi.BPF_OR, R1, 1)
+    yield asm.load(BPF_DW, R2, FP, _USED_BYTES)
+    yield asm.alu(abi.BPF_ADD, R2, PIECE_BYTES)
+    yield asm.store(BPF_DW, FP, _USED_BYTES, R2)
+    yield Label(f"known {piece}")
+    yield asm.store(BPF_DW, R7, _key_place(piece), R1)
+    yield asm.alu(abi.BPF_ADD, R8, PIECE_BYTES)
 
 
-def _hash(size_bytes: int, machine: _Machine, name: str) -> Items:
-    """Add words to the hash, 0 for those that are no addresses.
+def _hash_piece(piece: int) -> Items:
+    """Set R5 to the hash of a piece from the stack pointer on, with 0 for what is no address.
 
-    Without jumps the verifier follows one way, and the CPU has nothing to predict.
+    Without other jumps the verifier follows one way, and the CPU has nothing to predict.
     """
     yield asm.move(R1, 0)
+    if not piece:
+        yield asm.load(BPF_DW, R1, FP, _SP)
+        yield asm.alu(abi.BPF_AND, R1, PIECE_BYTES - _WORD_BYTES)
     yield asm.load_imm64(R4, _MULTIPLIER)
-    yield Label(name)
-    yield asm.move(R2, R7)
+    yield asm.load(BPF_DW, R5, FP, _THREAD)
+    yield asm.move(R3, R8)
+    yield asm.alu(abi.BPF_ADD, R3, R1)
+    yield from _mix(R5)
+    yield Label(f"word of {piece}")
+    yield asm.load(BPF_DW, R2, FP, _PIECE)
     yield asm.alu(abi.BPF_ADD, R2, R1)
     yield asm.load(BPF_DW, R3, R2, 0)
     yield asm.move(R0, R3)
-    if machine.address_bits < 64:
+    address_bits = _ADDRESS_BITS[os.uname().machine]
+    if address_bits < 64:
         # Less than the least address is more than the largest then.
         yield asm.alu(abi.BPF_SUB, R0, _LEAST_ADDRESS)
-        yield asm.alu(abi.BPF_RSH, R0, machine.address_bits)
+        yield asm.alu(abi.BPF_RSH, R0, address_bits)
         yield from _to_mask(R0)
         yield asm.alu(abi.BPF_XOR, R0, -1)
     else:
         yield asm.alu(abi.BPF_RSH, R0, _LEAST_ADDRESS.bit_length() - 1)
         yield from _to_mask(R0)
     yield asm.alu(abi.BPF_AND, R3, R0)
-    yield from _mix()
-    yield asm.alu(abi.BPF_ADD, R1, 8)
-    yield asm.jump_if(abi.BPF_JLT, R1, size_bytes, name)
+    yield from _mix(R5)
+    yield asm.alu(abi.BPF_ADD, R1, _WORD_BYTES)
+    yield asm.jump_if(abi.BPF_JLT, R1, PIECE_BYTES, f"word of {piece}")
 
 
 def _to_mask(register: Reg) -> Items:
@@ -198,22 +216,42 @@ def _to_mask(register: Reg) -> Items:
     yield asm.alu(abi.BPF_ARSH, register, 63)
 
 
-def _mix() -> Items:
-    """Add R3 to the hash; R4 is the multiplier."""
-    yield asm.alu(abi.BPF_XOR, R9, R3)
-    yield asm.alu(abi.BPF_MUL, R9, R4)
+def _mix(hashed: Reg) -> Items:
+    """Add R3 to a hash; R4 is the multiplier, which calls of the kernel forget."""
+    yield asm.alu(abi.BPF_XOR, hashed, R3)
+    yield asm.alu(abi.BPF_MUL, hashed, R4)
 
 
 def _write(maps: WaitMaps) -> Items:
-    """Write the sample by the event of this CPU from R8 on, with the key."""
+    """Write the sample by the event of this CPU, with R8 bytes of raw data."""
     yield asm.call(abi.BPF_FUNC_get_smp_processor_id)
-    yield asm.move(R3, R8)
-    yield asm.alu(abi.BPF_ADD, R3, R0)
+    yield asm.move(R3, R0)
     yield asm.move(R1, R6)
     yield asm.load_map(R2, maps.outputs)
-    yield from _address(R4, _KEY)
-    yield asm.move(R5, 8)
+    yield asm.move(R4, R7)
+    yield asm.move(R5, R8)
     yield asm.call(abi.BPF_FUNC_perf_event_output)
+
+
+def _remember_piece(seen: int, piece: int) -> Items:
+    """Remember a piece that was written."""
+    yield asm.load(BPF_DW, R1, R7, _key_place(piece))
+    yield asm.move(R2, R1)
+    yield asm.alu(abi.BPF_AND, R2, 1)
+    yield asm.jump_if(abi.BPF_JEQ, R2, 0, f"old {piece}")
+    yield asm.alu(abi.BPF_XOR, R1, 1)
+    yield asm.store(BPF_DW, FP, _KEY, R1)
+    yield from _remember(seen)
+    yield Label(f"old {piece}")
+
+
+def _remember(seen: int) -> Items:
+    yield asm.store(BPF_DW, FP, _FREE, 0)
+    yield asm.load_map(R1, seen)
+    yield from _address(R2, _KEY)
+    yield from _address(R3, _FREE)
+    yield asm.move(R4, abi.BPF_ANY)
+    yield asm.call(abi.BPF_FUNC_map_update_elem)
 
 
 def _look_up(map_fd: int, key: int) -> Items:
