@@ -19,7 +19,7 @@ from prospect.cli import help as pages
 from prospect.cli.commands import PROFILE, RECORD, STAT, SUBCOMMANDS, Command
 from prospect.cli.option_parser import parse
 from prospect.cli.option_table import OPTIONS
-from prospect.figures.flat_tables import TABLES
+from prospect.estimate.flat_tables import TABLES
 from prospect.options import Settings
 from prospect.records import asdict
 from prospect.render.registry import FORMATS

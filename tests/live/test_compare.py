@@ -57,7 +57,7 @@ def test_what_a_command_writes_is_no_part_of_the_report(tmp_path):
     shown = "echo of the command"
     ran = compare("-n1", "--a", shown, "--b", "cat", "--show-output", "-V4", cwd=tmp_path)
     assert ran.returncode == 0, ran
-    assert ran.stderr == "of the command\n"
+    assert ran.stderr == "prospect: compare: run 1 of 1 of A and B\nof the command\n"
     assert ran.stdout.startswith("Difference: B - A")
     assert list(tmp_path.iterdir()) == []
 
@@ -73,6 +73,7 @@ def test_what_a_command_writes_is_no_part_of_the_report(tmp_path):
 def test_a_side_that_fails_is_said_in_one_line(tmp_path, command, status, says):
     ran = compare("--a", "true", "--b", command, cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (status, "")
-    assert ran.stderr.startswith(f"prospect: compare: {says}"), ran
-    assert ran.stderr.count("\n") == 1
+    began, said = ran.stderr.splitlines()
+    assert began == "prospect: compare: run 1 of 5 of A and B"
+    assert said.startswith(f"prospect: compare: {says}"), ran
     assert list(tmp_path.iterdir()) == []

@@ -147,7 +147,11 @@ def test_control_stops_starts_forgets_and_begins_sessions(tmp_path):
         refused = daemon.control("session", "../x")
         assert refused.returncode == 1
         assert "at most 32 letters" in refused.stderr
+        unnamed = daemon.control("session")
+        assert unnamed.returncode == 2
+        assert "prospect control session NAME" in unnamed.stderr
         assert daemon.end(signal.SIGINT) == 0
+        assert "SIGINT: the daemon writes the last window, and ends" in daemon.said()
     assert read_store(str(tmp_path / "s"), ["session:current"]).hits.count.sum() > 0
 
 

@@ -18,7 +18,7 @@ from prospect.api.keywords import AnnouncedOptions, as_text, method_takes, retur
 from prospect.errors import UsageError
 from prospect.estimate.compare import comparison as model
 from prospect.estimate.compare.compared_sides import compare
-from prospect.figures.flat_tables import as_unicode
+from prospect.estimate.flat_tables import as_unicode
 from prospect.figures.modes import MODE_NAMES
 from prospect.options import ComparingOptions, DifferenceOptions, NamingOptions, needed, option
 from prospect.profile.model import Profile

@@ -17,7 +17,7 @@ from prospect.announcing import pluralize
 from prospect.api.keywords import AnnouncedOptions, as_text, method_takes, returned_report, takes
 from prospect.dimensions import known_dimension, known_sort_keys
 from prospect.errors import ProspectError, UsageError
-from prospect.figures import flat_tables
+from prospect.estimate import flat_tables
 from prospect.files import outputs
 from prospect.options import (
     DisassemblerOptions,
@@ -65,7 +65,7 @@ class Profile(model.Profile):
     """
 
     def functions_table(self, *, detail: str | int = "3") -> dict[str, NDArray[Any]]:
-        """Return the functions as columns, the one with the most time first.
+        """Return the functions as columns, the one with the most time first, with ± of each.
 
         Args:
             detail: whose time is shown, as in `report`; the other tables take it, too.

@@ -54,7 +54,9 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     target = ReportFile(settings.output)
     files: dict[str, RecordingFile] = {}
     try:
-        for side, number in order(settings.runs):
+        for at, (side, number) in enumerate(order(settings.runs)):
+            if at % len(_SIDES) == 0:
+                say(f"compare: run {number} of {settings.runs} of A and B")
             _record(files, side, number, settings, command_line)
         from prospect.cli.analysis import Unread
         from prospect.cli.diff import write

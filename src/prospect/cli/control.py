@@ -30,7 +30,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError(f"control: give one of {', '.join(COMMANDS)}{what}")
     if (words[0] == "session") != (len(words) == 2):
         raise UsageError(
-            "control: session NAME begins another session"
+            "control: give the new session one name: prospect control session NAME"
             if words[0] == "session"
             else f"control: unexpected '{words[1]}'; see prospect help control"
         )

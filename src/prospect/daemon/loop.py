@@ -105,6 +105,7 @@ class Daemon:
         self._manager = ServiceManager()
         self._signals: list[int] = []
         self._ending = Ending()
+        self._has_said_end = False
         self._waiting: list[Request] = []
         self._wants_window = False
         self._next_session = ""
@@ -311,6 +312,10 @@ class Daemon:
             number = self._signals.pop(0)
             if number == signal.SIGHUP:
                 self._reload()
+            elif not self._has_said_end:
+                self._has_said_end = True
+                name = signal.Signals(number).name
+                self._say(f"{name}: the daemon writes the last window, and ends")
 
     def _reload(self) -> None:
         self._manager.notify(RELOADING, f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")

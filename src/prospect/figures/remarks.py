@@ -107,8 +107,6 @@ def run_notes(
             f"time: rows are sorted by {'their periods' if varies else 'samples'}, "
             "and -m and -k leave nothing out."
         )
-    if not len(profile.hits):
-        notes.append("The recording has no samples: there is nothing to profile.")
     return tuple(notes)
 
 

@@ -76,14 +76,11 @@ def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated)
         commands = _of_recording(view, short, recording, repeated, has_functions=short.hits > 0)
     elif repeated.record:
         recurs = any(one.hits >= _LEAST_TO_RECUR for one in short.functions[:1])
-        has_callers = view.profile.stacks is not None and view.profile.run.has_user_callers
-        # They are recorded for this report though nobody asked; `record` has to be asked. With
-        # waits it is not: each would have a copy as large.
-        asks = has_callers and not any(
-            word == "--off-cpu" or word.startswith(_CALL_GRAPH) for word in repeated.record
-        )
+        asks = _asks_for_callers(view, repeated)
         again = ("record", *((_CALL_GRAPH, "auto") if asks else ()), *repeated.record)
-        readers = _of_recording(view, short, DEFAULT_RECORDING, repeated, has_functions=recurs)
+        readers = _of_recording(
+            view, short, DEFAULT_RECORDING, repeated, has_functions=recurs, has_callers=asks
+        )
         commands = [again, *readers]
     else:
         commands = []
@@ -91,17 +88,19 @@ def next_lines(view: Report, short: InShort, recording: str, repeated: Repeated)
         yield f"{' ' * len(_TITLE) if number else _TITLE}{shell_line(('prospect', *words))}"
 
 
-def _of_recording(
+def _of_recording(  # noqa: PLR0913 - a keyword for each
     view: Report,
     short: InShort,
     recording: str,
     repeated: Repeated,
     *,
     has_functions: bool = True,
+    has_callers: bool = False,
 ) -> list[tuple[str, ...]]:
     """Return the commands that show more of a recording, the most useful ones.
 
-    Without `has_functions` it may lack samples of the functions of this report.
+    Without `has_functions` it may lack samples of the functions of this report; with `has_callers`
+    it has callers even if this report has none.
     """
     file = () if recording == DEFAULT_RECORDING else (operand(recording),)
     command = repeated.command
@@ -117,7 +116,7 @@ def _of_recording(
     if _may_be_inlined(view, first):
         commands.append(command("report", "--lines", *file))
     if name:
-        if _has_callers(view, first):
+        if has_callers or _has_callers(view, first):
             commands.append(command("calls", "--callers-of", name, *file))
         if (how := _how_to_annotate(view, first.function)) is not None:
             # A single word may name a recording, and one in front is taken for options.
@@ -126,6 +125,20 @@ def _of_recording(
             end = ("--",) if name.startswith("-") else ()
             commands.append(command("annotate", *how, *end, name, *files))
     return [*commands, command("view", *file)][:_MOST_READERS]
+
+
+def _asks_for_callers(view: Report, repeated: Repeated) -> bool:
+    """Return whether `record` has to be asked for callers.
+
+    A command's are recorded for this report though nobody asked; those of a process that runs
+    already are not. With waits nobody is to ask: each would have a copy as large.
+    """
+    run = view.profile.run
+    has_callers = view.profile.stacks is not None and run.has_user_callers
+    is_attached = not (run.command or run.system_wide)
+    return (has_callers or is_attached) and not any(
+        word == "--off-cpu" or word.startswith(_CALL_GRAPH) for word in repeated.record
+    )
 
 
 def _has_callers(view: Report, row: FunctionRow) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from prospect.errors import UsageError
-from prospect.figures.flat_tables import TABLES
+from prospect.estimate.flat_tables import TABLES
 from prospect.figures.processes import chosen_hits, chosen_waits
 from prospect.figures.selection import only_used
 from prospect.plugins import FORMATS, called, plugin
@@ -57,6 +57,8 @@ class PluginReport:
         """
         if name not in TABLES:
             raise UsageError(f"there is no table '{name}'; there are {', '.join(TABLES)}")
+        if name == "functions":  # their errors are those of the whole recording's clocks
+            return TABLES[name](self._profile, self.detail)
         return TABLES[name](self._profile if name in ("mappings", "losses") else self._chosen)
 
     @cached_property

@@ -11,7 +11,7 @@ from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recorded_facts import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.profile_request import Callbacks, ProfileRequest
-from prospect.figures.flat_tables import hits_table
+from prospect.estimate.flat_tables import hits_table
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.report_view import ReportView
 from prospect.options import NamingOptions

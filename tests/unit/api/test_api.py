@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
+import numpy as np
 import pytest
 
 import prospect
@@ -21,8 +23,9 @@ from builders.switches import SWITCH, switched_profile
 from builders.turns import REQUEST, profile_with_turns, turns_of
 from prospect import Profile
 from prospect.errors import RecordingError, UsageError
-from prospect.figures.flat_tables import TABLES
-from prospect.records import asdict
+from prospect.estimate.flat_tables import TABLES
+from prospect.records import asdict, replace
+from prospect.render.plugin_report import PluginReport
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
 OF_ANY = [name for name in TABLES if name not in ("waits", "path", "turns")]
@@ -65,6 +68,29 @@ def test_rows_are_those_of_the_report():
     assert processes["is_command"].tolist().count(True) == 1
     assert profile.mappings_table(detail="4")["samples"].tolist() == [156, 228]
     assert profile.losses_table()["cpu"].tolist() == [0]
+
+
+def test_functions_have_the_errors_of_the_report():
+    profile = as_public(qsort_profile())
+    functions = profile.functions_table()
+    document = json.loads(profile.report(format="json"))
+    shown = {row["name"]: row["half_width_s"] for row in document["summary"]["functions"]}
+    assert "my_compare" in shown
+    errors = dict(zip(functions["function"], functions["error_seconds"], strict=True))
+    for name, error in shown.items():
+        assert errors[name] == pytest.approx(error, rel=1e-6)
+    of_report = PluginReport(profile, "3", "").table("functions")
+    assert of_report["error_seconds"] == pytest.approx(functions["error_seconds"])
+
+
+def test_errors_of_functions_whose_samples_are_no_time_are_unknown():
+    profile = as_public(qsort_profile())
+    misses = [
+        replace(event, name="cache-misses", seconds_per_hit=0.0, seconds_per_period=0.0)
+        for event in profile.run.events
+    ]
+    counted = as_public(replace(profile, run=replace(profile.run, events=misses)))
+    assert np.isnan(counted.functions_table()["error_seconds"]).all()
 
 
 def test_wall_time_and_the_critical_path_are_tables():

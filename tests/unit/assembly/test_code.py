@@ -16,7 +16,7 @@ from prospect.analysis.profile_request import ProfileRequest
 from prospect.assembly.code import code as assembly_code
 from prospect.assembly.code.code import CodeChoice
 from prospect.elf.image import ElfImage
-from prospect.figures.flat_tables import hits_table
+from prospect.estimate.flat_tables import hits_table
 from prospect.options import NamingOptions
 from prospect.profile.source_tables import innermost
 from prospect.symbols.images.image_symbols import read_symbol_table

@@ -132,6 +132,12 @@ def test_a_figure_has_no_more_digits_than_its_interval_supports():
     assert " 400.000  400.400 " in rendered("text", exact).decode()
 
 
+def test_a_total_that_nearly_vanished_keeps_a_digit():
+    text = rendered("text", compare([run_of({"f": 3000})], [run_of({"f": 4})])).decode()
+    (total,) = [line.split() for line in text.split("-" * 79)[0].splitlines() if "Total" in line]
+    assert float(total[1]) > 0, total
+
+
 def test_times_are_told_in_the_unit_that_suits_them():
     run, other = run_of({"f": 3000}), run_of({"f": 3100})
     units = {

@@ -46,6 +46,18 @@ def test_else_they_are_not(facts):
     assert "--lines" not in "".join(next_lines(**facts))
 
 
+@pytest.mark.parametrize("said", [(), ("--call-graph", "none"), ("--off-cpu",)])
+def test_a_process_that_runs_already_is_recorded_again_with_its_callers(said):
+    again = Repeated((*said, "-p", "7"))
+    attached = run_info(command=(), system_wide=False)
+    facts = {"linkage_name": "plain_c"}  # nothing to inline
+    lines = next_lines(recording="", info=attached, repeated=again, **facts)
+    asks = "" if said else "--call-graph auto "
+    words = "".join(f"{word} " for word in said)
+    assert lines[0] == f"Next:   prospect record {asks}{words}-p 7"
+    assert ("calls --callers-of main" in lines[1]) is not bool(said)
+
+
 def test_a_long_name_is_typed_by_a_part_that_means_it_alone():
     name = "void std::sort_loop<std::vector<int> >(int)"
     assert "annotate sort_loop run.data" in "".join(

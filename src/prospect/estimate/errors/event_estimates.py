@@ -83,7 +83,7 @@ def estimate_sentences(
     event: EventView, design: Design, tables: Mapping[str, RowEstimates]
 ) -> tuple[str, ...]:
     """Return what to say about the error bars of one event; nothing if it has none."""
-    if not design.has_time:
+    if not (design.has_time and design.hits.any()):
         return ()
     if not design.has_bars:
         name = design.event.name

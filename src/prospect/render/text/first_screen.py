@@ -57,6 +57,7 @@ _MOST_HINT_LINES = 2
 _MS = 0.0005  # rounds to 0.001 s
 _HOLDER_WIDTH = 22
 _LEAST_NAMELESS = 0.01
+_DEBUG_SYMBOLS = " (install debug symbols)"
 _LEAST_EXPLAINED = 0.05
 _LEAST_CUT = 0.05
 _LEAST_UNKNOWN = 0.05  # of the waits with a known reason
@@ -442,7 +443,9 @@ def _seen_lines(view: Report, short: InShort, style: Style) -> Iterator[str]:
     if short.nameless >= _LEAST_NAMELESS:
         parts.append(f"{_percent(short.nameless)} of samples unnamed{_reason(view, short)}")
     if short.bracketed >= _LEAST_NAMELESS:
-        parts.append(f"{_percent(short.bracketed)} of samples between two named functions")
+        parts.append(
+            f"{_percent(short.bracketed)} of samples in functions without symbols{_DEBUG_SYMBOLS}"
+        )
     parts += _cut_stacks(view)
     missing = f"Missing: {'; '.join(parts) or 'nothing was lost'}"
     # An option stays in one piece, so that it can be copied.

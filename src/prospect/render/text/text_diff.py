@@ -212,6 +212,8 @@ def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> 
     scale = unit.per_second
     half_width = table.half_width[shown] * scale
     digits = _digits(half_width)
+    if table.kind == "total":  # a small side shows a digit, even if the change is less certain
+        digits = max(digits, _digits(table.mean[:1] * scale))
     relative, low, high = _relative(table, shown)
     names = [escaped(name) or NO_NAME for name in table.name[shown]]
     modes = [MODE_NAMES[row] for row in table.mode[shown].tolist()]
@@ -236,9 +238,9 @@ def change_columns(table: ChangeTable, unit: Unit, title: str, shown: slice) -> 
     ]
 
 
-def _digits(half_width: NDArray[np.float64]) -> int:
-    """Return how many decimals the most exact row has a right to."""
-    least = float(half_width[half_width > 0].min(initial=np.inf))
+def _digits(values: NDArray[np.float64]) -> int:
+    """Return the decimals at which the smallest of these is not rounded to nothing."""
+    least = float(values[values > 0].min(initial=np.inf))
     if not math.isfinite(least):
         return 0
     return min(max(math.ceil(-math.log10(least)), 0), _MOST_DIGITS)

@@ -12,12 +12,16 @@ import numpy as np
 
 from prospect.columns.table_rows import gather
 from prospect.errors import UsageError
+from prospect.estimate.clocks.grid import tick_grid
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import half_widths
 from prospect.figures.entry_reasons import ENTRY_REASON_KIND_NAMES
 from prospect.figures.modes import (
     MODE_INTERRUPT,
     MODE_KERNEL,
     MODE_NAMES,
     MODE_USER,
+    event_has_time,
     event_seconds,
     hit_modes,
 )
@@ -91,7 +95,7 @@ def hits_table(profile: Profile, detail: Detail = "4") -> Table:
 
 
 def functions_table(profile: Profile, detail: Detail = "4") -> Table:
-    """Return the functions with a hit, the one with the most time first."""
+    """Return the functions with a hit, the one with the most time first, each with its ±."""
     profile = complete(profile)
     functions = profile.functions
     at = np.flatnonzero(chosen_hits(profile, detail))
@@ -101,6 +105,10 @@ def functions_table(profile: Profile, detail: Detail = "4") -> Table:
     order = np.lexsort((functions.address, -count, -seconds))
     order = order[count[order] > 0]
     object_index = functions.object_index[order]
+    rank = np.full(len(functions), -1, np.int32)
+    rank[order] = np.arange(len(order))
+    row_of_hit = np.full(len(profile.hits), -1, np.int32)
+    row_of_hit[at] = rank.take(row)
     return {
         "function": _text(functions.name, order),
         "object": _text(profile.objects.path, object_index),
@@ -108,6 +116,7 @@ def functions_table(profile: Profile, detail: Detail = "4") -> Table:
         "address": functions.address[order],
         "samples": count[order],
         "seconds": seconds[order],
+        "error_seconds": _error_seconds(profile, row_of_hit, len(order)),
         "percent": 100.0 * count[order] / max(int(count.sum()), 1),
     }
 
@@ -254,6 +263,22 @@ def _seconds(profile: ProfileByFunction) -> NDArray[np.float64]:
         rows = hits.event == event_index
         seconds[rows] = event_seconds(event, hits.count[rows], hits.period[rows])
     return seconds
+
+
+def _error_seconds(
+    profile: ProfileByFunction, row_of_hit: NDArray[np.int32], rows: int
+) -> NDArray[np.float64]:
+    """Return half of each row's 95 % interval, f64[rows] s; NaN if no event is time.
+
+    Events that are time add up in `seconds`, and so do their errors, which may go together.
+    """
+    grid, found = tick_grid(profile), []
+    for event_index, event in enumerate(profile.run.events):
+        if event_has_time(event):
+            design = sampling_design(profile, event_index, grid)
+            row = np.where(profile.hits.event == event_index, row_of_hit, -1)
+            found.append(half_widths(design, row, rows))
+    return np.sum(found, axis=0) if found else np.full(rows, np.nan)
 
 
 def _sums(row: NDArray[Any], weights: NDArray[Any], total: int) -> NDArray[np.float64]:
