@@ -246,8 +246,8 @@ class RecordingOptions(Options):
         typed(
             "--call-graph MODE[,BYTES]",
             "find callers: fp by frame pointers, dwarf by copies of BYTES of each stack (default "
-            "8192), which costs more, auto by both, lbr by the CPU's branch stack, none not at all "
-            "(default: fp)",
+            "8192), which costs more, auto by both, lbr by the CPU's branch stack, none for no "
+            "callers (default: fp)",
             "top",
         ),
         default="",
@@ -292,7 +292,7 @@ class RecordingOptions(Options):
         ),
         typed(
             "--wall=system",
-            "the same of every thread: the wall time of COMMAND includes the work of other "
+            "the same for every thread: the wall time of COMMAND then includes the work of other "
             "processes that it waited for, such as a database",
             "records",
             value="system",
@@ -860,7 +860,7 @@ class ComparingOptions(Options):
     fdr: float = option(
         typed(
             "--fdr SHARE",
-            "expected share of wrong rows among the marked ones, at most",
+            "accept at most this share of wrong rows among those that are marked",
             "comparers fleet",
         ),
         default=0.05,
@@ -1003,7 +1003,7 @@ class CountingOptions(Options):
         doc="CPUs to count, of the whole system",
     )
     interval_s: float = option(
-        typed("--interval SEC", "also print the counts of every SEC seconds; 0 for none", "stat"),
+        typed("--interval SEC", "also print counts every SEC seconds; 0 for never", "stat"),
         default=0.0,
         reads="seconds",
         doc="the length of the parts that counts are also given for, 0 for none",
@@ -1198,8 +1198,8 @@ class StoringOptions(Options):
     host_share: float = option(
         typed(
             "--host-share SHARE",
-            "send hours only from a share of the hosts, such as 0.01; each hour a new choice, "
-            "made by host name, represents all hosts",
+            "send hours only from a share of the hosts, such as 0.01; those of each hour are "
+            "chosen by name, and represent all hosts",
             "daemon store",
         ),
         default=1.0,
@@ -1261,7 +1261,7 @@ class OutputOptions(Options):
         default=True,
     )
     input: str = option(
-        typed("-i --input FILE", "the same as FILE without -i", "recording_readers"),
+        typed("-i --input FILE", "read FILE; the same as FILE without -i", "recording_readers"),
         default="",
         reads="file_name",
     )

@@ -122,7 +122,7 @@ CONTROL = Command(
     "control",
     "status|stop|start|dump|reset|session NAME",
     "ask a store's daemon for its status, or control it: stop or start sampling, write the "
-    "current window now (dump), delete the current session (reset), begin another session",
+    "current window now (dump), delete the current session (reset), start a new one (session NAME)",
     2,
 )
 STORE = Command(
@@ -143,7 +143,7 @@ SQL = Command(
 FLEET = Command(
     "fleet",
     "top|outliers|deploys [BUILD]|coverage [SPEC...]",
-    "query the stores of many hosts: the functions with most time, the hosts that differ, the "
+    "query the stores of many hosts: the functions that take most time, the hosts that differ, the "
     "effect of a build, the coverage",
     None,
 )

@@ -51,7 +51,7 @@ class WallTime(NamedTuple):
 
     @property
     def idle_s(self) -> float:
-        """Time in which nothing of it ran."""
+        """Time in which none of it ran."""
         return max(self.total_s - self.busy_s, 0.0)
 
 

@@ -60,6 +60,10 @@ def test_neither_side_always_comes_first():
     assert first == {"a": 5, "b": 5}
 
 
+def begun(number: int, runs: int) -> str:
+    return f"prospect: compare: run {number} of {runs} of A and B"
+
+
 def test_both_run_in_turn_and_the_answer_is_that_of_diff(machine, capfd):
     assert main([*OLD, "--runs", "2", "--fail-if", "slower by 3%"]) == 3
     assert machine.commands == [["old", "a b"], ["new"], ["new"], ["old", "a b"]]
@@ -68,7 +72,9 @@ def test_both_run_in_turn_and_the_answer_is_that_of_diff(machine, capfd):
     assert "\nB: run 2: program" in out
     assert "Difference: B - A" in out
     assert out.splitlines()[-1].startswith("slower by 3%: yes. ")
-    assert err.startswith("prospect: slower by 3%: yes.")
+    first, second, answer = err.splitlines()
+    assert (first, second) == (begun(1, 2), begun(2, 2))
+    assert answer.startswith("prospect: slower by 3%: yes.")
     assert "from the command" not in out + err
 
 
@@ -77,7 +83,10 @@ def test_a_command_reads_the_file_that_was_named_each_time(machine, capfd, tmp_p
     assert main([*OLD, "-n1"]) == 0
     assert main([*OLD, "-n1", "--stdin", "words", "--show-output"]) == 0
     assert machine.read == [b"", b"", b"one two", b"one two"]
-    assert capfd.readouterr().err == "from the command\n" * 2
+    assert capfd.readouterr().err.splitlines() == [
+        *[begun(1, 1)] * 2,
+        *["from the command"] * 2,
+    ]
 
 
 def test_recordings_are_kept_where_asked(machine, capfd, tmp_path):
@@ -93,8 +102,9 @@ def test_a_run_that_fails_ends_it(machine, capfd):
     assert len(machine.commands) == 2
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.startswith("prospect: compare: B, run 1 of 3 ended with status 7: 'new'; ")
-    assert err.count("\n") == 1
+    first, said = err.splitlines()
+    assert first == begun(1, 3)
+    assert said.startswith("prospect: compare: B, run 1 of 3 ended with status 7: 'new'; ")
     assert main([*OLD, "-n3", "--ignore-failure"]) == 0
     assert len(machine.commands) == 2 + 6
 
@@ -102,7 +112,7 @@ def test_a_run_that_fails_ends_it(machine, capfd):
 def test_a_command_that_is_not_there_is_named_with_its_side(machine, capfd):
     assert main(["compare", "--a", "old", "--b", "missing"]) == 127
     assert capfd.readouterr().err == (
-        "prospect: compare: B, run 1 of 5: missing: command not found\n"
+        f"{begun(1, 5)}\nprospect: compare: B, run 1 of 5: missing: command not found\n"
     )
 
 
@@ -110,5 +120,5 @@ def test_an_interrupted_run_is_not_compared(machine, capfd):
     machine.interrupted_by = 2
     assert main(OLD) == 130
     assert capfd.readouterr().err == (
-        "prospect: compare: A, run 1 of 5 was interrupted: nothing is compared\n"
+        f"{begun(1, 5)}\nprospect: compare: A, run 1 of 5 was interrupted: nothing is compared\n"
     )

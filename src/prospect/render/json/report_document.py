@@ -195,7 +195,7 @@ IN_SHORT = Object(
         "",
         total_s=ROUNDED("of the run"),
         busy_s=ROUNDED("in which any of it ran"),
-        idle_s=ROUNDED("in which nothing of it ran"),
+        idle_s=ROUNDED("in which none of it ran"),
         at_once=ROUNDED("on how many CPUs it ran then, on average"),
     ).or_null(
         "the wall time of a command or of attached processes, estimated from samples; `null` of "

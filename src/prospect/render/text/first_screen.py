@@ -314,7 +314,7 @@ def _separation(short: InShort) -> str:
     if not short.needed_s:
         return ""
     if math.isinf(short.needed_s):
-        return "= ties with the row above; no run would separate them"
+        return "= ties with the row above, however long the run"
     seconds = float(f"{short.needed_s:.2g}")
     return f"= ties with the row above; a {seconds:.0f} s run would separate them"
 
@@ -365,8 +365,8 @@ def _throttled_line(throttled: tuple[Throttled, ...]) -> str:
 
 def _wall_line(wall: WallTime) -> str:
     """Return how the wall time of a command divides, of a recording without switches."""
-    busy = f"{wall.busy_s:.2f} busy ({wall.at_once:.1f} CPUs at once)"
-    line = f"Wall:   {wall.total_s:.2f} s: {busy}, {wall.idle_s:.2f} nothing of it ran"
+    running = f"running {wall.busy_s:.2f} (on {wall.at_once:.1f} CPUs at once)"
+    line = f"Wall:   {wall.total_s:.2f} s: {running}, not running {wall.idle_s:.2f}"
     more = " (--wall)"
     return _cut(line + more if display_width(line + more) <= _WIDTH else line)
 
