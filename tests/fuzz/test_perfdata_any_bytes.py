@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import perfdata as build
-from builders.examples import examples
+from builders.examples import examples, nightly
 from builders.perfdata_features import (
     build_id_record,
     feature_event_desc,
@@ -140,7 +140,7 @@ def mutated(content, draw):
     return bytes(content)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *nightly(*range(4, 8))])
 def test_mutated_recordings_are_read_or_refused(path, seed):
     draw = random.Random(seed)
     began = time.process_time()

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from builders.examples import nightly
 from builders.recordings import PROSPECT, build_program
 from prospect.abi import constants as abi
 from prospect.analysis.pipeline import build_profile
@@ -248,7 +249,7 @@ def test_every_process_has_copies_if_asked_for(tmp_path, stranger):
 
 
 @pytest.mark.usefixtures("stranger")
-@pytest.mark.parametrize("callers", ["none", "dwarf"])
+@pytest.mark.parametrize("callers", ["none", *nightly("dwarf")])
 def test_python_frames_are_of_the_same_processes(tmp_path, callers):
     code = f"def spinning():\n  exec({SPIN.format(0.6)!r})\nspinning()"
     line = ("--python", "--call-graph", callers, sys.executable, "-c", code)

@@ -14,6 +14,7 @@ import pytest
 
 import prospect as library
 from builders.command_line import BURN, PROSPECT, names, run
+from builders.examples import nightly
 from builders.waiting import wait_for
 from prospect.estimate.accounting.sample_accounting import sample_accounting
 from prospect.figures.modes import event_seconds
@@ -106,7 +107,9 @@ mount -t tmpfs -o size=256k none disk
 """
 
 
-@pytest.mark.parametrize("words", [("record", "-o", "disk/r"), ("--save", "disk/r", "-f", "out")])
+@pytest.mark.parametrize(
+    "words", [("record", "-o", "disk/r"), *nightly(("--save", "disk/r", "-f", "out"))]
+)
 def test_a_full_disk_is_status_1_and_its_ticks_are_lost_and_not_idle(here, words):
     (here / "disk").mkdir()
     busy = f"echo $$ >pid; for n in $(seq 20); do {BURN}; done"

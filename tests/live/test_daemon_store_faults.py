@@ -87,6 +87,7 @@ def leave_room_for_windows(daemon, disk, count):
         os.posix_fallocate(filler.fileno(), 0, free_bytes(disk) - count * max(sizes))
 
 
+@pytest.mark.nightly
 def test_on_a_full_disk_the_oldest_windows_make_room(small_disk, tmp_path):
     with RunningDaemon(small_disk / "s", "--separate", "thread", log=tmp_path / "log") as daemon:
         leave_room_for_windows(daemon, small_disk, 5)

@@ -13,6 +13,7 @@ import pytest
 
 import prospect
 from builders.command_line import run_here
+from builders.examples import nightly
 from builders.recordings import (
     PROGRAMS,
     build_program,
@@ -304,8 +305,8 @@ def test_a_library_without_section_headers_is_named_by_what_its_loader_reads(tmp
     "flags",
     [
         ("-Wl,-z,noseparate-code",),
-        ("-Wl,-z,separate-code", "-Wl,-z,max-page-size=65536"),
-        ("-no-pie", "-Wl,-Ttext-segment=0x7000000"),
+        *nightly(("-Wl,-z,separate-code", "-Wl,-z,max-page-size=65536")),
+        *nightly(("-no-pie", "-Wl,-Ttext-segment=0x7000000")),
         ("-no-pie", "-Wl,--section-start=.text=0x9123000"),
     ],
 )

@@ -74,6 +74,7 @@ def test_the_holder_of_a_lock_is_named(built):
     assert re.fullmatch(r"[\d.]+ +a mutex +format_line\S* +checksum", first)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not ROOT, reason="switches of the system need root")
 def test_only_the_longest_stage_is_on_the_way():
     report = profiled("--off-cpu", sys.executable, EXAMPLES / "stages.py")

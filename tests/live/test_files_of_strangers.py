@@ -178,15 +178,16 @@ def lies_on_it(directory):
     [
         (names_source, ("annotate", "main"), signal.SIGINT, False),
         (names_source, ("annotate", "main"), signal.SIGTERM, True),
-        (names_source, ("annotate", "main"), signal.SIGHUP, False),
-        (names_debug_file, ("report",), signal.SIGTERM, False),
-        (names_debug_file, ("annotate", "--source"), signal.SIGINT, False),
+        (names_debug_file, ("annotate", "--source"), signal.SIGHUP, False),
         (lies_on_it, ("report",), signal.SIGINT, True),
-        (lies_on_it, ("annotate", "--source"), signal.SIGTERM, True),
         (names_debug_file, ("report",), signal.SIGKILL, True),
         *(
             pytest.param(*words, marks=pytest.mark.nightly)
             for words in (
+                (names_source, ("annotate", "main"), signal.SIGHUP, False),
+                (names_debug_file, ("report",), signal.SIGTERM, False),
+                (names_debug_file, ("annotate", "--source"), signal.SIGINT, False),
+                (lies_on_it, ("annotate", "--source"), signal.SIGTERM, True),
                 (names_debug_file, ("report",), signal.SIGINT, True),
                 (names_debug_file, ("annotate", "--source"), signal.SIGTERM, True),
                 (lies_on_it, ("report",), signal.SIGTERM, False),

@@ -12,6 +12,7 @@ import pytest
 
 import prospect
 from builders.command_line import run_here
+from builders.examples import nightly
 from builders.recordings import PROGRAMS, PROSPECT, build_program, hits_by, profile_of, record
 from prospect.perfdata.reader import open_recording
 
@@ -62,7 +63,9 @@ def check_named(profile):
 @pytest.mark.parametrize(
     "script", [TEMPORARY, ELSEWHERE, UNMOUNTED, CONTAINER, CHROOT], ids=str.split
 )
-@pytest.mark.parametrize("flags", [(), ("-Wl,--build-id=none",)], ids=["build-id", "no-build-id"])
+@pytest.mark.parametrize(
+    "flags", [*nightly(()), ("-Wl,--build-id=none",)], ids=["build-id", "no-build-id"]
+)
 def test_what_ran_from_files_that_are_gone_is_named(tmp_path, elsewhere, script, flags):
     burner = build_program(tmp_path, "burner", "-static", *flags)
     words = ["sh", "-c", script, burner, elsewhere]

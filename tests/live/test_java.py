@@ -55,7 +55,11 @@ def test_shares_are_those_of_the_program_and_stacks_have_their_outermost_functio
         assert share == pytest.approx(spent[name], abs=0.06), name
 
 
-@pytest.mark.parametrize("flags", [["-Xint"], ["-XX:TieredStopAtLevel=1"]], ids=["int", "c1"])
+@pytest.mark.parametrize(
+    "flags",
+    [["-Xint"], pytest.param(["-XX:TieredStopAtLevel=1"], marks=pytest.mark.nightly)],
+    ids=["int", "c1"],
+)
 def test_a_program_that_was_started_before(classes, tmp_path, flags):
     command = ["java", *flags, "-cp", classes, "Methods", "60"]
     program = subprocess.Popen(command, stdout=subprocess.PIPE)

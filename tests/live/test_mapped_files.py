@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import prospect
+from builders.examples import nightly
 from builders.recordings import PROSPECT, hits_by, record
 from prospect.perfdata.reader import open_recording
 
@@ -56,7 +57,7 @@ def names_in(file, *paths):
 
 @pytest.mark.parallel
 @needs_perf
-@pytest.mark.parametrize("is_ours_first", [True, False])
+@pytest.mark.parametrize("is_ours_first", [True, *nightly(False)])
 def test_ours_and_perfs_recording_stand_beside_each_other(tmp_path, is_ours_first):
     one = program(tmp_path, "one")
     ours = (*PROSPECT, "record", "-H", "1000", "-o", tmp_path / "ours")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from builders.command_line import running
+from builders.examples import nightly
 from builders.recordings import PROGRAMS, PROSPECT, build_program
 from builders.waiting import wait_for
 from prospect.abi import runtime_frames as wire
@@ -139,7 +140,7 @@ def test_a_process_that_runs_already(tmp_path):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("mode", ["long", "round", "typed", "new"])
+@pytest.mark.parametrize("mode", ["long", *nightly("round", "typed"), "new"])
 def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_path):
     program = build_program(tmp_path, "node", "-mno-red-zone", "-rdynamic", source="false_node")
     file = tmp_path / "perf.data"

@@ -11,11 +11,12 @@ import pytest
 
 import prospect as library
 from builders.command_line import BURN, run
+from builders.examples import nightly
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
-@pytest.mark.parametrize("call_graph", [(), ("--call-graph", "dwarf")])
+@pytest.mark.parametrize("call_graph", [*nightly(()), ("--call-graph", "dwarf")])
 def test_a_packed_recording_says_what_the_other_says(here, call_graph):
     for name, words in (("packed", ("-z",)), ("plain", ())):
         ran = run("record", *words, *call_graph, "-H", "500", "-o", name, "sh", "-c", BURN)

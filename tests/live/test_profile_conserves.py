@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.examples import nightly
 from builders.recordings import build_program, hits_by, profile_of, record
 from builders.sums import check_sums
 from prospect.perfdata.reader import open_recording
@@ -32,6 +33,8 @@ LOADS = {
     "idle": ("sleep", "0.5"),
     "nothing": ("true",),
 }
+# They take long, and show with their own functions what the others show.
+LONG = ("node", "dd", "gcc")
 C_SOURCE = b"".join(b"int f%d(int a){return a*%d+a/%d;}\n" % (n, n, n) for n in range(1, 1000))
 
 
@@ -45,7 +48,7 @@ PLACES = {
 }
 
 
-@pytest.fixture(scope="module", params=LOADS)
+@pytest.fixture(scope="module", params=[one for one in LOADS if one not in LONG] + nightly(*LONG))
 def load(request, tmp_path_factory):
     """Record each of the loads once; give its name and the profile."""
     directory = tmp_path_factory.mktemp("loads")

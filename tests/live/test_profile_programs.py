@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import prospect
+from builders.examples import nightly
 from builders.recordings import build_program, hits_by, profile_of, record, record_without_files
 from builders.waiting import wait_for
 
@@ -82,7 +83,9 @@ def test_a_32_bit_program_is_named(tmp_path):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("name", ["two words", "two\nlines", "täst\udcff", "ends (deleted)"])
+@pytest.mark.parametrize(
+    "name", [*nightly("two words"), "two\nlines", *nightly("täst\udcff"), "ends (deleted)"]
+)
 def test_programs_with_odd_names_are_named(tmp_path, background, name):
     burner = build_program(tmp_path, "burner").rename(tmp_path / name)
     file = tmp_path / "r"

@@ -203,7 +203,7 @@ def python_functions(profile, pid):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("follows", [False, True], ids=["everything", "one process"])
+@pytest.mark.parametrize("follows", [*nightly(False), True], ids=["everything", "one process"])
 def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
     line = [sys.executable, str(PROGRAM), "30"]
     with running(line, stdout=subprocess.DEVNULL) as program:

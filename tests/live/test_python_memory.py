@@ -18,6 +18,7 @@ import pytest
 
 from builders.another_user import WHO, prospect_of_another_user, python_of_another_user
 from builders.command_line import running
+from builders.examples import nightly
 from builders.pythons import every_python
 from builders.recordings import PROGRAMS
 from prospect.analysis.pipeline import build_profile
@@ -148,7 +149,7 @@ def place():
 
 @pytest.mark.parallel
 @needs_another_user
-@pytest.mark.parametrize("words", [(), ("sh", "-c", 'sleep 0.2; exec "$@"', "sh")])
+@pytest.mark.parametrize("words", [*nightly(()), ("sh", "-c", 'sleep 0.2; exec "$@"', "sh")])
 def test_another_user_sees_the_functions_of_a_program(words, place):
     program = place / "program.py"
     program.write_bytes(PROGRAM.read_bytes())

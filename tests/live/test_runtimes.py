@@ -46,7 +46,12 @@ def recorded(tmp_path, program, *options):
 
 @pytest.mark.parametrize(
     ("program", "options"),
-    [(RUBY, ()), (RUBY, ("--yjit",)), (PHP, ()), (PHP, PHP_JIT)],
+    [
+        pytest.param(RUBY, (), marks=pytest.mark.nightly),  # others count it interpreted
+        (RUBY, ("--yjit",)),
+        pytest.param(PHP, (), marks=pytest.mark.nightly),
+        (PHP, PHP_JIT),
+    ],
     ids=["ruby", "yjit", "php", "php jit"],
 )
 def test_each_function_has_its_share(program, options, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 import prospect
 from builders.command_line import running
 from builders.daemon import RunningDaemon
+from builders.examples import nightly
 from builders.recordings import build_program, hits_by
 from builders.ssh_target import PLAIN
 from builders.starter import STARTER
@@ -100,7 +101,7 @@ def elsewhere(target):
         yield enter
 
 
-@pytest.mark.parametrize("option", ["-p", "-t"])
+@pytest.mark.parametrize("option", ["-p", *nightly("-t")])
 def test_top_follows_whom_it_is_told_of_on_another_machine(target, elsewhere, tmp_path, option):
     """What numbers mean there is known there alone: here they are others', or nobody's."""
     for name in ("starts-late", "spins-for-top"):

@@ -14,6 +14,7 @@ import pytest
 
 from builders.another_user import NOBODY, WHO, python_of_another_user
 from builders.command_line import running
+from builders.examples import nightly
 from builders.starter import STARTER
 from builders.terminal import SCREEN_LEFT, Terminal
 from prospect.analysis.reading import read_profile
@@ -60,7 +61,10 @@ def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path
 @pytest.mark.parallel
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1, signal.SIGALRM],
+    [
+        *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1),
+        *nightly(signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM),
+    ],
 )
 def test_a_signal_ends_it_in_good_order(number, tmp_path):
     terminal = Terminal(tmp_path)

@@ -35,14 +35,25 @@ RECORDS = build.RecordBuilder()
 SAMPLE = RECORDS.sample(ip=16, pid=10, tid=10, time=5, period=10_000_000, id=CLOCK_ID)
 
 
+def check(extras):
+    info = RecordingInfo(events=(CLOCK,), extras=extras)
+    profile = build_profile(BuiltSource([SAMPLE], info), NamingOptions(use_cache=False))
+    assert profile.hits.count.tolist() == [1]
+    for name in ("text", "json", "csv"):
+        make_renderer(name, detail="4").render(profile, io.BytesIO())
+
+
+@pytest.mark.parametrize("first", range(len(VALUES)))
+def test_no_value_of_any_key_does_harm(first):
+    """Each key has each value once, next to others of other keys."""
+    check({key: VALUES[(first + row) % len(VALUES)] for row, key in enumerate(KEYS)})
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("key", KEYS)
-def test_no_value_of_any_key_does_harm(key):
+def test_no_value_of_a_key_alone_does_harm(key):
     for value in VALUES:
-        info = RecordingInfo(events=(CLOCK,), extras={"command": ["c"], key: value})
-        profile = build_profile(BuiltSource([SAMPLE], info), NamingOptions(use_cache=False))
-        assert profile.hits.count.tolist() == [1]
-        for name in ("text", "json", "csv"):
-            make_renderer(name, detail="4").render(profile, io.BytesIO())
+        check({"command": ["c"], key: value})
 
 
 def test_what_is_no_finite_number_counts_as_none():
