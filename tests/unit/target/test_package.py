@@ -29,16 +29,17 @@ def _cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(cache, monkeypatch):
-    """Keep what is made, for all of these tests."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-
-
 @functools.cache
 def older(source):
     """Return what `lowered` does, made once: agents have most of their modules in common."""
     return lowered(source)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(cache, monkeypatch):
+    """Keep what is made, for all of these tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setattr("prospect.target.package.lowered", older)
 
 
 @pytest.mark.parametrize("magic", [b"", SAME])
