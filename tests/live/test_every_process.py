@@ -87,13 +87,13 @@ def check(profile, process, path, functions=SPINS, *, least=50, detail="3"):
     assert sum(inside.values()) >= 0.9 * sum(counts.values()), counts
 
 
-@pytest.mark.parametrize("how", [(), ("move",)])
+@pytest.mark.parametrize("how", [*nightly(()), ("move",)])
 def test_code_that_was_moved_onto_other_pages_is_named_by_its_program(tmp_path, how):
     program = build_program(tmp_path, "hugetext")
     check(profile_of(tmp_path / "r", program, 300, *how), "hugetext", program)
 
 
-@pytest.mark.parametrize("how", [(), ("move",)])
+@pytest.mark.parametrize("how", [*nightly(()), ("move",)])
 def test_so_is_code_that_was_moved_before_the_recording(tmp_path, background, how):
     program = build_program(tmp_path, "hugetext")
     background(program, 60_000, *how, comm=b"hugetext")

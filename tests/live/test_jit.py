@@ -194,7 +194,10 @@ def test_a_container_takes_its_map_files_with_it(jit, tmp_path):
 @pytest.mark.parametrize(
     ("option", "source"),
     [
-        ("--perf-basic-prof", {NameSource.MAP_FILE, NameSource.MAP_REUSED}),
+        pytest.param(
+            *("--perf-basic-prof", {NameSource.MAP_FILE, NameSource.MAP_REUSED}),
+            marks=pytest.mark.nightly,
+        ),
         ("--perf-prof", {NameSource.JITDUMP}),
     ],
 )

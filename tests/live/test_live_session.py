@@ -18,6 +18,7 @@ import pytest
 import prospect
 from builders.command_line import running
 from builders.ended_main_thread import process_without_main_thread
+from builders.examples import nightly
 from builders.recordings import hits_by
 from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
@@ -181,7 +182,7 @@ def test_a_cpu_that_goes_and_comes_back_is_followed(tmp_path):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("attaches", [True, False])
+@pytest.mark.parametrize("attaches", [True, *nightly(False)])
 def test_a_process_whose_main_thread_has_ended_has_names(attaches):
     with process_without_main_thread(busy=True) as pid:
         session = LiveSession(replace(OPTIONS, pids=(pid,) if attaches else ()))

@@ -66,7 +66,9 @@ def wait_for_exec(pid, name):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",), ("-no-pie",)])
+@pytest.mark.parametrize(
+    "flags", [(), *nightly(("-static",)), ("-static-pie",), *nightly(("-no-pie",))]
+)
 def test_functions_of_each_kind_of_executable_are_named(tmp_path, flags):
     burner = build_program(tmp_path, "burner", *flags)
     profile = profile_of(tmp_path / "r", burner, 200)
@@ -127,7 +129,7 @@ def test_threads_go_by_their_own_names(tmp_path):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("is_stripped", [False, True])
+@pytest.mark.parametrize("is_stripped", [*nightly(False), True])
 def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_path, is_stripped):
     loads = build_program(tmp_path, "loads")
     libraries = [

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from prospect.abi import cpython
 from prospect.abi import runtime_frames as wire
 from prospect.capture.python.interpreters import layouts_of
@@ -142,7 +143,7 @@ def test_lists_that_lead_in_a_circle_end(field):
     assert memory.reads < 10_000
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(LAYOUTS), st.lists(st.tuples(st.integers(0, SIZE // 8 - 1), st.data())))
 def test_any_memory_costs_a_bounded_number_of_reads(layouts, changes):
     memory, interpreter = played(layouts)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.v8_heap import BASE, SIZE, VERSIONS, Heap, exported, layout_of
 from prospect.abi import runtime_frames as wire
 from prospect.abi import v8
@@ -206,7 +207,7 @@ def test_layouts_are_checked(version):
     assert v8.layout_for(version, {}) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.sampled_from(VERSIONS),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 1 << 64)), max_size=40),

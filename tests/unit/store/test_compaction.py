@@ -157,7 +157,7 @@ def test_what_is_damaged_stays_and_no_window_of_others_goes(store):
 
 
 # Each step takes most of a second.
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.nightly), 5])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.nightly), 9])
 def test_a_writer_that_is_killed_while_it_merges_counts_nothing_twice(tmp_path, monkeypatch, every):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # the machine goes on
     fill(tmp_path / "two", [window_at(minute) for minute in (0, 55)])
