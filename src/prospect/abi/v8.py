@@ -65,6 +65,7 @@ ISOLATE_REGISTER_BIAS = 128
 FRAME_FUNCTION, FRAME_CONTEXT, FRAME_CALLER, FRAME_RETURN = -16, -8, 0, 8
 FRAME_BYTECODE, FRAME_OFFSET = -32, -40
 ENTRY_TYPES = (1, 2)
+EXIT_TYPE = 3  # of runtime functions in C++
 FRAME_TARGET = 24  # of a builtin in C++: its function
 # Where the frame of an entry keeps `entered` of what is further out and, from 12.9 on, `called`.
 ENTRY_OUTER, ENTRY_CALLED = -64, -72

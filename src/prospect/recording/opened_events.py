@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from prospect.abi.runtime_frames import V8
 from prospect.capture.events.clock_bank import (
     MOST_CLOCKS,
     check_periods,
@@ -205,21 +206,33 @@ def _with_python(options: RecordOptions, plan: EventPlan) -> EventPlan:
     machine = os.uname().machine
     if options.python == "never" or machine not in _PYTHON_MACHINES:
         return plan
-    is_by_ebpf = (
+    plan = with_python_frames(plan)
+    if _reads_by_ebpf(plan):
+        return plan
+    wakes = not (options.off_cpu or options.events) and bool(_from_memory(options))
+    return plan._replace(reads_memory=True, wakes_at_samples=wakes)
+
+
+def _reads_by_ebpf(plan: EventPlan) -> bool:
+    return (
         plan.scope == SCOPE_SYSTEM
-        and machine == "x86_64"
+        and os.uname().machine == "x86_64"
         and os.access(_KERNEL_TYPES, os.R_OK)
         and _may_load_programs()
     )
-    plan = with_python_frames(plan)
-    if is_by_ebpf:
-        return plan
-    wakes = False
-    if not (options.off_cpu or options.events):
-        from prospect.capture.machine.runtime_processes import may_run_runtime  # noqa: PLC0415 - not by root
 
-        wakes = may_run_runtime(options.command, options.pids)
-    return plan._replace(reads_memory=True, wakes_at_samples=wakes)
+
+def _from_memory(options: RecordOptions) -> set[int]:
+    """Return the runtimes that are recorded and may be read from memory, as far as is known now."""
+    from prospect.capture.machine.runtime_processes import run_from_memory  # noqa: PLC0415 - not by root
+
+    return run_from_memory(options.command, options.pids)
+
+
+def _needs_copies(options: RecordOptions, plan: EventPlan) -> bool:
+    """Return whether functions of a runtime are read from copies of stacks only."""
+    is_by_memory = options.python != "never" and not _reads_by_ebpf(plan)
+    return is_by_memory and V8 in _from_memory(options)
 
 
 def _with_chosen_processes(options: RecordOptions, plan: EventPlan) -> EventPlan:
@@ -281,7 +294,7 @@ def _plan_of_clocks(
         )
 
     plan = plan_with(parse_call_graph(options.call_graph))
-    if options.call_graph or not options.default_callers:
+    if options.call_graph or not (options.default_callers or _needs_copies(options, plan)):
         return plan
     is_system = plan.scope == SCOPE_SYSTEM
     callers, limit = default_callers(options.frequency_hz, len(cpus), is_system=is_system)

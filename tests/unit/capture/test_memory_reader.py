@@ -18,7 +18,7 @@ from prospect.abi.record_layout import sample_layout
 from prospect.abi.recorded_facts import RecordBlock
 from prospect.capture.kernel import scheduling
 from prospect.capture.kernel.rings import Ring
-from prospect.capture.machine.runtime_processes import may_run_runtime
+from prospect.capture.machine.runtime_processes import READ_FROM_MEMORY, run_from_memory
 from prospect.capture.python import memory_reader, sampled_processes
 from prospect.capture.python.memory_reader import MemoryFrames
 from prospect.capture.python.memory_walk import Walk
@@ -48,6 +48,7 @@ class Played:
             own_tid=lambda tid: tid,
             runs=lambda _: self.runs,
             note=lambda tid, *fact: self.process.before.update({tid: fact}),
+            v8=None,
             python=SimpleNamespace(
                 frames=SimpleNamespace(walk=self.walk),
                 code_layout=None,
@@ -262,22 +263,22 @@ def test_numbers_of_threads_are_those_of_their_namespace(monkeypatch):
     assert process.own_tid(6) == 6
 
 
-def test_commands_that_python_runs_are_known(tmp_path, monkeypatch):
-    script = tmp_path / "tool"
-    script.write_text("#!/usr/bin/env python3\nprint()\n")
-    script.chmod(0o755)
-    shell = tmp_path / "other"
-    shell.write_text("#!/bin/sh\nexit 0 # python\n")
-    shell.chmod(0o755)
-    (tmp_path / "python3.15").symlink_to(shell)
+def test_commands_that_runtimes_run_are_known(tmp_path, monkeypatch):
+    for name, line in (("tool", "env python3"), ("other", "sh"), ("app", "env node")):
+        script = tmp_path / name
+        script.write_text(f"#!/usr/bin/{line}\nexit 0 # python\n")
+        script.chmod(0o755)
+    (tmp_path / "python3.15").symlink_to(tmp_path / "other")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert may_run_runtime(["tool"])
-    assert may_run_runtime([str(script)])
-    assert not may_run_runtime(["other"])
-    assert not may_run_runtime(["python3.15"])  # which is another program
-    assert not may_run_runtime(["no such command"])
-    assert not may_run_runtime([])
-    assert may_run_runtime([], [os.getpid()]) == ("python3" in os.path.realpath(sys.executable))
+    assert run_from_memory(["tool"]) == {wire.CPYTHON}
+    assert run_from_memory([str(tmp_path / "tool")]) == {wire.CPYTHON}
+    assert run_from_memory(["app"]) == {wire.V8} & set(READ_FROM_MEMORY)
+    assert not run_from_memory(["other"])
+    assert not run_from_memory(["python3.15"])  # which is another program
+    assert not run_from_memory(["no such command"])
+    assert not run_from_memory([])
+    is_python = "python3" in os.path.realpath(sys.executable)
+    assert run_from_memory([], [os.getpid()]) == ({wire.CPYTHON} if is_python else set())
 
 
 def test_a_shorter_slice_is_asked_for_and_given_back():

@@ -7,7 +7,6 @@ import pytest
 from builders.v8_heap import layout_of
 from prospect.abi import runtime_frames as wire
 from prospect.capture.runtimes.runtime import Placed
-from prospect.capture.v8 import new_functions
 from prospect.capture.v8.images import FRAME_BYTES
 from prospect.capture.v8.new_functions import NEWS, NewFunctions
 
@@ -16,7 +15,7 @@ USER = 1000
 
 
 class Ring:
-    def __init__(self, *_):
+    def __init__(self):
         self.records = []
 
     def drain(self):
@@ -28,7 +27,7 @@ class Ring:
 
 
 class Writer:
-    def __init__(self, *_):
+    def __init__(self):
         self.written, self.has_room = [], True
 
     def write(self, record):
@@ -42,13 +41,11 @@ class Writer:
 class Played:
     """New functions with a reader that a test answers for."""
 
-    def __init__(self, monkeypatch):
-        monkeypatch.setattr(new_functions, "BpfRing", Ring)
-        monkeypatch.setattr(new_functions, "RecordWriter", Writer)
+    def __init__(self):
+        self.ring, self.writer = Ring(), Writer()
         self.asked = []
         self.failing, self.has_time, self.each = set(), True, b"record"
-        self.functions = NewFunctions(0, 0, self.answer)
-        self.ring, self.writer = self.functions._ring, self.functions._writer
+        self.functions = NewFunctions(self.ring, self.writer, self.answer)
         self.functions.register(1, 4711, USER, PLACED)
 
     def answer(self, uid, pid, image, words, met):
@@ -66,8 +63,8 @@ class Played:
 
 
 @pytest.fixture
-def played(monkeypatch):
-    return Played(monkeypatch)
+def played():
+    return Played()
 
 
 def test_functions_are_read_and_recorded(played):

@@ -29,12 +29,13 @@ _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 # Each name of a file that may be a runtime's has one of these in it.
 PYTHON = b"python3"
 WORDS = (PYTHON, b"ruby", b"php", b"node")
-# What an ordinary user gets: V8 needs registers of the sample.
-READ_FROM_MEMORY = (CPYTHON, RUBY, PHP)
+# What an ordinary user gets. V8 needs registers and the stack of the sample, and its numbers of
+# registers are known for x86-64 only.
+READ_FROM_MEMORY = (CPYTHON, RUBY, PHP) + (V8,) * (os.uname().machine == "x86_64")
 _VERSION = b".0123456789"
 _PHPS = (b"php", b"php-fpm", b"php-cgi", b"phpdbg")
 _NAMED = {b"ruby": RUBY, b"node": V8, b"nodejs": V8} | dict.fromkeys(_PHPS, PHP)
-_IN_SCRIPTS = (b"python", b"ruby", b"php")
+_IN_SCRIPTS = {b"python": CPYTHON, b"ruby": RUBY, b"php": PHP, b"node": V8}
 # The kernel reads as much of a script, BINPRM_BUF_SIZE.
 _SCRIPT_BYTES = 256
 # How long between two looks at those that idle: as long as they have been watched, within bounds.
@@ -84,15 +85,15 @@ def executes_runtime(pid: int) -> bool:
     return may_be_runtime(path) and process_key(pid) != process_key(os.getpid())
 
 
-def may_run_runtime(command: Sequence[str | bytes], pids: Iterable[int] = ()) -> bool:
-    """Return whether COMMAND is a runtime or a script of one, or a process is a runtime's.
+def run_from_memory(command: Sequence[str | bytes], pids: Iterable[int] = ()) -> set[int]:
+    """Return the runtimes that COMMAND, or the script that it is, and processes are of.
 
     Only runtimes that are read from memory count.
     """
     files = [b"/proc/%d/exe" % pid for pid in pids]
     if command:
         files.append(_found_file(os.fsencode(command[0])))
-    return any(map(_is_run_by_runtime, files))
+    return set(READ_FROM_MEMORY) & {_runtime_that_runs(file) for file in files}
 
 
 def _found_file(name: bytes) -> bytes:
@@ -106,22 +107,24 @@ def _found_file(name: bytes) -> bytes:
     return name
 
 
-def _is_run_by_runtime(path: bytes) -> bool:
-    """Return whether a file is a runtime, or a script whose first line names one."""
+def _runtime_that_runs(path: bytes) -> int:
+    """Return the runtime that a file is, or that its first line names; -1 for none."""
     try:
         # Another user's process does not even say what it executes.
-        if runtime_of(os.path.realpath(path)) in READ_FROM_MEMORY:
-            return True
+        runtime = runtime_of(os.path.realpath(path))
+        if runtime >= 0:
+            return runtime
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
-        return False
+        return -1
     try:
         first, _, _ = os.read(fd, _SCRIPT_BYTES).partition(b"\n")
     except OSError:
-        return False
+        return -1
     finally:
         os.close(fd)
-    return first.startswith(b"#!") and any(word in first for word in _IN_SCRIPTS)
+    named = (runtime for word, runtime in _IN_SCRIPTS.items() if word in first)
+    return next(named, -1) if first.startswith(b"#!") else -1
 
 
 class IdleRuntimes:

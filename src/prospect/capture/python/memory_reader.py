@@ -5,8 +5,8 @@ thread that was sampled, and puts the record that the walker would have written 
 The recorder itself reads, not a child of it: where Yama restricts ptrace(2), a process may read the
 memory of its descendants only.
 
-CPython's are read by `memory_walk`; those of other runtimes by the instructions that the kernel
-would run (`runtimes.memory_machine`).
+CPython's are read by `memory_walk`; V8's by `v8.sampled_stacks`, from what samples copy; those of
+other runtimes by the instructions that the kernel would run (`runtimes.memory_machine`).
 
 The reader sees what the thread does by then. So this is less exact than the walker: by the time
 that passes between a sample and its reading, which is measured. The CPU time for it is bounded.
@@ -39,12 +39,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prospect.abi.attr import EventAttr
     from prospect.abi.cpython import CodeLayout
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.kernel.rings import Ring
     from prospect.capture.python.memory_walk import Codes
     from prospect.capture.python.sampled_processes import PythonReader, SampledProcess
     from prospect.capture.runtimes.process_memory import ProcessMemory
+    from prospect.capture.v8.sampled_stacks import SampleReader, StackWalker
 
 # CPU time for all this: as a share of one CPU, and at once.
 _SHARE, _MOST_NS = 0.1, 20_000_000
@@ -69,10 +71,14 @@ _LESS_EXACT = (
     "{languages} functions were read from memory {delay} after each sample (median), which is less"
     " exact than in the sample itself: that takes eBPF (root, or CAP_BPF and CAP_PERFMON)."
 )
+_WITHOUT_COPIES = (
+    "JavaScript functions: samples without them, because they have no copies of the stack"
+    " (--call-graph auto): {}."
+)
 
 
 class _Sample(NamedTuple):
-    """A sample that has just been taken, where it is in which ring."""
+    """A sample that has just been taken: where it is in which ring, and among the records read."""
 
     pid: int
     tid: int
@@ -80,6 +86,9 @@ class _Sample(NamedTuple):
     cpu: int
     ring: Ring
     position: int
+    attr: EventAttr
+    records: bytes
+    at: int
 
 
 class _Budget:
@@ -133,6 +142,8 @@ class MemoryFrames(Closing):
         self._processes = SampledProcesses(self._state)
         self._names: dict[int, NameReader] = {}
         self._machines: dict[int, MemoryMachine] = {}
+        self._v8: SampleReader | None = None
+        self._without_copies = 0
         self._images: dict[int, int] = {}
         self._runtimes: set[int] = set()
         self._described: set[int] = set()
@@ -140,7 +151,7 @@ class MemoryFrames(Closing):
         self._budget = _Budget()
         self._delays = _Delays()
         self._unread = self._sampled = 0
-        self._places: dict[int, tuple[int, int]] = {}
+        self._places: dict[int, tuple[int, int, EventAttr]] = {}
         (self._frames,) = (
             one for one in events.descriptions() if wire.is_frames_event(one.attr, one.name)
         )
@@ -165,7 +176,9 @@ class MemoryFrames(Closing):
                 self._sampled += unread
                 continue
             process = self._processes.of(pid)
-            if process:
+            if process and process.v8:
+                self._read_copies(process, process.v8, tid, taken)
+            elif process:
                 self._read(process, tid, taken)
             used_ns = time.thread_time_ns()
             self._budget.use(used_ns - begun_ns)
@@ -193,23 +206,28 @@ class MemoryFrames(Closing):
         refused = {image: names.refused for image, names in self._names.items()}
         for image, runtime in self._images.items():
             refused[image] = self._machines[runtime].refused(image)
+        refused |= self._v8.refused if self._v8 else {}
         if total := sum(refused.values()):
             most = max(refused, key=lambda image: refused[image])
             self._state.refused(total, self._processes.pid_of(most))
-        return self._state.counts | {"unread": self._unread}
+        unread = {"unread": self._unread, "without_copies": self._without_copies}
+        return self._state.counts | unread
 
     def limits_since(self, counts: Mapping[str, int]) -> list[str]:
         """Return these sentences, without what earlier `counts` have."""
         said = []
         if median_ns := self._delays.median_ns():
-            said.append(_LESS_EXACT.format(languages=self._languages, delay=_in_words(median_ns)))
+            languages = _languages(self._runtimes - {wire.V8})
+            said.append(_LESS_EXACT.format(languages=languages, delay=_in_words(median_ns)))
         unread = self.counts["unread"] - counts.get("unread", 0)
         if unread > max(_LEAST_SAMPLES, _LEAST_SHARE * self._sampled):
             said.append(
-                f"{self._languages} functions: samples without them, because they could not be"
-                " read in time, or with the CPU time that may be used:"
+                f"{_languages(self._runtimes)} functions: samples without them, because they could"
+                " not be read in time, or with the CPU time that may be used:"
                 f" {unread} (at most {_SHARE:.0%} of a CPU)."
             )
+        if without := self.counts["without_copies"] - counts.get("without_copies", 0):
+            said.append(_WITHOUT_COPIES.format(without))
         said += self._processes.refusals
         return said + left_out(self._state, counts)
 
@@ -256,7 +274,8 @@ class MemoryFrames(Closing):
                 if places:
                     pid, tid = struct.unpack_from("=II", records, at + places[0])
                     (time_ns,) = _WORD.unpack_from(records, at + places[1])
-                    samples.append(_Sample(pid, tid, time_ns, cpu, ring, position + at))
+                    where = cpu, ring, position + at, places[2], records, at
+                    samples.append(_Sample(pid, tid, time_ns, *where))
             elif kind in (abi.PERF_RECORD_FORK, abi.PERF_RECORD_EXIT):
                 pid, parent, tid, _ = _TASKS.unpack_from(records, at + _HEADER.size)
                 if kind == abi.PERF_RECORD_EXIT:
@@ -271,17 +290,20 @@ class MemoryFrames(Closing):
                 self._processes.mapped(pid, records[at : at + size])
             at += size
 
-    def _places_of(self, records: bytes, at: int) -> tuple[int, int] | None:
-        """Return where a sample has its thread and its time; None of what is not to be read."""
+    def _places_of(self, records: bytes, at: int) -> tuple[int, int, EventAttr] | None:
+        """Return where a sample has its thread and its time, and its event.
+
+        None if it is not to be read.
+        """
         (number,) = _WORD.unpack_from(records, at + _ID_OFFSET)
         if number not in self._places:
             # At first, and once a CPU has come online.
             for event in self._events.descriptions():
                 fields = layout_of(event.attr).sample
-                place = 8 * fields.get("tid", 0), 8 * fields.get("time", 0)
+                place = 8 * fields.get("tid", 0), 8 * fields.get("time", 0), event.attr
                 self._places.update(dict.fromkeys(event.ids, place))
-        place = self._places.get(number, (0, 0))
-        return place if all(place) else None
+        found = self._places.get(number)
+        return found if found and all(found[:2]) else None
 
     def _read(self, process: SampledProcess, tid: int, samples: list[_Sample]) -> None:
         """Read a thread's frames for its samples."""
@@ -310,6 +332,33 @@ class MemoryFrames(Closing):
             records = b"".join(self._record(one, sample) for one in payloads)
             sample.ring.insert(sample.position, records)
             names = []
+
+    def _read_copies(
+        self, process: SampledProcess, walker: StackWalker, tid: int, samples: list[_Sample]
+    ) -> None:
+        """Read a thread's frames for each of its samples, from what that copied."""
+        if self._v8 is None:
+            from prospect.capture.v8.sampled_stacks import SampleReader  # noqa: PLC0415 - once V8 is met
+
+            self._v8 = SampleReader()
+        self._send_again()
+        for sample in samples:
+            copied = self._v8.copied(sample.attr, sample.records, sample.at)
+            self._sampled += 1
+            if copied is None:
+                self._without_copies += 1
+                continue
+            try:
+                payloads = self._v8.read(walker, tid, copied)
+            except OSError as error:
+                if error.errno in (errno.EPERM, errno.EACCES):
+                    self._processes.refused(process.pid)
+                    return
+                self._unread += 1
+                continue
+            self._runtimes.add(wire.V8)
+            records = b"".join(self._record(one, sample) for one in payloads)
+            sample.ring.insert(sample.position, records)
 
     def _records_of(self, process: SampledProcess, tid: int) -> tuple[int, list[bytes]]:
         """Return when it read the frames, and the records of the walker's, the stack at last.
@@ -359,12 +408,9 @@ class MemoryFrames(Closing):
                 names.forget()
             for machine in self._machines.values():
                 machine.forget()
+            if self._v8:
+                self._v8.forget()
             self._described.clear()
-
-    @property
-    def _languages(self) -> str:
-        runtimes = self._runtimes or {wire.CPYTHON}
-        return " and ".join(wire.LANGUAGES[one] for one in sorted(runtimes))
 
     def _record(self, payload: bytes, sample: _Sample) -> bytes:
         """Return a sample of the event of Python frames, as the kernel would have written it."""
@@ -381,6 +427,10 @@ class MemoryFrames(Closing):
         type_ = self._events.frames_type
         head = _HEADER.pack(type_, abi.PERF_RECORD_MISC_USER, length)
         return head + words + raw
+
+
+def _languages(runtimes: set[int]) -> str:
+    return " and ".join(wire.LANGUAGES[one] for one in sorted(runtimes or {wire.CPYTHON}))
 
 
 def _in_words(time_ns: float) -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapping_records import MappingRecord
     from prospect.capture.runtimes.runtime import Placed
     from prospect.capture.runtimes.walk_state import WalkState
+    from prospect.capture.v8.sampled_stacks import StackWalker
 
 # The oldest are looked at again when there are more.
 _MOST_PROCESSES = 1 << 14
@@ -60,6 +61,12 @@ class PythonReader:
         self.description = image_entry.image_record(image, interpreter, _USER)
 
 
+def _stack_walker(memory: ProcessMemory, image: int, placed: Placed) -> StackWalker:
+    from prospect.capture.v8.sampled_stacks import StackWalker  # noqa: PLC0415 - once V8 is met
+
+    return StackWalker(memory, image, placed)
+
+
 class SampledProcess:
     """A process of a runtime.
 
@@ -69,6 +76,7 @@ class SampledProcess:
         placed: its runtime.
         memory: of it.
         python: of CPython, what reads its threads' frames.
+        v8: of V8, what reads them.
         pointers: of other runtimes, the pointers of its threads.
         before: thread → when it was last sampled and read at once, and the record of that.
     """
@@ -81,6 +89,7 @@ class SampledProcess:
         self.python = (
             PythonReader(self.memory, image, placed) if placed.runtime == wire.CPYTHON else None
         )
+        self.v8 = _stack_walker(self.memory, image, placed) if placed.runtime == wire.V8 else None
         self.pointers = ThreadPointers(self.memory)
         self._shares_numbers = _pid_namespace(str(pid)) == _pid_namespace("self")
         self._own: dict[int, int] = {}
@@ -176,6 +185,8 @@ class SampledProcesses:
         """Note that a process maps a file, which may be a runtime's library."""
         if any(word in record for word in WORDS) and not self._known.get(pid):
             self._known.pop(pid, None)
+        elif (process := self._known.get(pid)) and process.v8 and b"//anon" not in record:
+            process.v8.forget_files()
 
     def ended(self, pid: int, tid: int) -> None:
         """Note the end of a thread, or of a process."""

@@ -294,10 +294,15 @@ class _Watcher:
 
     def _register_functions(self, number: int, pid: int, uid: int, found: Placed) -> None:
         if self._functions is None:
-            from prospect.capture.v8.new_functions import NewFunctions  # noqa: PLC0415 - once V8 is met
+            # ruff: noqa: PLC0415 - once V8 is met
+            from prospect.capture.kernel.bpf_rings import BpfRing
+            from prospect.capture.runtimes.walk_parts import NEWS_BYTES
+            from prospect.capture.v8.new_functions import NewFunctions, RecordWriter
 
             self._functions = NewFunctions(
-                self._walker.news, self._walker.output, self._read_functions
+                BpfRing(self._walker.news, NEWS_BYTES),
+                RecordWriter(self._walker.output),
+                self._read_functions,
             )
         self._functions.register(number, pid, uid, found)
 

@@ -16,17 +16,35 @@ from prospect.abi import bpf as abi
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel import bpf_objects
 from prospect.capture.kernel.bpf_assembler import Label, Reg
-from prospect.capture.kernel.bpf_rings import BpfRing
 from prospect.capture.runtimes.name_bounds import NAME_COST, OF_IMAGE, OF_USER, Bound
-from prospect.capture.runtimes.walk_parts import NEWS_BYTES
 from prospect.light import Closing, monotonic_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Protocol
 
     from prospect.capture.kernel.bpf_assembler import Instruction
     from prospect.capture.runtimes.runtime import Placed
+
+    class News(Protocol):
+        """Gives what a walk has told."""
+
+        def drain(self) -> Iterator[bytes]:
+            """Give the records, each once."""
+
+        def close(self) -> None:
+            """Leave nothing behind."""
+
+    class Writer(Protocol):
+        """Writes records into a recording."""
+
+        def write(self, record: bytes) -> bool:
+            """Write a record; return whether there was room."""
+
+        def close(self) -> None:
+            """Leave nothing behind."""
+
 
 # What the walk tells: image, function, the 8 bytes that tell it from others, and 0; or an address
 # in its compiled code.
@@ -77,24 +95,21 @@ class NewFunctions(Closing):
 
     def __init__(
         self,
-        news: int,
-        output: int,
+        ring: News,
+        writer: Writer,
         ask: Callable[..., tuple[int, Sequence[bytes], Sequence[int]] | None],
     ) -> None:
         """Begin.
 
         Args:
-            news: the map that the walk writes into.
-            output: the map with the events of the recording.
+            ring: what the walk tells, `NEWS` each.
+            writer: puts records into the recording.
             ask: reads functions of a process at the cost of its user: see
                 `function_records.FunctionRecords.of`, with the user before its arguments; returns
                 None if that has no time left now.
-
-        Raises:
-            OSError: the kernel refused.
         """
-        self._ring = BpfRing(news, NEWS_BYTES)
-        self._writer = RecordWriter(output)
+        self._ring = ring
+        self._writer = writer
         self._ask = ask
         self._processes: dict[int, _Process] = {}
         self._of_user: dict[int, _Room] = {}
