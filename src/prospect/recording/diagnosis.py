@@ -251,7 +251,7 @@ def _runtimes_check(facts: Facts, plan: EventPlan) -> Check:
     if facts.no_memory:
         return Check(name, state, f"not read: {facts.no_memory}; by eBPF: {reason}")
     whose = "programs that Prospect starts" if facts.only_started else "your own processes"
-    found = f"of CPython, Ruby and PHP, of {whose}, from memory after each sample; in it: {reason}"
+    found = f"of CPython, Ruby, PHP and Node, of {whose}, from memory; by eBPF: {reason}"
     return Check(name, state, found)
 
 

@@ -145,7 +145,7 @@ def test_a_counter_is_for_masked_interrupts_only_where_it_is_an_nmi():
         (replace(ROOT, has_tracers=True), "ok", "may cost samples"),
         (replace(USER, no_python=NEEDS_RIGHTS), "limited", "CAP_BPF and CAP_PERFMON"),
         (replace(ROOT, no_python="this kernel has no BTF"), "note", "no BTF"),
-        (USER, "limited", "from memory after each sample; in it: only if every process"),
+        (USER, "limited", "from memory; by eBPF: only if every process"),
         (replace(USER, only_started=True), "limited", "of programs that Prospect starts"),
         (replace(USER, no_memory="forbidden"), "limited", "not read: forbidden; by eBPF"),
     ],

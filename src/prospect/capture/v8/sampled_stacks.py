@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections import deque
+from itertools import islice
 
 from prospect.abi import constants as abi
 from prospect.abi import runtime_frames as wire
@@ -50,6 +51,7 @@ _MOST_OFFSET, _HALF = 1 << 24, (1 << 32) - 1
 # Pages that one walk reads of the outer part of a stack.
 _MOST_PAGES = 2 * wire.MOST_FRAMES
 _LARGEST_STACK_BYTES = 8 << 20
+_MOST_CANDIDATES = 16
 _ADDRESSES = range(1 << 16, 1 << 47)
 _CODE_BYTES = 128 << 20
 # Mappings are looked at again so much later if an address seems to be in none.
@@ -170,8 +172,8 @@ class StackWalker:
         runs = not self._is_of_file(sampled.instruction)
         isolate = self._isolate(tid, sampled.r13 - v8.ISOLATE_REGISTER_BIAS, is_sure=runs)
         status = wire.NO_FRAME if isolate else wire.NO_THREAD
-        begins = [sampled.frame] if runs else self._callers(isolate, sampled, stack)
-        for begin in begins if isolate else ():
+        begins = iter([sampled.frame]) if runs else self._callers(isolate, sampled, stack)
+        for begin in islice(begins, _MOST_CANDIDATES if isolate else 0):
             frames, status = self._walked(begin, sampled, stack, runs=runs)
             if status != wire.FAULT:
                 break
