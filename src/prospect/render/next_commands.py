@@ -135,7 +135,7 @@ def _asks_for_callers(view: Report, repeated: Repeated) -> bool:
     """
     run = view.profile.run
     has_callers = view.profile.stacks is not None and run.has_user_callers
-    is_attached = not (run.command or run.system_wide)
+    is_attached = not run.command and bool(view.profile.processes.is_command.any())
     return (has_callers or is_attached) and not any(
         word == "--off-cpu" or word.startswith(_CALL_GRAPH) for word in repeated.record
     )

@@ -49,7 +49,7 @@ def test_else_they_are_not(facts):
 @pytest.mark.parametrize("said", [(), ("--call-graph", "none"), ("--off-cpu",)])
 def test_a_process_that_runs_already_is_recorded_again_with_its_callers(said):
     again = Repeated((*said, "-p", "7"))
-    attached = run_info(command=(), system_wide=False)
+    attached = run_info(command=())
     facts = {"linkage_name": "plain_c"}  # nothing to inline
     lines = next_lines(recording="", info=attached, repeated=again, **facts)
     asks = "" if said else "--call-graph auto "
