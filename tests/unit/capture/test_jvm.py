@@ -4,6 +4,7 @@ import ctypes
 import os
 import struct
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,13 @@ from builders.jvm import (
     scopes_of,
 )
 from prospect.abi import hotspot as wire
+from prospect.capture.java import java_reader, jvm_watcher
 from prospect.capture.java import jvm as module
+from prospect.capture.java.java_reader import JavaFunctions
 from prospect.capture.java.jvm import Jvm
 from prospect.capture.java.jvm_watcher import Bounds
 from prospect.capture.java.methods import class_with_dots
-from prospect.capture.java.told import KIND_STATE, Listener, Teller
+from prospect.capture.java.told import KIND_END, KIND_FILE, KIND_STATE, Listener, Teller
 from prospect.capture.java.vm_tables import LoadedImage, UnknownError
 from prospect.capture.machine.java_processes import is_jvm
 from prospect.capture.runtimes.process_memory import ProcessMemory, UnreadableError
@@ -265,6 +268,80 @@ def test_messages_count_once_they_are_whole():
     os.write(fd, struct.pack("=IIII", 7, 1, 0, 10) + b"half")
     assert list(listener.messages()) == []
     os.close(fd)
+
+
+def test_what_was_read_of_the_messages_takes_no_memory():
+    fd = os.memfd_create("test")
+    teller, listener = Teller(fd), Listener(fd)
+    for number in range(100):
+        teller.tell(7, number, os.urandom(100_000))
+        assert [one.number for one in listener.messages()] == [number]
+    assert os.fstat(fd).st_blocks * 512 < 1_000_000
+    os.close(fd)
+
+
+@pytest.fixture
+def session(monkeypatch):
+    """Yield a session's Java functions, and what tells them; there is no child."""
+    fds = []
+    monkeypatch.setattr(java_reader, "Listener", lambda fd: fds.append(fd) or Listener(fd))
+    with JavaFunctions() as functions:
+        yield functions, Teller(fds[0])
+
+
+def test_a_jvm_that_has_ended_is_forgotten_after_the_next_part(session):
+    functions, teller = session
+    for number in range(1000):
+        teller.tell(number, number, b"x" * 10_000)
+        if number:
+            teller.end(number, number)
+        pids = sorted(one["pid"] for one in functions.files())
+        # Its last samples may be in the part after that in which it ended.
+        assert pids == sorted({0, max(number - 1, 0), number})
+
+
+def test_many_jvms_that_end_between_two_parts_are_forgotten_before(session, monkeypatch):
+    monkeypatch.setattr(java_reader, "_MOST_ENDED_BYTES", 25_000)
+    functions, teller = session
+    for pid in range(5):
+        teller.tell(pid, pid, b"x" * 10_000)
+        if pid:
+            teller.end(pid, pid)
+    assert sorted(one["pid"] for one in functions.files()) == [0, 3, 4]
+    assert "forgotten early, as there were too many: 2." in functions.limits[-1]
+
+
+def test_the_room_of_a_jvm_that_has_ended_is_for_others(fake, monkeypatch):
+    monkeypatch.setattr(module, "ProcessMemory", lambda _pid: fake.memory)
+    monkeypatch.setattr(module, "read_tables", lambda _memory, _base: fake.tables)
+    monkeypatch.setattr(jvm_watcher, "jvm_base", lambda _pid: 1)
+    monkeypatch.setattr(jvm_watcher, "user_of", lambda _pid: 1)
+    monkeypatch.setattr(jvm_watcher.NewProcesses, "look", lambda _self: [])
+    monkeypatch.setattr(jvm_watcher, "_MOST_USER_BYTES", 1000)
+    running = {}
+    monkeypatch.setattr(jvm_watcher, "process_key", lambda pid: running.get(pid, b""))
+    fake.blob(8, b"vtable chunks", words=0)
+    fd = os.memfd_create("test")
+    listener = Listener(fd)
+    watcher = jvm_watcher._Watcher(Teller(fd), with_classes=False, forgets=True)
+    kinds = []
+    for pid in range(1, 50):
+        running[pid] = b"the first"
+        watcher.add(pid)
+        watcher.look(is_last=True)
+        running[pid] = b"another program"
+        watcher.add(pid)
+        with monkeypatch.context() as patched:
+            patched.setattr(Jvm, "look", unreadable)
+            del running[pid]
+            watcher.look(is_last=True)
+        kinds += [one.kind for one in listener.messages() if one.pid == pid]
+    assert Counter(kinds) == {KIND_FILE: 49, KIND_END: 98}
+    os.close(fd)
+
+
+def unreadable(_jvm):
+    raise UnreadableError
 
 
 def test_symbols_of_a_library_in_memory():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 import os
 
-from prospect.capture.java.told import KIND_STATE, Listener
+from prospect.capture.java.told import KIND_END, KIND_STATE, Listener
 from prospect.files.child import Child
 from prospect.light import Closing
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 # It only waits for a CPU: no file system can hold it up.
 _LAST_WORD_S = 10.0
+# In a session, packed pieces of JVMs that have ended: a build that starts a JVM a second has some
+# 100 KB of each.
+_MOST_ENDED_BYTES = 8 << 20
 
 
 class JavaFunctions(Closing):
@@ -34,12 +37,18 @@ class JavaFunctions(Closing):
         self._files: dict[tuple[int, int], list[bytes]] = {}
         self._copies: dict[tuple[int, int], dict[str, Any]] = {}
         self._grown: set[tuple[int, int]] = set()
+        # JVMs that have ended, and those that had ended by the last `files`.
+        self._ended: dict[tuple[int, int], None] = {}
+        self._leaving: dict[tuple[int, int], None] = {}
+        self._forgotten = 0
         self._state: dict[str, Any] = {}
 
-    def start(self, news_fd: int = -1, *, with_stacks: bool = False) -> None:
+    def start(self, news_fd: int = -1, *, with_stacks: bool = False, goes_on: bool = False) -> None:
         """Start the child.
 
         Args:
+            goes_on: whether this is a session, part after part: what was read of a JVM that has
+                ended is forgotten after the next part then, as records of its end may be in it.
             with_stacks: whether stacks are copied, which interpreted frames are in.
             news_fd: a pipe's end that gives processes that map a JVM; -1 if there is nobody who
                 writes to it, so that they are found in /proc alone.
@@ -49,7 +58,11 @@ class JavaFunctions(Closing):
             # Here, not in the recorder: it costs the command nothing.
             from prospect.capture.java.jvm_watcher import serve  # noqa: PLC0415 - in the child alone
 
-            serve(stop_fd, news_fd, self._result_fd, with_classes=with_stacks)
+            serve(
+                *(stop_fd, news_fd, self._result_fd),
+                with_classes=with_stacks,
+                forgets=goes_on,
+            )
 
         try:
             self.child.start(serve, [self._result_fd] + [news_fd] * (news_fd >= 0))
@@ -90,6 +103,11 @@ class JavaFunctions(Closing):
             )
         if count := self._state.get("too_many", 0):
             said.append(f"Java functions: processes beyond the first ones, not read: {count}.")
+        if self._forgotten:
+            said.append(
+                "Java functions: JVMs that ended and whose names were forgotten early, as there"
+                f" were too many: {self._forgotten}."
+            )
         return said
 
     def finish(self) -> None:
@@ -114,7 +132,11 @@ class JavaFunctions(Closing):
             packed = base64.b64encode(b"".join(self._files[key])).decode("ascii")
             self._copies[key] = {"pid": key[0], "kind": "hotspot", "zlib": packed}
         self._grown.clear()
-        return list(self._copies.values())
+        files = list(self._copies.values())
+        for key in self._leaving:
+            self._forget(key)
+        self._leaving, self._ended = self._ended, {}
+        return files
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -127,11 +149,34 @@ class JavaFunctions(Closing):
         if self._result_fd < 0:
             return
         for pid, number, kind, content in self._listener.messages():
+            key = pid, number
             if kind == KIND_STATE:
                 self._state = marshal.loads(content)  # noqa: S302 - by a fork of this process
+            elif kind == KIND_END:
+                self._ended[key] = None
             else:
-                self._files.setdefault((pid, number), []).append(content)
-                self._grown.add((pid, number))
+                self._files.setdefault(key, []).append(content)
+                self._grown.add(key)
+        self._keep_small()
+
+    def _keep_small(self) -> None:
+        """Forget those that ended first, as long as all that ended have too much."""
+        ended = [*self._leaving, *self._ended]
+        sizes = [sum(map(len, self._files.get(key, ()))) for key in ended]
+        left = sum(sizes)
+        for key, size in zip(ended, sizes, strict=True):
+            if left <= _MOST_ENDED_BYTES:
+                break
+            left -= size
+            self._forgotten += 1
+            self._forget(key)
+            self._leaving.pop(key, None)
+            self._ended.pop(key, None)
+
+    def _forget(self, key: tuple[int, int]) -> None:
+        self._files.pop(key, None)
+        self._copies.pop(key, None)
+        self._grown.discard(key)
 
 
 def _processes(pids: list[int]) -> str:

@@ -47,6 +47,7 @@ class JvmFile:
 
     Attributes:
         size_bytes: before compression.
+        taken_bytes: how much of the room that was asked for it has.
     """
 
     def __init__(self, pid: int, take: Callable[[int, int], bool]) -> None:
@@ -54,7 +55,7 @@ class JvmFile:
         self._take = take
         self._packer = zlib.compressobj(1)
         self._parts: list[bytes] = []
-        self.size_bytes = 0
+        self.size_bytes = self.taken_bytes = 0
         machine = _MACHINES.get(os.uname().machine, 0)
         header = (wire.MAGIC, wire.VERSION, _HEADER_BYTES, machine, 0, pid)
         self._put(wire.FILE_HEADER.pack(*header, monotonic_ns(), 0))
@@ -64,6 +65,7 @@ class JvmFile:
         size = wire.PREFIX.size + len(payload)
         if not self._take(size, self.size_bytes):
             return False
+        self.taken_bytes += size
         self._put(wire.PREFIX.pack(kind, size, time_ns) + payload)
         return True
 

@@ -41,7 +41,7 @@ _MOST_FAILURES = 10
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
-def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool) -> None:
+def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool, forgets: bool) -> None:
     """Read until `stop_fd` is at its end.
 
     Args:
@@ -49,11 +49,12 @@ def serve(stop_fd: int, news_fd: int, result_fd: int, *, with_classes: bool) -> 
         news_fd: a pipe's end that gives processes that map a JVM; -1 for none.
         result_fd: a file in memory, see `told`.
         with_classes: whether methods that are only interpreted are wanted too.
+        forgets: whether the recorder forgets JVMs that have ended, so that others have their room.
     """
     # Code that was compiled and is gone before a look has no name. The time that looks take is
     # bounded.
     come_first()
-    watcher = _Watcher(Teller(result_fd), with_classes=with_classes)
+    watcher = _Watcher(Teller(result_fd), with_classes=with_classes, forgets=forgets)
     poll = select.poll()
     for fd in (stop_fd, news_fd):
         if fd >= 0:
@@ -86,8 +87,9 @@ class _Process:
 
 
 class _Watcher:
-    def __init__(self, teller: Teller, *, with_classes: bool) -> None:
+    def __init__(self, teller: Teller, *, with_classes: bool, forgets: bool) -> None:
         self._teller = teller
+        self._forgets = forgets
         self._with_classes = with_classes
         self._bounds = Bounds()
         self._processes: dict[int, _Process] = {}
@@ -108,6 +110,8 @@ class _Watcher:
         if len(self._processes) >= MOST_PROCESSES:
             self._too_many += 1
             return
+        if known:
+            self._end(pid)
         uid = user_of(pid)
         jvm = Jvm(
             *(pid, uid, lambda size, has: self._bounds.take(uid, size, has)),
@@ -191,11 +195,19 @@ class _Watcher:
         # It goes on while it is read: what is read once may not fit together.
         if process.failures < _MOST_FAILURES and not is_refused and process_key(pid) == process.key:
             return
-        del self._processes[pid]
+        self._end(pid)
         if is_refused and len(self._refused) < _MOST_REFUSALS:
             self._refused[pid] = refusal(pid)
         elif process_key(pid) == process.key and len(self._unknown) < _MOST_REFUSALS:
             self._unknown[pid] = process.jvm.version
+
+    def _end(self, pid: int) -> None:
+        process = self._processes.pop(pid)
+        if self._forgets:
+            self._teller.end(pid, process.number)
+            self._bounds.give_back(process.jvm.uid, process.jvm.file.taken_bytes)
+            for said in (self._refused, self._unknown, self._left_out):
+                said.pop(pid, None)
 
 
 # What reading JVMs may cost: CPU time and bytes, for each process, each user, and all.
@@ -246,6 +258,11 @@ class Bounds:
             use.bytes += size
             self._bytes += size
         return is_room
+
+    def give_back(self, uid: int, size: int) -> None:
+        """Give back the room of a process that has ended."""
+        self._use(uid).bytes -= size
+        self._bytes -= size
 
     def _use(self, uid: int) -> _Use:
         now_s = time.monotonic()
