@@ -252,6 +252,9 @@ def _with_answer(known: _Known | None, new: NDArray[np.uint64], answer: Resoluti
         by_row = np.empty(before, np.uint64)
         by_row[known.row] = known.asked
         new = np.concatenate((by_row, new))
+        # The names are made now. A list of lists that make them later would have one more level
+        # with each part, and all the lists of the parts before.
+        names = replace(names, name=list(names.name), aliases=list(names.aliases))
         answer = replace(answer, named=names)
     order = np.argsort(new, kind="stable")
     return _Known(new.take(order), order, answer)

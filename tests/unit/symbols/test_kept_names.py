@@ -1,5 +1,6 @@
 """Names that are kept are those that would be found again."""
 
+import tracemalloc
 from unittest.mock import patch
 
 import numpy as np
@@ -8,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.profile.builder import NamedAddresses
+from prospect.profile.late import LateList
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
+from prospect.records import replace
 from prospect.symbols import kept_names
 from prospect.symbols.images.image_symbols import read_symbol_table
 from prospect.symbols.images.vdso import read_own_vdso
@@ -85,6 +88,36 @@ def test_answers_are_the_same_and_nothing_is_asked_for_twice(asked, most):
     if most > 60:
         assert len(counted.asked) == len(set(counted.asked))
         assert kept.addresses == len(counted.asked)
+
+
+class CountedLate(Counted):
+    """The same, with names that are made as they are asked for, as symbol tables give them."""
+
+    def resolve(self, key, pids, address):
+        found = super().resolve(key, pids, address)
+        name, aliases = found.named.name, found.named.aliases
+        late = replace(
+            found.named,
+            name=LateList(len(name), lambda rows: [name[row] for row in rows]),
+            aliases=LateList(len(name), lambda rows: [aliases[row] for row in rows]),
+        )
+        return replace(found, named=late)
+
+
+def test_names_take_memory_by_their_number_and_not_by_that_of_parts():
+    kept, parts, each = KeptNames(1 << 19, 1 << 20), 1000, 6
+    with patch.object(Symbolizer, "resolve", CountedLate().resolve):
+        tracemalloc.start()
+        for part in range(parts):
+            # The first address again in the last part only.
+            asked = np.arange(10 * each * part, 10 * each * (part + 1), 10, dtype=np.uint64)
+            asked = np.append(asked, np.uint64(0)) if part == parts - 1 else asked
+            found = CachingSymbolizer(kept, SymbolOptions()).resolve(KEYS[0], (), asked)
+            _ = flat(found)
+        used, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert found.named.name[0] == "/lib/a:0"
+    assert used < 1000 * kept.addresses
 
 
 @pytest.mark.parametrize("is_by_symbols", [False, True])
