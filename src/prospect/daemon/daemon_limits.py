@@ -47,6 +47,8 @@ MOST_CGROUP_BYTES = 4096
 MOST_KNOWN_SERVICES = 20_000
 # Names of 10 and 20 MB: symbol tables are read again from the disk's cache.
 MOST_ADDRESSES, MOST_SYMBOLS = 1 << 15, 200_000
+# Names of runtimes' functions: those of 20 large Python services. Half is for one user.
+MOST_RUNTIME_NAME_BYTES = 32 << 20
 
 # DuckDB's memory in a child. An hour or a day of 64 CPUs takes as much as the second one.
 WRITING_MEMORY, MERGING_MEMORY = "128MB", "384MB"

@@ -21,6 +21,7 @@ from prospect.daemon.daemon_limits import (
     MOST_ADDRESSES,
     MOST_CGROUP_BYTES,
     MOST_KNOWN_SERVICES,
+    MOST_RUNTIME_NAME_BYTES,
     MOST_SYMBOLS,
     MOST_WAITING_BYTES,
 )
@@ -139,6 +140,7 @@ _NS_IN_US = 1000
 _BOUNDS = Bounds(
     most_addresses=MOST_ADDRESSES,
     most_symbols=MOST_SYMBOLS,
+    most_name_bytes=MOST_RUNTIME_NAME_BYTES,
     spool_bytes=0,
     gate=ShortLivesLimiter,
 )

@@ -97,6 +97,11 @@ class NameRoom:
         self._of_user: dict[int, int] = {}
         self._all = 0
 
+    @property
+    def taken_share(self) -> float:
+        """The part of the room that is taken, 0 to 1."""
+        return self._all / self._most
+
     def take(self, key: CodeKey, text: CodeText, user: int) -> bool:
         """Take room for a code object, instead of what it has; return whether there is any."""
         texts = (part[1] for part in (text.name, text.file, text.scope) if part)

@@ -238,7 +238,10 @@ class LoadedPrograms:
 _RECORD = struct.Struct("<IHH")
 _RAW_BYTES = 4
 # Names in a session: 8 MB of an interpreter, 32 MB of a user.
-_MOST_NAME_BYTES = 64 << 20
+MOST_NAME_BYTES = 64 << 20
+# If more of the room than this is taken, names go with the last process of their interpreter: where
+# interpreters start all the time, most names are of those that have ended.
+_SCARCE_SHARE = 0.125
 # As rings and looks may delay what is sent, one more than is needed.
 _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
 # Names of an interpreter whose processes have ended, for a child of theirs that was not sampled
@@ -280,9 +283,10 @@ class _Interpreter(Record, frozen=False):
 class PythonNames:
     """Interpreters and code objects, and when each was last known."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MOST_NAME_BYTES) -> None:
+        """Begin with room for so many bytes of names."""
         self._interpreters: dict[int, _Interpreter] = {}
-        self._room = NameRoom(_MOST_NAME_BYTES)
+        self._room = NameRoom(most_bytes)
         # Processes that run the same program tell the same: it is kept once.
         self._shared: dict[CodeText, CodeText] = {}
 
@@ -339,9 +343,10 @@ class PythonNames:
     def _forget(self, now_ns: int, running: Container[int]) -> None:
         """Forget what was not told for long, and interpreters whose processes have ended."""
         forgotten: list[CodeKey] = []
+        kept_ended_ns = -1 if self._room.taken_share > _SCARCE_SHARE else _KEPT_ENDED_NS
         for number, one in list(self._interpreters.items()):
             one.see(running, now_ns)
-            if one.ended_ns and one.ended_ns < now_ns - _KEPT_ENDED_NS:
+            if one.ended_ns and one.ended_ns < now_ns - kept_ended_ns:
                 forgotten += self._interpreters.pop(number).texts
                 continue
             old = [key for key, (at, _) in one.texts.items() if at < now_ns - _KEPT_NS]

@@ -84,7 +84,7 @@ class GrowingProfile:
         self.fetch_names: FetchNames | None = None
         self.name_containers: Callable[[list[str]], Mapping[str, ContainerFacts]] | None = None
         self._control_groups: dict[int, bytes] = {}
-        self._python = PythonNames()
+        self._python = PythonNames(bounds.most_name_bytes)
         self.tasks = LiveTasks()
 
     def find_turns(self) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.events.record_starts import Ignored, Looks, find_records
+from prospect.live.carried import MOST_NAME_BYTES
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -405,6 +406,7 @@ class Bounds(Record):
         most_samples: how many the profile remembers, 0 for what suits so many CPUs.
         most_addresses: of how many the names stay in memory from one part to the next.
         most_symbols: how many symbols of images do.
+        most_name_bytes: of names of runtimes' functions that stay in memory.
         spool_bytes: how much `save` can write; with 0 no records are kept.
         gate: makes what leaves out records that no look could follow, or will ask about.
     """
@@ -412,5 +414,6 @@ class Bounds(Record):
     most_samples: int = 0
     most_addresses: int = 1 << 19
     most_symbols: int = 1 << 22
+    most_name_bytes: int = MOST_NAME_BYTES
     spool_bytes: int = 1 << 29
     gate: Callable[[Schema], Gate] = RecordLimiter

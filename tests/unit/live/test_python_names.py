@@ -99,9 +99,8 @@ def test_a_recording_begins_with_what_is_known():
     assert names.records([make.CLOCK]) == b""
 
 
-def test_an_interpreter_that_makes_up_names_leaves_room_for_others(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_NAME_BYTES", 1 << 20)
-    names = PythonNames()
+def test_an_interpreter_that_makes_up_names_leaves_room_for_others():
+    names = PythonNames(1 << 20)
     names.carried(part(*NAMES, STACK, sample()), 10)
     flood = [make.raw(make.image(11, 2))]
     for number in range(100):
@@ -117,10 +116,25 @@ def test_an_interpreter_that_makes_up_names_leaves_room_for_others(monkeypatch):
     assert counted_notes([note, note]) != (note,)
 
 
+def test_where_interpreters_start_all_the_time_only_names_of_those_that_run_are_kept():
+    names, sizes = PythonNames(1 << 20), []
+    for turn in range(1, 300):
+        told = [make.raw(make.image(11, turn))]
+        for code in range(20):
+            told += map(make.raw, make.names(code, f"f{turn}", "/f.py", bytes(500), 1, image=turn))
+        stack = make.raw(make.stack((0, 184, 1, 0), image=turn))
+        # Each window of 60 s has a process of its own; those before have ended.
+        own = make.SAMPLES.sample(ip=make.LOOP[0], pid=turn, tid=5, time=10, id=7, misc=2, chain=[])
+        events = names.carried(part(*told, stack, own), turn * 60 * 10**9, {turn - 1})
+        assert events.runtimes.left_out == ()
+        sizes.append(len(names))
+    assert max(sizes) <= 200
+    assert sizes[20:40] == sizes[-20:]
+
+
 def test_room_is_given_back_with_what_is_forgotten(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_NAME_BYTES", 1 << 18)
     monkeypatch.setattr(module, "_KEPT_NS", 100)
-    names = PythonNames()
+    names = PythonNames(1 << 18)
     for turn in range(20):
         told = make.names(turn, "f", "/f.py", bytes(24000), 1)
         events = names.carried(part(make.raw(make.image(11)), *map(make.raw, told)), turn * 1000)
@@ -142,9 +156,8 @@ def test_decoded_tables_of_lines_are_kept_within_bounds(monkeypatch):
     assert known.of(texts[0], build) == known.of(texts[0], build)
 
 
-def test_names_that_find_no_room_for_more_keep_the_room_they_have(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_NAME_BYTES", 1 << 18)
-    names = PythonNames()
+def test_names_that_find_no_room_for_more_keep_the_room_they_have():
+    names = PythonNames(1 << 18)
     for size in (2000, 24000) * 4:
         told = [make.raw(make.image(11))]
         for number in range(10):
