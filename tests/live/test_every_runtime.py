@@ -170,6 +170,35 @@ def test_tables(said, language):
     assert (language.function, language.kind, language.file) in found
 
 
+def test_callers(said, language):
+    words = ("--callers-of", language.function, "--share", "0", "--format", "json")
+    tree = json.loads(said("calls", "RECORDING", *words))["events"][0]["callers"]
+    assert language.caller in {one["name"] for one in tree[1:]}
+
+
+def test_annotated_sources(said, language):
+    # The directory of this test is private: only a person can say that its files may be shown.
+    words = ("--source", "--search-dirs", f"/:{PROGRAMS}")
+    text = said("annotate", *words, language.function, "RECORDING").decode()
+    # A function of one name may be in several languages: each has its file.
+    annotated = re.findall(r"^Annotated by prospect: (.*)$", text, re.MULTILINE)
+    assert language.source in {last_part(file) for file in annotated}
+    assert re.search(rf"^ +- (\S+ )?{re.escape(language.function)}: \d+ sample", text, re.MULTILINE)
+
+
+def test_differences(said, language):
+    words = ("--format", "json", "--rows", "10000")
+    rows = json.loads(said("diff", "RECORDING", "RECORDING", *words))["functions"]["rows"]
+    # Files of compiled code have other numbers in each run.
+    objects = {language.file, "[compiled at run time]"}
+    (found,) = (
+        one
+        for one in rows
+        if one["name"] == language.function and last_part(one["object"]) in objects
+    )
+    assert found["samples_a"] == found["samples_b"] > 0
+
+
 def test_flame_graphs(written, language):
     # Small ones are left out: the caller is larger.
     picture = written("svg").decode()

@@ -430,7 +430,8 @@ class MemoryFrames(Closing):
 
 
 def _languages(runtimes: set[int]) -> str:
-    return " and ".join(wire.LANGUAGES[one] for one in sorted(runtimes or {wire.CPYTHON}))
+    *others, last = (wire.LANGUAGES[one] for one in sorted(runtimes or {wire.CPYTHON}))
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _in_words(time_ns: float) -> str:

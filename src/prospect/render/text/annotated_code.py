@@ -304,6 +304,12 @@ def _missing_lines(style: Style, view: SourceView, missing: list[int]) -> Iterat
         for file in missing:
             yield f"{escaped(view.paths[file])}: {_amounts(view, file)}"
         yield "- Name their directories with --search-dirs, those of the build with --base-dirs."
+        if any(view.paths[file].startswith("/") for file in missing):
+            # A program may say that its code is from any file.
+            yield (
+                "- Files that programs name are read only if everybody may read them. To read them"
+                " with your rights: --search-dirs /"
+            )
         yield ""
     for event in view.events:
         if not event.without_file:
