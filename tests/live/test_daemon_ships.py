@@ -28,6 +28,7 @@ def check_that_it_loads_nothing(daemon):
     assert not [name for name in ("obstore", "duckdb", "_ssl") if name in maps]
 
 
+@pytest.mark.nightly
 def test_what_it_sampled_is_in_the_bucket_once_whatever_ends_it(s3_server, tmp_path):
     fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
     s3_server.fault, s3_server.faults_from = "slow", 6

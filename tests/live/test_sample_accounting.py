@@ -19,6 +19,7 @@ import pytest
 import prospect
 from builders.another_user import WHO, prospect_of_another_user
 from builders.command_line import running
+from builders.examples import nightly
 from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
 from prospect.estimate.accounting.sample_accounting import sample_accounting
@@ -118,7 +119,7 @@ def test_books_of_an_overloaded_machine_balance(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("chrt"), reason="needs util-linux")
-@pytest.mark.parametrize("cpus", ["0", "0-1023"], ids=["one", "all"])
+@pytest.mark.parametrize("cpus", [*nightly("0"), "0-1023"], ids=["one", "all"])
 def test_books_balance_beside_a_real_time_load_that_leaves_the_recorder_no_cpu(tmp_path, cpus):
     """SCHED_FIFO runs before the recorder; the kernel's own limit leaves others 5 % of a CPU."""
     count = 1 if cpus == "0" else os.cpu_count()

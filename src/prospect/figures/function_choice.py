@@ -5,6 +5,7 @@ A person names functions by a name, a pattern or a part of a name.
 
 from __future__ import annotations
 
+import operator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from prospect.records import NamedTuple, Record
 from prospect.spelling import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 # Shorter parts are in too many names to mean one.
 _LEAST_LETTERS_OF_A_PART = 3
+# By its whole name if there is any, else by a pattern.
+_WAYS = (operator.eq, fnmatchcase)
 
 
 def functions_named(profile: Profile, what: str) -> NDArray[np.bool_]:
@@ -58,11 +61,17 @@ def functions_with_part(profile: Profile, part: str) -> NDArray[np.bool_]:
 
 
 def _called(names: Sequence[list[str]], shown: Sequence[str], what: str) -> NDArray[np.bool_]:
-    found = np.array([what in known for known in names], np.bool_)
-    if not found.any():
-        fits = [any(fnmatchcase(name, what) for name in known) for known in names]
-        found = np.array(fits, np.bool_)
-    return found if found.any() else _with_part(shown, what)
+    for agrees in _WAYS:
+        found = _agreeing(names, what, agrees)
+        if found.any():
+            return found
+    return _with_part(shown, what)
+
+
+def _agreeing(
+    names: Iterable[Iterable[str]], what: str, agrees: Callable[[str, str], bool]
+) -> NDArray[np.bool_]:
+    return np.array([any(agrees(name, what) for name in known) for known in names], np.bool_)
 
 
 def _with_part(names: Sequence[str], part: str) -> NDArray[np.bool_]:
@@ -130,20 +139,13 @@ def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted
     functions, objects = profile.functions, profile.objects
     if not what:
         return _Wanted(np.ones(len(functions), np.bool_), is_named=False)
-    for agrees in (_is_equal, fnmatchcase):
-        called = np.array(
-            [
-                any(agrees(name, what) for name in function_names(profile, row))
-                for row in range(len(has_hits))
-            ],
-            np.bool_,
-        )
+    names = [function_names(profile, row) for row in range(len(has_hits))]
+    paths = [(path, _basename(path)) for path in objects.path]
+    for agrees in _WAYS:
+        called = _agreeing(names, what, agrees)
         if (called & has_hits).any():
             return _Wanted(called, is_named=True)
-        images = np.array(
-            [any(agrees(name, what) for name in (path, _basename(path))) for path in objects.path],
-            np.bool_,
-        )
+        images = _agreeing(paths, what, agrees)
         of_image = images.take(functions.object_index) if len(images) else called
         if (of_image & has_hits).any():
             return _Wanted(of_image, is_named=False)
@@ -151,10 +153,6 @@ def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted
     if (with_part & has_hits).any():
         return _Wanted(with_part, is_named=True, is_part=True)
     return _Wanted(called | of_image, is_named=True)
-
-
-def _is_equal(name: str, what: str) -> bool:
-    return name == what
 
 
 def _basename(path: str) -> str:

@@ -1,25 +1,324 @@
-"""Which functions take the time of all hosts, and how sure that is."""
+"""Which functions take the time of all hosts, and how sure that is.
+
+Sums of whole days are read instead of hosts' stores if there are any. The hosts of a day's function
+are not kept. So the error bars of several days are those of the worst case, that hosts which had
+more of it one day had more of it on all: the square of a sum of m numbers is at most m times the
+sum of their squares (Cauchy and Schwarz). Those of one day are exact. The number of hosts of
+several days is estimated from sketches.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.announcing import pluralize
+from prospect.dimensions import WORDS
 from prospect.errors import StoreError
 from prospect.estimate.statistics.clusters import ClusterSums, shares_of
-from prospect.fleet.asking import accounting_of, question
+from prospect.fleet.asking import HostAccounting, accounting_of, by_host, question
 from prospect.fleet.hits import NAMES, SERVICES, SUMS, keep_hits
-from prospect.fleet.long_top import Summed, kept_in, summed_with_days
+from prospect.fleet.host_counts import SKETCH, STANDARD_ERROR, estimated, merged_columns
+from prospect.fleet.keeping import summed
+from prospect.fleet.kept_days import DAY_S, FUNCTIONS_COLUMNS, HOSTS_COLUMNS, days_of, ranges_of
 from prospect.records import NamedTuple, Record
-from prospect.store.engine import EngineError
+from prospect.store.conditions import fits_one_of
+from prospect.store.engine import Engine, EngineError
+from prospect.store.hosts import HostsDirectory
 from prospect.store.measured import share_remarks
 
 if TYPE_CHECKING:
-    from prospect.fleet.asking import HostAccounting, Wanted
+    from collections.abc import Iterator
+    from typing import Any
+
+    from prospect.fleet.asking import Wanted
+    from prospect.fleet.kept_days import KeptDay
     from prospect.store.directory import StoreDirectory
+    from prospect.store.file_schema import Head
+    from prospect.store.segments import Segment
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
+
+# Sums of all hosts are told apart by these.
+_WORDS = {"service", "symbol", "lib-image"}
+_US = 10**6
+_THREADS = 2
+_TYPED = ", ".join(f'"{one}"::{kind} AS "{one}"' for one, kind in FUNCTIONS_COLUMNS.items())
+
+
+class Kept(NamedTuple):
+    """The days whose sums of all hosts are to be read.
+
+    Attributes:
+        days: the oldest first.
+        remarks: a sentence for each thing that is left out.
+        any_live: whether hosts' stores have more of what was asked for.
+    """
+
+    days: list[KeptDay]
+    remarks: list[str]
+    any_live: bool
+
+
+class Summed(NamedTuple):
+    """Sums of all hosts.
+
+    Attributes:
+        rows: path, name, samples, on how many hosts, of each function; those with most time first.
+        sums: of these.
+        samples, weight: of all that was chosen.
+        functions: how many there are.
+        hosts_hit: how many hosts had any.
+        accounting: what was measured of each host.
+        heads: of what was read, the latest last.
+        remarks: a sentence for each thing that is estimated, or left out.
+        services: name, samples, on how many hosts, of the first services; none where sums of days
+            are read.
+        service_sums: of these; None for none.
+        every_service: how many there are.
+    """
+
+    rows: list[tuple[str, str, int, int]]
+    sums: ClusterSums
+    samples: int
+    weight: int
+    functions: int
+    hosts_hit: int
+    accounting: list[HostAccounting]
+    heads: list[Head]
+    remarks: list[str]
+    services: tuple[tuple[str, int, int], ...] = ()
+    service_sums: ClusterSums | None = None
+    every_service: int = 0
+
+
+@contextmanager
+def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
+    """Find the days to be read; while the block runs, the store has no window of them."""
+    if not isinstance(store, HostsDirectory) or not store.kept_files():
+        yield Kept([], [], any_live=True)
+        return
+    every, remarks = days_of(store)
+    of_days: dict[int, list[Segment]] = {}
+    for each in store.segments():
+        of_days.setdefault(each.begin_s // DAY_S, []).append(each)
+    span = chosen.since_us, chosen.until_us
+    is_told = not chosen.numbers and chosen.texts.keys() <= _WORDS
+    days, unread = [], []
+    for one in every:
+        if one.end_s * _US <= span[0] or one.begin_s * _US >= span[1]:
+            continue
+        own = of_days.get(one.begin_s // DAY_S, [])
+        # Hosts that sent more of what a part of is in the day are read themselves.
+        is_cut = any(
+            one.ranges.meets(each) and not one.ranges.has(each)
+            for each in (ranges_of([part]) for part in own)
+        )
+        is_within = span[0] <= one.begin_s * _US and one.end_s * _US <= span[1]
+        if is_told and is_within and not is_cut:
+            days.append(one)
+        elif not ranges_of(own).has(one.ranges):
+            unread.append(one)
+    if days:
+        latest = days[-1].head.events
+        alike = [one for one in days if one.head.events == latest]
+        if len(alike) < len(days):
+            remarks.append(
+                f"{len(days) - len(alike)} of {pluralize(len(days), 'day')} as sums of all hosts"
+                f" {'is' if len(days) - len(alike) == 1 else 'are'} left out: other events or"
+                " another rate were sampled then; give since: and until: to see them."
+            )
+        days = alike
+    if unread:
+        remarks.append(
+            f"{pluralize(len(unread), 'day')} with only sums of all hosts"
+            f" {'is' if len(unread) == 1 else 'are'} left out: these are of whole days, and only"
+            " service: and symbol: choose parts of them."
+        )
+    store.left_out = frozenset(
+        each
+        for one in days
+        for each in of_days.get(one.begin_s // DAY_S, [])
+        if one.ranges.has(ranges_of([each]))
+    )
+    try:
+        any_live = any(one.overlaps(*span) for one in store.segments())
+        yield Kept(days, remarks, any_live=any_live)
+    finally:
+        store.left_out = frozenset()
+
+
+def summed_with_days(
+    store: StoreDirectory,
+    chosen: Specification,
+    make_engine: EngineMaker,
+    kept: Kept,
+    rows: int,
+) -> Summed:
+    """Add up days of all hosts, and what hosts' stores have besides.
+
+    Raises:
+        StoreError: a store cannot be read.
+        EngineError: a day cannot.
+    """
+    remarks, heads = list(kept.remarks), [one.head for one in kept.days]
+    with closing(Engine(store, threads=_THREADS)) as engine:
+        pieces = _Pieces(store, engine, chosen, kept.days)
+        if kept.any_live:
+            with question(store, chosen, make_engine) as asked:
+                live = asked.part.heads[-1]
+                if live.events == heads[-1].events:
+                    heads += asked.part.heads
+                    pieces.add_live(summed(asked), accounting_of(asked))
+                else:
+                    remarks.append(
+                        "Other time in the hosts' stores is left out: other events or"
+                        " another rate were sampled then; give since: and until: to see it."
+                    )
+                remarks += asked.part.remarks
+        found, total = pieces.rows(chosen, rows), pieces.total()
+    times, accounting = pieces.most_times, by_host(pieces.accounting)
+    remarks.append(_of_days(kept.days, times))
+    every = len(accounting)
+    n, w, hosts_hit, squares, _ = total
+    sums = ClusterSums(
+        of_rows=found["w"].astype(np.float64),
+        squares=found["squares"] * times,
+        products=found["products"] * times,
+        total=float(w),
+        total_squares=squares * times,
+        hosts=min(hosts_hit, every),
+        samples=n,
+    )
+    return Summed(
+        rows=list(
+            zip(
+                found["path"].tolist(),
+                found["name"].tolist(),
+                found["n"].tolist(),
+                _hosts(found, every),
+                strict=True,
+            )
+        ),
+        sums=sums,
+        samples=n,
+        weight=w,
+        functions=int(found["every"][0]) if len(found["every"]) else 0,
+        hosts_hit=min(hosts_hit, every),
+        accounting=accounting,
+        heads=heads,
+        remarks=remarks,
+    )
+
+
+class _Pieces:
+    """Sums of all hosts that are read together.
+
+    Attributes:
+        accounting: what was measured of each host, by piece.
+    """
+
+    def __init__(
+        self, store: StoreDirectory, engine: Engine, chosen: Specification, days: list[KeptDay]
+    ) -> None:
+        """Let the engine read days."""
+        self._engine = engine
+        self._times: list[int] = []
+        self.accounting: list[list[HostAccounting]] = []
+        services = chosen.texts.get("service")
+        level, self._parameters = ("is_all", []) if services is None else _of_services(services)
+        named = ", ".join(f'"{name}"' for name in HOSTS_COLUMNS)
+        for number, day in enumerate(days):
+            functions, hosts = (store.root + day.file(kind) for kind in ("functions", "hosts"))
+            engine.keep(
+                f"piece_{number}",
+                f"SELECT {_TYPED} FROM read_parquet(?) WHERE {level}",
+                [functions, *self._parameters],
+            )
+            ((several,),) = engine.rows(
+                f"SELECT count(DISTINCT service) FROM piece_{number} WHERE is_total"
+            )
+            self._times.append(several)
+            self.accounting.append(
+                [
+                    HostAccounting(*row)
+                    for row in engine.rows(f"SELECT {named} FROM read_parquet(?)", [hosts])
+                ]
+            )
+
+    def add_live(self, columns: dict[str, Any], accounting: list[HostAccounting]) -> None:
+        """Add what hosts' stores have, of all services that were chosen."""
+        self._engine.register("live", columns)
+        number = len(self._times)
+        self._engine.keep(f"piece_{number}", f"SELECT {_TYPED} FROM live WHERE is_all")
+        self._times.append(1)
+        self.accounting.append(accounting)
+
+    @property
+    def most_times(self) -> int:
+        """The most numbers that a host's sum consists of."""
+        counts: Counter[str] = Counter()
+        for times, accounting in zip(self._times, self.accounting, strict=True):
+            for one in accounting:
+                counts[one.host] += times
+        return max(counts.values(), default=1)
+
+    def total(self) -> tuple[int, int, int, float, int]:
+        """Return sums of all that was chosen: samples, periods, hosts, squares, pieces."""
+        found = self._engine.columns(self._query("is_total", "true"))
+        hosts = _hosts(found, sum(map(len, self.accounting)))
+        if not hosts:
+            return 0, 0, 0, 0.0, 0
+        first = {name: column[0].item() for name, column in found.items() if name != "path"}
+        return first["n"], int(first["w"]), hosts[0], first["squares"], first["pieces"]
+
+    def rows(self, chosen: Specification, rows: int) -> dict[str, Any]:
+        """Return the functions with most time."""
+        conditions, parameters = ["NOT is_total"], []
+        for word in ("symbol", "lib-image"):
+            if word in chosen.texts:
+                condition, values = fits_one_of(WORDS[word].column, chosen.texts[word])
+                conditions.append(condition)
+                parameters += values
+        order = f" ORDER BY w DESC, path, name LIMIT {int(rows)}"
+        query = self._query(" AND ".join(conditions), "path, name") + order
+        return self._engine.columns(query, parameters)
+
+    def _query(self, condition: str, keys: str) -> str:
+        named = "path, name, " if keys != "true" else ""
+        every = " UNION ALL ".join(f"SELECT * FROM piece_{one}" for one in range(len(self._times)))
+        return (
+            f"SELECT {named}sum(n)::BIGINT AS n, sum(w) AS w, max(hosts) AS most,"
+            " sum(hosts)::BIGINT AS all_hosts, sum(squares) AS squares, sum(products) AS products,"
+            f" count(*) AS pieces, {merged_columns()}, count(*) OVER () AS every"
+            f" FROM ({every}) AS p WHERE {condition} GROUP BY {keys}"
+        )
+
+
+def _of_services(patterns: tuple[str, ...]) -> tuple[str, list[Any]]:
+    condition, parameters = fits_one_of("service", patterns)
+    return f"NOT is_all AND {condition}", parameters
+
+
+def _hosts(found: dict[str, Any], every: int) -> list[int]:
+    """Return on how many hosts rows were: known of one piece, else estimated."""
+    sketches = np.stack([found[name].astype(np.int64) for name in SKETCH], axis=1)
+    most = np.minimum(found["all_hosts"], every)
+    counts = np.clip(np.rint(estimated(sketches)).astype(np.int64), found["most"], most)
+    return [int(one) for one in np.where(found["pieces"] == 1, found["most"], counts)]
+
+
+def _of_days(days: list[KeptDay], times: int) -> str:
+    sentence = f"{pluralize(len(days), 'day')} as sums of all hosts"
+    if times == 1:
+        return f"{sentence}."
+    return (
+        f"{sentence}: ± is that of the worst case, and numbers of hosts are estimates"
+        f" (± {200 * STANDARD_ERROR:.0f} %)."
+    )
 
 
 _MOST_SERVICES = 3
