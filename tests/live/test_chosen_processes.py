@@ -149,6 +149,8 @@ def test_switches_of_strangers_are_not_recorded(tmp_path, stranger):
     of_followed = events.switches.task[events.switches.is_followed].astype(np.uint32).tolist()
     assert set(of_followed) >= set(found.pid[is_switch].tolist())
     assert stranger not in of_followed
+    # The recorder wakes COMMAND, and has children that many others wake.
+    assert not set(of_followed) & set(found.info.extras["recorder_pids"])
     # The clocks' samples tell who had a CPU all the same.
     assert (found.is_clock & (found.pid == stranger)).any()
 

@@ -123,7 +123,11 @@ class FollowedSwitches(Closing):
                 )
             )
         maps = programs.Maps(
-            self._threads, self._outputs.get(SWITCH, -1), self._outputs[WAKING], every_thread
+            self._threads,
+            self._outputs.get(SWITCH, -1),
+            self._outputs[WAKING],
+            every_thread,
+            os.getpid(),
         )
         load = bpf_objects.load_raw_tracepoint_program
         codes = {
