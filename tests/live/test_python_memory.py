@@ -263,17 +263,27 @@ def test_another_user_attaches_to_a_program(source, function, place):
 
 
 @pytest.mark.parallel
-def test_a_session_shows_them_too(monkeypatch):
+@pytest.mark.parametrize(
+    ("interpreter", "source", "functions"),
+    [
+        (sys.executable, "python_batches.py", {"recursion", "looping"}),
+        pytest.param("node", "node_split.js", {"recursion", "leaf"}, marks=needs_node),
+    ],
+    ids=["python", "node"],
+)
+def test_a_session_shows_them_too(interpreter, source, functions, monkeypatch):
     scopes = event_choice._scopes
     monkeypatch.setattr(event_choice, "_scopes", lambda: scopes()[1:])
-    with running([sys.executable, str(PROGRAM), "60"], stdout=subprocess.DEVNULL) as program:
+    line = [interpreter, str(PROGRAMS / source), "60"]
+    with running(line, stdout=subprocess.DEVNULL) as program:
         options = RecordOptions(frequency_hz=500, pids=(program.pid,))
         with closing(LiveSession(options, bounds=Bounds(spool_bytes=1 << 20))) as session:
             until = time.monotonic() + 60
             names: set[str] = set()
-            while not names >= {"recursion", "looping"} and time.monotonic() < until:
+            while not names >= functions and time.monotonic() < until:
                 time.sleep(0.3)
                 state = session.advance()
                 names = set(state.profile.functions.name)
-    assert names >= {"recursion", "looping"}
-    assert any("less exact" in limit for limit in state.limits)
+    assert names >= functions
+    is_python = source.endswith(".py")
+    assert any("less exact" in limit for limit in state.limits) == is_python
