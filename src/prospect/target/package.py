@@ -203,7 +203,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prospect"):
             # `from prospect.capture import kernel` may mean a module.
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        else:
+        elif not isinstance(node, ast.expr):  # which hold no statements
             yield from _imported(node)
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from builders.pythons import EVERY_VERSION, VERSIONS, python_of
 from prospect.target import joining, question_client, relay, target_recording
-from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
+from prospect.target import package as packing
+from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, package
 from prospect.target.target_source import AGENT as SAMPLER
 
 MOST_BYTES = 400_000
@@ -29,17 +30,19 @@ def _cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-@functools.cache
-def older(source):
-    """Return what `lowered` does, made once: agents have most of their modules in common."""
-    return lowered(source)
+# Made once: agents have most of their modules in common.
+older = functools.cache(lowered)
+modules = functools.cache(packing.modules)
+byte_code = functools.cache(packing._byte_code)
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(cache, monkeypatch):
     """Keep what is made, for all of these tests."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    monkeypatch.setattr("prospect.target.package.lowered", older)
+    monkeypatch.setattr(packing, "lowered", older)
+    monkeypatch.setattr(packing, "modules", modules)
+    monkeypatch.setattr(packing, "_byte_code", byte_code)
 
 
 @pytest.mark.parametrize("magic", [b"", SAME])
