@@ -1136,7 +1136,7 @@ class StoringOptions(Options):
     memory_limit_bytes: int | None = option(
         typed(
             "--memory-limit SIZE",
-            "how much memory the daemon may take, without the process that writes a window "
+            "how much memory the daemon and its processes may take "
             "(default: 200M, with --call-graph auto 400M)",
             "daemon",
         ),

@@ -1,9 +1,9 @@
 """How much of the machine a daemon may take, and what it goes without to take no more.
 
-After each window the daemon's CPU time and memory are compared with the limits. Above one it takes
-the next of `STEPS`, in their order; well below both, for longer each time, it takes the last one
-back. Every window says which steps it was made with, so that reports and `control status` count
-them.
+After each window the CPU time and memory of the daemon and its processes are compared with the
+limits. Shortly before one, so that it holds, the daemon takes the next of `STEPS`, in their order;
+well below both, for longer each time, it takes the last one back. Every window says which steps it
+was made with, so that reports and `control status` count them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prospect.daemon.daemon_limits import (
     AVERAGED_S,
     CALM_S,
     DIFFICULT_S,
+    LIMIT_SHARE,
     LONGEST_CALM_S,
     MEASURED_S,
     MOST_NEW_FILES,
@@ -50,7 +51,7 @@ class Used(NamedTuple):
     Attributes:
         at_s: the moment, in CLOCK_MONOTONIC.
         cpu_s: CPU time of the daemon and its processes.
-        peak_bytes: the most memory of the daemon since the last one.
+        peak_bytes: the most memory of the daemon and its processes since the last one.
     """
 
     at_s: float
@@ -102,11 +103,13 @@ class Ceiling:
         first = self._history[0]
         length_s = max(used.at_s - first.at_s, 1e-3)
         self.cpu_percent = _PERCENT * (used.cpu_s - first.cpu_s) / length_s / self._cpus
+        share = self.cpu_percent / self._options.cpu_limit_percent
         load = max(
-            self.cpu_percent / self._options.cpu_limit_percent if length_s >= MEASURED_S else 0.0,
+            # A large new program may take what later windows leave, but no more than that.
+            share if length_s * max(share, 1.0) >= MEASURED_S else 0.0,
             used.peak_bytes / self._options.memory_limit_bytes,
         )
-        if load > 1.0:
+        if load > LIMIT_SHARE:
             self._calm_since_s = float("inf")
             return self._take(2 if load > 2.0 else 1, used.at_s)
         if load < ROOM_SHARE and self.steps:

@@ -31,8 +31,12 @@ LOOK_S, LOOK_WITHOUT_COPIES_S = 1.0, 10.0
 LONGEST_LOOK_S = 10.0
 # Percent of a machine, and bytes of memory, without copies of stacks and with them.
 CPU_LIMIT_PERCENT, MEMORY_LIMIT, MEMORY_LIMIT_WITH_COPIES = 0.5, "200M", "400M"
+# The daemon goes without something from this share of a limit on, so that it stays below.
+LIMIT_SHARE = 0.9
+# It forgets the names that it keeps if it has more than this share of its memory between windows.
+KEPT_SHARE = 0.6
 # CPU time is compared over this long at least, as one window may have a large new program in it,
-# and over this long at most.
+# or until all that the limit allows in this time is used; and over this long at most.
 MEASURED_S, AVERAGED_S = 100.0, 300.0
 # Files whose names are read for the first time in a window, where they are to be few.
 MOST_NEW_FILES = 4

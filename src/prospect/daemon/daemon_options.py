@@ -24,7 +24,7 @@ class DaemonOptions(Record):
         push: the URL of a server that gets each window, "" for none.
         command_line: of the daemon.
         cpu_limit_percent: how much of the machine's CPU time the daemon may take.
-        memory_limit_bytes: how much memory it may take, without the process that writes.
+        memory_limit_bytes: how much memory it may take, its processes included.
         reads_python: whether Python functions are read.
         new_files: how many files' names may be read for the first time in a window, 0 for all.
         kubelet: the URL of a kubelet's pods that is asked for names of containers, "" for none.

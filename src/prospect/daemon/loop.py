@@ -22,6 +22,7 @@ from prospect.daemon.ceiling import Ceiling
 from prospect.daemon.control_socket import COMMANDS, ControlSocket
 from prospect.daemon.daemon_limits import (
     END_S,
+    KEPT_SHARE,
     KILLED_S,
     LAST_SEND_S,
     LAST_TAKE_S,
@@ -31,7 +32,14 @@ from prospect.daemon.daemon_limits import (
 from prospect.daemon.metrics import MetricsServer, is_address, metrics_text, write_metrics
 from prospect.daemon.sampling import Sampling, give_back
 from prospect.daemon.senders import Pushing, Shipping
-from prospect.daemon.status import Totals, figures_of, keep_status, note_alive, used_now
+from prospect.daemon.status import (
+    Totals,
+    figures_of,
+    keep_status,
+    note_alive,
+    resident_bytes,
+    used_now,
+)
 from prospect.daemon.window_writing import StoreWriting
 from prospect.errors import ProspectError, StoreError
 from prospect.store.segments import is_session_name
@@ -280,9 +288,10 @@ class Daemon:
         if self._sampling is None:
             return
         before = self._ceiling.options
-        used = used_now(self._sampling.child_pids)
+        used = used_now(self._sampling.child_pids, self._writing.child_bytes)
         has_changed = self._ceiling.note(used)
-        if used.peak_bytes > self._options.memory_limit_bytes:
+        # Reading names makes the peak: those that are forgotten make it again.
+        if resident_bytes() > KEPT_SHARE * self._options.memory_limit_bytes:
             self._sampling.forget_names()
         if not has_changed:
             return

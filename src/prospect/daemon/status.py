@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 STATUS = "status"
 SCHEMA = "prospect-daemon/1"
 _PEAK = re.compile(rb"^VmHWM:\s*(\d+) kB", re.MULTILINE)
+_PRIVATE = re.compile(rb"^Private_Dirty:\s*(\d+) kB", re.MULTILINE)
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Of /proc/PID/stat behind the name: utime and stime.
@@ -77,7 +78,6 @@ def figures_of(
         sampling_pids: processes that sample, None while there is no sampling.
     """
     options = ceiling.asked
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -109,25 +109,28 @@ def figures_of(
         "steps": len(ceiling.steps),
         "goes_without": [STEPS[one] for one in ceiling.steps],
         "goes_without_since_s": ceiling.since_s,
-        "memory_bytes": _resident_bytes(),
-        # For the process that had most, such as one that writes a window.
-        "child_memory_bytes": children.ru_maxrss * 1024,
+        "memory_bytes": resident_bytes(),
+        "child_memory_bytes": writing.child_bytes,
     }
 
 
-def used_now(sampling_pids: Iterable[int]) -> Used:
+def used_now(sampling_pids: Iterable[int], child_bytes: int = 0) -> Used:
     """Return what the daemon took so far; its peak of memory is that since the last call.
 
-    Source: proc_pid_clear_refs(5), proc_pid_status(5).
+    Source: proc_pid_clear_refs(5), proc_pid_smaps(5), proc_pid_status(5).
 
     Args:
-        sampling_pids: processes that sample next to this one.
+        sampling_pids: processes that sample next to this one; what they share with it counts once.
+        child_bytes: the memory of the child that wrote a window, as this one had no more than now.
     """
+    sampling_pids = list(sampling_pids)
     with open("/proc/self/status", "rb") as file:
         found = _PEAK.search(file.read())
     with suppress(OSError), open("/proc/self/clear_refs", "wb") as file:
         file.write(b"5")
-    peak_bytes = 1024 * int(found[1]) if found else _resident_bytes()
+    peak_bytes = 1024 * int(found[1]) if found else resident_bytes()
+    peak_bytes = max(peak_bytes, resident_bytes() + child_bytes)
+    peak_bytes += sum(map(_private_bytes, sampling_pids))
     return Used(time.monotonic(), _ended_s() + sum(map(_cpu_s, sampling_pids)), peak_bytes)
 
 
@@ -172,9 +175,17 @@ def _objects_without_names(window: Window) -> int:
     return len(np.unique(np.asarray(functions["object"]).take(rows)))
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
+    """Return the memory of this process now, in bytes."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * _PAGE_BYTES
+
+
+def _private_bytes(pid: int) -> int:
+    with suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        found = _PRIVATE.search(file.read())
+        return 1024 * int(found[1]) if found else 0
+    return 0
 
 
 def _cpu_s(pid: int) -> float:

@@ -44,7 +44,10 @@ class StoreChild:
 
     Attributes:
         pid_fd: becomes readable as it ends.
+        own_bytes: the most memory that it had, without pages of files; known once it has ended.
     """
+
+    own_bytes = 0
 
     def __init__(self, work: str, store: StoreDirectory, data: bytes) -> None:
         """Start it.
@@ -81,12 +84,13 @@ class StoreChild:
             os.close(end_fd)
 
     def ended(self) -> tuple[int, str]:
-        """Return its exit status and the first line that it says; waits for its end."""
+        """Return its exit status and the line that it says; waits for its end."""
         out, _ = self._process.communicate()
         os.close(self.pid_fd)
         os.close(self._lifeline)
-        said = out[:MOST_SAID].decode(errors="backslashreplace").strip().partition("\n")[0]
-        return self._process.returncode, said
+        size, _, line = out[:MOST_SAID].decode(errors="backslashreplace").partition("\n")
+        self.own_bytes = int(size) if size.isascii() and size.isdigit() else 0
+        return self._process.returncode, line.strip().partition("\n")[0]
 
     def kill(self) -> None:
         """End it; one that a file system does not let go is left to that."""

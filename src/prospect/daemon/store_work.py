@@ -2,10 +2,10 @@
 
 The daemon starts it with the name of the work (a key of `_WORKS`), the descriptor of the store's
 directory, whose lock the daemon holds, and that of a pipe that ends with the daemon; see
-`store_children.StoreChild`. The order comes by standard input, at most one line of answer goes to
-standard output. The process has no rights of the daemon and none of its memory: DuckDB takes 60 MB
-to write a window and a few hundred to merge those of a large machine, a window for a collector
-takes as much as a report.
+`store_children.StoreChild`. The order comes by standard input; its memory and a line of answer go
+to standard output. The process has no rights of the daemon and none of its memory: DuckDB takes
+60 MB to write a window and a few hundred to merge those of a large machine, a window for a
+collector takes as much as a report.
 """
 
 from __future__ import annotations
@@ -46,11 +46,24 @@ def run(words: list[str]) -> NoReturn:
     # The lock goes with the parent: nobody else may begin to write before this one has ended.
     die_with(int(lifeline))
     status, said = _done(_WORKS[name](), int(descriptor))
-    if said:
-        sys.stdout.write(said + "\n")
-        sys.stdout.flush()
+    sys.stdout.write(f"{_own_bytes()}\n{said}\n")
+    sys.stdout.flush()
     # The process ends anyway: the interpreter need not tidy up.
     os._exit(status)
+
+
+def _own_bytes() -> int:
+    """Return the most memory that this process had, without the pages of files.
+
+    Source: proc_pid_status(5); getrusage(2) would have that of the parent, before exec.
+    """
+    with open("/proc/self/status", "rb") as file:
+        kb = dict.fromkeys((b"VmHWM", b"RssFile"), 0)
+        for line in file:
+            name, _, value = line.partition(b":")
+            if name in kb:
+                kb[name] = int(value.split()[0])
+    return 1024 * (kb[b"VmHWM"] - kb[b"RssFile"])
 
 
 def _done(work: Work, descriptor: int) -> tuple[int, str]:

@@ -68,6 +68,7 @@ class StoreWriting:
         failed: how many could not be.
         merged: how many were written in the segment of the one before, as the child was behind.
         dropped: segments that made room on a full disk.
+        child_bytes: the memory of the last child that wrote a window, without pages of files.
         newest: the segment of the last window that was written, None for none yet.
         newest_s: when the newest window that was written ended, in seconds since 1970; 0 for none.
         complaint: why the last window was not written, "" if it was.
@@ -94,6 +95,7 @@ class StoreWriting:
         self.keep = keep
         self.session = CURRENT
         self.windows = self.failed = self.merged = self.dropped = self.newest_s = 0
+        self.child_bytes = 0
         self.complaint = ""
         self.newest: Segment | None = None
         self._number = next_number(store)
@@ -172,6 +174,7 @@ class StoreWriting:
                 self._write_next()
             return
         outcome, written = encoder.end(), self._written
+        self.child_bytes = encoder.own_bytes
         if written is None:
             return
         if outcome.is_full and written.tries < MOST_DROPPED and self._drop_oldest():

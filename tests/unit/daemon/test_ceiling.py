@@ -92,6 +92,23 @@ def test_what_takes_much_too_much_takes_two_steps_at_a_time():
     assert not daemon.ceiling.options.reads_python
 
 
+def test_a_limit_holds_over_each_ten_minutes_however_the_load_grows():
+    daemon = Simulated()
+    for load in (0.6, 0.95, 1.2, 1.6, 2.0):
+        daemon.load = load
+        daemon.run(2)
+        daemon.shares.clear()
+        daemon.run(2)
+        assert max(daemon.shares) <= 0.5
+
+
+def test_a_start_that_costs_many_times_the_limit_takes_steps_after_its_second_window():
+    ceiling = Ceiling(OPTIONS, CPUS)
+    assert not ceiling.note(Used(60.0, 5.0, MB))
+    assert ceiling.note(Used(120.0, 11.0, MB))
+    assert ceiling.steps == [COPIES, NEW_NAMES]
+
+
 def test_what_was_not_asked_for_is_no_step():
     assert COPIES not in Simulated(DaemonOptions(call_graph="fp")).ceiling._possible()
     assert CALLERS not in Simulated(DaemonOptions(call_graph="")).ceiling._possible()
@@ -99,6 +116,7 @@ def test_what_was_not_asked_for_is_no_step():
 
 def test_steps_are_taken_back_when_there_is_room_and_more_and_more_seldom():
     daemon = Simulated()
+    daemon.load = 0.85
     daemon.run(1)
     assert daemon.ceiling.steps == []
     daemon.load = 1.9

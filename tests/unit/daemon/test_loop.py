@@ -60,7 +60,10 @@ class Play:
         segment = unpacked(data)[0]
         self.written += [segment.session] * (segment.last - segment.first + 1)
         return SimpleNamespace(
-            pid_fd=0, end=lambda: Outcome("", is_full=False), give_up=lambda: None
+            pid_fd=0,
+            own_bytes=0,
+            end=lambda: Outcome("", is_full=False),
+            give_up=lambda: None,
         )
 
     def asks(self, *words):
