@@ -43,7 +43,7 @@ MOST_WAIT_PIECES = 1 << 16
 PIECE_BYTES = 512
 
 R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FP = REGISTERS
-_KEY, _FREE, _THREAD, _SP, _USED_BYTES, _PIECE = -8, -16, -24, -32, -40, -48
+_KEY, _FREE, _THREAD, _SP, _PIECE = -8, -16, -24, -32, -40
 _WORD_BYTES = 8
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _LEAST_ADDRESS = 1 << 16
@@ -71,9 +71,17 @@ class WaitMaps(NamedTuple):
 
 
 def scratch_bytes(copied_bytes: int) -> int:
-    """Return the size of a sample's raw data, at most."""
-    pieces = _pieces(copied_bytes)
-    return _WORD_BYTES * (1 + pieces) + PIECE_BYTES * pieces
+    """Return the size of a sample's raw data at most, and of a number: how long new pieces are.
+
+    The verifier follows numbers on a program's stack. To follow this one takes it ten times as
+    long, so it is in the memory of a map.
+    """
+    return _used_place(_pieces(copied_bytes)) + _WORD_BYTES
+
+
+def _used_place(pieces: int) -> int:
+    """Return where after the raw data the length of the new pieces is."""
+    return _key_place(pieces) + PIECE_BYTES * pieces
 
 
 def _pieces(copied_bytes: int) -> int:
@@ -103,7 +111,7 @@ def _switch(maps: WaitMaps) -> Items:
     yield asm.load_imm64(R4, _MULTIPLIER)
     yield from _mix(R9)
     yield asm.alu(abi.BPF_AND, R8, -PIECE_BYTES)
-    yield asm.store(BPF_DW, FP, _USED_BYTES, 0)
+    yield asm.store(BPF_DW, R7, _used_place(pieces), 0)
     for piece in range(pieces):
         yield asm.store(BPF_DW, R7, _key_place(piece), 0)
     for piece in range(pieces):
@@ -115,7 +123,7 @@ def _switch(maps: WaitMaps) -> Items:
     yield from _look_up(maps.seen, _KEY)
     yield asm.move(R8, _WORD_BYTES)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, "known")
-    yield asm.load(BPF_DW, R8, FP, _USED_BYTES)
+    yield asm.load(BPF_DW, R8, R7, _used_place(pieces))
     yield asm.jump_if(abi.BPF_JGT, R8, PIECE_BYTES * pieces, "out")
     yield asm.alu(abi.BPF_ADD, R8, _key_place(pieces))
     yield Label("known")
@@ -148,8 +156,8 @@ def _read_stack_pointer() -> Items:
 
 
 def _add_piece(maps: WaitMaps, piece: int, pieces: int) -> Items:
-    """Read a piece behind those that are new so far, and keep it if it is new too."""
-    yield asm.load(BPF_DW, R1, FP, _USED_BYTES)
+    """Read a piece to after those that are new so far, and keep it if it is new too."""
+    yield asm.load(BPF_DW, R1, R7, _used_place(pieces))
     yield asm.jump_if(abi.BPF_JGT, R1, PIECE_BYTES * piece, "out")
     yield asm.alu(abi.BPF_ADD, R1, R7)
     yield asm.alu(abi.BPF_ADD, R1, _key_place(pieces))
@@ -167,9 +175,9 @@ def _add_piece(maps: WaitMaps, piece: int, pieces: int) -> Items:
     yield asm.load(BPF_DW, R1, FP, _KEY)
     yield asm.jump_if(abi.BPF_JNE, R0, 0, f"known {piece}")
     yield asm.alu(abi.BPF_OR, R1, 1)
-    yield asm.load(BPF_DW, R2, FP, _USED_BYTES)
+    yield asm.load(BPF_DW, R2, R7, _used_place(pieces))
     yield asm.alu(abi.BPF_ADD, R2, PIECE_BYTES)
-    yield asm.store(BPF_DW, FP, _USED_BYTES, R2)
+    yield asm.store(BPF_DW, R7, _used_place(pieces), R2)
     yield Label(f"known {piece}")
     yield asm.store(BPF_DW, R7, _key_place(piece), R1)
     yield asm.alu(abi.BPF_ADD, R8, PIECE_BYTES)
