@@ -147,7 +147,8 @@ def test_python_that_another_program_starts_is_met(tmp_path):
 @pytest.mark.parallel
 def test_python_stands_between_native_frames(tmp_path):
     file = tmp_path / "perf.data"
-    told = record(file, Python(sys.executable), "--call-graph", "dwarf,16384", "-H", "1200")
+    options = ("--call-graph", "dwarf,16384", "-H", "600")
+    told = record(file, Python(sys.executable), *options, seconds=2 * SECONDS)
     found = chains(file, lines=True)
     check(found, told)
     # Below the outermost Python function are those of C that started it.

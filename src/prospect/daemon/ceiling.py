@@ -103,10 +103,9 @@ class Ceiling:
         first = self._history[0]
         length_s = max(used.at_s - first.at_s, 1e-3)
         self.cpu_percent = _PERCENT * (used.cpu_s - first.cpu_s) / length_s / self._cpus
-        share = self.cpu_percent / self._options.cpu_limit_percent
         load = max(
-            # A large new program may take what later windows leave, but no more than that.
-            share if length_s * max(share, 1.0) >= MEASURED_S else 0.0,
+            # Before, the names of all that runs are read, which a step would not make cheaper.
+            self.cpu_percent / self._options.cpu_limit_percent if length_s >= MEASURED_S else 0.0,
             used.peak_bytes / self._options.memory_limit_bytes,
         )
         if load > LIMIT_SHARE:

@@ -36,7 +36,7 @@ LIMIT_SHARE = 0.9
 # It forgets the names that it keeps if it has more than this share of its memory between windows.
 KEPT_SHARE = 0.6
 # CPU time is compared over this long at least, as one window may have a large new program in it,
-# or until all that the limit allows in this time is used; and over this long at most.
+# and over this long at most.
 MEASURED_S, AVERAGED_S = 100.0, 300.0
 # Files whose names are read for the first time in a window, where they are to be few.
 MOST_NEW_FILES = 4

@@ -102,10 +102,11 @@ def test_a_limit_holds_over_each_ten_minutes_however_the_load_grows():
         assert max(daemon.shares) <= 0.5
 
 
-def test_a_start_that_costs_many_times_the_limit_takes_steps_after_its_second_window():
+def test_the_names_of_all_that_runs_at_the_start_take_no_step():
     ceiling = Ceiling(OPTIONS, CPUS)
     assert not ceiling.note(Used(60.0, 5.0, MB))
-    assert ceiling.note(Used(120.0, 11.0, MB))
+    assert not ceiling.note(Used(66.0, 11.0, MB))
+    assert ceiling.note(Used(186.0, 17.0, MB))
     assert ceiling.steps == [COPIES, NEW_NAMES]
 
 
