@@ -12,6 +12,7 @@ import os
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import UsageError
+from prospect.light import bits_set
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -193,13 +194,12 @@ def sample_bytes(attr: EventAttr) -> int:
     kinds = attr.sample_type
     # header, identifier, ip, pid and tid, time, cpu
     size = 48
-    # int.bit_count() is not in Python 3.9, which runs this on a target.
-    size += 8 * f"{kinds & (abi.PERF_SAMPLE_PERIOD | abi.PERF_SAMPLE_CGROUP):b}".count("1")
+    size += 8 * bits_set(kinds & (abi.PERF_SAMPLE_PERIOD | abi.PERF_SAMPLE_CGROUP))
     if kinds & abi.PERF_SAMPLE_CALLCHAIN:
         # Its length, marks, and 16 frames, as many as a busy kernel's chains have.
         size += 8 * (2 + 16)
     if kinds & abi.PERF_SAMPLE_REGS_USER:
-        size += 8 * (1 + f"{attr.sample_regs_user:b}".count("1"))
+        size += 8 * (1 + bits_set(attr.sample_regs_user))
     if kinds & abi.PERF_SAMPLE_STACK_USER:
         size += 16 + attr.sample_stack_user
     if kinds & abi.PERF_SAMPLE_BRANCH_STACK:

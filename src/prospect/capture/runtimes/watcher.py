@@ -294,10 +294,12 @@ class _Watcher:
 
     def _register_functions(self, number: int, pid: int, uid: int, found: Placed) -> None:
         if self._functions is None:
-            # ruff: noqa: PLC0415 - once V8 is met
-            from prospect.capture.kernel.bpf_rings import BpfRing
-            from prospect.capture.runtimes.walk_parts import NEWS_BYTES
-            from prospect.capture.v8.new_functions import NewFunctions, RecordWriter
+            from prospect.capture.kernel.bpf_rings import BpfRing  # noqa: PLC0415 - once V8 is met
+            from prospect.capture.runtimes.walk_parts import NEWS_BYTES  # noqa: PLC0415 - likewise
+            from prospect.capture.v8.new_functions import (  # noqa: PLC0415 - likewise
+                NewFunctions,
+                RecordWriter,
+            )
 
             self._functions = NewFunctions(
                 BpfRing(self._walker.news, NEWS_BYTES),

@@ -28,8 +28,9 @@ from prospect.capture.runtimes import image_entry
 from prospect.capture.runtimes.process_memory import PAGE, Snapshot, UnreadableError
 from prospect.capture.v8 import images
 from prospect.capture.v8.function_records import FunctionRecords, signature_of
+from prospect.capture.v8.functions import signature_of as whole_signature_of
 from prospect.capture.v8.new_functions import NEWS, NewFunctions
-from prospect.light import monotonic_ns
+from prospect.light import bits_set, monotonic_ns
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ _REGISTERS = (6, 7, 8, 17, 20, 21)
 _BETWEEN = abi.PERF_SAMPLE_READ | abi.PERF_SAMPLE_RAW | abi.PERF_SAMPLE_BRANCH_STACK
 _COPY = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER
 _WORD, _WORDS = struct.Struct("<Q"), struct.Struct("<QQ")
-_SIGNED_BYTES, _SMI_SHIFT = 24, 32
+_SMI_SHIFT = 32
 _MOST_OFFSET, _HALF = 1 << 24, (1 << 32) - 1
 # Pages that one walk reads of the outer part of a stack.
 _MOST_PAGES = 2 * wire.MOST_FRAMES
@@ -85,8 +86,8 @@ def copies_of(attr: EventAttr) -> Callable[[bytes, int], Sampled | None] | None:
     if kinds & _COPY != _COPY or kinds & _BETWEEN or any(not mask >> n & 1 for n in _REGISTERS):
         return None
     first = 8 * layout_of(attr).fixed_words
-    rows = [8 * _count(mask & (1 << number) - 1) for number in _REGISTERS]
-    size = 8 * _count(mask)
+    rows = [8 * bits_set(mask & (1 << number) - 1) for number in _REGISTERS]
+    size = 8 * bits_set(mask)
     has_chain = bool(kinds & abi.PERF_SAMPLE_CALLCHAIN)
 
     def find(records: bytes, at: int) -> Sampled | None:
@@ -106,11 +107,6 @@ def copies_of(attr: EventAttr) -> Callable[[bytes, int], Sampled | None] | None:
             return None
 
     return find
-
-
-def _count(bits: int) -> int:
-    # int.bit_count() is not in Python 3.9, which runs this on a target.
-    return f"{bits:b}".count("1")
 
 
 class _Stack:
@@ -333,14 +329,9 @@ class StackWalker:
         shared = dict(zip(functions, self._read(functions, self._layout.js_shared, 8), strict=True))
         codes = {one: _WORD.unpack(word)[0] for one, word in shared.items() if word}
         known = list(dict.fromkeys(codes.values()))
-        signed = {
-            code: (_WORD.unpack_from(word)[0] + (_WORD.unpack_from(word, 16)[0] >> 32 << 32))
-            & (1 << 64) - 1
-            for code, word in zip(
-                known, self._read(known, self._layout.script, _SIGNED_BYTES), strict=True
-            )
-            if word
-        }
+        size = max(self._layout.script, self._layout.flags) + _WORD.size
+        contents = zip(known, self._read(known, 0, size), strict=True)
+        signed = {code: whole_signature_of(one, self._layout) for code, one in contents if one}
         rows, met = [], []
         for function, at, last, mark in frames:
             if not function:
