@@ -90,6 +90,9 @@ def check(file, told, least_rooted):
         chain for chain in working if chain[-1] == "<module>" or chain[-1].endswith("bootstrap")
     ]
     assert len(rooted) >= least_rooted * len(working)
+    # Those that are not cut so far inside have the whole way out.
+    begun = sum("spin" in chain for chain in working)
+    assert sum("spin" in chain for chain in rooted) >= 0.99 * begun
     inside = [name for name in map(named, python) if name]
     total = sum(told.values())
     for name in FUNCTIONS:
