@@ -8,11 +8,11 @@ anyone: sizes are checked here before anything is unpacked.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from prospect.abi.recorded_facts import KeptImage
 from prospect.errors import RecordingError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAGIC = b"PRSPIMGS"
 VERSION = 2
 _LEVEL = 1
+# Of less, packing saves less than loading the packer takes.
+_LEAST_PACKED_BYTES = 1 << 16
 _HEAD = "8sII"  # magic, version, files
 # device (major, minor), inode, size, time of modification, bytes of content; pieces, bytes of build
 # id and of path, is packed. Version 1 has no time.
@@ -43,12 +45,13 @@ def encode_images(images: Iterable[KeptImage], *, packs: bool) -> bytes:
     count = 0
     for image in images:
         content = bytes(image.content())
-        if packs:
+        is_packed = packs and len(content) >= _LEAST_PACKED_BYTES
+        if is_packed:
             import zstandard  # noqa: PLC0415 - 12 ms, few recordings have files
 
             content = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
         sizes = len(image.pieces), len(image.build_id), len(image.path)
-        numbers = (*image.file, image.size, image.modified_ns, len(content), *sizes, int(packs))
+        numbers = (*image.file, image.size, image.modified_ns, len(content), *sizes, int(is_packed))
         parts += [
             struct.pack(f"<{_FILE}{_TIME}{_REST}", *numbers),
             *(_PIECE.pack(*piece) for piece in image.pieces),

@@ -19,6 +19,8 @@ IMAGES = (
     KeptImage((8, 1, 77), bytes(range(20)), b"/tmp/a", 10_000, PIECES, lambda: CONTENT, 1 << 60),
     KeptImage((0, 40, 78), b"", b"/b\xff", 96, ((0, 96),), lambda: CONTENT),
 )
+# Large enough to be packed.
+LARGE = KeptImage((8, 1, 79), b"", b"/large", 1 << 16, ((0, 1 << 16),), lambda: CONTENT[:64] * 1024)
 
 
 def decoded(section):
@@ -27,11 +29,12 @@ def decoded(section):
 
 @pytest.mark.parametrize("packs", [False, True])
 def test_files_are_read_as_they_were_written(packs):
-    section = encode_images(IMAGES, packs=packs)
+    section = encode_images((*IMAGES, LARGE), packs=packs)
+    assert (len(section) < LARGE.size) == packs
     again = decode_feature(HEADER_PROSPECT_IMAGES, memoryview(section), "<")["images"]
-    assert [one[:5] for one in again] == [one[:5] for one in IMAGES]
-    assert [one.modified_ns for one in again] == [1 << 60, 0]
-    assert [bytes(one.content()) for one in again] == [CONTENT, CONTENT]
+    assert [one[:5] for one in again] == [one[:5] for one in (*IMAGES, LARGE)]
+    assert [one.modified_ns for one in again] == [1 << 60, 0, 0]
+    assert [bytes(one.content()) for one in again] == [CONTENT, CONTENT, LARGE.content()]
 
 
 def test_files_without_a_time_are_read():
@@ -45,7 +48,7 @@ def test_files_without_a_time_are_read():
 
 @pytest.mark.parametrize("packs", [False, True])
 def test_a_cut_section_is_refused(packs):
-    section = encode_images(IMAGES, packs=packs)
+    section = encode_images((*IMAGES, LARGE) if packs else IMAGES, packs=packs)
     for end in range(0, len(section), 7):
         with pytest.raises(RecordingError):
             decoded(section[:end])

@@ -36,6 +36,12 @@ def test_an_address_in_any_mapping_counts_and_its_beginning_does_not():
     ):
         assert met(copies, words_of(words)) == expected
         assert met(copies, words_of(words * 300_000)) == expected
+        for others in (
+            20_000,
+            100_000,
+        ):  # only the first words, or the last, are addresses of files
+            assert met(copies, words_of([*words, *[5] * others])) == expected
+            assert met(copies, words_of([*[5] * others, *words])) == expected
 
 
 def test_of_packed_records_all_are_kept():

@@ -28,10 +28,8 @@ import heapq
 import os
 import time
 import zlib
-from contextlib import suppress
 
 from prospect.capture.kernel.procfs import read_if_there, read_maps, read_short
-from prospect.capture.machine.containers import ContainerNames
 from prospect.capture.machine.process_snapshot import parse_stat
 from prospect.capture.machine.surroundings import control_groups
 from prospect.files.child import tell
@@ -43,6 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from prospect.capture.machine.containers import ContainerNames
     from prospect.capture.machine.process_snapshot import Stat
 
     ThrottledRow = tuple[str, int, int, int, list[int]]
@@ -53,6 +52,7 @@ _ALLOWANCE_NS = 3_000_000
 _ALLOWED_PART = 2000
 _LAST_WORD_NS = 50_000_000
 _CONTAINERS_NS = 100_000_000
+_LEAST_CONTAINER_PATH = 65  # "/" and an id
 _MOST_PROCESSES = 4096
 _MOST_GROUPS = 16 * _MOST_PROCESSES
 _LEAST_TICKS = 1
@@ -110,7 +110,7 @@ class MapReader:
         self._ticks_before: Mapping[int, int] = {}
         self._texts: dict[int, MapText] = {}
         self._groups: dict[int, tuple[int, int, int]] = {}
-        self._names = ContainerNames()
+        self._names: ContainerNames | None = None
         self._containers: dict[str, tuple[str, ...]] = {}
         self._bytes = 0
         self._spent_ns = 0
@@ -182,8 +182,10 @@ class MapReader:
         rows = [(one.pid, one.read_ns, len(one.text)) for one in texts]
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
         # If files may not grow so large, the recording, which would hold it, cannot either.
-        with suppress(OSError):
+        try:  # noqa: SIM105 - contextlib takes 2 ms to import
             tell(fd, (rows, packed, self._groups, limits, copies, self._containers))
+        except OSError:
+            pass
 
     def _name_containers(self) -> None:
         """Look up the containers that there are; those that have ended keep their names."""
@@ -191,6 +193,12 @@ class MapReader:
         for _, path in control_groups():
             if monotonic_ns() > until_ns:
                 break
+            if len(path) < _LEAST_CONTAINER_PATH:
+                continue
+            if self._names is None:
+                from prospect.capture.machine.containers import ContainerNames  # noqa: PLC0415 - 7 ms, few systems have any
+
+                self._names = ContainerNames()
             for identity, facts in self._names.of([path.decode(errors="replace")]).items():
                 self._containers[identity] = tuple(facts)
 
