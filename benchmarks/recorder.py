@@ -13,6 +13,7 @@ Needs root, `perf` and a C compiler.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import statistics
@@ -103,7 +104,7 @@ def main() -> None:
     parser.add_argument("--rates", type=int, nargs="+", default=RATES_HZ, metavar="HZ")
     parser.add_argument("--timers", action="store_true", help="no hardware counter")
     parser.add_argument("--no-python", action="store_true", help="without Python functions")
-    parser.add_argument("--perf", default="perf", help="the perf to compare with")
+    parser.add_argument("--perf", nargs="+", default=["perf"], help="programs to compare with")
     options = parser.parse_args()
     pairs = QUICK_PAIRS if options.quick else PAIRS
     seconds = QUICK_LOAD_SECONDS if options.quick else LOAD_SECONDS
@@ -111,13 +112,12 @@ def main() -> None:
         directory = Path(name)
         load = build_load(directory, seconds)
         alone = [run([], load).load_time for _ in range(3)]
-        subprocess.run([options.perf, "--version"], check=True)
         print(f"{load.threads} busy threads, {pairs} pairs; the load alone takes", end=" ")
         print(f"{statistics.median(alone):.3f} s ({min(alone):.3f} to {max(alone):.3f})")
-        for rate in options.rates:
-            print(f"\n{rate} Hz")
-            recorders = lines(directory, rate, options)
-            compare(recorders, load, pairs, alone)
+        for perf, rate in itertools.product(options.perf, options.rates):
+            print(f"\n{rate} Hz, beside ", end="", flush=True)
+            subprocess.run([perf, "--version"], check=True)
+            compare(lines(directory, rate, perf, options), load, pairs, alone)
 
 
 def build_load(directory: Path, seconds: float) -> Load:
@@ -131,11 +131,13 @@ def build_load(directory: Path, seconds: float) -> Load:
     return trial._replace(steps=steps)
 
 
-def lines(directory: Path, rate: int, options: argparse.Namespace) -> tuple[list[str], list[str]]:
+def lines(
+    directory: Path, rate: int, program: str, options: argparse.Namespace
+) -> tuple[list[str], list[str]]:
     """Return the command lines of both recorders, each ending with its file."""
     prospect = shutil.which("prospect", path=str(Path(sys.executable).parent)) or "prospect"
     ours_file, perf_file = str(directory / "ours.data"), str(directory / "perf.data")
-    ours, perf = [prospect, "record", "-H", str(rate)], [options.perf, "record", "-q", "-a"]
+    ours, perf = [prospect, "record", "-H", str(rate)], [program, "record", "-q", "-a"]
     if options.no_python:
         ours = [*ours, "--no-python"]
     if options.timers:

@@ -1,6 +1,7 @@
 """Time and memory of ``prospect report`` against ``perf report`` on one recording, and agreement.
 
-    python benchmarks/report.py [--recording FILE] [--seconds N] [--pairs N] [--perf PERF ...]
+    python benchmarks/report.py [--recording FILE | --samples N] [--seconds N] [--pairs N]
+        [--perf PERF ...]
 
 Without a recording, `perf record -a -F 20000` makes one of a mixed load (a C++ compiler, Python and
 SQLite in turn): about 40,000 samples a second on two CPUs, so that 60 seconds give two million. The
@@ -8,7 +9,8 @@ two programs then run in turn, `--pairs` times, each as a whole process; figures
 seconds, wall seconds and peak memory of the process, ratios of processor seconds pair by pair. Our
 commands are the text report of every process, nothing cached (``--no-cache``) and symbol tables
 cached; the other formats of it; and the comparison of the recording with itself, two reports' work.
-With several versions of perf, ratios are those to the last one, whose rows are compared too.
+`--samples` makes up a recording of so many instead. With several versions of perf, ratios are those
+to the last one, whose rows are compared too.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
+
+import scale
 
 LOAD = """
 end=$((SECONDS+$1)); cd "$2"
@@ -63,12 +67,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--perf", nargs="+", default=["perf"], help="programs to compare with")
+    parser.add_argument("--samples", type=int, help="make up a recording of so many, as scale.py")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         recording = arguments.recording
         if recording is None:
             recording = Path(scratch) / "perf.data"
-            record(recording, arguments.seconds, scratch)
+            if arguments.samples:
+                scale.write_samples(recording, arguments.samples)
+            else:
+                record(recording, arguments.seconds, scratch)
         compare_cost(recording, arguments.pairs, arguments.perf)
         compare_rows(recording, arguments.perf[-1])
 
